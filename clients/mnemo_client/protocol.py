@@ -1,0 +1,494 @@
+"""The wire types of /v1: what is asked and what is answered. SPEC 13.
+
+The daemon decodes and encodes with these very types, and the OpenAPI document is generated from them. Within v1 a
+field may be added, never removed or renamed. Times are integers, ms since the epoch in UTC; on the way in ISO 8601
+text is accepted too. Requests refuse unknown fields by name; answers of a newer daemon may carry more fields than
+these and are still read.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+API_VERSION = "v1"
+
+Kind = Literal["semantic", "episodic", "procedural", "working"]
+Form = Literal["preference", "step", "workflow"]
+Category = Literal["fact", "preference", "project", "decision", "crumb", "request", "result"]
+Layer = Literal["buffer", "working", "core"]
+Trust = Literal["user", "note", "agent", "import", "tool"]
+State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
+Sort = Literal["score", "recent", "accessed"]
+Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated"]
+DaemonState = Literal["ready", "warming", "degraded"]
+
+Time = int | str  # ms since the epoch, or ISO 8601
+Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
+ShortText = Annotated[str, Meta(max_length=128)]
+Namespace = Annotated[str, Meta(min_length=1, max_length=64)]
+Limit = Annotated[int, Meta(ge=1, le=500)]
+TopK = Annotated[int, Meta(ge=1, le=100)]
+
+LIMIT_DEFAULT = 50
+TOP_K_DEFAULT = 5
+TOKEN_BUDGET_DEFAULT = 2000
+
+# Fields of a memory that only the daemon sets. Sending one is 400 `read_only`; `layer` is accepted and ignored.
+READ_ONLY = frozenset({
+    "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
+    "compression_source", "source_session_id", "superseded_by", "managed", "note", "turn", "state", "access_count",
+    "repetition_count", "last_accessed", "strength", "strength_epoch",
+})  # fmt: skip
+
+
+class Ask(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A request body. Unknown fields are refused by name."""
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """An answer body. Unknown fields of a newer daemon are passed over."""
+
+
+class Trace(Ask):
+    step_number: int
+    action: str
+    task_objective: str = ""
+    context: str = ""
+
+
+class NoteView(Answer):
+    """Where a chunk of a note stands: enough to open the file at the line."""
+
+    path: str  # absolute
+    title: str
+    headings: list[str]
+    ordinal: int  # 0-based place among the file's chunks
+    lines: tuple[int, int]  # first and last, 1-based, inclusive
+
+
+class TurnView(Answer):
+    role: Literal["user", "agent"]
+    tier: Literal["ring", "recent", "registry"] = "ring"
+    promoted: bool = False
+    summary: str = ""
+
+
+class MemoryView(Answer):
+    """A memory as it is answered: the fields of SPEC 2.1 and 2.2."""
+
+    id: str
+    content: str
+    kind: Kind
+    category: Category
+    layer: Layer
+    importance: float
+    importance_source: str
+    event_at: int
+    created_at: int
+    modified_at: int
+    version: int
+    decay_rate: float
+    trust: Trust
+    method: str
+    source: str
+    tags: list[str]
+    namespace: str
+    user_id: str
+    state: State
+    pinned: bool
+    compressed: bool
+    compression_source: bool
+    access_count: int
+    repetition_count: int
+    last_accessed: int | None
+    strength: float
+    strength_epoch: int
+    form: Form | None = None
+    speaker: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    key: str | None = None
+    evidence: list[str] = []
+    derived_from: list[str] = []
+    superseded_by: str | None = None
+    source_session_id: str | None = None
+    managed: str | None = None
+    expires_at: int | None = None
+    trace: Trace | None = None
+    note: NoteView | None = None
+    turn: TurnView | None = None
+
+
+class NewMemory(Ask):
+    """POST /v1/memories. Only `content` is required."""
+
+    content: str
+    kind: Kind | None = None
+    form: Form | None = None
+    category: Category | None = None
+    importance: Unit | None = None
+    event_at: Time | None = None
+    created_at: Time | None = None  # imports only
+    expires_at: Time | None = None
+    speaker: ShortText | None = None
+    source: Annotated[str, Meta(max_length=64)] | None = None
+    tags: list[str] = []
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    key: Annotated[str, Meta(max_length=256)] | None = None
+    evidence: list[str] = []
+    derived_from: list[str] = []
+    supersedes: list[str] = []
+    pinned: bool = False
+    trace: Trace | None = None
+    layer: Layer | None = None  # accepted and ignored [G 1]
+    wait: Literal["stored", "indexed"] = "stored"
+
+
+class Remembered(Answer):
+    """201 when stored, 200 for every other outcome."""
+
+    outcome: Outcome
+    memory: MemoryView
+    related: list[str] = []
+    masked: list[str] = []
+    indexed: bool = False
+    degraded: list[str] = []
+
+
+class NewMemories(Ask):
+    """POST /v1/memories/batch: up to 1,000, each decoded and answered on its own."""
+
+    memories: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=1000)]
+    namespace: Namespace | None = None
+
+
+class ErrorBody(Answer):
+    code: str
+    message: str
+    field: str | None = None
+
+
+class Failure(Answer):
+    """The one shape of every error."""
+
+    error: ErrorBody
+
+
+class BatchAnswer(Answer):
+    """In the order asked; each a Remembered or a Failure."""
+
+    results: list[Remembered | msgspec.Raw]
+
+
+class Patch(Ask):
+    """PATCH /v1/memories/{id}. What is absent stays as it is; null clears an optional field."""
+
+    content: str | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    form: Form | None | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    importance: Unit | UnsetType = UNSET
+    event_at: Time | UnsetType = UNSET
+    expires_at: Time | None | UnsetType = UNSET
+    speaker: ShortText | None | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    session_id: ShortText | None | UnsetType = UNSET
+    evidence: list[str] | UnsetType = UNSET
+    derived_from: list[str] | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    layer: Layer | UnsetType = UNSET  # accepted and ignored
+    if_version: int | UnsetType = UNSET
+
+
+class Deleted(Answer):
+    deleted: int
+    id: str
+
+
+class DeletedMany(Answer):
+    ids: list[str]
+    deleted: int | UnsetType = UNSET
+    would_delete: int | UnsetType = UNSET
+
+
+class MemoryPage(Answer):
+    memories: list[MemoryView]
+    cursor: str | None = None
+
+
+class TrashedView(Answer):
+    memory: MemoryView
+    at: int
+    why: str
+
+
+class TrashPage(Answer):
+    """GET /v1/trash, newest first. `memories` are MemoryViews; `entries` say when and why each went."""
+
+    memories: list[MemoryView]
+    entries: list[TrashedView] = []
+    cursor: str | None = None
+
+
+class Version(Answer):
+    seq: int
+    at: int
+    by: str
+    memory: MemoryView
+
+
+class Versions(Answer):
+    """GET /v1/memories/{id}/history, newest first."""
+
+    versions: list[Version]
+
+
+class RecallRequest(Ask):
+    """POST /v1/recall. SPEC 7.1"""
+
+    query: str
+    top_k: TopK | None = None
+    limit: TopK | None = None  # alias of top_k; both is an error
+    offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    token_budget: Annotated[int, Meta(ge=1)] | None | UnsetType = UNSET  # null: none; absent: 2000
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    kinds: list[Kind] = []
+    categories: list[Category] = []
+    layers: list[Layer] = []
+    tags: list[str] = []  # all of them
+    source: str | None = None
+    speaker: str | None = None
+    trust_min: Trust | None = None
+    since: Time | None = None
+    until: Time | None = None
+    min_importance: Unit | None = None
+    min_score: Unit | None = None
+    sort: Sort = "score"
+    include_compressed: bool = False
+    include_superseded: bool = False
+    include_discarded: bool = False
+    ranker: Literal["auto", "words", "cosine"] = "auto"
+    exact: bool = False
+    dry: bool = False
+    explain: bool = False
+    highlight: bool = False  # adds `best` to each: the sentence that answers best, the query's words marked
+    now: Time | None = None
+
+
+class BestSentence(Answer):
+    """The sentence of a memory that answers best, and where the query's words stand in it (character offsets)."""
+
+    text: str
+    marks: list[tuple[int, int]]
+    line: int | None = None  # of the note, where the memory is a chunk of one
+
+
+class RecalledMemory(MemoryView, kw_only=True):
+    score: float = 0.0
+    channels: list[str] = []
+    best: BestSentence | None = None
+
+
+class RecallAnswer(Answer):
+    memories: list[RecalledMemory]
+    total_tokens: int
+    budget_used: float | None
+    total: int  # candidates left after filters, floor and min_score; before offset and top_k
+    ranker: str
+    namespace: str
+    degraded: list[str] = []
+    abstained: bool = False
+    took_ms: float = 0.0
+    trace: dict[str, Any] | None = None
+
+
+class SearchAnswer(Answer):
+    """GET /v1/search and /v1/recent."""
+
+    memories: list[RecalledMemory]
+    total: int
+    namespace: str = "default"
+    degraded: list[str] = []
+
+
+class ContextRequest(Ask):
+    """POST /v1/context: the `<memory>` block to put before a prompt. SPEC 11 [L 4]"""
+
+    query: str
+    top_k: TopK | None = None
+    token_budget: Annotated[int, Meta(ge=1)] | None | UnsetType = UNSET
+    max_chars: Annotated[int, Meta(ge=1)] | None = None
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    session_id: ShortText | None = None
+    dates: Literal["episodic", "all", "none"] = "all"
+    ids: bool = False
+    tags: list[str] = []
+
+
+class ContextAnswer(Answer):
+    block: str  # empty when nothing was found
+    total_tokens: int
+    memories: list[str]
+    namespace: str = "default"
+    degraded: list[str] = []
+
+
+class ModelStatus(Answer):
+    """`state`: absent (none installed), loading, ready, failed (see `reason`)."""
+
+    name: str | None
+    state: Literal["absent", "loading", "ready", "failed"]
+    dimensions: int | None = None
+    reason: str | None = None
+    hint: str | None = None
+
+
+class ViewStatus(Answer):
+    """A view's place behind the store: `lag` in changes, `lag_seconds` since the oldest one not applied."""
+
+    state: Literal["ready", "building", "catching_up", "stale", "off"]
+    applied_seq: int
+    lag: int
+    lag_seconds: float
+    items: int
+    share: float  # of the memories that belong in it, 0 to 1
+    reason: str | None = None
+
+
+class NotesRootStatus(Answer):
+    id: str
+    path: str
+    namespace: str
+    state: Literal["watching", "polling", "scanning", "missing", "paused"]
+    files: int
+    chunks: int
+    waiting: int  # files seen and not yet read
+    last_scan_at: int | None = None
+    reason: str | None = None
+
+
+class SkippedFile(Answer):
+    path: str
+    reason: str
+
+
+class NotesStatus(Answer):
+    roots: list[NotesRootStatus]
+    skipped: list[SkippedFile] = []  # the first 100
+    skipped_total: int = 0
+
+
+class NewRoot(Ask):
+    """POST /v1/notes/roots."""
+
+    path: str
+    namespace: Namespace | None = None
+
+
+class Status(Answer):
+    """GET /v1/status: the state of every part."""
+
+    state: DaemonState
+    reasons: list[str]
+    version: str
+    pid: int
+    started_at: int
+    data_dir: str
+    socket: str
+    memories: int  # active and archived
+    by_state: dict[str, int]
+    namespaces: dict[str, int]
+    trash: dict[str, int]  # count, bytes
+    seq: int
+    models: dict[str, ModelStatus]  # embedding, llm
+    views: dict[str, ViewStatus]  # columns, words, vectors
+    notes: NotesStatus
+    queue: dict[str, int]  # writes waiting, texts waiting for their vector
+    disk: dict[str, int]  # bytes by part, and free
+    memory_private_bytes: int = 0
+    uptime_seconds: float = 0.0
+    protocol: str = API_VERSION
+
+
+class Undone(Answer):
+    """POST /v1/undo."""
+
+    seq: int
+    what: str
+    ids: list[str]
+    dry_run: bool = False
+
+
+class UndoRequest(Ask):
+    """The last change when neither is given."""
+
+    seq: int | None = None
+    group: str | None = None
+    dry_run: bool = False
+
+
+class CatalogueModel(Answer):
+    name: str
+    role: Literal["embedding", "llm"]
+    bytes: int
+    licence: str
+    sha256: str
+    sources: list[str]
+    installed: bool
+    in_use: bool
+    dimensions: int | None = None
+    path: str | None = None
+
+
+class ModelsAnswer(Answer):
+    models: list[CatalogueModel]
+    embedding: ModelStatus
+    llm: ModelStatus
+
+
+class UseModel(Ask):
+    name: str
+
+
+class ReindexRequest(Ask):
+    dry_run: bool = False
+    force: bool = False
+    batch_size: Annotated[int, Meta(ge=1, le=1024)] = 32
+
+
+class ReindexAnswer(Answer):
+    """How many memories have their vector, how many were queued, or would be."""
+
+    total: int
+    with_vectors: int
+    queued: int
+    dimensions: int | None
+    dry_run: bool = False
+
+
+class ConfigValue(Answer):
+    key: str
+    value: Any
+    origin: str  # "default", "FILE:LINE", or the environment variable's name
+
+
+class ConfigAnswer(Answer):
+    values: list[ConfigValue]
+    file: str
+
+
+class Health(Answer):
+    ok: bool
+    state: DaemonState
+    version: str

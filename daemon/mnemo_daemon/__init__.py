@@ -1,0 +1,1 @@
+"""Acts: the only package with a clock, a loop and a socket."""

@@ -1,0 +1,84 @@
+"""The few calls by which the store changes a disk, in one place so that a test can make the n-th of them fail.
+
+Every file that must survive power loss goes through here: written, fsynced, renamed into place, and the folder fsynced.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+if sys.platform == "darwin":
+    import fcntl
+
+    def _sync(fd: int) -> None:
+        """On macOS fsync stops at the drive's cache; F_FULLFSYNC does not."""
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+else:
+
+    def _sync(fd: int) -> None:
+        os.fdatasync(fd)
+
+
+class Commits(Protocol):
+    """A transaction that can be committed (an LMDB one)."""
+
+    def commit(self) -> None: ...
+
+
+class Disk:
+    """The real disk. A test's subclass raises OSError where it wants to."""
+
+    def append(self, fd: int, data: bytes) -> None:
+        """Writes all of data at the end of an O_APPEND file."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+
+    def sync(self, fd: int) -> None:
+        """Returns once what was written to fd is on the medium."""
+        _sync(fd)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Returns once the names in folder are on the medium."""
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # some file systems refuse this and do not need it
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def commit(self, transaction: Commits) -> None:
+        """Commits an LMDB transaction, which fsyncs twice."""
+        transaction.commit()
+
+    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        """Puts a file in place, whole or not at all, mode 0600; a reader of the old one keeps the old one."""
+        beside = path.with_name(path.name + ".new")
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(fd, view) :]
+            self.sync(fd)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        self.rename(beside, path)
+        self.sync_folder(path.parent)
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -1,0 +1,91 @@
+"""What can go wrong in the store.
+
+StoreError
+├── Locked              another process holds the data folder
+├── NewerFormat         written by a newer version
+├── Damaged             the database does not verify
+├── Busy                the write queue is full
+├── Closed              the store is shut or shutting down
+├── WriteFailed         nothing was written, and nothing of it will come back
+│   └── DiskFull        there was no room
+├── OutcomeUnknown      it may or may not be there after the next start
+├── Conflict            the record has moved on since it was read
+└── ViewMismatch        a view's file does not belong to this store
+"""
+
+
+class StoreError(Exception):
+    """The store could not do what was asked."""
+
+    code = "store"
+    hint = ""
+
+
+class Locked(StoreError):
+    """Another process holds the data folder."""
+
+    code = "locked"
+    hint = "stop that process, or use another data folder (MNEMO_DATA_DIR)"
+
+
+class NewerFormat(StoreError):
+    """The store was written by a newer version of mnemod."""
+
+    code = "newer_format"
+    hint = "install that version again; nothing was changed"
+
+
+class Damaged(StoreError):
+    """The database file does not verify and was not opened."""
+
+    code = "damaged"
+    hint = "the journal beside it still holds the memories: see `mnemo doctor`"
+
+
+class Busy(StoreError):
+    """Too many writes are waiting."""
+
+    code = "busy"
+    hint = "try again in a moment"
+
+
+class Closed(StoreError):
+    """The store is closed."""
+
+    code = "closed"
+    hint = "start the daemon again"
+
+
+class WriteFailed(StoreError):
+    """The write could not be made durable; nothing of it was kept."""
+
+    code = "write_failed"
+    hint = "look at the disk; the memory was not stored"
+
+
+class DiskFull(WriteFailed):
+    """There is no room left on the disk; nothing was kept."""
+
+    code = "disk_full"
+    hint = "free some space; deleting memories still works"
+
+
+class OutcomeUnknown(StoreError):
+    """The disk failed in the middle of a write; whether it survived shows at the next start."""
+
+    code = "outcome_unknown"
+    hint = "repeat it with the same key, which cannot store it twice"
+
+
+class Conflict(StoreError):
+    """The record has changed since it was read."""
+
+    code = "conflict"
+    hint = "read it again and repeat the change"
+
+
+class ViewMismatch(StoreError):
+    """A view's file does not belong to this store, is damaged, or is of another format."""
+
+    code = "view_mismatch"
+    hint = "it is rebuilt by itself"

@@ -1,0 +1,130 @@
+"""Records and keys to bytes and back. What stands on disk is described in store/FORMAT.md.
+
+The database holds MessagePack, the journal JSON, of the same structs. Keys of ids are their 16 bytes, keys of sequence
+numbers 8 bytes big-endian, so that LMDB's order is theirs. A default that a record leaves out is part of the format:
+changing one is a new format version.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_store.records import Change, ChangeEntry, Edge, Memory, NoteFile, NoteRoot, Record, TrashEntry, Usage
+
+FORMAT = 1
+
+SUM_BYTES = 8  # of a journal line: 64 bits, an accident goes unseen once in 10^19
+
+_pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+decode_memory = msgspec.msgpack.Decoder(Memory).decode
+decode_usage = msgspec.msgpack.Decoder(Usage).decode
+decode_trash = msgspec.msgpack.Decoder(TrashEntry).decode
+decode_note = msgspec.msgpack.Decoder(NoteFile).decode
+decode_root = msgspec.msgpack.Decoder(NoteRoot).decode
+decode_edge = msgspec.msgpack.Decoder(Edge).decode
+decode_entry = msgspec.msgpack.Decoder(ChangeEntry).decode
+
+
+def encode(record: Record) -> bytes:
+    return _pack(record)
+
+
+def id_key(text: str) -> bytes:
+    """The 16 bytes of an id. Raises ValueError for what is not one."""
+    key = bytes.fromhex(text.replace("-", ""))
+    if len(key) != 16:
+        raise ValueError(f"not an id: {text!r}")
+    return key
+
+
+def id_text(key: bytes) -> str:
+    text = key.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def seq_key(seq: int) -> bytes:
+    return seq.to_bytes(8, "big")
+
+
+def seq_of(key: bytes) -> int:
+    return int.from_bytes(key, "big")
+
+
+def digest_key(*parts: str | bytes) -> bytes:
+    """16 bytes that stand for the parts, in order; no two lists of parts share theirs by concatenation."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(4, "little"))
+        digest.update(data)
+    return digest.digest()
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One transaction of the journal. `prev` names the line before it, in whichever file that stands."""
+
+    seq: int
+    at: int
+    by: str
+    prev: tuple[int, str]
+    changes: tuple[Change, ...]
+    what: str = ""
+    group: str = ""
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line of a segment. Lines of older segments of the same file with first_seq or more are void."""
+
+    journal: int  # FORMAT
+    file: str
+    segment: int
+    store: str
+    first_seq: int
+
+
+_TAIL = len(b',"sum":"') + 2 * SUM_BYTES + len(b'"}')
+_decode_line = msgspec.json.Decoder(Line).decode
+_decode_header = msgspec.json.Decoder(Header).decode
+
+
+class Sealed(NamedTuple):
+    """A line of the journal as bytes, newline included, and the checksum that the next line names."""
+
+    data: bytes
+    sum: str
+
+
+def seal(line: Line | Header) -> Sealed:
+    """The line as it is written: its JSON with a checksum of everything before as the last field."""
+    body = _json(line)[:-1]
+    checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
+    return Sealed(b'%b,"sum":"%b"}\n' % (body, checksum.encode()), checksum)
+
+
+def _unseal(data: bytes) -> tuple[bytes, str]:
+    body, tail = data[:-_TAIL], data[-_TAIL:]
+    if len(data) <= _TAIL or not tail.startswith(b',"sum":"') or not tail.endswith(b'"}'):
+        raise ValueError("it has no checksum")
+    checksum = tail[8 : 8 + 2 * SUM_BYTES].decode("ascii", "replace")
+    if hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest() != checksum:
+        raise ValueError("its checksum does not match")
+    return body + b"}", checksum
+
+
+def open_line(data: bytes) -> tuple[Line, str]:
+    """A line without its newline, and its checksum. Raises ValueError that says what is wrong with it."""
+    body, checksum = _unseal(data)
+    try:
+        return _decode_line(body), checksum
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+
+
+def open_header(data: bytes) -> Header:
+    """Raises ValueError that says what is wrong with it."""
+    try:
+        return _decode_header(_unseal(data)[0])
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,296 @@
+"""Every record the store keeps, and the closed union of writes. SPEC 2, 3.3.
+
+A change states the result, not the operation: replaying it twice is replaying it once. What a memory is (Memory) is
+versioned; how it is used (Usage) is not. The same structs are MessagePack in the database and JSON in the journal;
+bytes and keys are `layout`'s business.
+"""
+
+import hashlib
+import unicodedata
+from typing import Literal, get_args
+
+import msgspec
+
+Kind = Literal["semantic", "episodic", "procedural", "working"]
+Form = Literal["preference", "step", "workflow"]
+Category = Literal["fact", "preference", "project", "decision", "crumb", "request", "result"]
+Layer = Literal["buffer", "working", "core"]
+Trust = Literal["user", "note", "agent", "import", "tool"]
+ImportanceSource = Literal["user", "rule", "llm"]
+State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
+Tier = Literal["ring", "recent", "registry"]
+Relation = Literal["repeats", "updates", "related"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+TRUSTS: tuple[Trust, ...] = get_args(Trust)  # most trusted first
+STATES: tuple[State, ...] = get_args(State)
+
+CONTENT_CHARS_MAX = 8192  # code points after cleaning [G 1]
+TAGS_MAX = 20  # [G 1]
+TAG_CHARS_MAX = 32  # [G 1]
+SOURCE_CHARS_MAX = 64  # [G 1]
+NAMESPACE_CHARS_MAX = 64
+SCOPE_CHARS_MAX = 128  # user_id, agent_id, run_id, session_id, speaker
+KEY_CHARS_MAX = 256
+EVIDENCE_MAX = 64
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A persisted value. Fields at their default are not written."""
+
+
+class NotePlace(Record, frozen=True):
+    """Where in its note a chunk stands. Path, ordinal and lines are the NoteFile's, so that text moving about in a
+    file, or the file moving, changes no memory."""
+
+    title: str
+    headings: tuple[str, ...] = ()  # the trail from the top heading down, without the title
+
+
+class Said(Record, frozen=True):
+    """What a memory that is one side of a conversation carries. SPEC 8."""
+
+    role: Literal["user", "agent"]
+    tier: Tier = "ring"
+    promoted: bool = False
+    summary: str = ""
+
+
+class Trace(Record, frozen=True):
+    """A procedural step of an agent's run. [E]"""
+
+    step_number: int
+    action: str
+    task_objective: str = ""
+    context: str = ""
+
+
+class Memory(Record, frozen=True):
+    """What a memory is. Every version of it stays in the history. Times are ms since the epoch, UTC."""
+
+    id: str  # UUIDv7, lower-case text
+    content: str
+    created_at: int
+    modified_at: int
+    event_at: int
+    version: int = 1
+    kind: Kind = "semantic"
+    form: Form | None = None
+    category: Category = "fact"
+    layer: Layer = "buffer"
+    importance: float = 0.5
+    importance_source: ImportanceSource = "rule"
+    decay_rate: float = 5.0
+    speaker: str = ""
+    trust: Trust = "user"
+    method: str = "said"
+    source: str = "api"
+    tags: tuple[str, ...] = ()
+    namespace: str = "default"
+    user_id: str = "local"
+    agent_id: str = ""
+    run_id: str = ""
+    session_id: str = ""
+    key: str = ""
+    evidence: tuple[str, ...] = ()
+    derived_from: tuple[str, ...] = ()
+    compression_source: bool = False
+    source_session_id: str = ""
+    superseded_by: str = ""
+    pinned: bool = False
+    managed: str = ""  # id of the NoteFile it is a chunk of
+    expires_at: int = 0  # 0: never
+    trace: Trace | None = None
+    note: NotePlace | None = None
+    turn: Said | None = None
+    state: State = "active"
+
+
+class Usage(Record, frozen=True):
+    """How a memory is used. Unversioned, absolute, written a few seconds late at most. SPEC 2.2."""
+
+    id: str
+    access_count: int = 0
+    repetition_count: int = 0
+    last_accessed: int = 0  # ms; 0: never
+    strength: float = 0.5
+    strength_epoch: int = 0
+
+
+class TrashEntry(Record, frozen=True):
+    """When and why a memory went to the trash, and the state it had before."""
+
+    id: str
+    at: int
+    why: str
+    state: State
+
+
+class Edge(Record, frozen=True):
+    """A tie between two memories. SPEC 5.5, 6."""
+
+    source: str
+    target: str
+    relation: Relation
+    at: int
+
+
+class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
+    """One chunk of a note file, in order: its memory, the hash of its text, and its lines (1-based, inclusive)."""
+
+    memory: str
+    hash: str
+    first_line: int
+    last_line: int
+
+
+class NoteFile(Record, frozen=True):
+    """What is known of one file of a notes folder. Its chunks are in file order."""
+
+    id: str
+    root: str  # id of the NoteRoot
+    path: str  # relative to the root, with forward slashes
+    inode: int = 0
+    mtime_ns: int = 0
+    size: int = 0
+    hash: str = ""  # of the bytes as read
+    title: str = ""
+    chunks: tuple[ChunkRef, ...] = ()
+    missing: bool = False  # gone from the folder; its chunks are in the trash and come back with it
+    links: tuple[str, ...] = ()  # wiki-link targets as written
+
+
+class NoteRoot(Record, frozen=True):
+    """A watched folder."""
+
+    id: str
+    path: str  # absolute
+    added_at: int
+    namespace: str = "default"
+
+
+class Skip(Record, frozen=True):
+    """A salted hash of a chunk that a person deleted: rescans of that file leave this text out until it changes."""
+
+    file: str
+    hash: str
+
+
+class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
+    data: Memory
+
+
+class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
+    """The trash is emptied: record, usage, edges and versions go."""
+
+    id: str
+
+
+class PutUsage(Record, frozen=True, tag_field="record_type", tag="usage"):
+    data: Usage
+
+
+class PutTrash(Record, frozen=True, tag_field="record_type", tag="trash"):
+    data: TrashEntry
+
+
+class DropTrash(Record, frozen=True, tag_field="record_type", tag="trash_dropped"):
+    id: str
+
+
+class PutEdge(Record, frozen=True, tag_field="record_type", tag="edge"):
+    data: Edge
+
+
+class DropEdge(Record, frozen=True, tag_field="record_type", tag="edge_dropped"):
+    source: str
+    target: str
+    relation: Relation
+
+
+class PutNote(Record, frozen=True, tag_field="record_type", tag="note"):
+    data: NoteFile
+
+
+class DropNote(Record, frozen=True, tag_field="record_type", tag="note_dropped"):
+    id: str
+
+
+class PutRoot(Record, frozen=True, tag_field="record_type", tag="notes_root"):
+    data: NoteRoot
+
+
+class DropRoot(Record, frozen=True, tag_field="record_type", tag="notes_root_dropped"):
+    id: str
+
+
+class PutSkip(Record, frozen=True, tag_field="record_type", tag="skip"):
+    data: Skip
+
+
+class DropSkip(Record, frozen=True, tag_field="record_type", tag="skip_dropped"):
+    file: str
+    hash: str
+
+
+class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
+    """A named fact about the whole store: the model in use, the epoch."""
+
+    name: str
+    value: str
+
+
+Change = (
+    PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
+    | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutMeta
+)  # fmt: skip
+
+
+class ChangeEntry(Record, frozen=True):
+    """What one transaction touched: the row of the `changes` table, by seq."""
+
+    at: int
+    by: str
+    group: str = ""
+    ids: tuple[str, ...] = ()  # memories whose record changed, deletions included
+    used: tuple[str, ...] = ()  # memories whose usage changed
+    what: str = ""  # the operation, as a person would name it: "add", "edit", "rm", "notes"
+
+
+def default_decay_rate(layer: Layer, kind: Kind) -> float:
+    """The decay of the recency term when nobody set one. SPEC 2.1 [G 1]"""
+    match layer:
+        case "buffer":
+            return 5.0
+        case "core":
+            return 0.05
+        case "working":
+            return {"semantic": 0.3, "procedural": 0.1, "episodic": 1.0, "working": 1.0}[kind]
+
+
+def is_long_term(change: Change) -> bool:
+    """True for what belongs in journal/long_term.jsonl: core memories and summaries. SPEC 3.3 [M]"""
+    return isinstance(change, PutMemory) and (change.data.layer == "core" or change.data.compression_source)
+
+
+def normalised(content: str) -> str:
+    """The text by which two contents count as the same: NFC, case-folded, white space as one space. SPEC 5.5 [E]"""
+    return " ".join(unicodedata.normalize("NFC", content).casefold().split())
+
+
+def content_hash(content: str) -> bytes:
+    """16 bytes that are equal exactly for contents whose normalised texts are equal."""
+    return hashlib.blake2b(normalised(content).encode(), digest_size=16).digest()
+
+
+def embedded_text(memory: Memory) -> str:
+    """The exact text whose vector stands for this memory. SPEC 2.3
+
+    Chunks of notes: `title > heading > …`, then the chunk. Everything else: the content alone.
+    """
+    if memory.note is None:
+        return memory.content
+    trail = " > ".join((memory.note.title, *memory.note.headings))
+    return f"{trail}\n{memory.content}" if trail else memory.content

@@ -1,0 +1,383 @@
+"""The tables of the database: what a snapshot reads and how a change is applied. FORMAT.md.
+
+memories    id → seq, Memory           the current version
+versions    id, seq → Memory           the earlier ones
+changes     seq → ChangeEntry          what each transaction touched
+usage       id → Usage
+numbers     id → number                a small dense integer for the views; never given twice
+owners      number → id
+hashes      scope and content hash → id …
+keys        namespace, user, key → id
+trash       id → TrashEntry
+edges       id, relation, other id → Edge      each edge stands under both its ends
+notes       file id → NoteFile
+roots       root id → NoteRoot
+skips       file id, hash → nothing
+embeddings  space, text hash → vectors (float16)      not in the journal
+meta        name → text
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_store import layout
+from mnemo_store.layout import digest_key, id_key, id_text, seq_key, seq_of
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    DropEdge,
+    DropMemory,
+    DropNote,
+    DropRoot,
+    DropSkip,
+    DropTrash,
+    Edge,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    PutEdge,
+    PutMemory,
+    PutMeta,
+    PutNote,
+    PutRoot,
+    PutSkip,
+    PutTrash,
+    PutUsage,
+    Skip,
+    TrashEntry,
+    Usage,
+    content_hash,
+)
+
+TABLES = (
+    "memories", "versions", "changes", "usage", "numbers", "owners", "hashes", "keys",
+    "trash", "edges", "notes", "roots", "skips", "embeddings", "meta",
+)  # fmt: skip
+DUPLICATES = frozenset({"hashes"})  # tables with several values under one key
+
+_HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+
+
+class Tables(NamedTuple):
+    """Handles of the named databases."""
+
+    memories: Any
+    versions: Any
+    changes: Any
+    usage: Any
+    numbers: Any
+    owners: Any
+    hashes: Any
+    keys: Any
+    trash: Any
+    edges: Any
+    notes: Any
+    roots: Any
+    skips: Any
+    embeddings: Any
+    meta: Any
+
+
+class Stored(NamedTuple):
+    """A memory's record and the seq of the change that made it."""
+
+    seq: int
+    memory: Memory
+
+
+class Snapshot:
+    """The store at one moment, as long as its transaction lives. Reads only."""
+
+    def __init__(self, transaction: Any, tables: Tables, now: int) -> None:
+        self.now = now  # ms
+        self._txn = transaction
+        self._tables = tables
+
+    @property
+    def seq(self) -> int:
+        """The seq of the last change."""
+        return int(self.meta("seq") or 0)
+
+    def meta(self, name: str) -> str:
+        """A named fact about the whole store; "" when unset."""
+        value = self._txn.get(name.encode(), db=self._tables.meta)
+        return value.decode() if value else ""
+
+    def stored(self, memory_id: str) -> Stored | None:
+        value = self._txn.get(id_key(memory_id), db=self._tables.memories)
+        return Stored(seq_of(value[:8]), layout.decode_memory(value[8:])) if value else None
+
+    def memory(self, memory_id: str) -> Memory | None:
+        found = self.stored(memory_id)
+        return found.memory if found else None
+
+    def usage(self, memory_id: str) -> Usage | None:
+        value = self._txn.get(id_key(memory_id), db=self._tables.usage)
+        return layout.decode_usage(value) if value else None
+
+    def memories(self, after: str = "", limit: int = 1000) -> list[Memory]:
+        """Current records in id order, behind the id `after`: one step of a long walk."""
+        return [layout.decode_memory(value[8:]) for _, value in self._walk(self._tables.memories, after, limit)]
+
+    def count(self) -> int:
+        """Records, whatever their state."""
+        return int(self._txn.stat(self._tables.memories)["entries"])
+
+    def number(self, memory_id: str) -> int | None:
+        value = self._txn.get(id_key(memory_id), db=self._tables.numbers)
+        return int.from_bytes(value, "big") if value else None
+
+    def id_of(self, number: int) -> str | None:
+        value = self._txn.get(number.to_bytes(4, "big"), db=self._tables.owners)
+        return id_text(value) if value else None
+
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        """Memories of that scope, not trashed or discarded, whose content hash is digest."""
+        with self._txn.cursor(db=self._tables.hashes) as cursor:
+            if not cursor.set_key(digest_key(namespace, user, agent, run, digest)):
+                return []
+            return [id_text(value) for value in cursor.iternext_dup()]
+
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        value = self._txn.get(digest_key(namespace, user, key), db=self._tables.keys)
+        return id_text(value) if value else None
+
+    def versions(self, memory_id: str) -> list[Stored]:
+        """Every version that is kept, the current one last."""
+        key = id_key(memory_id)
+        found = []
+        with self._txn.cursor(db=self._tables.versions) as cursor:
+            more = cursor.set_range(key)
+            while more and cursor.key()[:16] == key:
+                found.append(Stored(seq_of(cursor.key()[16:]), layout.decode_memory(cursor.value())))
+                more = cursor.next()
+        current = self.stored(memory_id)
+        return [*found, current] if current else found
+
+    def entry(self, seq: int) -> ChangeEntry | None:
+        value = self._txn.get(seq_key(seq), db=self._tables.changes)
+        return layout.decode_entry(value) if value else None
+
+    def entries(self, after: int, limit: int = 1000) -> list[tuple[int, ChangeEntry]]:
+        """What the transactions behind `after` touched, in order."""
+        rows = self._walk_keys(self._tables.changes, seq_key(after + 1), limit)
+        return [(seq_of(key), layout.decode_entry(value)) for key, value in rows]
+
+    def entries_back(self, limit: int = 1000) -> Iterator[tuple[int, ChangeEntry]]:
+        """What the last transactions touched, the newest first."""
+        with self._txn.cursor(db=self._tables.changes) as cursor:
+            more = cursor.last()
+            while more and limit > 0:
+                yield seq_of(cursor.key()), layout.decode_entry(cursor.value())
+                limit -= 1
+                more = cursor.prev()
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        value = self._txn.get(id_key(memory_id), db=self._tables.trash)
+        return layout.decode_trash(value) if value else None
+
+    def trash_entries(self, after: str = "", limit: int = 1000) -> list[TrashEntry]:
+        """In id order, behind the id `after`."""
+        return [layout.decode_trash(value) for _, value in self._walk(self._tables.trash, after, limit)]
+
+    def trash_count(self) -> int:
+        return int(self._txn.stat(self._tables.trash)["entries"])
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        """The edges that have this memory at either end."""
+        key = id_key(memory_id)
+        found = []
+        with self._txn.cursor(db=self._tables.edges) as cursor:
+            more = cursor.set_range(key)
+            while more and cursor.key()[:16] == key:
+                found.append(layout.decode_edge(cursor.value()))
+                more = cursor.next()
+        return found
+
+    def note(self, file_id: str) -> NoteFile | None:
+        value = self._txn.get(id_key(file_id), db=self._tables.notes)
+        return layout.decode_note(value) if value else None
+
+    def notes(self, after: str = "", limit: int = 1000) -> list[NoteFile]:
+        """Note files in id order, behind the id `after`."""
+        return [layout.decode_note(value) for _, value in self._walk(self._tables.notes, after, limit)]
+
+    def roots(self) -> list[NoteRoot]:
+        return [layout.decode_root(value) for _, value in self._walk_keys(self._tables.roots, b"\0", 1000)]
+
+    def skips(self, file_id: str) -> frozenset[str]:
+        """Salted hashes of the texts that rescans of this file leave out."""
+        key = id_key(file_id)
+        found = []
+        with self._txn.cursor(db=self._tables.skips) as cursor:
+            more = cursor.set_range(key)
+            while more and cursor.key()[:16] == key:
+                found.append(cursor.key()[16:].decode())
+                more = cursor.next()
+        return frozenset(found)
+
+    def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
+        """The vectors kept for a text, shape (windows, dimensions), or None."""
+        value = self._txn.get(digest_key(space, text_hash), db=self._tables.embeddings)
+        return np.frombuffer(value, dtype=np.float16).reshape(-1, dimensions) if value else None
+
+    def _walk(self, table: Any, after: str, limit: int) -> Iterator[tuple[bytes, bytes]]:
+        return self._walk_keys(table, id_key(after) + b"\0" if after else b"\0", limit)
+
+    def _walk_keys(self, table: Any, start: bytes, limit: int) -> Iterator[tuple[bytes, bytes]]:
+        with self._txn.cursor(db=table) as cursor:
+            more = cursor.set_range(start)
+            while more and limit > 0:
+                yield cursor.key(), cursor.value()
+                limit -= 1
+                more = cursor.next()
+
+
+class Touched(NamedTuple):
+    """A memory that a transaction touched: what the views need to follow."""
+
+    number: int
+    memory: Memory | None  # None: dropped
+    usage: Usage | None  # None: unchanged by this transaction
+
+
+class Applying(Snapshot):
+    """A snapshot within a write transaction: reads what is there and applies changes to it."""
+
+    def apply(self, changes: tuple[Change, ...], seq: int, entry: ChangeEntry) -> list[Touched]:
+        """Makes the changes, as transaction `seq`. Applying the same twice leaves the same."""
+        touched: dict[str, Touched] = {}
+        for change in changes:
+            self._apply(change, seq, touched)
+        ids = tuple(dict.fromkeys(_memory_of(change) for change in changes if _is_of_memory(change)))
+        used = tuple(dict.fromkeys(change.data.id for change in changes if isinstance(change, PutUsage)))
+        row = ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=ids, used=used)
+        self._txn.put(seq_key(seq), layout.encode(row), db=self._tables.changes, append=False)
+        return list(touched.values())
+
+    def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
+        self._txn.put(digest_key(space, text_hash), vectors.tobytes(), db=self._tables.embeddings)
+
+    def set_meta(self, name: str, value: str) -> None:
+        self._txn.put(name.encode(), value.encode(), db=self._tables.meta)
+
+    def _apply(self, change: Change, seq: int, touched: dict[str, Touched]) -> None:  # noqa: C901 - flat: one case a change
+        put, drop, tables = self._txn.put, self._txn.delete, self._tables
+        match change:
+            case PutMemory(data=memory):
+                number = self._put_memory(memory, seq)
+                usage = touched[memory.id].usage if memory.id in touched else None
+                touched[memory.id] = Touched(number, memory, usage)
+            case DropMemory(id=memory_id):
+                number_before = self.number(memory_id)
+                self._drop_memory(memory_id)
+                if number_before is not None:
+                    touched[memory_id] = Touched(number_before, None, None)
+            case PutUsage(data=usage):
+                put(id_key(usage.id), layout.encode(usage), db=tables.usage)
+                known = self.number(usage.id)
+                if known is not None:
+                    memory_now = touched[usage.id].memory if usage.id in touched else self.memory(usage.id)
+                    touched[usage.id] = Touched(known, memory_now, usage)
+            case PutTrash(data=trashed):
+                put(id_key(trashed.id), layout.encode(trashed), db=tables.trash)
+            case DropTrash(id=memory_id):
+                drop(id_key(memory_id), db=tables.trash)
+            case PutEdge(data=edge):
+                for key in _edge_keys(edge):
+                    put(key, layout.encode(edge), db=tables.edges)
+            case DropEdge():
+                for key in _edge_keys(change):
+                    drop(key, db=tables.edges)
+            case PutNote(data=note):
+                put(id_key(note.id), layout.encode(note), db=tables.notes)
+            case DropNote(id=file_id):
+                drop(id_key(file_id), db=tables.notes)
+            case PutRoot(data=root):
+                put(id_key(root.id), layout.encode(root), db=tables.roots)
+            case DropRoot(id=root_id):
+                drop(id_key(root_id), db=tables.roots)
+            case PutSkip(data=skip):
+                put(_skip_key(skip), b"\1", db=tables.skips)
+            case DropSkip():
+                drop(_skip_key(change), db=tables.skips)
+            case PutMeta(name=name, value=value):
+                self.set_meta(name, value)
+            case _:
+                assert_never(change)
+
+    def _put_memory(self, memory: Memory, seq: int) -> int:
+        key = id_key(memory.id)
+        value = self._txn.get(key, db=self._tables.memories)
+        if value is not None:
+            before = layout.decode_memory(value[8:])
+            if seq_of(value[:8]) != seq:
+                self._txn.put(key + value[:8], value[8:], db=self._tables.versions)
+            self._unindex(before, key)
+        self._txn.put(key, seq_key(seq) + layout.encode(memory), db=self._tables.memories)
+        if memory.state in _HASHED_STATES:
+            self._txn.put(_hash_key(memory), key, db=self._tables.hashes, dupdata=True)
+        if memory.key:
+            self._txn.put(_name_key(memory), key, db=self._tables.keys)
+        return self._number(key)
+
+    def _drop_memory(self, memory_id: str) -> None:
+        key = id_key(memory_id)
+        value = self._txn.get(key, db=self._tables.memories)
+        if value is not None:
+            self._unindex(layout.decode_memory(value[8:]), key)
+        for edge in self.edges(memory_id):
+            for edge_key in _edge_keys(edge):
+                self._txn.delete(edge_key, db=self._tables.edges)
+        for stored in self.versions(memory_id):
+            self._txn.delete(key + seq_key(stored.seq), db=self._tables.versions)
+        number = self._txn.get(key, db=self._tables.numbers)
+        if number is not None:
+            self._txn.delete(number, db=self._tables.owners)
+        for table in (self._tables.memories, self._tables.usage, self._tables.trash, self._tables.numbers):
+            self._txn.delete(key, db=table)
+
+    def _unindex(self, before: Memory, key: bytes) -> None:
+        self._txn.delete(_hash_key(before), key, db=self._tables.hashes)
+        if before.key and self._txn.get(_name_key(before), db=self._tables.keys) == key:
+            self._txn.delete(_name_key(before), db=self._tables.keys)
+
+    def _number(self, key: bytes) -> int:
+        value = self._txn.get(key, db=self._tables.numbers)
+        if value is not None:
+            return int.from_bytes(value, "big")
+        number = int(self.meta("next_number") or 0)
+        self.set_meta("next_number", str(number + 1))
+        self._txn.put(key, number.to_bytes(4, "big"), db=self._tables.numbers)
+        self._txn.put(number.to_bytes(4, "big"), key, db=self._tables.owners)
+        return number
+
+
+def _is_of_memory(change: Change) -> bool:
+    return isinstance(change, PutMemory | DropMemory)
+
+
+def _memory_of(change: Change) -> str:
+    assert isinstance(change, PutMemory | DropMemory)
+    return change.data.id if isinstance(change, PutMemory) else change.id
+
+
+def _hash_key(memory: Memory) -> bytes:
+    scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+    return digest_key(*scope, content_hash(memory.content))
+
+
+def _name_key(memory: Memory) -> bytes:
+    return digest_key(memory.namespace, memory.user_id, memory.key)
+
+
+def _edge_keys(edge: Edge | DropEdge) -> tuple[bytes, bytes]:
+    source, target, relation = id_key(edge.source), id_key(edge.target), edge.relation.encode()
+    return source + b">" + relation + b">" + target, target + b"<" + relation + b"<" + source
+
+
+def _skip_key(skip: Skip | DropSkip) -> bytes:
+    return id_key(skip.file) + skip.hash.encode()
