@@ -1,0 +1,104 @@
+"""The word view against BM25 worked out in plain Python over a dict, through any sequence of writes. SPEC 7.2, 17.2"""
+
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mnemo_store.disk import Disk
+from mnemo_store.terms import Tokenizer, chunks
+from mnemo_store.words import K1, B, Fields, WordView
+
+NUMBERS = st.integers(0, 12)
+WORDS = st.sampled_from(["cat", "dogs", "wordView", "the", "is", "東京都", "京", "3.11.2", "C++", "run", "running"])
+TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
+FIELDS = st.builds(Fields, TEXTS, speaker=TEXTS, tags=st.tuples(TEXTS), headings=st.lists(TEXTS, max_size=2).map(tuple))
+QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.11", "c++ runs", "nothing"]
+
+
+def counted(tokenizer: Tokenizer, fields: Fields) -> tuple[dict[str, int], int]:
+    """Weighted occurrences by term, and length in words."""
+    counts: dict[str, int] = {}
+    length = 0
+    weighted = [(fields.content, 1), (fields.speaker, 1), *((t, 2) for t in fields.tags + fields.headings)]
+    for text, weight in weighted:
+        for piece in (piece for chunk in chunks(text) for piece in tokenizer.pieces(chunk)):
+            counts[piece.term] = counts.get(piece.term, 0) + weight
+            length += piece.kind == "word"
+    return counts, length
+
+
+def bm25(memories: dict[int, Fields], query: str) -> dict[int, float]:
+    tokenizer = Tokenizer()
+    held = {number: counted(tokenizer, fields) for number, fields in memories.items()}
+    mean = sum(length for _, length in held.values()) / max(1, len(held)) or 1.0
+    scores: dict[int, float] = {}
+    for term in tokenizer.query_terms(query):
+        df = sum(term in counts for counts, _ in held.values())
+        idf = math.log(1 + (len(held) - df + 0.5) / (df + 0.5))
+        for number, (counts, length) in held.items():
+            if f := counts.get(term, 0):
+                part = idf * f * (K1 + 1) / (f + K1 * (1 - B + B * length / mean))
+                scores[number] = scores.get(number, 0.0) + part
+    return scores
+
+
+class WordsAndBruteForce(RuleBasedStateMachine):
+    """What is put, dropped, saved and loaded in any order is found as if it had just been written down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.view = WordView()
+        self.memories: dict[int, Fields] = {}
+
+    def teardown(self) -> None:
+        self.folder.cleanup()
+
+    @rule(number=NUMBERS, fields=FIELDS)
+    def put(self, number: int, fields: Fields) -> None:
+        self.view.put(number, fields)
+        self.memories[number] = fields
+
+    @rule(number=NUMBERS)
+    def drop(self, number: int) -> None:
+        self.view.drop(number)
+        self.memories.pop(number, None)
+
+    @rule()
+    def save(self) -> None:
+        self.view.save(Path(self.folder.name) / "words.view", {}, Disk())
+
+    @rule()
+    def save_and_load(self) -> None:
+        self.save()
+        self.view, _ = WordView.load(Path(self.folder.name) / "words.view")
+
+    @rule(query=TEXTS, k=st.integers(1, 5), allowed=st.lists(st.booleans(), max_size=14))
+    def search_some(self, query: str, k: int, allowed: list[bool]) -> None:
+        scores = {n: s for n, s in bm25(self.memories, query).items() if n < len(allowed) and allowed[n]}
+        hits = self.view.search(query, k, np.array(allowed, np.bool_))
+        assert sorted(hits.scores, reverse=True) == pytest.approx(sorted(scores.values(), reverse=True)[:k], rel=1e-5)
+        assert [scores[int(number)] for number in hits.numbers] == pytest.approx(hits.scores.tolist(), rel=1e-5)
+
+    @invariant()
+    def every_query_agrees(self) -> None:
+        assert len(self.view) == len(self.memories)
+        assert {number for number in range(14) if number in self.view} == set(self.memories)
+        for query in QUERIES:
+            expected = bm25(self.memories, query)
+            hits = self.view.search(query, 100)
+            assert dict(zip(hits.numbers.tolist(), hits.scores.tolist(), strict=True)) == pytest.approx(
+                expected, rel=1e-5
+            )
+            order = sorted(zip((-hits.scores).tolist(), hits.numbers.tolist(), strict=True))
+            assert [number for _, number in order] == hits.numbers.tolist()
+
+
+TestWordsAndBruteForce = WordsAndBruteForce.TestCase
+TestWordsAndBruteForce.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

@@ -1,0 +1,258 @@
+"""The lexical view by hand-worked figures. SPEC 3.1, 7.2"""
+
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_store import snapshots
+from mnemo_store.disk import Disk
+from mnemo_store.errors import ViewMismatch
+from mnemo_store.terms import Tokenizer
+from mnemo_store.words import COUNT_MAX, RECENT_SLOTS_MIN, Fields, WordView
+
+
+def view_of(*texts: str) -> WordView:
+    view = WordView()
+    for number, text in enumerate(texts):
+        view.put(number, Fields(text))
+    return view
+
+
+def found(view: WordView, query: str, k: int = 10) -> list[int]:
+    return [int(number) for number in view.search(query, k).numbers]
+
+
+def test_scores_are_bm25_with_k1_0_9_and_b_0_4() -> None:
+    view = view_of("cat", "cat dog dog")  # N = 2, lengths 1 and 3, mean 2
+    hits = view.search("dogs", 10)  # df 1: ln(1 + 1.5/1.5) = ln 2; 2·1.9 / (2 + 0.9·(0.6 + 0.4·3/2)) = 3.8 / 3.08
+    assert hits.numbers.tolist() == [1]
+    assert hits.scores.tolist() == pytest.approx([0.693147 * 3.8 / 3.08], rel=1e-5)
+    hits = view.search("cat", 10)  # df 2: ln(1 + 0.5/2.5) = ln 1.2; dampings 0.9·0.8 and 0.9·1.2
+    assert hits.numbers.tolist() == [0, 1]
+    assert hits.scores.tolist() == pytest.approx([0.182322 * 1.9 / 1.72, 0.182322 * 1.9 / 2.08], rel=1e-5)
+    hits = view.search("cat dog", 10)  # the sum over terms
+    assert hits.numbers.tolist() == [1, 0]
+    assert hits.scores[0] == pytest.approx(0.855182 + 0.166544, rel=1e-5)
+    assert hits.numbers.dtype == np.uint32
+    assert hits.scores.dtype == np.float32
+
+
+def test_length_counts_words_and_neither_stop_words_nor_wholes() -> None:
+    assert view_of("the cat is on the mat").mean_length == 2
+    assert view_of("wordView").mean_length == 2
+    assert view_of("東京都").mean_length == 2
+    assert WordView().mean_length == 0
+
+
+def test_tags_and_headings_count_twice_and_speakers_once() -> None:
+    view = WordView()
+    view.put(0, Fields("rust pad", tags=("pad",)))
+    view.put(1, Fields("pad pad", tags=("rust",)))
+    view.put(2, Fields("pad pad", headings=("Rust",)))
+    view.put(3, Fields("pad pad", speaker="Rust"))
+    hits = view.search("rust", 10)
+    assert hits.numbers.tolist() == [1, 2, 0, 3]
+    # Equal lengths of 3 and df 4 of 4: ln(1 + 0.5/4.5); one occurrence 1.9/1.9, two 3.8/2.9.
+    assert hits.scores.tolist() == pytest.approx([0.105361 * 3.8 / 2.9] * 2 + [0.105361] * 2, rel=1e-5)
+
+
+def test_a_memory_is_found_as_soon_as_it_is_put_and_gone_as_soon_as_it_is_dropped() -> None:
+    view = WordView()
+    assert found(view, "cat") == []
+    view.put(7, Fields("a cat"))
+    assert found(view, "cat") == [7]
+    assert (7 in view, 6 in view, -1 in view, 99999 in view, len(view)) == (True, False, False, False, 1)
+    view.drop(7)
+    assert found(view, "cat") == []
+    assert (7 in view, len(view)) == (False, 0)
+    view.drop(7)
+    view.drop(12345)
+    assert len(view) == 0
+
+
+def test_putting_again_replaces_every_word() -> None:
+    view = view_of("cat", "dog")
+    view.put(0, Fields("bird"))
+    assert found(view, "cat") == []
+    assert found(view, "bird") == [0]
+    assert len(view) == 2
+    assert (view.document_frequency("cat"), view.document_frequency("bird")) == (0, 1)
+
+
+def test_equal_scores_are_ordered_by_number() -> None:
+    view = WordView()
+    for number in (5, 3, 9, 1):
+        view.put(number, Fields("same words"))
+    assert found(view, "words") == [1, 3, 5, 9]
+    assert found(view, "words", k=2) == [1, 3]
+    view.put(3, Fields("same words"))
+    assert found(view, "words", k=3) == [1, 3, 5]
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_none_wanted_is_none_found(k: int) -> None:
+    assert found(view_of("cat"), "cat", k) == []
+
+
+def test_allowed_narrows_the_answer_and_changes_no_score() -> None:
+    view = view_of("cat", "cat cat", "cat cat cat", "dog")
+    everything = view.search("cat", 10)
+    assert everything.numbers.tolist() == [2, 1, 0]
+    hits = view.search("cat", 1, np.array([True, True, False, True]))
+    assert hits.numbers.tolist() == [1]
+    assert hits.scores[0] == everything.scores[1]
+    assert view.search("cat", 10, np.array([True])).numbers.tolist() == [0]
+    assert view.search("cat", 10, np.zeros(0, np.bool_)).numbers.tolist() == []
+
+
+def test_stop_words_find_something_when_there_is_nothing_else() -> None:
+    view = view_of("To be, or not to be", "who is it?", "cats")
+    assert found(view, "to be or not to be") == [0]
+    assert found(view, "who is it") == [1]
+    assert found(view, "who has cats") == [2]
+
+
+def test_chinese_japanese_and_korean_are_found_by_one_two_and_more_characters() -> None:
+    view = view_of("私は東京都に住んでいます", "京都の秋", "나는 한국어를 공부한다", "plain text")
+    assert found(view, "東京") == [0]
+    assert found(view, "京都") == [1, 0]  # also inside 東京都, in a longer text
+    assert found(view, "秋") == [1]
+    assert found(view, "都") == [1, 0]
+    assert found(view, "한국어") == [2]
+    assert found(view, "語") == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        " ",
+        "*",
+        "what's \"up",
+        "C++ OR",
+        "a-b",
+        "foo:bar",
+        "AND",
+        "NEAR(",
+        "(((",
+        "\x00",
+        "\ud800",
+        "%s{}[",
+        "'",
+        "\\",
+        "🎉",
+        "-cat",
+        "cat" * 5000,
+        "/" * 9000,
+    ],
+)
+def test_any_text_is_a_query(query: str) -> None:
+    view = view_of("cat", query)
+    assert set(found(view, query)) <= {0, 1}
+
+
+def test_a_word_repeated_beyond_measure_counts_as_often_as_can_be_kept() -> None:
+    view = view_of("cat " * 300, "cat " * 290)  # both 255 times, so the shorter is ahead
+    assert COUNT_MAX == 255
+    assert found(view, "cat") == [1, 0]
+
+
+def test_merging_into_the_base_changes_no_score() -> None:
+    count = RECENT_SLOTS_MIN + 10
+    view = WordView()
+    for number in range(count):
+        view.put(number, Fields(f"common w{number % 97}x"))
+        if number == 200:
+            before = view.document_frequency("common")
+    assert before == 201
+    view.drop(3)
+    assert view.document_frequency("common") == count - 1
+    assert found(view, "w96x", k=2) == [96, 193]
+    assert found(view, "w3x", k=1) == [100]
+    assert len(view) == count - 1
+
+
+def test_putting_many_is_putting_each() -> None:
+    memories = [(number % 50, Fields(f"cat w{number % 7}x")) for number in range(60)] + [
+        (99, Fields("Ann", tags=("cat",)))
+    ]
+    one_by_one, together = view_of("bird", "bird cat"), view_of("bird", "bird cat")
+    for number, fields in memories:
+        one_by_one.put(number, fields)
+    together.put_many(iter(memories))
+    assert len(together) == len(one_by_one) == 51
+    for query in ("cat", "w3x ann", "bird", "cat w1x"):
+        expected, hits = one_by_one.search(query, 99), together.search(query, 99)
+        assert (hits.numbers.tobytes(), hits.scores.tobytes()) == (
+            expected.numbers.tobytes(),
+            expected.scores.tobytes(),
+        )
+    together.drop(99)
+    assert found(together, "ann") == []
+
+
+def test_a_saved_view_is_loaded_with_its_meta_and_can_be_written_on(tmp_path: Path) -> None:
+    path = tmp_path / "words.view"
+    view = view_of("cat", "dog", "cat dog")
+    view.drop(1)
+    view.save(path, {"seq": 12}, Disk())
+    loaded, meta = WordView.load(path)
+    assert meta == {"seq": 12}
+    assert found(loaded, "dog") == [2]
+    loaded.put(0, Fields("dog"))
+    loaded.put(9, Fields("bird"))
+    assert found(loaded, "dog") == [0, 2]
+    assert found(loaded, "cat") == [2]
+    assert found(loaded, "bird") == [9]
+    loaded.save(path, {"seq": 14}, Disk())  # over the file it is mapped from
+    assert found(loaded, "dog") == [0, 2]
+    assert found(WordView.load(path)[0], "dog") == [0, 2]
+
+
+def test_an_empty_view_is_saved_and_loaded(tmp_path: Path) -> None:
+    WordView().save(tmp_path / "words.view", {}, Disk())
+    loaded, meta = WordView.load(tmp_path / "words.view")
+    assert (len(loaded), meta, found(loaded, "cat")) == (0, {}, [])
+
+
+def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "words.view"
+    with pytest.raises(ViewMismatch):
+        WordView.load(path)
+    view_of("cat").save(path, {}, Disk())
+    with pytest.raises(ViewMismatch, match="other rules"):
+        WordView.load(path, "german")
+    signature = Tokenizer().signature
+    snapshots.save(path, "words", {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())
+    with pytest.raises(ViewMismatch, match="do not fit"):
+        WordView.load(path)
+
+
+def test_a_search_never_sees_half_a_write() -> None:
+    """One memory is replaced and dropped over and over beside searches: each finds it whole, once, or not at all."""
+    view = view_of("cat apple", "other")
+    whole = view.search("cat apple pear", 5).scores.tolist()
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            view.put(0, Fields("cat pear"))
+            view.put(0, Fields("cat apple"))
+            view.drop(0)
+            view.put(0, Fields("apple cat"))
+
+    writer = threading.Thread(target=write)
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that the threads alternate within every write
+    writer.start()
+    try:
+        answers = [view.search("cat apple pear", 5).scores.tolist() for _ in range(3000)]
+    finally:
+        stop.set()
+        writer.join()
+        sys.setswitchinterval(switch_interval)
+    assert whole in answers
+    assert [answer for answer in answers if answer not in (whole, [])] == []
