@@ -1,0 +1,85 @@
+"""What can go wrong for one who asks.
+
+MnemoError                exit 1
+├── BadUsage              exit 2  what was asked makes no sense as it stands
+│   └── SocketPathTooLong         the system cannot bind a path of that length
+├── NothingFound          exit 3  there is no such thing, or nothing that answers
+├── Unreachable           exit 4  no daemon answers on the socket
+│   └── StartFailed               it was started and did not come up
+├── Interrupted           exit 1  the daemon went away before it answered
+├── BadAnswer             exit 1  what answered does not speak this protocol
+└── Refused               exit 1  the daemon answered with an error (404: exit 3)
+"""
+
+from typing import Any
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOTHING = 3
+EXIT_UNREACHABLE = 4
+
+
+class MnemoError(Exception):
+    """Something went wrong; the message says what, the hint what to do next."""
+
+    exit_code = EXIT_FAILED
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class BadUsage(MnemoError):
+    """What was asked makes no sense as it stands."""
+
+    exit_code = EXIT_USAGE
+
+
+class SocketPathTooLong(BadUsage):
+    """The system cannot bind a socket path of that length."""
+
+
+class NothingFound(MnemoError):
+    """There is no such thing, or nothing that answers."""
+
+    exit_code = EXIT_NOTHING
+
+
+class Unreachable(MnemoError):
+    """No daemon answers on the socket."""
+
+    exit_code = EXIT_UNREACHABLE
+
+
+class StartFailed(Unreachable):
+    """The daemon was started and did not come up."""
+
+
+class Interrupted(MnemoError):
+    """The daemon went away before it answered; what was asked may or may not have been done."""
+
+
+class BadAnswer(MnemoError):
+    """What answered does not speak this protocol."""
+
+
+class Refused(MnemoError):
+    """The daemon answered with an error of the one shape {"error": {"code", "message", "field"}}.
+
+    `status` is the HTTP status; `retry_after` seconds where the daemon named them; `details` every field of the
+    error, those of a newer daemon included.
+    """
+
+    def __init__(self, status: int, details: dict[str, Any], retry_after: float | None = None) -> None:
+        self.status = status
+        self.details = details
+        self.retry_after = retry_after
+        self.code = str(details.get("code") or "error")
+        self.field = details.get("field")
+        super().__init__(str(details.get("message") or f"the daemon answered {status}"), str(details.get("hint") or ""))
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return EXIT_NOTHING if self.status == 404 else EXIT_FAILED

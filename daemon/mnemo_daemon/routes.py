@@ -1,0 +1,292 @@
+"""Routes, requests and replies: what stands between HTTP and the services, without either. SPEC 13, 16.
+
+A route names the types of its body, its query string and its answer; the server decodes into them, the OpenAPI
+document is made from them. Here everything that comes in is parsed once, strictly, and refused by name.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from mnemo_client.protocol import Ask, Namespace
+from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_daemon.sockets import Peer
+
+BODY_BYTES_MAX = 1 << 20  # SPEC 16
+BULK_BYTES_MAX = 32 << 20  # SPEC 16: batch and ingest
+PARAMETERS_MAX = 200  # in a query string; the longest filter is far shorter
+AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
+
+Door = Literal["cli", "api", "mcp", "hook"]
+DOORS: tuple[Door, ...] = get_args(Door)
+
+T = TypeVar("T")
+
+
+class Nothing(Ask):
+    """The body of a route that takes none: absent, or an empty object."""
+
+
+class NoParameters(Ask):
+    """The query string of a route that takes none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request, decoded.
+
+    `ask` is the body and `query` the query string, each of its route's own type; `path` holds the parts of the path
+    that the route names in braces. `namespace` is the one asked for, by body, query or X-Namespace, None where none
+    was; `agent` the program on whose behalf the client speaks.
+    """
+
+    ask: Any
+    query: Any
+    path: Mapping[str, str]
+    namespace: str | None = None
+    door: Door = "api"
+    agent: str | None = None
+    peer: Peer
+
+
+class Reply(NamedTuple):
+    """What a handler answers: a value of its route's type, bytes ready to be sent, or an async iterator of bytes."""
+
+    value: Any
+    status: int = 200
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+class Route(NamedTuple):
+    """One method on one path, and all that the server and the OpenAPI document need to know of it.
+
+    `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
+    them as `content_type`, from a Reply of bytes or of a stream.
+    """
+
+    method: str
+    path: str  # "/v1/memories/{id}": a part in braces matches one segment
+    handler: Handler
+    answer: type
+    summary: str
+    ask: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] | None = None
+    statuses: tuple[int, ...] = (200,)
+    read_only: frozenset[str] = frozenset()
+    body_max: int = BODY_BYTES_MAX
+    content_type: str = "application/json"
+
+
+class RouteTable:
+    """Finds the route of a request. Paths of fixed text go before those with parts in braces."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[int, dict[tuple[str, ...], dict[str, Route]]] = {}
+        for route in self.routes:
+            parts = tuple(route.path.split("/"))
+            if "{" in route.path:
+                methods = self._patterns.setdefault(len(parts), {}).setdefault(parts, {})
+            else:
+                methods = self._fixed.setdefault(route.path, {})
+            if route.method in methods:
+                raise ValueError(f"two routes for {route.method} {route.path}")
+            methods[route.method] = route
+
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """The route and the parts of its path, unquoted. Raises a Refusal with 404 or 405."""
+        methods, parts = self._methods(raw_path)
+        if methods is None:
+            raise Refusal(404, "no_route", f"there is no {shown(raw_path)}; GET /v1/openapi.json lists what there is")
+        if route := methods.get(method):
+            return route, parts
+        allowed = ", ".join(sorted(methods))
+        raise Refusal(405, "method_not_allowed", f"{shown(raw_path)} takes {allowed}, not {shown(method)}")
+
+    def _methods(self, raw_path: str) -> tuple[dict[str, Route] | None, dict[str, str]]:
+        if methods := self._fixed.get(raw_path):
+            return methods, {}
+        segments = raw_path.split("/")
+        for pattern, methods in self._patterns.get(len(segments), {}).items():
+            if all(part == found or (part[:1] == "{" and found) for part, found in zip(pattern, segments, strict=True)):
+                named = zip(pattern, segments, strict=True)
+                return methods, {part[1:-1]: _unquoted(found) for part, found in named if part[:1] == "{"}
+        return None, {}
+
+
+def decode_body(body: bytes, route: Route) -> Any:
+    """The body in the route's own type; an absent one counts as an empty object. Raises a Refusal with 400."""
+    return decode(body or b"{}", route.ask or Nothing, read_only=route.read_only)
+
+
+def decode(data: bytes | msgspec.Raw, kind: type[T], *, read_only: frozenset[str] = frozenset(), at: str = "") -> T:
+    """JSON as a value of `kind`. Raises a Refusal that names the field, below `at` (`memories[3]`) where given."""
+    try:
+        decoder = _decoders.get(kind) or _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+        value: T = decoder.decode(data)
+        return value
+    except msgspec.ValidationError as wrong:
+        raise _refused_value(str(wrong), read_only, at) from None
+    except msgspec.DecodeError as malformed:
+        lone = _LONE_SURROGATE.search(data)
+        message = f"a lone surrogate (byte {lone.start()})" if lone else str(malformed)
+        raise Refusal(400, "bad_json", f"the body is not JSON: {message}", field=at or None) from None
+    except UnicodeDecodeError as wrong:
+        raise Refusal(400, "bad_json", f"the body is not UTF-8: {wrong.reason}", field=at or None) from None
+    except RecursionError:
+        raise Refusal(400, "bad_json", "the body is nested too deeply", field=at or None) from None
+
+
+# \ud800 to \udbff not followed by \udc00 to \udfff, or such a follower alone. msgspec stops at them, too, but says
+# that the input ended early where it did not. An escaped backslash before the u is no escape.
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+_WHERE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
+
+
+_decoders: dict[Any, "msgspec.json.Decoder[Any]"] = {}  # making one costs more than decoding a request
+
+
+def _refused_value(said: str, read_only: frozenset[str], at: str) -> Refusal:
+    """msgspec's words (``Expected `int`, got `str` - at `$.tags[3]` ``) as a refusal that names the field."""
+    what, where = _parts(said)
+    path = ".".join(part for part in (at, where) if part) if not where.startswith("[") else at + where
+    if unknown := _UNKNOWN.match(what):
+        name = unknown.group(1)
+        field = f"{path}.{name}" if path else name
+        if name in read_only and not where:
+            return Refusal(400, "read_only", f"`{shown(name)}` is set by the daemon alone", field=shown(field))
+        return Refusal(400, "unknown_field", f"there is no field `{shown(name)}` here", field=shown(field))
+    if missing := _MISSING.match(what):
+        field = f"{path}.{missing.group(1)}" if path else missing.group(1)
+        return Refusal(400, "missing_field", f"`{field}` is required", field=field)
+    return bad_value(what[:1].lower() + what[1:], shown(path) or None)
+
+
+def _parts(said: str) -> tuple[str, str]:
+    found = _WHERE.match(said)
+    return (found.group(1), found.group(2) or "") if found else (said, "")
+
+
+def decode_query(raw: str, route: Route) -> Any:
+    """The query string in the route's own type. A field of a list type may be given several times. Raises a Refusal.
+
+    Numbers are digits, flags are true, false, 1 or 0; a name without a value is an empty text.
+    """
+    kind = route.query or NoParameters
+    lists = _list_fields(kind)
+    values: dict[str, Any] = {}
+    for name, text in _pairs(raw):
+        if name not in kind.__struct_encode_fields__:
+            raise Refusal(400, "unknown_parameter", _no_such_parameter(name, kind), field=shown(name))
+        if name in lists:
+            values.setdefault(name, []).append(text)
+        elif name in values:
+            raise bad_value(f"`{name}` is given twice", name)
+        else:
+            values[name] = text
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise _refused_value(str(wrong), frozenset(), "") from None
+
+
+def _pairs(raw: str) -> list[tuple[str, str]]:
+    if not raw:
+        return []
+    try:
+        return parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
+    except UnicodeDecodeError:
+        raise bad_value("the query string is not UTF-8") from None
+    except ValueError:
+        raise bad_value(f"the query string has more than {PARAMETERS_MAX} parameters") from None
+
+
+def _no_such_parameter(name: str, kind: type[msgspec.Struct]) -> str:
+    known = ", ".join(kind.__struct_encode_fields__) or "none"
+    return f"there is no parameter `{shown(name)}` here (known: {known})"
+
+
+@cache
+def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(
+        field.encode_name for field in msgspec.structs.fields(kind) if get_origin(_bare(field.type)) is list
+    )
+
+
+def _bare(annotation: Any) -> Any:
+    """The type without its Annotated[...] wrapping."""
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+
+
+def namespace_of(header: str | None, ask: Any, query: Any) -> str | None:
+    """The namespace that the request names, in whichever place. Raises a Refusal where two places differ. SPEC 2.4"""
+    if header is not None:
+        try:
+            header = msgspec.convert(_clean_header(header, "X-Namespace"), Namespace)
+        except msgspec.ValidationError as wrong:
+            raise bad_value(_parts(str(wrong))[0], "X-Namespace") from None
+    named: str | None = header
+    for place, value in (("query string", query), ("body", ask)):
+        other = getattr(value, "namespace", None)
+        if not isinstance(other, str):
+            continue
+        if named is not None and other != named:
+            raise bad_value(
+                f"the {place} says namespace `{shown(other)}`, elsewhere it is `{shown(named)}`", "namespace"
+            )
+        named = other
+    return named
+
+
+def door_of(header: str | None) -> Door:
+    """The door that X-Mnemo-Door names. Raises a Refusal for one there is not."""
+    if header is None:
+        return "api"
+    for door in DOORS:
+        if header == door:
+            return door
+    raise bad_value(f"there is no door `{shown(header)}`; it is one of {', '.join(DOORS)}", "X-Mnemo-Door")
+
+
+def agent_of(header: str | None) -> str | None:
+    """The program that X-Mnemo-Agent names. Raises a Refusal for a bad one."""
+    if header is None:
+        return None
+    agent = _clean_header(header, "X-Mnemo-Agent")
+    if not 1 <= len(agent) <= AGENT_CHARS_MAX:
+        raise bad_value(f"an agent's name has 1 to {AGENT_CHARS_MAX} characters", "X-Mnemo-Agent")
+    return agent
+
+
+def _clean_header(text: str, name: str) -> str:
+    """Header bytes that are no UTF-8 arrive as lone surrogates."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise bad_value(f"{name} is not UTF-8", name)
+    return text
+
+
+def _unquoted(segment: str) -> str:
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_value("the path is not UTF-8") from None
+
+
+def shown(text: str) -> str:
+    """Text of a stranger as it may stand in a message: one short line that can be encoded."""
+    cut = text if len(text) <= 100 else text[:100] + "…"
+    return "".join(character if character.isprintable() else "�" for character in cut)

@@ -1,0 +1,443 @@
+"""What a person can set, each value with where it came from. SPEC 15.
+
+A key stands in one section of config.toml and, as MNEMO_SECTION_KEY, in the environment, which wins. Types carry the
+range and the description; nothing else in this module names a single key. A wrong key or value stops the start with
+the line and what was expected.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import Meta, inspect
+
+from mnemo_client import places
+from mnemo_daemon.models import models_folder
+
+ENVIRONMENT_PREFIX = "MNEMO_"
+LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
+RESTART = {"restart": True}  # in a key's Meta: read once, at the start
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A [section] of config.toml; its docstring is its heading there."""
+
+
+class DaemonSettings(Section, frozen=True):
+    """The process and its socket."""
+
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="what is written to the log")
+    ] = "info"
+    connections_max: Annotated[
+        int, Meta(ge=16, le=65536, description="connections open at once; more are answered 503", extra=RESTART)
+    ] = 1024
+
+
+class StoreSettings(Section, frozen=True):
+    """The database and its journal."""
+
+    map_gib: Annotated[
+        int,
+        Meta(
+            ge=1, le=1024, description="the largest the database may grow, in GiB; no disk is set aside", extra=RESTART
+        ),
+    ] = 64
+    segment_mib: Annotated[
+        int,
+        Meta(
+            ge=1, le=4096, description="a journal file of this many MiB is closed and the next one begun", extra=RESTART
+        ),
+    ] = 64
+    queue_max: Annotated[
+        int, Meta(ge=16, le=100_000, description="writes that may wait; more are answered 429", extra=RESTART)
+    ] = 1000
+
+
+class TrashSettings(Section, frozen=True):
+    """Deleted memories."""
+
+    keep_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="days a deleted memory can be restored; 0: for ever")
+    ] = 0
+
+
+class NotesSettings(Section, frozen=True):
+    """Watched folders of notes."""
+
+    settle_ms: Annotated[
+        int, Meta(ge=0, le=10_000, description="a file is read once it has not changed for this many milliseconds")
+    ] = 200
+    file_mib_max: Annotated[
+        int, Meta(ge=1, le=1024, description="larger files are skipped, and named in the status")
+    ] = 8
+    rescan_minutes: Annotated[
+        int, Meta(ge=1, le=10_080, description="how often a folder is compared with what is remembered of it")
+    ] = 60
+    poll_seconds: Annotated[
+        int, Meta(ge=1, le=3600, description="between two looks at a folder that the system cannot watch")
+    ] = 10
+
+
+class ModelsSettings(Section, frozen=True):
+    """Embeddings and the language model."""
+
+    folder: Annotated[
+        str, Meta(description="where model files are kept; empty: in the user's cache folder", extra=RESTART)
+    ] = ""
+    threads: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=64,
+            description="processor threads for embedding; 0: as many as there are, at most 4",
+            extra=RESTART,
+        ),
+    ] = 0
+    llm_idle_minutes: Annotated[
+        int, Meta(ge=1, le=10_080, description="the language model is unloaded after this long without a question")
+    ] = 10
+    llm_timeout_seconds: Annotated[
+        int, Meta(ge=1, le=3600, description="an answer of the language model may take this long")
+    ] = 60
+
+
+class IntakeSettings(Section, frozen=True):
+    """How memories come in."""
+
+    embed_wait_ms: Annotated[
+        int,
+        Meta(ge=0, le=10_000, description="a write waits this many milliseconds for its vector before it is stored"),
+    ] = 200
+
+
+class PrivacySettings(Section, frozen=True):
+    """What is left out before anything is written."""
+
+    mask: Annotated[
+        Literal["auto", "all", "off"],
+        Meta(description="keys and passwords are masked: auto, in what no person wrote; all, everywhere; off, nowhere"),
+    ] = "auto"
+
+
+class ClientSettings(Section, frozen=True):
+    """The command line and the editors."""
+
+    project_namespaces: Annotated[
+        bool, Meta(description="inside a git repository, its folder's name is the namespace")
+    ] = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every value in use."""
+
+    daemon: DaemonSettings = DaemonSettings()
+    store: StoreSettings = StoreSettings()
+    trash: TrashSettings = TrashSettings()
+    notes: NotesSettings = NotesSettings()
+    models: ModelsSettings = ModelsSettings()
+    intake: IntakeSettings = IntakeSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    client: ClientSettings = ClientSettings()
+
+
+class Folders(NamedTuple):
+    """Where things are. They come from the environment alone, so that clients find the daemon without its settings."""
+
+    data: Path
+    models: Path
+    socket: Path
+    config_file: Path
+
+
+class Described(NamedTuple):
+    """A value and where it came from: "default", "config.toml:12", or the variable's name."""
+
+    key: str
+    value: Any
+    origin: str
+
+
+class ConfigError(Exception):
+    """A key or value that cannot be right. The message says where it stands and what was expected."""
+
+
+class Configuration(NamedTuple):
+    """The settings, the folders, and the origin of every value."""
+
+    settings: Settings
+    folders: Folders
+    origins: Mapping[str, str]  # by key, "notes.settle_ms"
+
+    def describe(self) -> list[Described]:
+        """Every value, folders first, with its origin."""
+        listed = [
+            Described(f"folders.{name}", str(path), self.origins[f"folders.{name}"])
+            for name, path in self.folders._asdict().items()
+        ]
+        for key in KEYS.values():
+            value = getattr(getattr(self.settings, key.section), key.name)
+            listed.append(Described(key.path, value, self.origins[key.path]))
+        return listed
+
+
+class Changed(NamedTuple):
+    """One value that is different after a reload. `needs_restart`: the old one stays in use until then."""
+
+    key: str
+    before: Any
+    after: Any
+    origin: str
+    needs_restart: bool
+
+
+class Key(NamedTuple):
+    """One thing that can be set."""
+
+    section: str
+    name: str
+    kind: Any  # the annotated type
+    default: Any
+    description: str
+    needs_restart: bool
+
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.name}"
+
+    @property
+    def variable(self) -> str:
+        return f"{ENVIRONMENT_PREFIX}{self.section}_{self.name}".upper()
+
+
+def _keys() -> Iterator[Key]:
+    for section in msgspec.structs.fields(Settings):
+        for field in msgspec.structs.fields(section.type):
+            meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
+            needs_restart = meta.extra == RESTART
+            yield Key(section.name, field.name, field.type, field.default, meta.description or "", needs_restart)
+
+
+KEYS: Mapping[str, Key] = {key.path: key for key in _keys()}
+SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
+
+# Set in the environment alone, and no keys of a section.
+PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")
+
+
+def load(environ: Mapping[str, str]) -> Configuration:
+    """Everything as set by the defaults, then config.toml, then the environment. Raises ConfigError.
+
+    A configuration file that does not exist counts as empty, unless MNEMO_CONFIG names it.
+    """
+    path = places.config_file(environ)
+    values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    origins = dict.fromkeys(KEYS, "default")
+    for key, value, origin in (*_from_file(path, must_exist="MNEMO_CONFIG" in environ), *_from_environment(environ)):
+        values[key.section][key.name] = value
+        origins[key.path] = origin
+    sections = {field.name: field.type(**values[field.name]) for field in msgspec.structs.fields(Settings)}
+    settings = Settings(**sections)
+    folders = _folders(environ, path, settings)
+    return Configuration(settings, folders, origins | _origins_of_folders(environ, origins))
+
+
+def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuration, list[Changed]]:
+    """The configuration read again, and what is different. Raises ConfigError, and then the old one stays in use.
+
+    A value that needs a restart (the data folder and the socket do) keeps its old value in the new configuration.
+    """
+    new = load(environ)
+    before = {described.key: described.value for described in old.describe()}
+    changed = []
+    kept: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for key, value, origin in new.describe():
+        if value == before[key]:
+            continue
+        needs_restart = key not in KEYS or KEYS[key].needs_restart
+        changed.append(Changed(key, before[key], value, origin, needs_restart))
+        if needs_restart and key in KEYS:
+            kept[KEYS[key].section][KEYS[key].name] = before[key]
+    sections = {
+        section: msgspec.structs.replace(getattr(new.settings, section), **values) for section, values in kept.items()
+    }
+    origins = {key: old.origins[key] if _is_kept(key, changed) else origin for key, origin in new.origins.items()}
+    return Configuration(Settings(**sections), old.folders, origins), changed
+
+
+def _is_kept(key: str, changed: list[Changed]) -> bool:
+    return any(change.key == key and change.needs_restart for change in changed)
+
+
+def _folders(environ: Mapping[str, str], config_file: Path, settings: Settings) -> Folders:
+    data = places.data_folder(environ)
+    models = Path(settings.models.folder).expanduser().absolute() if settings.models.folder else models_folder()
+    return Folders(data, models, places.socket_path(environ), config_file)
+
+
+def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
+    data = "MNEMO_DATA_DIR" if environ.get("MNEMO_DATA_DIR") else "default"
+    runtime = "XDG_RUNTIME_DIR" if environ.get("XDG_RUNTIME_DIR") else "default"
+    return {
+        "folders.data": data,
+        "folders.models": origins["models.folder"],
+        "folders.socket": "MNEMO_SOCKET" if environ.get("MNEMO_SOCKET") else runtime if data == "default" else data,
+        "folders.config_file": "MNEMO_CONFIG" if environ.get("MNEMO_CONFIG") else "default",
+    }
+
+
+def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[Key, Any, str]]:
+    """What the file sets, each checked by its own type."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        parsed = tomllib.loads(text)
+    except FileNotFoundError:
+        if must_exist:
+            raise ConfigError(f"MNEMO_CONFIG names {path}, which does not exist") from None
+        return
+    except (OSError, UnicodeDecodeError) as failed:
+        raise ConfigError(f"cannot read {path}: {failed}") from None
+    except tomllib.TOMLDecodeError as malformed:
+        raise ConfigError(f"{path}: this is not TOML: {malformed}") from None
+    lines = lines_of_keys(text)
+    for section, table in parsed.items():
+        if section not in SECTIONS or not isinstance(table, dict):
+            raise ConfigError(f"{path}:{lines[section,]}: {_unknown_section(section, table)}")
+        for name, value in table.items():
+            line = lines[section, name]
+            key = KEYS.get(f"{section}.{name}")
+            if key is None:
+                hint = _did_you_mean(name, [key.name for key in KEYS.values() if key.section == section])
+                raise ConfigError(f"{path}:{line}: there is no key `{name}` in [{section}]{hint}")
+            try:
+                yield key, msgspec.convert(value, key.kind), f"{path.name}:{line}"
+            except msgspec.ValidationError:
+                raise ConfigError(f"{path}:{line}: {key.path} must be {expected(key)}, not {value!r}") from None
+
+
+def _unknown_section(section: str, value: Any) -> str:
+    if not isinstance(value, dict):
+        if section in SECTIONS:
+            return f"{section} is a section; write [{section}] on a line of its own, and its keys below"
+        owners = [key.section for key in KEYS.values() if key.name == section]
+        return f"the key `{section}` stands outside of its section" + (
+            f"; put it below [{owners[0]}]" if owners else ""
+        )
+    return f"there is no section [{section}]{_did_you_mean(section, SECTIONS)}"
+
+
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Key, Any, str]]:
+    """What the environment sets. A variable that looks like one of ours and is none is refused."""
+    by_variable = {key.variable: key for key in KEYS.values()}
+    for variable, text in environ.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in PLACES:
+            continue
+        key = by_variable.get(variable)
+        if key is None:
+            section = variable.removeprefix(ENVIRONMENT_PREFIX).partition("_")[0].lower()
+            if section in SECTIONS:
+                raise ConfigError(f"there is no setting {variable}{_did_you_mean(variable, list(by_variable))}")
+            continue
+        try:
+            yield key, msgspec.convert(text, key.kind, strict=False), variable
+        except msgspec.ValidationError:
+            raise ConfigError(f"{variable} must be {expected(key)}, not {text!r}") from None
+
+
+def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1, cutoff=LIKENESS_MIN)
+    return f"; did you mean `{near[0]}`?" if near else f" (there are: {', '.join(known)})"
+
+
+def expected(key: Key) -> str:
+    """What a value of this key must be, in words."""
+    kind = inspect.type_info(key.kind)
+    while isinstance(kind, inspect.Metadata):
+        kind = kind.type
+    match kind:
+        case inspect.IntType(ge=low, le=high):
+            return f"a whole number from {low} to {high}"
+        case inspect.FloatType(ge=low, le=high):
+            return f"a number from {low} to {high}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.LiteralType(values=values):
+            return "one of " + ", ".join(f'"{value}"' for value in values)
+        case inspect.StrType():
+            return "a text"
+        case _:
+            raise TypeError(f"{key.path} is of a type that no setting has yet: {kind}")
+
+
+def lines_of_keys(text: str) -> dict[tuple[str, ...], int]:
+    """The line (1-based) on which each table and key of a well-formed TOML text stands; tomllib does not tell.
+
+    TOML is a sequence of statements that end at a line's end, and only a value that spans lines does not parse when it
+    is cut off at one. So the text is taken in by lines, and what parses is a statement.
+    """
+    lines: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    statement, begins = "", 1
+    for number, line in enumerate(text.split("\n"), start=1):
+        statement += line + "\n"
+        try:
+            parsed = tomllib.loads(statement)
+        except tomllib.TOMLDecodeError:
+            continue
+        path = _path(parsed)
+        if statement.lstrip().startswith("["):
+            table = path
+            path = ()
+        for depth in range(1, len(table + path) + 1):
+            lines.setdefault((table + path)[:depth], begins)
+        statement, begins = "", number + 1
+    return lines
+
+
+def _path(parsed: Any) -> tuple[str, ...]:
+    """The keys down to the one thing that a single statement sets."""
+    path: tuple[str, ...] = ()
+    while isinstance(parsed, dict) and len(parsed) == 1:
+        name, parsed = next(iter(parsed.items()))
+        path += (name,)
+    return path
+
+
+def default_text() -> str:
+    """A config.toml in which every key stands with its default, commented out."""
+    parts = [
+        "# Settings of mnemod. Every line that begins with # is a default: take the # away to set it.",
+        "# Each can also be set in the environment, which wins: MNEMO_NOTES_SETTLE_MS=500.",
+        "# `mnemo config` shows every value and where it comes from. Read again on SIGHUP.",
+    ]
+    for section in msgspec.structs.fields(Settings):
+        parts += ["", f"[{section.name}]  # {(section.type.__doc__ or '').strip().rstrip('.').lower()}"]
+        for key in KEYS.values():
+            if key.section == section.name:
+                restart = ", read at the start only" if key.needs_restart else ""
+                parts += [f"# {key.description} ({expected(key)}{restart})", f"# {key.name} = {_toml(key.default)}"]
+    return "\n".join(parts) + "\n"
+
+
+def write_default(path: Path) -> bool:
+    """The default configuration is at `path`, mode 0600, unless a file was there; True where it was written."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with open(path, "x", encoding="utf-8", opener=_private) as file:
+            file.write(default_text())
+    except FileExistsError:
+        return False
+    return True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _toml(value: bool | int | str) -> str:
+    """A scalar as TOML, which writes them as JSON does."""
+    return msgspec.json.encode(value).decode()
