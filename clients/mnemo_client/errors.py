@@ -78,7 +78,10 @@ class Refused(MnemoError):
         self.retry_after = retry_after
         self.code = str(details.get("code") or "error")
         self.field = details.get("field")
-        super().__init__(str(details.get("message") or f"the daemon answered {status}"), str(details.get("hint") or ""))
+        message = str(details.get("message") or f"the daemon answered {status}")
+        if self.field and str(self.field) not in message:
+            message = f"{self.field}: {message}"
+        super().__init__(message, str(details.get("hint") or ""))
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]

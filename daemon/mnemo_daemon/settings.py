@@ -38,34 +38,6 @@ class DaemonSettings(Section, frozen=True):
     ] = 1024
 
 
-class StoreSettings(Section, frozen=True):
-    """The database and its journal."""
-
-    map_gib: Annotated[
-        int,
-        Meta(
-            ge=1, le=1024, description="the largest the database may grow, in GiB; no disk is set aside", extra=RESTART
-        ),
-    ] = 64
-    segment_mib: Annotated[
-        int,
-        Meta(
-            ge=1, le=4096, description="a journal file of this many MiB is closed and the next one begun", extra=RESTART
-        ),
-    ] = 64
-    queue_max: Annotated[
-        int, Meta(ge=16, le=100_000, description="writes that may wait; more are answered 429", extra=RESTART)
-    ] = 1000
-
-
-class TrashSettings(Section, frozen=True):
-    """Deleted memories."""
-
-    keep_days: Annotated[
-        int, Meta(ge=0, le=36_500, description="days a deleted memory can be restored; 0: for ever")
-    ] = 0
-
-
 class NotesSettings(Section, frozen=True):
     """Watched folders of notes."""
 
@@ -98,21 +70,6 @@ class ModelsSettings(Section, frozen=True):
             extra=RESTART,
         ),
     ] = 0
-    llm_idle_minutes: Annotated[
-        int, Meta(ge=1, le=10_080, description="the language model is unloaded after this long without a question")
-    ] = 10
-    llm_timeout_seconds: Annotated[
-        int, Meta(ge=1, le=3600, description="an answer of the language model may take this long")
-    ] = 60
-
-
-class IntakeSettings(Section, frozen=True):
-    """How memories come in."""
-
-    embed_wait_ms: Annotated[
-        int,
-        Meta(ge=0, le=10_000, description="a write waits this many milliseconds for its vector before it is stored"),
-    ] = 200
 
 
 class PrivacySettings(Section, frozen=True):
@@ -136,11 +93,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Every value in use."""
 
     daemon: DaemonSettings = DaemonSettings()
-    store: StoreSettings = StoreSettings()
-    trash: TrashSettings = TrashSettings()
     notes: NotesSettings = NotesSettings()
     models: ModelsSettings = ModelsSettings()
-    intake: IntakeSettings = IntakeSettings()
     privacy: PrivacySettings = PrivacySettings()
     client: ClientSettings = ClientSettings()
 

@@ -3,7 +3,6 @@
 Every file that must survive power loss goes through here: written, fsynced, renamed into place, and the folder fsynced.
 """
 
-import contextlib
 import errno
 import os
 import sys
@@ -21,6 +20,10 @@ else:
 
     def _sync(fd: int) -> None:
         os.fdatasync(fd)
+
+
+# What file systems answer that cannot sync a folder and do not need it.
+_NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
 class Commits(Protocol):
@@ -44,10 +47,12 @@ class Disk:
 
     def sync_folder(self, folder: Path) -> None:
         """Returns once the names in folder are on the medium."""
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with contextlib.suppress(OSError):  # some file systems refuse this and do not need it
-                os.fsync(fd)
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
         finally:
             os.close(fd)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull, NewerFormat, OutcomeUnknown, WriteFailed
-from mnemo_store.layout import FORMAT, Header, Line, Sealed, open_header, open_line, seal
+from mnemo_store.layout import FORMAT, Header, Line, Sealed, is_sealed, open_header, open_line, seal
 
 FILES = ("long_term", "short_term")
 SEGMENT_BYTES = 16 << 20  # a segment is full at this size; small enough to copy, scan and rewrite at once
@@ -46,9 +46,15 @@ class _File:
     name: str
     path: Path
     fd: int = -1
-    size: int = 0
+    size: int = 0  # bytes that count
     number: int = 1  # of this segment
     first_seq: int = 1
+    lines: int = 0  # bytes of size that are not the header
+    sound: bool = False  # when not, a new segment is begun before anything is appended
+
+    def is_empty_from(self, first_seq: int) -> bool:
+        """Whether it holds nothing but a header that already makes older lines from first_seq on void."""
+        return self.sound and self.lines == 0 and self.first_seq == first_seq
 
 
 @dataclass
@@ -57,47 +63,57 @@ class Journal:
 
     folder: Path
     store_id: str
+    salt: str
     disk: Disk
     segment_bytes: int = SEGMENT_BYTES
     last: tuple[int, str] = NOTHING  # seq and checksum of the last line that counts
     damage: list[Damage] = field(default_factory=list)
     _files: dict[str, _File] = field(default_factory=dict)
-    _needs_new_segments: bool = False
 
     def open(self) -> None:
-        """Opens or makes both files; torn ends are cut off, kept beside as `.torn`, and listed in `damage`."""
+        """Opens both files; torn ends are cut off, kept beside as `.torn`, and listed in `damage`.
+
+        Nothing is appended before `begin`. Raises NewerFormat, having changed nothing.
+        """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in self.folder.glob("*.jsonl"):
+            _refuse_newer(path)
         for name in FILES:
             file = self._files[name] = _File(name, self.folder / f"{name}.jsonl")
             numbered = self._numbered(name)
             file.number = numbered[-1][0] + 1 if numbered else 1
-            if file.path.exists() and self._cut_torn_end(file):
-                file.fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-                file.size = os.fstat(file.fd).st_size
+            if file.path.exists():
+                self._open_active(file)
         self.last = max((self._last_line(name) for name in FILES), key=lambda last: last[0])
 
     def begin(self, last: tuple[int, str]) -> None:
-        """Makes `last` the line after which the next one comes. Lines behind it, if any stand there, are void."""
-        behind = any(self._last_line(name)[0] > last[0] for name in FILES)
+        """Makes `last` the line after which the next one comes. Lines behind it, if any stand there, are void.
+
+        On a disk that has no room for a new segment, the next `append` has to make it, or fail.
+        """
         self.last = last
-        if behind:
-            self._start_segments(last[0] + 1)
         for file in self._files.values():
-            if file.fd < 0:
-                self._start_segment(file, last[0] + 1)
+            if not file.sound or self._last_line(file.name)[0] > last[0]:
+                file.sound = False
+                with contextlib.suppress(OSError):
+                    self._start_segment(file, last[0] + 1)
 
     def append(self, lines: Sequence[tuple[Sealed, bool]], first_seq: int) -> None:
         """Makes the lines durable; each says whether it is long-term. Nothing of them remains if this raises.
 
         Raises DiskFull or WriteFailed when nothing was kept, OutcomeUnknown when that could not be made sure.
         """
-        if self._needs_new_segments:
-            self._start_segments_or_fail(first_seq)
         parts = {
             "long_term": b"".join(sealed.data for sealed, long_term in lines if long_term),
             "short_term": b"".join(sealed.data for sealed, long_term in lines if not long_term),
         }
         touched = [(self._files[name], data) for name, data in parts.items() if data]
+        try:
+            for file in self._files.values():
+                if not file.sound:
+                    self._start_segment(file, first_seq)
+        except OSError as error:
+            raise _refusal(error) from error
         try:
             for file, data in touched:
                 self.disk.append(file.fd, data)
@@ -105,12 +121,14 @@ class Journal:
                 self.disk.sync(file.fd)
         except OSError as error:
             self._take_back([file for file, _ in touched], first_seq, error)
+            raise _refusal(error) from error
         for file, data in touched:
             file.size += len(data)
+            file.lines += len(data)
         self.last = (first_seq + len(lines) - 1, lines[-1][0].sum)
 
     def rotate_full(self) -> None:
-        """Starts a new segment where one is full. A failure leaves the full one in use, to be tried again."""
+        """Starts a new segment where one is full. Where that fails, it is tried again before the next line."""
         for file in self._files.values():
             if file.size >= self.segment_bytes:
                 with contextlib.suppress(OSError):
@@ -131,53 +149,49 @@ class Journal:
                 file.fd = -1
 
     def _take_back(self, files: Sequence[_File], first_seq: int, error: OSError) -> None:
-        """Cuts the files back and opens new segments, then raises what the writers must be told."""
-        cut = True
+        """Cuts each file back and begins a new segment, either of which makes what was tried void for good.
+
+        Raises OutcomeUnknown when neither could be done.
+        """
+        unsure: OSError | None = None
         for file in files:
+            cut = self._cut_back(file)
+            if cut and file.is_empty_from(first_seq):
+                continue
+            file.sound = False
             try:
-                self.disk.truncate(file.fd, file.size)
-                self.disk.sync(file.fd)
-            except OSError:
-                cut = False
-        self._needs_new_segments = True
-        try:
-            self._start_segments(first_seq)
-        except OSError as second:
-            if not cut:
-                raise OutcomeUnknown(f"the journal could not be written ({error}) nor cut back ({second})") from error
-        if is_disk_full(error):
-            raise DiskFull(f"no room for the journal: {error}") from error
-        raise WriteFailed(f"the journal could not be written: {error}") from error
-
-    def _start_segments_or_fail(self, first_seq: int) -> None:
-        try:
-            self._start_segments(first_seq)
-        except OSError as error:
-            if is_disk_full(error):
-                raise DiskFull(f"no room for the journal: {error}") from error
-            raise WriteFailed(f"the journal could not be written: {error}") from error
-
-    def _start_segments(self, first_seq: int) -> None:
-        for file in self._files.values():
-            if file.fd < 0 or file.first_seq != first_seq or file.size > self._header_size(file):
                 self._start_segment(file, first_seq)
-        self._needs_new_segments = False
+            except OSError as second:
+                unsure = unsure if cut else second
+        if unsure is not None:
+            raise OutcomeUnknown(f"the journal could not be written ({error}) nor cut back ({unsure})") from error
+
+    def _cut_back(self, file: _File) -> bool:
+        try:
+            self.disk.truncate(file.fd, file.size)
+            self.disk.sync(file.fd)
+        except OSError:
+            return False
+        return True
 
     def _start_segment(self, file: _File, first_seq: int) -> None:
-        """Puts the segment in use aside under its number and an empty one, with its header, in its place."""
+        """Puts the segment in use aside under its number and an empty one, with its header, in its place.
+
+        From the moment the new header may stand on the disk, nothing must be appended to the old segment: it would be
+        void. So the file is not sound until the new one is open.
+        """
         if file.path.exists():
-            number = self._numbered(file.name)[-1][0] + 1 if self._numbered(file.name) else 1
+            numbered = self._numbered(file.name)
+            number = numbered[-1][0] + 1 if numbered else 1
             self.disk.rename(file.path, self.folder / f"{file.name}.{number:06d}.jsonl")
-            file.number = number + 1
-        header = seal(Header(FORMAT, file.name, file.number, self.store_id, first_seq)).data
+            file.sound, file.number = False, number + 1
+            self.disk.sync_folder(self.folder)  # or a power loss could keep the name's second change and not its first
+        header = seal(Header(FORMAT, file.name, file.number, self.store_id, self.salt, first_seq)).data
         self.disk.write_whole(file.path, [header])
+        fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         if file.fd >= 0:
             os.close(file.fd)
-        file.fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        file.size, file.first_seq = len(header), first_seq
-
-    def _header_size(self, file: _File) -> int:
-        return len(seal(Header(FORMAT, file.name, file.number, self.store_id, file.first_seq)).data)
+        file.fd, file.size, file.lines, file.first_seq, file.sound = fd, len(header), 0, first_seq, True
 
     def _numbered(self, name: str) -> list[tuple[int, Path]]:
         found = []
@@ -191,32 +205,27 @@ class Journal:
         active = self.folder / f"{name}.jsonl"
         return [path for _, path in self._numbered(name)] + ([active] if active.exists() else [])
 
-    def _cut_torn_end(self, file: _File) -> bool:
-        """Cuts off what follows the last whole line. False when not even the header is whole: the file goes aside."""
+    def _open_active(self, file: _File) -> None:
+        """Opens the segment for appending, its torn end cut off. Where that cannot be, it is left to be put aside."""
         data = file.path.read_bytes()
-        end = data.rfind(b"\n") + 1
-        while end > 0:
-            start = data.rfind(b"\n", 0, end - 1) + 1
-            if _is_whole(data[start : end - 1], header=start == 0):
-                break
-            end = start
-        if end == len(data) and end > 0:
-            file.first_seq = open_header(data[: data.find(b"\n")]).first_seq if _has_header(data) else 1
-            return True
-        self.damage.append(Damage(file.path.name, end, len(data) - end, "a torn end was cut off"))
-        if data[end:]:
-            self.disk.write_whole(file.path.with_name(f"{file.path.name}.{end}.torn"), [data[end:]])
-        if end == 0:
-            file.path.unlink()
-            return False
-        fd = os.open(file.path, os.O_WRONLY | os.O_CLOEXEC)
-        try:
-            self.disk.truncate(fd, end)
-            self.disk.sync(fd)
-        finally:
-            os.close(fd)
-        file.first_seq = open_header(data[: data.find(b"\n")]).first_seq if _has_header(data) else 1
-        return True
+        header = _header_of(data)
+        if header is None:
+            if data:
+                self._note(Damage(file.path.name, 0, len(data), "it has no header: the segment was put aside"))
+            return
+        end = _whole_bytes(data)
+        if end < len(data):
+            self._note(Damage(file.path.name, end, len(data) - end, "a torn end was cut off"))
+            with contextlib.suppress(OSError):
+                self.disk.write_whole(file.path.with_name(f"{file.path.name}.{end}.torn"), [data[end:]])
+        file.fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        file.size, file.first_seq = end, header.first_seq
+        file.lines = end - data.find(b"\n") - 1
+        file.sound = end == len(data) or self._cut_back(file)
+
+    def _note(self, damage: Damage) -> None:
+        if damage not in self.damage:
+            self.damage.append(damage)
 
     def _last_line(self, name: str) -> tuple[int, str]:
         """Seq and checksum of the file's last line that counts."""
@@ -235,8 +244,8 @@ class Journal:
                 end = start
             if last != NOTHING:
                 return last
-            if _has_header(data):
-                first = open_header(data[: data.find(b"\n")]).first_seq
+            first = _first_seq(path)
+            if first is not None:
                 limit = first if limit is None else min(limit, first)
         return NOTHING
 
@@ -255,36 +264,67 @@ class Journal:
         with path.open("rb") as file:
             for index, data in enumerate(file):
                 start, offset = offset, offset + len(data)
-                if index == 0 and _has_header(data):
-                    header = open_header(data.rstrip(b"\n"))
-                    if header.journal > FORMAT:
-                        raise NewerFormat(f"{path.name} is of journal format {header.journal}, this is {FORMAT}")
+                if index == 0 and _header_of(data) is not None:
                     continue
                 try:
-                    line, checksum = open_line(data.rstrip(b"\n"))
+                    line, checksum = open_line(data[:-1])
                 except ValueError as error:
-                    self.damage.append(Damage(path.name, start, len(data), str(error)))
+                    self._note(Damage(path.name, start, len(data), str(error)))
                     continue
                 if line.seq > after and (limit is None or line.seq < limit):
                     yield Read(line, checksum)
 
 
-def _is_whole(data: bytes, *, header: bool) -> bool:
+def newest_header(folder: Path) -> Header | None:
+    """The header of the segment begun last, which names the store. None where there is no journal."""
+    headers = [header for path in folder.glob("*.jsonl") if (header := _header_of(_first_line(path))) is not None]
+    return max(headers, key=lambda header: header.first_seq, default=None)
+
+
+def _refusal(error: OSError) -> WriteFailed:
+    if is_disk_full(error):
+        return DiskFull(f"no room for the journal: {error}")
+    return WriteFailed(f"the journal could not be written: {error}")
+
+
+def _refuse_newer(path: Path) -> None:
+    """Raises NewerFormat. Looks at the number alone, since all else of the header may have changed with it."""
+    match = re.match(rb'\{"journal":(\d+)', _first_line(path))
+    if match and int(match[1]) > FORMAT:
+        raise NewerFormat(f"{path.name} is of journal format {int(match[1])}, this version knows {FORMAT}")
+
+
+def _first_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.readline()
+
+
+def _header_of(data: bytes) -> Header | None:
+    """The header that a segment with these bytes begins with; None when it has none that can be read."""
     try:
-        if header:
-            open_header(data)
-        else:
-            open_line(data)
+        return open_header(data[: data.find(b"\n")])
     except ValueError:
-        return False
-    return True
+        return None
 
 
-def _has_header(data: bytes) -> bool:
-    return data.startswith(b'{"journal":') and _is_whole(data[: data.find(b"\n")], header=True)
+def _whole_bytes(data: bytes) -> int:
+    """Where a segment's last whole line ends."""
+    end = data.rfind(b"\n") + 1
+    while end > 0:
+        start = data.rfind(b"\n", 0, end - 1) + 1
+        if is_sealed(data[start : end - 1]):
+            break
+        end = start
+    return end
 
 
 def _first_seq(path: Path) -> int | None:
+    """What a segment's header says, or, where it is damaged, the first line that is not."""
     with path.open("rb") as file:
-        data = file.readline()
-    return open_header(data.rstrip(b"\n")).first_seq if _has_header(data) else None
+        for data in file:
+            header = _header_of(data)
+            if header is not None:
+                return header.first_seq
+            with contextlib.suppress(ValueError):
+                return open_line(data.rstrip(b"\n"))[0].seq
+    return None

@@ -31,6 +31,11 @@ def encode(record: Record) -> bytes:
     return _pack(record)
 
 
+def encode_json(record: Record) -> bytes:
+    """As in the journal and in an export."""
+    return _json(record)
+
+
 def id_key(text: str) -> bytes:
     """The 16 bytes of an id. Raises ValueError for what is not one."""
     key = bytes.fromhex(text.replace("-", ""))
@@ -80,7 +85,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     journal: int  # FORMAT
     file: str
     segment: int
-    store: str
+    store: str  # id of the store
+    salt: str  # of the store's salted hashes; here so that the journal alone gives the store back
     first_seq: int
 
 
@@ -111,6 +117,15 @@ def _unseal(data: bytes) -> tuple[bytes, str]:
     if hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest() != checksum:
         raise ValueError("its checksum does not match")
     return body + b"}", checksum
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a line without its newline is as it was written, whatever it says."""
+    try:
+        _unseal(data)
+    except ValueError:
+        return False
+    return True
 
 
 def open_line(data: bytes) -> tuple[Line, str]:

@@ -135,6 +135,7 @@ class Edge(Record, frozen=True):
     target: str
     relation: Relation
     at: int
+    via: Literal["", "link"] = ""  # what made it: "link", a wiki link of a note, which goes when the link goes
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
@@ -144,6 +145,7 @@ class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
     hash: str
     first_line: int
     last_line: int
+    tags: tuple[str, ...] = ()  # those the file gave it: what differs in the memory's is a person's doing
 
 
 class NoteFile(Record, frozen=True):

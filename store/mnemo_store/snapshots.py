@@ -1,10 +1,10 @@
 """One file format for the arrays of a view: a header, then the arrays' bytes, checksummed, replaced whole.
 
-    magic · 8 bytes header length · header (JSON) · padding to 64 · arrays, each padded to 64
+    magic · SHA-256 of all that follows · 8 bytes header length · header (JSON) · padding to 64 · arrays, padded to 64
 
 The header names the kind of view, what its owner wants to know of it (`meta`: the store's id, the seq applied, the
-model), where each array stands, and the SHA-256 of everything behind it. A view whose file is missing, damaged or of
-another kind is rebuilt, so every doubt here is a ViewMismatch.
+model) and where each array stands. The checksum covers the header too: a seq with a flipped bit would skip changes. A
+view whose file is missing, damaged or of another kind is rebuilt, so every doubt here is a ViewMismatch.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from mnemo_store.errors import ViewMismatch
 
 MAGIC = b"mnemo-view-1\n\0\0\0"
 ALIGNMENT = 64  # bytes; a cache line, so that mapped arrays are aligned for any dtype
+_DIGEST_END = len(MAGIC) + hashlib.sha256().digest_size
 
 
 class _Header(msgspec.Struct):
     kind: str
     meta: dict[str, Any]
     arrays: dict[str, tuple[str, tuple[int, ...], int]]  # dtype, shape, offset in the body
-    sha256: str
     body: int  # bytes
 
 
@@ -40,17 +40,20 @@ def save(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, ND
     """Replaces the file at path, durably. `meta` must be JSON."""
     places: dict[str, tuple[str, tuple[int, ...], int]] = {}
     pieces: list[memoryview | bytes] = []
-    digest, offset = hashlib.sha256(), 0
+    offset = 0
     for name, array in arrays.items():
         whole = np.ascontiguousarray(array)
         places[name] = (whole.dtype.str, whole.shape, offset)
         for piece in (whole.reshape(-1).view(np.uint8).data, _padding(whole.nbytes)):
             pieces.append(piece)
-            digest.update(piece)
             offset += len(piece)
-    header = msgspec.json.encode(_Header(kind, dict(meta), places, digest.hexdigest(), offset))
-    head = MAGIC + len(header).to_bytes(8, "little") + header
-    disk.write_whole(path, [head, _padding(len(head)), *pieces])
+    header = msgspec.json.encode(_Header(kind, dict(meta), places, offset))
+    head = len(header).to_bytes(8, "little") + header
+    pieces[:0] = [head, _padding(_DIGEST_END + len(head))]
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    disk.write_whole(path, [MAGIC, digest.digest(), *pieces])
 
 
 def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -65,18 +68,17 @@ def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any]
         raise ViewMismatch(f"{path.name}: {error}") from error
     if buffer[: len(MAGIC)] != MAGIC:
         raise ViewMismatch(f"{path.name} is not a view file")
-    length = int.from_bytes(buffer[len(MAGIC) : len(MAGIC) + 8], "little")
-    start = len(MAGIC) + 8 + length
+    with memoryview(buffer) as view:
+        if hashlib.sha256(view[_DIGEST_END:]).digest() != view[len(MAGIC) : _DIGEST_END]:
+            raise ViewMismatch(f"{path.name}: its checksum does not match")
+    start = _DIGEST_END + 8 + int.from_bytes(buffer[_DIGEST_END : _DIGEST_END + 8], "little")
     try:
-        header = msgspec.json.decode(buffer[len(MAGIC) + 8 : start], type=_Header)
+        header = msgspec.json.decode(buffer[_DIGEST_END + 8 : start], type=_Header)
     except msgspec.MsgspecError as error:
-        raise ViewMismatch(f"{path.name}: its header is damaged") from error
+        raise ViewMismatch(f"{path.name}: its header is of another format") from error
     start += -start % ALIGNMENT
     if header.kind != kind or len(buffer) != start + header.body:
         raise ViewMismatch(f"{path.name} is not a whole view of kind {kind}")
-    with memoryview(buffer) as view:
-        if hashlib.sha256(view[start:]).hexdigest() != header.sha256:
-            raise ViewMismatch(f"{path.name}: its checksum does not match")
     arrays: dict[str, NDArray[Any]] = {}
     for name, (dtype, shape, offset) in header.arrays.items():
         count = int(np.prod(shape, dtype=np.int64))

@@ -10,9 +10,10 @@ so an answered write is in both, and either rebuilds the other.
 """
 
 import contextlib
-import fcntl
+import errno
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import deque
@@ -31,16 +32,17 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import (
     Busy,
     Closed,
+    Damaged,
     DiskFull,
-    Locked,
     NewerFormat,
     OutcomeUnknown,
     StoreError,
     WriteFailed,
 )
+from mnemo_store.gate import Gate, take_lock
 from mnemo_store.ids import IdSource
-from mnemo_store.journal import NOTHING, Damage, Journal
-from mnemo_store.layout import FORMAT, Line, Sealed, seal
+from mnemo_store.journal import NOTHING, SEGMENT_BYTES, Damage, Journal, newest_header
+from mnemo_store.layout import FORMAT, Line, Sealed, open_line, seal
 from mnemo_store.records import Change, ChangeEntry, is_long_term
 from mnemo_store.tables import DUPLICATES, TABLES, Applying, Snapshot, Tables, Touched
 
@@ -92,12 +94,15 @@ class Vectors(NamedTuple):
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """`store.json`: whose store this is, and whether it was closed cleanly."""
+    """`store.json`: whose store this is, and how it was closed. Where it is lost, the journal's headers and the
+    database know the id and the salt too."""
 
     format: int
     store_id: str
+    salt: str  # 16 bytes in hexadecimal: the key of salted hashes
     clean: bool = False
-    seq: int = 0
+    seq: int = 0  # at the last clean close
+    database_bytes: int = 0  # then; a database of another size is verified before it is opened
 
 
 class _Waiting(NamedTuple):
@@ -116,13 +121,19 @@ class _Done(NamedTuple):
 class Store:
     """Open with `Store.open`; close with `close`. Every method is safe in any thread."""
 
-    def __init__(self, folder: Path, lock: int, disk: Disk, now: Callable[[], int], ids: IdSource) -> None:
+    def __init__(
+        self, folder: Path, lock: int, disk: Disk, now: Callable[[], int], random_bytes: Callable[[int], bytes],
+        map_bytes: int, segment_bytes: int,
+    ) -> None:  # fmt: skip
         self.folder = folder
         self.reasons: list[str] = []  # why the store is not as it should be; empty when it is
         self._lock_fd = lock
         self._disk = disk
         self._now = now
-        self._ids = ids
+        self._random_bytes = random_bytes
+        self._map_bytes = map_bytes
+        self._segment_bytes = segment_bytes
+        self._ids = IdSource(now, random_bytes)
         self._env: Any = None
         self._tables: Tables
         self._journal: Journal
@@ -134,7 +145,7 @@ class Store:
         self._wake = threading.Condition()
         self._closing = False
         self._broken: StoreError | None = None
-        self._gate = _Gate()
+        self._gate = Gate()
         self._writer: threading.Thread | None = None
 
     @classmethod
@@ -145,15 +156,17 @@ class Store:
         disk: Disk | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        map_bytes: int = MAP_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> "Store":
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
-        Raises Locked, NewerFormat, or OSError. A database that does not verify is put aside and restored from the
-        journal; `reasons` says so.
+        Raises Locked, NewerFormat, DiskFull, Damaged or OSError. A database that does not verify is put aside and
+        restored from the journal; `reasons` says so.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = _lock(folder / "lock")
-        store = cls(folder, lock, disk or Disk(), now, IdSource(now, random_bytes))
+        held = take_lock(folder / "lock")
+        store = cls(folder, held, disk or Disk(), now, random_bytes, map_bytes, segment_bytes)
         try:
             store._recover()
         except BaseException:
@@ -194,7 +207,11 @@ class Store:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The store as it is now. Not to be kept over 100 ms: LMDB cannot reuse pages meanwhile."""
+        """The store as it is now. Not to be kept over 100 ms: LMDB cannot reuse pages meanwhile.
+
+        Within it, neither wait for a write nor take another snapshot: a database that has to be reopened waits for
+        its readers.
+        """
         with self._gate.reading():
             if self._env is None:
                 raise self._broken or Closed("the store is closed")
@@ -240,10 +257,14 @@ class Store:
                 log.error("the writer did not finish in %s s; the store is not marked clean", CLOSE_SECONDS_MAX)
                 return
         with self._gate.alone():
-            if self._env is not None and self._broken is None:
-                self._env.sync(True)
-                self._write_manifest(clean=True)
-            self._release()
+            try:
+                if self._env is not None and self._broken is None:
+                    self._env.sync(True)
+                    self._write_manifest(clean=True)
+            except (OSError, lmdb.Error) as error:
+                log.error("the store could not be marked as cleanly closed: %s", error)
+            finally:
+                self._release()
 
     # Opening and recovering
 
@@ -253,14 +274,29 @@ class Store:
 
     def _recover(self) -> None:
         self._manifest = self._read_manifest()
-        clean = self._manifest.clean
-        self._journal = Journal(self.folder / "journal", self._manifest.store_id, self._disk)
+        was_clean = self._manifest.clean
+        self._journal = Journal(
+            self.folder / "journal", self._manifest.store_id, self._manifest.salt, self._disk, self._segment_bytes
+        )
         self._journal.open()
-        if not self._is_database_sound(clean=clean):
+        sound = self._is_database_sound(clean=was_clean)
+        if not sound:
             self._put_database_aside()
-        self._write_manifest(clean=False)
-        self._open_database()
-        self._replay()
+        if was_clean or not (self.folder / "store.json").exists():
+            self._write_manifest(clean=False)
+        try:
+            try:
+                self._open_database()
+            except (lmdb.InvalidError, lmdb.CorruptedError) as error:
+                self.reasons.append(f"the database was damaged ({error}): put aside and restored from the journal")
+                sound = False
+                self._put_database_aside()
+                self._open_database()
+            self._replay(from_nothing=not sound)
+        except lmdb.Error as error:
+            if _is_full(error):
+                raise DiskFull(f"no room to open the database: {error}") from error
+            raise Damaged(f"the database cannot be opened: {error}") from error
         for damage in self._journal.damage:
             log.warning("journal %s at byte %d, %d bytes: %s", *damage)
 
@@ -269,16 +305,27 @@ class Store:
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
         except FileNotFoundError:
-            return Manifest(format=FORMAT, store_id=self._ids.new(), clean=False)
+            return self._lost_manifest("missing")
         except msgspec.MsgspecError:
-            self.reasons.append("store.json was damaged and is written anew")
-            return Manifest(format=FORMAT, store_id=self._ids.new(), clean=False)
+            path.rename(path.with_name("store.json.damaged"))
+            return self._lost_manifest("damaged")
         if manifest.format > FORMAT:
             raise NewerFormat(f"{self.folder} is of format {manifest.format}, this version knows {FORMAT}")
         return manifest
 
+    def _lost_manifest(self, what: str) -> Manifest:
+        """What the newest segment of the journal says of the store, or that of a new one."""
+        header = newest_header(self.folder / "journal")
+        if header is None:
+            return Manifest(format=FORMAT, store_id=self._ids.new(), salt=self._random_bytes(16).hex())
+        self.reasons.append(f"store.json was {what} and is written anew from the journal")
+        return Manifest(format=FORMAT, store_id=header.store, salt=header.salt)
+
     def _write_manifest(self, *, clean: bool) -> None:
-        self._manifest.clean, self._manifest.seq = clean, self._turn_end[0]
+        self._manifest.clean = clean
+        if clean:
+            self._manifest.seq = self._turn_end[0]
+            self._manifest.database_bytes = (self._database / "data.mdb").stat().st_size
         self._disk.write_whole(self.folder / "store.json", [msgspec.json.encode(self._manifest)])
 
     def _is_database_sound(self, *, clean: bool) -> bool:
@@ -290,7 +337,7 @@ class Store:
             if self._manifest.seq or self._journal.last != NOTHING:
                 self.reasons.append("the database was missing or empty: restored from the journal")
             return False
-        if clean:
+        if clean and size == self._manifest.database_bytes:
             return True
         sound = _verifies(self._database)
         if not sound:
@@ -298,8 +345,15 @@ class Store:
         return sound
 
     def _put_database_aside(self) -> None:
-        if self._database.exists() and any(self._database.iterdir()):
-            aside = self.folder / f"db.damaged-{self._now()}"
+        """Makes way for a new database. The views go with the old one: their numbers are its own."""
+        views = self.folder / "views"
+        if views.exists():
+            shutil.rmtree(views)
+        path = self._database / "data.mdb"
+        if path.exists() and path.stat().st_size > 0:
+            stamp = self._now()
+            while (aside := self.folder / f"db.damaged-{stamp}").exists():
+                stamp += 1
             self._disk.rename(self._database, aside)
             log.error("the database does not verify; it is kept as %s", aside.name)
         self._turn_end = NOTHING
@@ -307,7 +361,7 @@ class Store:
     def _open_database(self) -> None:
         self._database.mkdir(mode=0o700, exist_ok=True)
         self._env = lmdb.open(
-            str(self._database), map_size=MAP_BYTES, max_dbs=len(TABLES), max_readers=READERS_MAX, mode=0o600,
+            str(self._database), map_size=self._map_bytes, max_dbs=len(TABLES), max_readers=READERS_MAX, mode=0o600,
             lib_version=0, max_spare_txns=4, meminit=False,
         )  # fmt: skip
         self._env.reader_check()
@@ -319,10 +373,21 @@ class Store:
             here = Snapshot(transaction, self._tables, self._now())
             self._turn_end = (here.seq, here.meta("sum"))
             stored = here.meta("format")
+            known = {"store": here.meta("store"), "salt": here.meta("salt")}
         if stored and int(stored) > FORMAT:
             raise NewerFormat(f"the database is of format {stored}, this version knows {FORMAT}")
-        if not stored:
-            self._write_meta({"format": str(FORMAT), "salt": os.urandom(16).hex()})
+        own = {"store": self._manifest.store_id, "salt": self._manifest.salt}
+        if not known["store"]:
+            self._write_meta({"format": str(FORMAT), **own})
+        elif known != own:
+            self._adopt(known["store"], known["salt"])
+
+    def _adopt(self, store_id: str, salt: str) -> None:
+        """Takes the database's word for whose store this is, where neither store.json nor the journal knew."""
+        self.reasons.append("store.json did not fit the database and is written anew from it")
+        self._manifest.store_id = self._journal.store_id = store_id
+        self._manifest.salt = self._journal.salt = salt
+        self._write_manifest(clean=False)
 
     def _write_meta(self, facts: dict[str, str]) -> None:
         with self._env.begin(write=True) as transaction:
@@ -330,28 +395,41 @@ class Store:
             for name, value in facts.items():
                 writing.set_meta(name, value)
 
-    def _replay(self) -> None:
-        """Brings the database up to the journal: the lines behind its seq, as far as each names the one before."""
+    def _replay(self, *, from_nothing: bool) -> None:
+        """Brings the database up to the journal: the lines behind its seq, in order.
+
+        What a crash leaves behind the database is at most one group, of which one file may hold the end and the other
+        not: behind such a gap nothing counts, since nothing of that group was acknowledged. With more behind than one
+        group, or no database to start from, a gap is damage: it is told, and the rest is kept.
+        """
         end = self._turn_end
+        may_be_unfinished = not from_nothing and self._journal.last[0] - end[0] <= GROUP_TURNS_MAX
         pending: list[tuple[Line, str]] = []
-        if self._journal.last[0] > end[0]:
-            for line, checksum in self._journal.lines(after=end[0]):
-                if line.seq != end[0] + 1:
-                    break
-                if line.prev != end and end != NOTHING:
-                    log.warning("journal line %d does not name the line before it", line.seq)
-                pending.append((line, checksum))
-                end = (line.seq, checksum)
-                if len(pending) >= REPLAY_TURNS:
-                    self._replay_lines(pending)
-                    pending = []
-            self._replay_lines(pending)
-        elif self._journal.last[0] < end[0]:
-            self.reasons.append(
-                f"the journal ends at change {self._journal.last[0]}, the database at {end[0]}: "
+        for line, checksum in self._journal.lines(after=end[0]) if self._journal.last[0] > end[0] else ():
+            gap = line.seq != end[0] + 1
+            if gap and may_be_unfinished:
+                log.warning("change %d and what follows were never acknowledged and are dropped", end[0] + 1)
+                break
+            if gap:
+                self._say(f"changes {end[0] + 1} to {line.seq - 1} cannot be read in the journal")
+            elif line.prev != end and end != NOTHING:
+                log.warning("journal line %d does not name the line before it", line.seq)
+            pending.append((line, checksum))
+            end = (line.seq, checksum)
+            if len(pending) >= REPLAY_TURNS:
+                self._replay_lines(pending)
+                pending = []
+        self._replay_lines(pending)
+        if self._journal.last[0] < self._turn_end[0]:
+            self._say(
+                f"the journal ends at change {self._journal.last[0]}, the database at {self._turn_end[0]}: "
                 "what lies between is in the database alone"
             )
         self._journal.begin(self._turn_end)
+
+    def _say(self, reason: str) -> None:
+        if reason not in self.reasons:
+            self.reasons.append(reason)
 
     def _replay_lines(self, lines: Sequence[tuple[Line, str]]) -> None:
         if not lines:
@@ -390,13 +468,20 @@ class Store:
         return waiting.future
 
     def _write_until_closed(self) -> None:
-        while True:
+        try:
+            while True:
+                with self._wake:
+                    while not (self._urgent or self._background or self._closing):
+                        self._wake.wait()
+                    if self._closing and not (self._urgent or self._background):
+                        return
+                self._write_group()
+        except BaseException as error:
+            self._broken = WriteFailed(f"the writer stopped: {error!r}")
             with self._wake:
-                while not (self._urgent or self._background or self._closing):
-                    self._wake.wait()
-                if self._closing and not (self._urgent or self._background):
-                    return
-            self._write_group()
+                self._closing = True
+            self._fail_all_waiting()
+            raise
 
     def _next_waiting(self) -> _Waiting | None:
         """Interactive turns overtake background ones."""
@@ -407,17 +492,13 @@ class Store:
 
     def _write_group(self) -> None:
         """One commit group: decided, journaled, committed, shown to the views, answered."""
-        if self._broken is not None and not self._reopen():
+        transaction = self._begin()
+        if transaction is None:
             self._fail_all_waiting()
             return
         done: list[_Done] = []
         lines: list[tuple[Sealed, bool]] = []
         first_seq = self._turn_end[0] + 1
-        try:
-            transaction = self._env.begin(write=True)
-        except lmdb.Error as error:
-            self._broken = OutcomeUnknown(f"the database cannot be written: {error}")
-            return
         try:
             self._decide_turns(transaction, done, lines)
             if lines:
@@ -427,12 +508,31 @@ class Store:
                 self._journal.append(lines, first_seq)
         except (StoreError, lmdb.Error) as error:
             transaction.abort()
-            failure = error if isinstance(error, StoreError) else _write_failure(error)
+            failure = _write_failure(error) if isinstance(error, lmdb.Error) else error
             if isinstance(failure, OutcomeUnknown):
                 self._broken = failure
             _fail(done, failure)
             return
-        self._commit(transaction, done, lines, first_seq)
+        if lines or any(item.waiting.vectors for item in done):
+            self._commit(transaction, done, lines, first_seq)
+        else:
+            transaction.abort()  # nobody changed anything, so no failure of the disk is theirs
+            _answer(done)
+
+    def _begin(self) -> Any:
+        """A write transaction, of a database that was reopened if need be; None when it stays out of order."""
+        if self._broken is None:
+            try:
+                return self._env.begin(write=True)
+            except lmdb.Error as error:
+                self._broken = WriteFailed(f"the database cannot be written: {error}")
+        if not self._reopen():
+            return None
+        try:
+            return self._env.begin(write=True)
+        except lmdb.Error as error:
+            self._broken = WriteFailed(f"the database cannot be written: {error}")
+            return None
 
     def _decide_turns(self, transaction: Any, done: list[_Done], lines: list[tuple[Sealed, bool]]) -> None:
         end, size, started = self._turn_end, 0, time.monotonic()
@@ -442,14 +542,12 @@ class Store:
                 return
             if not waiting.future.set_running_or_notify_cancel():
                 continue
-            child = self._env.begin(write=True, parent=transaction)
             try:
-                result, sealed, applied, long_term = self._decide(child, waiting, end)
+                with self._env.begin(write=True, parent=transaction) as child:  # aborted by what is raised in it
+                    result, sealed, applied, long_term = self._decide(child, waiting, end)
             except BaseException as error:  # noqa: BLE001 - whatever a decision raises is its caller's to see
-                child.abort()
-                waiting.future.set_exception(error)
+                waiting.future.set_exception(_write_failure(error) if isinstance(error, lmdb.Error) else error)
                 continue
-            child.commit()
             done.append(_Done(waiting, result, applied))
             if sealed is not None:
                 lines.append((sealed, long_term))
@@ -470,6 +568,7 @@ class Store:
         seq, changes = end[0] + 1, tuple(turn.changes)
         line = Line(seq, writing.now, waiting.by, end, changes, what=turn.what, group=turn.group)
         sealed = seal(line)
+        open_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
         entry = ChangeEntry(at=line.at, by=line.by, what=line.what, group=line.group)
         touched = writing.apply(changes, seq, entry)
         long_term = any(map(is_long_term, changes))
@@ -482,24 +581,24 @@ class Store:
         lines: list[tuple[Sealed, bool]],
         first_seq: int,
     ) -> None:
+        end = (first_seq + len(lines) - 1, lines[-1][0].sum) if lines else self._turn_end
         try:
             self._disk.commit(transaction)
         except (lmdb.Error, OSError) as error:
             log.exception("the database could not be committed; it is reopened and caught up from the journal")
             with contextlib.suppress(lmdb.Error):
                 transaction.abort()
-            self._broken = OutcomeUnknown(f"the database could not be committed: {error}")
-            if not lines or not self._reopen():
-                _fail(done, self._broken)
+            failure = self._broken = OutcomeUnknown(f"the database could not be committed: {error}")
+            if not lines or not self._reopen() or self._turn_end != end:
+                _fail(done, failure)
                 return
-        else:
-            if lines:
-                self._turn_end = (first_seq + len(lines) - 1, lines[-1][0].sum)
-        for item in done:
-            if item.applied is not None:
-                self._tell(item.applied)
-        for item in done:
-            item.waiting.future.set_result(item.committed)
+        self._turn_end = end
+        try:
+            for item in done:
+                if item.applied is not None:
+                    self._tell(item.applied)
+        finally:
+            _answer(done)
         self._journal.rotate_full()
 
     def _tell(self, applied: Applied) -> None:
@@ -518,7 +617,7 @@ class Store:
                 if not _verifies(self._database):
                     return False
                 self._open_database()
-                self._replay()
+                self._replay(from_nothing=False)
             except (lmdb.Error, OSError, StoreError) as error:
                 self._broken = OutcomeUnknown(f"the database cannot be opened: {error}")
                 return False
@@ -531,40 +630,9 @@ class Store:
                 waiting.future.set_exception(WriteFailed(f"the store is out of order: {self._broken}"))
 
 
-class _Gate:
-    """Many readers or one who needs to be alone with the database."""
-
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._readers = 0
-        self._closed = False
-
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        with self._condition:
-            while self._closed:
-                self._condition.wait()
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._readers -= 1
-                if not self._readers:
-                    self._condition.notify_all()
-
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        with self._condition:
-            self._closed = True
-            while self._readers:
-                self._condition.wait()
-        try:
-            yield
-        finally:
-            with self._condition:
-                self._closed = False
-                self._condition.notify_all()
+def _answer(done: Sequence[_Done]) -> None:
+    for item in done:
+        item.waiting.future.set_result(item.committed)
 
 
 def _fail(done: Sequence[_Done], error: StoreError) -> None:
@@ -573,9 +641,13 @@ def _fail(done: Sequence[_Done], error: StoreError) -> None:
 
 
 def _write_failure(error: lmdb.Error) -> StoreError:
-    if isinstance(error, lmdb.MapFullError):
+    if _is_full(error):
         return DiskFull(f"the database is full: {error}")
     return WriteFailed(f"the database could not be written: {error}")
+
+
+def _is_full(error: lmdb.Error) -> bool:
+    return isinstance(error, lmdb.MapFullError) or os.strerror(errno.ENOSPC) in str(error)
 
 
 def _verifies(database: Path) -> bool:
@@ -587,17 +659,3 @@ def _verifies(database: Path) -> bool:
     for problem in problems[:10]:
         log.error("%s: %s", database / "data.mdb", problem)
     return not problems
-
-
-def _lock(path: Path) -> int:
-    """A lock that the kernel releases with the process. Raises Locked that names the holder."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(fd)
-        raise Locked(f"process {holder} is using {path.parent}") from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd

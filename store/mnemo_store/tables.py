@@ -240,8 +240,9 @@ class Touched(NamedTuple):
     """A memory that a transaction touched: what the views need to follow."""
 
     number: int
-    memory: Memory | None  # None: dropped
-    usage: Usage | None  # None: unchanged by this transaction
+    memory: Memory | None  # None: its record did not change, or it was dropped
+    usage: Usage | None  # None: its use did not change
+    dropped: bool = False
 
 
 class Applying(Snapshot):
@@ -275,13 +276,13 @@ class Applying(Snapshot):
                 number_before = self.number(memory_id)
                 self._drop_memory(memory_id)
                 if number_before is not None:
-                    touched[memory_id] = Touched(number_before, None, None)
+                    touched[memory_id] = Touched(number_before, None, None, dropped=True)
             case PutUsage(data=usage):
                 put(id_key(usage.id), layout.encode(usage), db=tables.usage)
                 known = self.number(usage.id)
                 if known is not None:
-                    memory_now = touched[usage.id].memory if usage.id in touched else self.memory(usage.id)
-                    touched[usage.id] = Touched(known, memory_now, usage)
+                    record = touched[usage.id].memory if usage.id in touched else None
+                    touched[usage.id] = Touched(known, record, usage)
             case PutTrash(data=trashed):
                 put(id_key(trashed.id), layout.encode(trashed), db=tables.trash)
             case DropTrash(id=memory_id):

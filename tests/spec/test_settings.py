@@ -39,20 +39,18 @@ def test_without_a_file_every_value_is_its_default(environ: dict[str, str]) -> N
     configuration = load(environ)
     assert configuration.settings == settings.Settings()
     assert {described.origin for described in configuration.describe()} == {"default"}
-    assert configuration.settings.intake.embed_wait_ms == 200  # SPEC 5
     assert configuration.settings.privacy.mask == "auto"  # SPEC 5.1
-    assert configuration.settings.trash.keep_days == 0  # SPEC 3.7
     assert configuration.settings.client.project_namespaces is False
 
 
 def test_the_file_wins_over_the_default_and_the_environment_over_the_file(environ: dict[str, str]) -> None:
     write(environ, CONFIG)
-    environ |= {"MNEMO_PRIVACY_MASK": "all", "MNEMO_CLIENT_PROJECT_NAMESPACES": "true", "MNEMO_STORE_MAP_GIB": "8"}
+    environ |= {"MNEMO_PRIVACY_MASK": "all", "MNEMO_CLIENT_PROJECT_NAMESPACES": "true", "MNEMO_MODELS_THREADS": "3"}
     configuration = load(environ)
     assert configuration.settings.notes.settle_ms == 500
     assert configuration.settings.privacy.mask == "all"
     assert configuration.settings.client.project_namespaces is True
-    assert configuration.settings.store.map_gib == 8
+    assert configuration.settings.models.threads == 3
     origins = {described.key: described.origin for described in configuration.describe()}
     assert origins["notes.settle_ms"] == "config.toml:3"
     assert origins["privacy.mask"] == "MNEMO_PRIVACY_MASK"
@@ -66,7 +64,7 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
         text = other[type(value)]
         if key.path in ("privacy.mask", "daemon.log_level"):
             text = "all" if key.path == "privacy.mask" else "debug"
-        if key.path in ("daemon.connections_max", "store.queue_max"):
+        if key.path == "daemon.connections_max":
             text = "77"
         by_variable = load(environ | {key.variable: text})
         quoted = f'"{text}"' if isinstance(value, str) else text
@@ -112,8 +110,8 @@ def test_what_is_no_toml_is_refused_with_its_line(environ: dict[str, str]) -> No
 
 
 def test_a_key_like_no_other_is_answered_with_all_there_are(environ: dict[str, str]) -> None:
-    write(environ, "[trash]\ncolour = 1\n")
-    with pytest.raises(ConfigError, match=r"there is no key `colour` in \[trash\] \(there are: keep_days\)$"):
+    write(environ, "[privacy]\ncolour = 1\n")
+    with pytest.raises(ConfigError, match=r"there is no key `colour` in \[privacy\] \(there are: mask\)$"):
         load(environ)
 
 
@@ -229,20 +227,20 @@ def test_the_models_folder_can_be_chosen_apart_from_the_data_folder(environ: dic
 def test_a_reload_says_what_changed_and_what_waits_for_a_restart(environ: dict[str, str]) -> None:
     write(environ, CONFIG)
     old = load(environ)
-    write(environ, "[notes]\nsettle_ms = 600\n[store]\nmap_gib = 8\n")
+    write(environ, "[notes]\nsettle_ms = 600\n[models]\nthreads = 2\n")
     new, changed = reload(old, environ | {"MNEMO_DATA_DIR": "/elsewhere"})
     assert {(change.key, change.before, change.after, change.needs_restart) for change in changed} == {
         ("notes.settle_ms", 500, 600, False),
         ("privacy.mask", "off", "auto", False),
-        ("store.map_gib", 64, 8, True),
+        ("models.threads", 0, 2, True),
         ("folders.data", str(old.folders.data), "/elsewhere", True),
         ("folders.socket", str(old.folders.socket), "/elsewhere/run/mnemo.sock", True),
     }
     assert new.settings.notes.settle_ms == 600
     assert new.settings.privacy.mask == "auto"
-    assert new.settings.store.map_gib == 64  # what runs is what is told
+    assert new.settings.models.threads == 0  # what runs is what is told
     assert new.folders == old.folders
-    assert new.origins["store.map_gib"] == "default"
+    assert new.origins["models.threads"] == "default"
     assert new.origins["folders.data"] == "default"
     assert new.origins["notes.settle_ms"] == "config.toml:2"
 

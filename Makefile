@@ -1,0 +1,55 @@
+# `make run` shows mnemod at work, on NOTES=folder or on the project's own documents; `make test` proves it.
+# Both set up .venv by themselves, and need python3 (3.11 or newer) with pip, make, and for `make test` a C compiler.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+NOTES ?=
+EMBEDDING_MODEL := all-MiniLM-L6-v2
+LANGUAGE_MODEL := SmolLM2-135M-Instruct-Q4_1
+BENCH ?=
+
+# llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
+export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
+
+.PHONY: run test check bench format models environment-core environment-dev clean
+.DEFAULT_GOAL := run
+
+run: environment-core
+	@mkdir -p .run
+	@# The model is fetched beside the demonstration: until it is there, answers come by words.
+	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & \
+	$(PY) packaging/demonstration.py "$(NOTES)"
+
+test: environment-dev models
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest
+
+# The quick one, for while you work: a minute at most.
+check: environment-dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m pytest -q tests/spec tests/properties tests/test_tidy.py tests/test_imports.py
+
+bench: environment-dev models
+	$(PY) -m tests.bench.bench_socket $(BENCH)
+
+format: environment-dev
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+models: environment-dev
+	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL)
+	@$(PY) -m mnemo_daemon.offline pull $(LANGUAGE_MODEL)
+
+environment-core:
+	@$(PYTHON) packaging/environment.py core
+
+environment-dev:
+	@$(PYTHON) packaging/environment.py dev
+
+clean:
+	rm -rf .venv .run dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

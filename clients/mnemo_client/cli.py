@@ -1,0 +1,165 @@
+"""The command `mnemo`: finds the command, reads its options, runs it, and says in plain words what went wrong.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachable, 130 stopped by ^C. SPEC 14.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+from mnemo_client import commands, terminal
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, BadUsage, MnemoError
+from mnemo_client.version import VERSION
+
+EXIT_STOPPED = 130  # 128 + SIGINT, as shells count
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command of this process; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    screen = terminal.standard(os.environ)
+    try:
+        code = run(words, screen, os.environ, sys.stdin)
+        screen.flush()
+    except KeyboardInterrupt:
+        screen.clear_progress()
+        code = EXIT_STOPPED
+    except BrokenPipeError:
+        # Whoever read the output hung up. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_BROKEN_PIPE
+    return code
+
+
+def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
+    """Run the command that `words` give. What goes wrong is told in a line or two; only bugs raise."""
+    try:
+        return _run(words, screen, environ, stdin)
+    except MnemoError as error:
+        say_error(error, screen)
+        return error.exit_code
+    except BrokenPipeError:
+        raise
+    except OSError as failed:
+        place = f" ({failed.filename})" if failed.filename else ""
+        say_error(MnemoError(f"the system says: {failed.strerror or failed}{place}"), screen)
+        return EXIT_FAILED
+
+
+def say_error(error: MnemoError, screen: terminal.Terminal) -> None:
+    """What happened, and what to do."""
+    look = screen.err_look
+    screen.tell(f"{look.bad('mnemo:')} {terminal.plain(error.message, lines=True)}")
+    if error.hint:
+        screen.tell(f"       {look.dim(terminal.plain(error.hint, lines=True))}")
+
+
+def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
+    words = _common_last(words)
+    if not words or words[0] in ("-h", "--help", "help"):
+        named = commands.find(words[1:]) if words else None
+        for line in [_parser(*named[:2]).format_help()] if named is not None else _overview(screen.look):
+            screen.say(line)
+        return EXIT_DONE if words else EXIT_USAGE
+    if words[0] == "--version":
+        screen.say(f"mnemo {VERSION}")
+        return EXIT_DONE
+    found = commands.find(words)
+    if found is None:
+        raise _unknown(words[0])
+    command, name, rest = found
+    if "-h" in rest or "--help" in rest:
+        screen.say(_parser(command, name).format_help().rstrip())
+        return EXIT_DONE
+    if command.parts and rest and not rest[0].startswith("-") and not command.arguments:
+        raise _unknown_part(command, rest[0])
+    options = parse(command, name, rest)
+    from mnemo_client.invocation import Invocation
+
+    invocation = Invocation(options, screen, environ, Path.cwd(), stdin)
+    try:
+        return _function(command)(invocation)
+    finally:
+        invocation.close()
+
+
+def parse(command: commands.Command, name: list[str], rest: list[str]) -> Namespace:
+    """The options of one command. Raises BadUsage."""
+    return _parser(command, name).parse_intermixed_args(rest)
+
+
+class _Parser(ArgumentParser):
+    """A parser whose errors are BadUsage, so that they look like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadUsage(message, f"see: {self.prog} --help")
+
+
+def _parser(command: commands.Command, name: list[str]) -> ArgumentParser:
+    prog = " ".join(["mnemo", *name])
+    parts = "\n".join(f"  {prog} {part.name:<12} {part.help}" for part in command.parts)
+    positional = " ".join(_shown(argument) for argument in command.arguments if not argument.is_option)
+    parser = _Parser(
+        prog,
+        usage=f"{prog} [options] {positional}".rstrip(),
+        description=command.help[:1].upper() + command.help[1:] + ".",
+        epilog=f"and:\n{parts}" if parts else None,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for argument in (*command.arguments, *commands.COMMON):
+        parser.add_argument(*argument.names, help=argument.help, **argument.settings)
+    return parser
+
+
+def _shown(argument: commands.Argument) -> str:
+    name = str(argument.settings.get("metavar") or "|".join(argument.choices))
+    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(argument.settings.get("nargs", ""), name)
+
+
+def _common_last(words: list[str]) -> list[str]:
+    """`mnemo --json status` means `mnemo status --json`."""
+    moved: list[str] = []
+    while words:
+        takes = 1 if words[0] == "--json" or words[0].startswith("--namespace=") else 0
+        takes = 2 if words[0] in ("-n", "--namespace") else takes
+        if not takes:
+            break
+        moved, words = moved + words[:takes], words[takes:]
+    return words[:1] + words[1:] + moved if words else moved
+
+
+def _function(command: commands.Command) -> "Callable[..., int]":
+    module, _, name = command.run.partition(":")
+    function: Callable[..., int] = getattr(import_module(f"mnemo_client.{module}"), name)
+    return function
+
+
+def _unknown(word: str) -> BadUsage:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, [command.name for command in commands.COMMANDS], n=1)
+    return BadUsage(f"there is no command {word!r}", f"did you mean: mnemo {near[0]}" if near else "see: mnemo --help")
+
+
+def _unknown_part(command: commands.Command, word: str) -> BadUsage:
+    names = ", ".join(part.name for part in command.parts)
+    return BadUsage(f"there is no command 'mnemo {command.name} {word}'", f"there are: {names}")
+
+
+def _overview(look: terminal.Look) -> list[str]:
+    lines = ["One long-term memory for your agents, editors and notes, on your own machine.", ""]
+    lines += [f"{look.bold('usage')}: mnemo COMMAND …    mnemo COMMAND --help"]
+    for group in (commands.MEMORIES, commands.PARTS, commands.DAEMON):
+        lines += ["", look.bold(group)]
+        lines += [f"  {each.name:<12}{each.help}" for each in commands.COMMANDS if each.group == group]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Every command of `mnemo`: name, help, arguments, and which function runs it. SPEC 14.
+
+The parser, the help and the shell completions are all made from this one table. `run` names a function as
+"module:function" of this package, which is imported only when its command is given.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+
+class Argument(NamedTuple):
+    """`names` is one bare name (positional) or the option strings; `settings` go to argparse. `files` and `words`
+    tell the shell completion what may stand there."""
+
+    names: tuple[str, ...]
+    help: str
+    settings: Mapping[str, Any] = {}
+    files: bool = False
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return tuple(self.settings.get("choices", ()))
+
+    @property
+    def is_option(self) -> bool:
+        return self.names[0].startswith("-")
+
+
+class Command(NamedTuple):
+    name: str
+    help: str
+    run: str = ""
+    arguments: tuple[Argument, ...] = ()
+    parts: tuple["Command", ...] = ()  # subcommands; `run` is then what happens without one
+    group: str = ""
+
+
+def _flag(*names: str, help: str) -> Argument:  # noqa: A002 - argparse's own word
+    return Argument(names, help, {"action": "store_true"})
+
+
+def _option(*names: str, help: str, files: bool = False, **settings: Any) -> Argument:  # noqa: A002
+    return Argument(names, help, settings, files)
+
+
+KINDS = ("semantic", "episodic", "procedural", "working")
+CATEGORIES = ("fact", "preference", "project", "decision", "crumb", "request", "result")
+LAYERS = ("buffer", "working", "core")
+TRUSTS = ("user", "note", "agent", "import", "tool")
+
+# Every command takes these.
+COMMON = (
+    _flag("--json", help="print the daemon's answer as JSON"),
+    _option("-n", "--namespace", help="the namespace to act in, instead of the folder's own", metavar="NAME"),
+)
+
+_WORDS = Argument(("words",), "what to look for; - reads it from standard input", {"nargs": "*", "metavar": "WORDS"})
+_ID = Argument(
+    ("id",), "an id, 8 or more digits of its end or start, or a number of the last answer", {"metavar": "ID"}
+)
+_IDS = Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "+"})
+_TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG")
+_SPEAKER = _option("--speaker", help="who said it", metavar="NAME")
+_DRY = _flag("--dry-run", help="only say what would happen")
+_COUNT = _option("-k", "--top", help="how many to show", type=int, metavar="N")
+_FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
+
+_ADD = (
+    Argument(("text",), "what to remember; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
+    _TAG,
+    _option("--key", help="your own name for it: the same key again replaces it", metavar="KEY"),
+    _option("--kind", help="what sort of memory it is", choices=KINDS),
+    _option("--category", help="what it is about", choices=CATEGORIES),
+    _option("--importance", help="how much it matters, 0 to 1", type=float, metavar="X"),
+    _SPEAKER,
+    _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
+    _option("--expires", help="when it is no longer true", metavar="TIME"),
+    _option("--evidence", help="a path, URL or id it rests on", action="append", default=[], metavar="REF"),
+    _option("--supersedes", help="the memory that this one replaces", action="append", default=[], metavar="ID"),
+    _flag("--pin", help="never let it fade or be merged"),
+)
+_RECALL = (
+    _WORDS,
+    _COUNT,
+    _option("--offset", help="skip the first N", type=int, default=0, metavar="N"),
+    _TAG,
+    _option("--kind", help="only this kind", choices=KINDS, action="append", default=[]),
+    _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[]),
+    _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
+    _option("--since", help="not before", metavar="TIME"),
+    _option("--until", help="not after", metavar="TIME"),
+    _SPEAKER,
+    _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
+    _option("--trust", help="only what is trusted at least this much", choices=TRUSTS),
+    _option("--min-score", help="nothing below this score, 0 to 1", type=float, metavar="X"),
+    _option("--sort", help="the order", choices=("score", "recent", "accessed")),
+    _option("--ranker", help="how to rank", choices=("auto", "words", "cosine")),
+    _option("--budget", help="at most so many tokens in all; 0: no limit", type=int, metavar="N"),
+    _flag("--dry", help="do not count this as a use of what is found"),
+    _flag("--explain", help="show how each was ranked"),
+)
+_EDIT = (
+    _ID,
+    _option("--content", help="the new text; - reads it from standard input", metavar="TEXT"),
+    _option("-t", "--tag", help="the new tags; may be given several times", action="append", metavar="TAG"),
+    _option("--importance", help="how much it matters, 0 to 1", type=float, metavar="X"),
+    _option("--kind", help="what sort of memory it is", choices=KINDS),
+    _option("--category", help="what it is about", choices=CATEGORIES),
+    _flag("--pin", help="never let it fade or be merged"),
+    _flag("--unpin", help="let it fade again"),
+)
+_REINDEX = (
+    _DRY,
+    _flag("--force", help="compute every vector again, even those that are there"),
+    _flag("--stats", help="only say how many have their vector"),
+    _option("--batch-size", help="how many texts at once", type=int, metavar="N"),
+)
+_NOTES = (
+    Command("status", "the folders, how far each is read, what was passed over", "upkeep:notes_status"),
+    Command("add", "watch a folder of notes", "upkeep:notes_add", (_FOLDER,)),
+    Command("rm", "no longer watch a folder; its files stay as they are", "upkeep:notes_rm", (_FOLDER,)),
+    Command("rescan", "look through every watched folder now", "upkeep:notes_rescan"),
+)
+_MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"})
+_MODELS = (
+    Command("list", "the catalogue: what there is, what is installed, what is in use", "upkeep:models_list"),
+    Command(
+        "pull", "fetch a model; the only time the network is touched", "upkeep:models_pull",
+        (Argument(("name",), "the model's name", {"metavar": "NAME", "nargs": "?"}),),
+    ),
+    Command(
+        "import", "take a model from a file or folder of this machine", "upkeep:models_import",
+        (Argument(("path",), "the file or folder", {"metavar": "PATH"}, True),
+         _option("--name", help="the catalogue name it goes by", metavar="NAME")),
+    ),
+    Command("use", "switch to a model", "upkeep:models_use", (_MODEL,)),
+    Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX),
+)  # fmt: skip
+_SERVICE = (
+    Command("install", "start the daemon with your session", "service:install"),
+    Command("uninstall", "no longer start it with your session", "service:uninstall"),
+    Command("status", "whether the service is installed and runs", "service:status"),
+    Command("logs", "what the service wrote", "service:logs", (_flag("-f", "--follow", help="keep following"),)),
+)
+_TRASH = (Command("restore", "bring a memory back from the trash", "memories:trash_restore", (_IDS,)),)
+
+MEMORIES, DAEMON, PARTS = "Memories", "The daemon", "Notes, models, agents"
+
+COMMANDS = (
+    Command("add", "remember something", "memories:add", _ADD, group=MEMORIES),
+    Command("recall", "ask, by meaning and by word", "memories:recall", _RECALL, group=MEMORIES),
+    Command("search", "look for words alone", "memories:search", (_WORDS, _COUNT, _TAG), group=MEMORIES),
+    Command(
+        "open", "open a hit of the last answer in your editor, at its line", "memories:open_hit",
+        (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
+                                                                 "metavar": "N"}),),
+        group=MEMORIES,
+    ),
+    Command("show", "show one memory whole", "memories:show", (_ID,), group=MEMORIES),
+    Command("edit", "change a memory in your editor, or by options", "memories:edit", _EDIT, group=MEMORIES),
+    Command("rm", "move memories to the trash", "memories:rm", (_IDS,), group=MEMORIES),
+    Command("trash", "what is in the trash", "memories:trash", (_COUNT,), _TRASH, MEMORIES),
+    Command(
+        "undo", "take back the last change", "memories:undo",
+        (Argument(("seq",), "the number of an earlier change", {"type": int, "nargs": "?", "metavar": "CHANGE"}),
+         _DRY),
+        group=MEMORIES,
+    ),
+    Command(
+        "context", "the block of memories to put before a prompt", "memories:context",
+        (_WORDS, _COUNT, _TAG, _option("--budget", help="at most so many tokens; 0: no limit", type=int, metavar="N"),
+         _option("--max-chars", help="at most so many characters", type=int, metavar="N"),
+         _flag("--ids", help="with ids")),
+        group=MEMORIES,
+    ),
+    Command("export", "everything as JSON, one value a line", "memories:export", group=MEMORIES),
+    Command("notes", "folders of notes that are remembered", "upkeep:notes_status", (), _NOTES, PARTS),
+    Command("models", "embedding and language models", "upkeep:models_list", (), _MODELS, PARTS),
+    Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX, group=PARTS),
+    Command("mcp", "serve an agent over standard input and output", "mcp:run", group=PARTS),
+    Command(
+        "init", "set things up: folders, configuration, notes", "upkeep:init",
+        (Argument(("folder",), "folders of notes to watch", {"nargs": "*", "metavar": "FOLDER"}, True),),
+        group=DAEMON,
+    ),
+    Command("try", "try it on a folder of notes; nothing is installed or kept", "trial:run", (_FOLDER,), group=DAEMON),
+    Command("up", "start the daemon", "upkeep:up", group=DAEMON),
+    Command("down", "stop the daemon", "upkeep:down", group=DAEMON),
+    Command(
+        "status", "the state of every part", "upkeep:status",
+        (_flag("-w", "--watch", help="keep showing it until ^C"),), group=DAEMON,
+    ),
+    Command("doctor", "check that everything works, and say how to mend what does not", "doctor:run", group=DAEMON),
+    Command("config", "every setting, its value, and where it came from", "upkeep:config", group=DAEMON),
+    Command("service", "start the daemon with your session", "service:status", (), _SERVICE, DAEMON),
+    Command(
+        "completion", "print the completion script for a shell", "completion:run",
+        (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),), group=DAEMON,
+    ),
+)  # fmt: skip
+
+
+def find(words: list[str]) -> tuple[Command, list[str], list[str]] | None:
+    """The command that `words` begin with: the command, its full name, and the words that are left."""
+    if not words:
+        return None
+    command = next((each for each in COMMANDS if each.name == words[0]), None)
+    if command is None:
+        return None
+    part = next((each for each in command.parts if words[1:] and each.name == words[1]), None)
+    if part is not None:
+        return part, words[:2], words[2:]
+    return command, words[:1], words[1:]
+
+
+def leaves() -> Iterator[tuple[tuple[str, ...], Command]]:
+    """Every command with its full name, those of subcommands after the command that has them."""
+    for command in COMMANDS:
+        yield (command.name,), command
+        for part in command.parts:
+            yield (command.name, part.name), part

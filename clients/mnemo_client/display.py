@@ -1,0 +1,444 @@
+"""How answers look: protocol values in, lines of text out. Nothing here asks, reads a clock or writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mnemo_client import protocol
+from mnemo_client.terminal import Look, cells, clip, pad, plain, table, wrap
+
+BEST_LINES_MAX = 3
+LISTED_LINE_CELLS = 72  # of a memory in a list of many
+SHORT_ID_DIGITS = 8  # people are shown the last 8 (SPEC 2.1)
+SKIPPED_SHOWN = 20
+
+_MODEL_NAMES = {"embedding": "embedding model", "llm": "language model"}
+_CHANGES = {
+    "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
+}  # fmt: skip
+_UNITS = ("B", "KB", "MB", "GB", "TB")
+_STATE_LOOK = {
+    "ready": Look.good, "watching": Look.good, "loading": Look.warn, "building": Look.warn, "warming": Look.warn,
+    "catching_up": Look.warn, "scanning": Look.warn, "polling": Look.warn, "paused": Look.warn, "stale": Look.warn,
+    "absent": Look.warn, "degraded": Look.bad, "failed": Look.bad, "missing": Look.bad,
+}  # fmt: skip
+
+
+# Small things
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: 812 B, 1.4 MB."""
+    amount = float(count)
+    for unit in _UNITS[:-1]:
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} {_UNITS[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """A span in its two largest units: 45 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    for name, length, smaller, small_length in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= length:
+            count, rest = divmod(whole, length)
+            return f"{count} {name} {rest // small_length} {smaller}"
+    raise AssertionError(whole)
+
+
+def date(at: int) -> str:
+    """The day in the local zone. ISO 8601."""
+    return _local(at, "%Y-%m-%d")
+
+
+def moment(at: int) -> str:
+    """Day and time in the local zone."""
+    return _local(at, "%Y-%m-%d %H:%M:%S")
+
+
+def _local(at: int, shape: str) -> str:
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime(shape)
+    except (OverflowError, ValueError, OSError):
+        return f"{at} ms"
+
+
+def number(count: int) -> str:
+    return f"{count:,}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def short_id(id: str) -> str:  # noqa: A002 - the field's own name
+    return id.replace("-", "")[-SHORT_ID_DIGITS:]
+
+
+def short_path(path: str, here: Path, home: Path) -> str:
+    """The path from `here` where it lies below, else from the home folder, else whole."""
+    for base, prefix in ((here, ""), (home, "~/")):
+        try:
+            return prefix + str(Path(path).relative_to(base))
+        except ValueError:
+            continue
+    return path
+
+
+def percent(share: float) -> str:
+    """Rounded down, so that 100% means all."""
+    return f"{int(share * 100)}%"
+
+
+def first_line(memory: protocol.MemoryView, width: int | None = LISTED_LINE_CELLS) -> str:
+    """The first line of what it says."""
+    line = next((line for line in memory.content.splitlines() if line.strip()), "")
+    return clip(plain(line.strip()), width)
+
+
+# Recall and search
+
+
+def hits(
+    memories: Sequence[protocol.RecalledMemory], look: Look, here: Path, home: Path, first: int = 1
+) -> Iterator[str]:
+    """For each: number, score, where it is or its id, heading trail, date; below it the best sentence."""
+    digits = len(str(first + len(memories) - 1))
+    for place, memory in enumerate(memories, first):
+        head = f"{place:>{digits}}  {memory.score:.2f}  "
+        spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), date(memory.event_at)]
+        room = None if look.width is None else look.width - cells(" · ".join([head, spot, *rest]))
+        parts = [look.dim(part) for part in (_last_headings(plain(trail(memory)), room), *rest) if part]
+        line = look.dim(" · ").join([look.place(spot), *parts])
+        yield f"{look.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {line}"
+        for line in best(memory, look, len(head)):
+            yield " " * len(head) + line
+        if look.width is not None and place < first + len(memories) - 1:
+            yield ""
+
+
+def _last_headings(headings: str, room: int | None) -> str:
+    """As many of the last headings as there is room for, with an ellipsis for the others; the last one in any case."""
+    parts = headings.split(" › ")
+    while room is not None and len(parts) > 1 and cells(" › ".join(["…", *parts])) > room:
+        parts = parts[1:]
+    return headings if " › ".join(parts) == headings else " › ".join(["…", *parts])
+
+
+def where(memory: protocol.RecalledMemory, here: Path, home: Path) -> str:
+    """path:line of a note's chunk, else the end of the id."""
+    if memory.note is None:
+        return short_id(memory.id)
+    return f"{short_path(memory.note.path, here, home)}:{line_of(memory)}"
+
+
+def line_of(memory: protocol.RecalledMemory) -> int:
+    """The line of the best sentence, else the chunk's first; 1 where it is no note."""
+    if memory.best is not None and memory.best.line is not None:
+        return memory.best.line
+    return memory.note.lines[0] if memory.note is not None else 1
+
+
+def trail(memory: protocol.MemoryView) -> str:
+    """Title and headings above a passage of a note, where a title that is the top heading counts once; else empty."""
+    if memory.note is None:
+        return ""
+    title, headings = memory.note.title, memory.note.headings
+    return " › ".join(headings if headings[:1] == [title] else [title, *headings])
+
+
+def best(memory: protocol.RecalledMemory, look: Look, indent: int) -> list[str]:
+    """The best sentence with the query's words marked, wrapped below its head."""
+    if memory.best is None:
+        text, marks = first_line(memory, None), []
+    else:
+        text, marks = plain(memory.best.text), memory.best.marks
+    width = None if look.width is None else max(20, look.width - indent)
+    spans = wrap(text, width, BEST_LINES_MAX)
+    lines = [marked(text, marks, start, end, look) for start, end in spans]
+    if lines and spans[-1][1] < len(text.rstrip()):
+        lines[-1] += " …"
+    return lines
+
+
+def marked(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, look: Look) -> str:
+    """text[start:end] with what of the marks lies in it painted. Marks that overlap count once."""
+    parts, at = [], start
+    for first, last in sorted(marks):
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            parts += [text[at:first], look.mark(text[first:last])]
+            at = last
+    return "".join([*parts, text[at:end]])
+
+
+def recall_summary(answer: protocol.RecallAnswer, status: protocol.Status | None, look: Look) -> str:
+    """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
+    parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
+    return _summary(parts, answer.namespace, degraded_words(answer.degraded, status), look)
+
+
+def search_summary(answer: protocol.SearchAnswer, look: Look) -> str:
+    parts = [f"{len(answer.memories)} of {answer.total}", "words"]
+    return _summary(parts, answer.namespace, degraded_words(answer.degraded, None), look)
+
+
+def _summary(parts: list[str], namespace: str, missing: str, look: Look) -> str:
+    line = look.dim(" · ".join([*parts, f"namespace {plain(namespace)}"]))
+    return f"{line}{look.dim(' · ')}{look.warn(missing)}" if missing else line
+
+
+def degraded_words(degraded: Sequence[str], status: protocol.Status | None) -> str:
+    """What was missing, in words; empty when nothing was."""
+    return "; ".join(_degraded_word(name, status) for name in degraded)
+
+
+def _degraded_word(name: str, status: protocol.Status | None) -> str:
+    if name == "vectors":
+        return f"answered by words only: {_why_no_vectors(status)}"
+    if name == "llm":
+        return "without the language model"
+    if name in ("database", "store", "lmdb"):
+        return "the database is out of order: answered from the journal"
+    return f"without {plain(name)}"
+
+
+def _why_no_vectors(status: protocol.Status | None) -> str:
+    model = status.models.get("embedding") if status is not None else None
+    vectors = status.views.get("vectors") if status is not None else None
+    if model is None:
+        return "vectors are not ready"
+    if model.state == "absent":
+        return "no embedding model is installed (mnemo models pull)"
+    if model.state == "loading":
+        return "the embedding model is being loaded"
+    if model.state == "failed":
+        return f"the embedding model failed ({plain(model.reason or 'see mnemo doctor')})"
+    if vectors is not None and (vectors.share < 1 or vectors.state in ("building", "catching_up")):
+        return f"vectors are still being built ({percent(vectors.share)})"
+    return "vectors were not ready"
+
+
+# One memory, and lists of them
+
+
+def remembered(answer: protocol.Remembered, look: Look) -> str:
+    """What was done: outcome, id, namespace, and what there is to know beside it."""
+    memory = answer.memory
+    words = {
+        "stored": "remembered",
+        "duplicate": "already known",
+        "repeats": "remembered; it repeats what was known",
+        "merged": "merged into what was known",
+        "updated": f"updated to version {memory.version}",
+    }
+    parts = [look.good(words[answer.outcome]), look.place(short_id(memory.id)), f"namespace {plain(memory.namespace)}"]
+    if answer.masked:
+        parts.append(look.warn(f"masked: {plain(', '.join(answer.masked))}"))
+    if "sensitive" in memory.tags:
+        parts.append(look.warn("holds what looks like a secret: tagged sensitive"))
+    return look.dim(" · ").join(parts)
+
+
+def memory_lines(memory: protocol.MemoryView, look: Look, here: Path, home: Path) -> list[str]:
+    """The whole memory: its fields, an empty line, its text."""
+    rows = [
+        ["id", memory.id],
+        ["namespace", memory.namespace],
+        ["kind", " · ".join(part for part in (memory.kind, memory.category, memory.form) if part)],
+        ["state", memory.state + (" · pinned" if memory.pinned else "")],
+        ["layer", memory.layer],
+        ["importance", f"{memory.importance:.2f} ({memory.importance_source}), strength {memory.strength:.2f}"],
+        ["from", " · ".join(part for part in (memory.speaker, memory.trust, memory.source, memory.agent_id) if part)],
+        ["happened", moment(memory.event_at)],
+        ["stored", moment(memory.created_at)],
+    ]
+    if memory.modified_at != memory.created_at:
+        rows.append(["changed", f"{moment(memory.modified_at)}, version {memory.version}"])
+    if memory.expires_at is not None:
+        rows.append(["expires", moment(memory.expires_at)])
+    if memory.note is not None:
+        first, last = memory.note.lines
+        rows.append(["note", f"{short_path(memory.note.path, here, home)}:{first}-{last}"])
+        rows.append(["heading", trail(memory)])
+    listed = (
+        ("tags", memory.tags), ("key", [memory.key] if memory.key else []), ("evidence", memory.evidence),
+        ("derived from", memory.derived_from), ("replaced by", [memory.superseded_by] if memory.superseded_by else []),
+    )  # fmt: skip
+    rows += [[name, ", ".join(values)] for name, values in listed if values]
+    used = plural(memory.access_count, "time")
+    rows.append(["recalled", used + (f", last {moment(memory.last_accessed)}" if memory.last_accessed else "")])
+    lines = table([[look.dim(name), plain(value)] for name, value in rows])
+    return [*lines, "", plain(memory.content, lines=True)]
+
+
+def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
+    entries = page.entries or [protocol.TrashedView(memory=m, at=m.modified_at, why="") for m in page.memories]
+    rows = [
+        [look.place(short_id(entry.memory.id)), date(entry.at), plain(entry.why), first_line(entry.memory)]
+        for entry in entries
+    ]
+    return table(rows)
+
+
+def undone_lines(undone: protocol.Undone, look: Look) -> list[str]:
+    verb = "would undo" if undone.dry_run else "undone"
+    ids = ", ".join(short_id(each) for each in undone.ids[:10]) + (" …" if len(undone.ids) > 10 else "")
+    what = plain(_CHANGES.get(undone.what, undone.what))
+    return [f"{look.good(verb)}: {what}" + (look.dim(f" (change {undone.seq}: {ids})") if ids else "")]
+
+
+# The daemon and its parts
+
+
+def state_word(state: str, look: Look) -> str:
+    return _STATE_LOOK.get(state, Look.dim)(look, state.replace("_", " "))
+
+
+def status_lines(status: protocol.Status, look: Look, here: Path, home: Path) -> list[str]:
+    """The state of every part, a line each."""
+    head = [
+        f"{look.bold('mnemod')} {plain(status.version)}",
+        state_word(status.state, look),
+        f"pid {status.pid}",
+        f"up {duration(status.uptime_seconds)}",
+    ]
+    if status.memory_private_bytes:
+        head.append(f"{size(status.memory_private_bytes)} of memory")
+    rows = [
+        ["memories", f"{number(status.memories)}{_counts(status.by_state)}"],
+        ["namespaces", " · ".join(f"{plain(name)} {number(count)}" for name, count in status.namespaces.items())],
+        *([name, _view(view, look)] for name, view in status.views.items()),
+        *([_MODEL_NAMES.get(role, role), _model(model, look)] for role, model in status.models.items()),
+        ["notes", _notes_words(status.notes, look)],
+        ["waiting", " · ".join(f"{plain(name)} {number(count)}" for name, count in status.queue.items() if count)],
+        ["trash", f"{number(status.trash.get('count', 0))}, {size(status.trash.get('bytes', 0))}"],
+        ["disk", _disk(status.disk)],
+        ["data", plain(short_path(status.data_dir, here, home))],
+        ["socket", plain(short_path(status.socket, here, home))],
+    ]
+    lines = [look.dim(" · ").join(head), *table([[look.dim(name), text] for name, text in rows if text], "  ")]
+    return lines + [f"  {look.warn('!')} {plain(reason)}" for reason in status.reasons]
+
+
+def _counts(by_state: Mapping[str, int]) -> str:
+    others = [f"{number(count)} {name}" for name, count in by_state.items() if count and name != "active"]
+    return f" ({', '.join(others)})" if others else ""
+
+
+def _view(view: protocol.ViewStatus, look: Look) -> str:
+    parts = [state_word(view.state, look), number(view.items)]
+    if view.share < 1:
+        parts.append(percent(view.share))
+    if view.lag:
+        parts.append(f"{plural(view.lag, 'change')} behind, {duration(view.lag_seconds)}")
+    if view.reason:
+        parts.append(plain(view.reason))
+    return " · ".join(parts)
+
+
+def _model(model: protocol.ModelStatus, look: Look) -> str:
+    parts = [state_word(model.state, look)]
+    if model.name:
+        parts.insert(0, plain(model.name))
+    if model.dimensions:
+        parts.append(f"{model.dimensions} dimensions")
+    parts += [plain(text) for text in (model.reason, model.hint) if text]
+    return " · ".join(parts)
+
+
+def _notes_words(notes: protocol.NotesStatus, look: Look) -> str:
+    if not notes.roots:
+        return "no folder yet (mnemo notes add FOLDER)"
+    parts = [
+        plural(len(notes.roots), "folder"),
+        plural(sum(root.files for root in notes.roots), "file"),
+        plural(sum(root.chunks for root in notes.roots), "passage"),
+    ]
+    if waiting := sum(root.waiting for root in notes.roots):
+        parts.append(f"{number(waiting)} waiting")
+    parts += [f"{state_word(root.state, look)}: {plain(root.path)}" for root in notes.roots if root.state != "watching"]
+    if notes.skipped_total:
+        parts.append(f"{number(notes.skipped_total)} skipped (mnemo notes status)")
+    return " · ".join(parts)
+
+
+def _disk(disk: Mapping[str, int]) -> str:
+    parts = [f"{plain(name)} {size(count)}" for name, count in disk.items() if count and name != "free"]
+    return " · ".join(parts + ([f"{size(disk['free'])} free"] if "free" in disk else []))
+
+
+def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path) -> list[str]:
+    """The watched folders, then the files that were passed over and why."""
+    lines = []
+    for root in notes.roots:
+        facts = [
+            state_word(root.state, look),
+            plural(root.files, "file"),
+            plural(root.chunks, "passage"),
+            f"namespace {plain(root.namespace)}",
+        ]
+        if root.waiting:
+            facts.append(f"{number(root.waiting)} waiting")
+        if root.last_scan_at is not None:
+            facts.append(f"looked through {moment(root.last_scan_at)}")
+        lines.append(f"{look.place(plain(short_path(root.path, here, home)))}  {look.dim(' · ').join(facts)}")
+        if root.reason:
+            lines.append(f"  {look.warn('!')} {plain(root.reason)}")
+    if notes.skipped_total:
+        lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
+        shown = notes.skipped[:SKIPPED_SHOWN]
+        lines += table(
+            [[plain(short_path(file.path, here, home)), look.dim(plain(file.reason))] for file in shown], "  "
+        )
+        if notes.skipped_total > len(shown):
+            lines.append(f"  … and {number(notes.skipped_total - len(shown))} more")
+    return lines
+
+
+def model_lines(answer: protocol.ModelsAnswer, look: Look) -> list[str]:
+    rows = []
+    for model in answer.models:
+        state = look.good("in use") if model.in_use else "installed" if model.installed else look.dim("not installed")
+        facts = [size(model.bytes)] if model.bytes else []
+        facts.append(plain(model.licence))
+        if model.dimensions:
+            facts.insert(0, f"{model.dimensions} dimensions")
+        rows.append([plain(model.name), model.role, state, look.dim(" · ".join(facts))])
+    return table(rows)
+
+
+def config_lines(answer: protocol.ConfigAnswer, look: Look) -> list[str]:
+    """Each value and where it came from; what was set by hand stands out."""
+    rows = []
+    for value in answer.values:
+        text = plain(_toml(value.value))
+        is_default = value.origin == "default"
+        origin = look.dim("default") if is_default else plain(value.origin)
+        rows.append([plain(value.key), text if is_default else look.bold(text), origin])
+    return table(rows)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return "none" if value is None else str(value)
+
+
+def check_lines(checks: Sequence[tuple[str, str, str, str]], look: Look) -> list[str]:
+    """Rows of (name, ok | warn | fail, what was found, the command that fixes it)."""
+    paint = {"ok": look.good, "warn": look.warn, "fail": look.bad}
+    width = max((cells(name) for name, *_ in checks), default=0)
+    lines = []
+    for name, outcome, found, fix in checks:
+        lines.append(f"{paint[outcome](pad(outcome, 4))}  {pad(name, width)}  {plain(found)}".rstrip())
+        if fix and outcome != "ok":
+            lines.append(f"{' ' * (width + 8)}{look.dim('→')} {fix}")
+    return lines

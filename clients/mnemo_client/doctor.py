@@ -1,0 +1,184 @@
+"""`mnemo doctor`: named checks, each with what was found and the command that mends it."""
+
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mnemo_client import display, launch, protocol
+from mnemo_client.client import Client
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError
+from mnemo_client.invocation import Invocation
+from mnemo_client.places import data_folder, socket_path
+from mnemo_client.upkeep import DEFAULT_MODEL
+from mnemo_client.version import VERSION
+
+NAMESPACE = "doctor"
+FREE_BYTES_WARN = 1_000_000_000
+FREE_BYTES_FAIL = 100_000_000  # a few times the daemon's own reserve (SPEC 3.4)
+WATCHES_MIN = 8192  # one a folder of notes; the kernel's usual least
+WATCHES_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
+
+Outcome = Literal["ok", "warn", "fail"]
+
+
+class Check(NamedTuple):
+    name: str
+    outcome: Outcome
+    found: str
+    fix: str = ""
+
+
+def run(invocation: Invocation) -> int:
+    """Every check that makes sense; exit 1 where one failed. The daemon is not started for it."""
+    checks = list(_checks(invocation))
+    failed = any(check.outcome == "fail" for check in checks)
+    if invocation.wants_json:
+        invocation.say_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
+    else:
+        invocation.say(*display.check_lines(checks, invocation.look))
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _checks(invocation: Invocation) -> Iterator[Check]:
+    environ = invocation.environ
+    yield data_check(data_folder(environ))
+    yield disk_check(data_folder(environ))
+    if sys.platform == "linux":
+        yield watches_check(WATCHES_FILE)
+    try:
+        yield socket_check(socket_path(environ))
+        with Client(socket_path(environ), NAMESPACE, door="cli") as client:
+            status = client.status()
+            yield Check("daemon", "ok", f"runs, pid {status.pid}, {status.state}")
+            yield from status_checks(status)
+            yield round_trip(client)
+    except MnemoError as error:
+        yield Check("daemon", "fail", error.message, error.hint or _log_hint(environ))
+
+
+def _log_hint(environ: Mapping[str, str]) -> str:
+    return f"its log: {launch.log_file(environ)}"
+
+
+def data_check(folder: Path) -> Check:
+    """The data folder is there and only its owner can look into it."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return Check("data folder", "warn", f"{folder} is not there yet", "mnemo up")
+    except OSError as failed:
+        return Check("data folder", "fail", f"{folder}: {failed.strerror}", f"look at the rights of {folder}")
+    if found.st_uid != os.getuid():
+        return Check(
+            "data folder", "fail", f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of yours"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return Check("data folder", "fail", f"{folder} can be read by other users", f"chmod 700 {folder}")
+    if not os.access(folder, os.W_OK):
+        return Check("data folder", "fail", f"{folder} cannot be written to", f"chmod u+w {folder}")
+    return Check("data folder", "ok", str(folder))
+
+
+def disk_check(folder: Path) -> Check:
+    place = next(place for place in (folder, *folder.parents) if place.exists())
+    system = os.statvfs(place)
+    free = system.f_bavail * system.f_frsize
+    if free < FREE_BYTES_FAIL:
+        return Check("disk", "fail", f"{display.size(free)} free", "free some space; deleting memories still works")
+    if free < FREE_BYTES_WARN:
+        return Check("disk", "warn", f"{display.size(free)} free", "free some space soon")
+    return Check("disk", "ok", f"{display.size(free)} free")
+
+
+def watches_check(file: Path) -> Check:
+    """How many folders the kernel will watch for one user."""
+    try:
+        watches = int(file.read_text())
+    except (OSError, ValueError):
+        return Check(
+            "watching", "warn", "the kernel does not say how many folders it can watch", "see mnemo notes status"
+        )
+    if watches < WATCHES_MIN:
+        fix = "sudo sysctl fs.inotify.max_user_watches=524288"
+        return Check("watching", "warn", f"the kernel watches at most {watches} folders; the rest is polled", fix)
+    return Check("watching", "ok", f"up to {display.number(watches)} folders")
+
+
+def socket_check(path: Path) -> Check:
+    """The socket, where there is one, is its owner's alone."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return Check("socket", "warn", f"{path} is not there", "mnemo up")
+    if not stat.S_ISSOCK(mode):
+        return Check("socket", "fail", f"{path} is no socket", f"move {path} out of the way, then: mnemo up")
+    if stat.S_IMODE(mode) & 0o077:
+        return Check("socket", "fail", f"{path} can be used by other users", "mnemo down; mnemo up")
+    return Check("socket", "ok", str(path))
+
+
+def status_checks(status: protocol.Status) -> Iterator[Check]:
+    """What the daemon's own account of itself tells."""
+    if status.version == VERSION:
+        yield Check("version", "ok", VERSION)
+    else:
+        yield Check(
+            "version", "warn", f"the daemon is {status.version}, this command {VERSION}", "mnemo down; mnemo up"
+        )
+    model = status.models.get("embedding")
+    # Without a model everything is kept and found by words: a check of its own says so, and that nothing is broken.
+    lacks_model = model is None or model.state in ("absent", "failed")
+    if status.state == "degraded" and not lacks_model:
+        log = f"its log: {status.data_dir}/run/mnemod.log"
+        yield Check("store", "fail", "; ".join(status.reasons) or "degraded", log)
+    else:
+        yield Check("store", "ok", f"{display.plural(status.memories, 'memory', 'memories')}, change {status.seq}")
+    yield _model_check(model)
+    for name, view in status.views.items():
+        outcome: Outcome = "fail" if view.state == "stale" else "ok" if view.share >= 1 or lacks_model else "warn"
+        found = (
+            f"{view.state.replace('_', ' ')}, {display.percent(view.share)}{': ' + view.reason if view.reason else ''}"
+        )
+        yield Check(name, outcome, found, "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up")
+    yield _notes_check(status.notes)
+
+
+def _model_check(model: protocol.ModelStatus | None) -> Check:
+    if model is None or model.state == "absent":
+        return Check("model", "warn", "none is installed: answers are by words", f"mnemo models pull {DEFAULT_MODEL}")
+    if model.state == "failed":
+        return Check(
+            "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
+        )
+    return Check("model", "ok", f"{model.name}, {model.state}")
+
+
+def _notes_check(notes: protocol.NotesStatus) -> Check:
+    missing = [root.path for root in notes.roots if root.state == "missing"]
+    polled = [root.path for root in notes.roots if root.state == "polling"]
+    if missing:
+        return Check("notes", "warn", f"not there: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}")
+    if polled:
+        return Check("notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status says why")
+    if notes.skipped_total:
+        skipped = display.plural(notes.skipped_total, "file")
+        return Check("notes", "warn", f"{skipped} passed over", "mnemo notes status")
+    return Check("notes", "ok", display.plural(len(notes.roots), "folder"))
+
+
+def round_trip(client: Client) -> Check:
+    """Something new is remembered, found and moved to the trash again. It is one memory, under one key, each time."""
+    word = f"roundtrip{secrets.token_hex(4)}"
+    try:
+        kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
+        found = client.recall(protocol.RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+        client.delete(kept.memory.id)
+    except MnemoError as error:
+        return Check("round trip", "fail", error.message, error.hint or "mnemo status")
+    if [memory.id for memory in found.memories] != [kept.memory.id]:
+        return Check("round trip", "fail", "what was just remembered was not found", "mnemo down; mnemo up")
+    return Check("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, removed")

@@ -1,0 +1,104 @@
+"""One command as it was given: its options, where it was given, and the daemon it speaks to."""
+
+import io
+import json
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from mnemo_client import launch, namespace
+from mnemo_client.errors import BadUsage
+from mnemo_client.places import home, socket_path
+from mnemo_client.terminal import Look, Terminal
+
+if TYPE_CHECKING:
+    from mnemo_client.client import Client
+
+STANDARD_INPUT_BYTES_MAX = 1024 * 1024  # the daemon's body limit (SPEC 16)
+
+
+class Invocation:
+    """What a command's function is given. Nothing is looked up before it is asked for."""
+
+    def __init__(
+        self, options: Namespace, terminal: Terminal, environ: Mapping[str, str], here: Path, stdin: TextIO
+    ) -> None:
+        self.options = options
+        self.terminal = terminal
+        self.environ = environ
+        self.here = here
+        self.stdin = stdin
+        self._client: Client | None = None
+        self._namespace: namespace.Chosen | None = None
+
+    @property
+    def look(self) -> Look:
+        return self.terminal.look
+
+    @property
+    def wants_json(self) -> bool:
+        return bool(self.options.json)
+
+    @property
+    def home(self) -> Path:
+        return home(self.environ)
+
+    @property
+    def namespace(self) -> namespace.Chosen:
+        if self._namespace is None:
+            self._namespace = namespace.choose(self.options.namespace, self.here, self.environ)
+        return self._namespace
+
+    def connect(self) -> "Client":
+        """A client of the daemon, whether one runs or not."""
+        if self._client is None:
+            from mnemo_client.client import Client
+
+            self._client = Client(socket_path(self.environ), self.namespace.name, door="cli")
+        return self._client
+
+    def client(self) -> "Client":
+        """A client of the daemon, which runs after this."""
+        launch.ensure_running(self.environ, self.terminal.tell)
+        return self.connect()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def say(self, *lines: str) -> None:
+        for line in lines:
+            self.terminal.say(line)
+
+    def tell(self, line: str) -> None:
+        self.terminal.tell(line)
+
+    def say_answer(self) -> None:
+        """Print the last answer as the daemon sent it."""
+        self.terminal.say(self.connect().last_body.decode().rstrip("\n"))
+
+    def say_value(self, value: object) -> None:
+        """Print a value of our own as JSON."""
+        self.terminal.say(json.dumps(value, ensure_ascii=False))
+
+    def text(self, words: list[str], what: str) -> str:
+        """The words as one text; `-`, or nothing where standard input is no terminal, reads it from there."""
+        if words == ["-"] or (not words and not self.stdin.isatty()):
+            text = self._read_standard_input()
+        else:
+            text = " ".join(words)
+        if not text.strip():
+            raise BadUsage(f"nothing to {what} was given", "give it as words, or - to read standard input")
+        return text
+
+    def _read_standard_input(self) -> str:
+        if not isinstance(self.stdin, io.TextIOWrapper):
+            return self.stdin.read()
+        data: bytes = self.stdin.buffer.read(STANDARD_INPUT_BYTES_MAX + 1)
+        if len(data) > STANDARD_INPUT_BYTES_MAX:
+            raise BadUsage(f"standard input holds more than {STANDARD_INPUT_BYTES_MAX} bytes")
+        try:
+            return data.decode()
+        except UnicodeDecodeError as wrong:
+            raise BadUsage(f"standard input is not UTF-8 text (byte {wrong.start})") from wrong

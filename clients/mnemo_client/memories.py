@@ -1,0 +1,341 @@
+"""The commands about memories: add, recall, open, search, show, edit, rm, trash, undo, context, export."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from mnemo_client import display, launch, protocol
+from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError, NothingFound, Refused
+from mnemo_client.invocation import Invocation
+from mnemo_client.places import run_folder
+
+LAST_FILE = "last.json"
+HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
+
+
+# Remember
+
+
+def add(invocation: Invocation) -> int:
+    options = invocation.options
+    text = invocation.text(options.text, "remember")
+    client = invocation.client()
+    answer = client.remember(
+        protocol.NewMemory(
+            content=text,
+            tags=options.tag,
+            key=options.key,
+            kind=options.kind,
+            category=options.category,
+            importance=options.importance,
+            speaker=options.speaker,
+            event_at=_time(options.at),
+            expires_at=_time(options.expires),
+            evidence=options.evidence,
+            supersedes=[_id(invocation, text) for text in options.supersedes],
+            pinned=options.pin,
+        )
+    )
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(display.remembered(answer, invocation.look))
+    return EXIT_DONE
+
+
+def _time(text: str | None) -> int | str | None:
+    """ms since the epoch where it is a whole number with more digits than a year, else ISO 8601 for the daemon."""
+    if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
+        return int(text)
+    return text
+
+
+# Ask
+
+
+def recall(invocation: Invocation) -> int:
+    options = invocation.options
+    request = protocol.RecallRequest(
+        query=invocation.text(options.words, "look for"),
+        top_k=options.top,
+        offset=options.offset,
+        tags=options.tag,
+        kinds=options.kind,
+        categories=options.category,
+        layers=options.layer,
+        since=_time(options.since),
+        until=_time(options.until),
+        speaker=options.speaker,
+        source=options.source,
+        trust_min=options.trust,
+        min_score=options.min_score,
+        sort=options.sort or "score",
+        ranker=options.ranker or "auto",
+        dry=options.dry,
+        explain=options.explain,
+        highlight=True,
+    )
+    if options.budget is not None:
+        request.token_budget = options.budget or None
+    client = invocation.client()
+    answer = client.recall(request)
+    body = client.last_body.decode()
+    _keep(invocation, answer.memories, options.offset + 1)
+    if invocation.wants_json:
+        invocation.say(body.rstrip("\n"))
+        return EXIT_DONE if answer.memories else EXIT_NOTHING
+    # Why an answer was by words only stands in the status; asked for only where it was.
+    status = client.status() if "vectors" in answer.degraded else None
+    lines = display.hits(answer.memories, invocation.look, invocation.here, invocation.home, first=options.offset + 1)
+    invocation.say(*lines)
+    if options.explain and answer.trace is not None:
+        invocation.say(json.dumps(answer.trace, ensure_ascii=False, indent=2))
+    if not answer.memories:
+        return _nothing(invocation, answer.namespace, display.degraded_words(answer.degraded, status))
+    invocation.say(display.recall_summary(answer, status, invocation.look))
+    return EXIT_DONE
+
+
+def search(invocation: Invocation) -> int:
+    options = invocation.options
+    client = invocation.client()
+    answer = client.search(
+        invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None
+    )
+    _keep(invocation, answer.memories, 1)
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE if answer.memories else EXIT_NOTHING
+    invocation.say(*display.hits(answer.memories, invocation.look, invocation.here, invocation.home))
+    if not answer.memories:
+        return _nothing(invocation, answer.namespace, display.degraded_words(answer.degraded, None))
+    invocation.say(display.search_summary(answer, invocation.look))
+    return EXIT_DONE
+
+
+def context(invocation: Invocation) -> int:
+    options = invocation.options
+    request = protocol.ContextRequest(
+        query=invocation.text(options.words, "look for"),
+        top_k=options.top,
+        tags=options.tag,
+        max_chars=options.max_chars,
+        ids=options.ids,
+    )
+    if options.budget is not None:
+        request.token_budget = options.budget or None
+    answer = invocation.client().context(request)
+    if invocation.wants_json:
+        invocation.say_answer()
+    elif answer.block:
+        invocation.say(answer.block.rstrip("\n"))
+    return EXIT_DONE if answer.block else EXIT_NOTHING
+
+
+def _nothing(invocation: Invocation, namespace: str, missing: str) -> int:
+    invocation.tell(f"nothing found in namespace {namespace}" + (f" ({missing})" if missing else ""))
+    return EXIT_NOTHING
+
+
+# The last answer
+
+
+def _keep(invocation: Invocation, memories: list[protocol.RecalledMemory], first: int) -> None:
+    """Note down which hit was which, for `open`, `show`, `edit` and `rm`. Only its owner can read it."""
+    hits = {
+        str(number): {
+            "id": memory.id,
+            "path": memory.note.path if memory.note is not None else None,
+            "line": display.line_of(memory),
+        }
+        for number, memory in enumerate(memories, first)
+    }
+    folder = run_folder(invocation.environ)
+    try:
+        launch.make_private_folder(folder)
+        beside = folder / f"{LAST_FILE}.{os.getpid()}"
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(hits, file)
+        beside.replace(folder / LAST_FILE)
+    except OSError as failed:
+        invocation.tell(f"the answer's numbers could not be kept for `mnemo open`: {failed.strerror}")
+
+
+def _hit(invocation: Invocation, number: int) -> dict[str, Any]:
+    try:
+        text = (run_folder(invocation.environ) / LAST_FILE).read_text(encoding="utf-8")
+        hits: dict[str, dict[str, Any]] = json.loads(text)
+    except (OSError, ValueError):
+        hits = {}
+    if not hits:
+        raise NothingFound("there is no last answer", "ask first: mnemo recall WORDS")
+    if str(number) not in hits:
+        numbers = sorted(map(int, hits))
+        raise NothingFound(f"the last answer has no number {number}", f"it has {numbers[0]} to {numbers[-1]}")
+    return hits[str(number)]
+
+
+def _id(invocation: Invocation, text: str) -> str:
+    """The id that was meant: as given, or that of a numbered hit of the last answer."""
+    text = text.strip().lstrip("…")
+    if text.isdigit() and len(text) <= HIT_NUMBER_DIGITS_MAX:
+        return str(_hit(invocation, int(text))["id"])
+    if len(text.replace("-", "")) < display.SHORT_ID_DIGITS:
+        raise BadUsage(f"{text!r} is too short for an id", f"give at least {display.SHORT_ID_DIGITS} of its digits")
+    return text
+
+
+def open_hit(invocation: Invocation) -> int:
+    hit = _hit(invocation, invocation.options.number)
+    if hit["path"] is None:
+        memory = invocation.client().get(str(hit["id"]))
+        invocation.say(*display.memory_lines(memory, invocation.look, invocation.here, invocation.home))
+        return EXIT_DONE
+    _open_file(invocation, Path(str(hit["path"])), int(hit["line"]))
+    return EXIT_DONE
+
+
+def _open_file(invocation: Invocation, path: Path, line: int) -> None:
+    from mnemo_client import editor
+
+    if not path.exists():
+        raise NothingFound(f"{path} is not there any more", "ask again: the daemon sees what moved within seconds")
+    invocation.terminal.flush()
+    editor.edit(invocation.environ, path, line)
+
+
+# One memory
+
+
+def show(invocation: Invocation) -> int:
+    memory = invocation.client().get(_id(invocation, invocation.options.id))
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.memory_lines(memory, invocation.look, invocation.here, invocation.home))
+    return EXIT_DONE
+
+
+def edit(invocation: Invocation) -> int:
+    client = invocation.client()
+    memory = client.get(_id(invocation, invocation.options.id))
+    change = _change(invocation)
+    if change is None and memory.note is not None:
+        invocation.tell("this memory is part of a note: what you save there is what is remembered")
+        _open_file(invocation, Path(memory.note.path), memory.note.lines[0])
+        return EXIT_DONE
+    changed = client.patch(memory.id, change) if change is not None else _edit_text(invocation, memory)
+    if changed is None:
+        invocation.tell("nothing changed")
+    elif invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(f"{invocation.look.good('changed')}: {display.short_id(changed.id)}, version {changed.version}")
+    return EXIT_DONE
+
+
+def _change(invocation: Invocation) -> protocol.Patch | None:
+    """What the options ask for; None where they ask for nothing, which means the editor."""
+    options = invocation.options
+    if options.pin and options.unpin:
+        raise BadUsage("--pin and --unpin contradict each other")
+    fields: dict[str, Any] = {
+        "tags": options.tag,
+        "importance": options.importance,
+        "kind": options.kind,
+        "category": options.category,
+        "pinned": True if options.pin else False if options.unpin else None,
+    }
+    if options.content is not None:
+        fields["content"] = invocation.text([options.content], "store")
+    given = {name: value for name, value in fields.items() if value is not None}
+    return protocol.Patch(**given) if given else None
+
+
+def _edit_text(invocation: Invocation, memory: protocol.MemoryView) -> protocol.MemoryView | None:
+    from mnemo_client import editor
+
+    folder = run_folder(invocation.environ)
+    launch.make_private_folder(folder)
+    invocation.terminal.flush()
+    text, path = editor.edit_text(invocation.environ, memory.content, folder)
+    if text == memory.content.strip():
+        path.unlink()
+        return None
+    try:
+        changed = invocation.connect().patch(memory.id, protocol.Patch(content=text, if_version=memory.version))
+    except MnemoError as error:
+        # Work that was typed is not thrown away because the daemon would not have it.
+        raise MnemoError(
+            error.message, f"{error.hint + '; ' if error.hint else ''}your text is kept in {path}"
+        ) from error
+    path.unlink()
+    return changed
+
+
+def rm(invocation: Invocation) -> int:
+    client = invocation.client()
+    worst: MnemoError | None = None
+    gone = []
+    for text in invocation.options.id:
+        try:
+            gone.append(client.delete(_id(invocation, text)).id)
+        except (Refused, NothingFound) as error:
+            worst = worst or error
+            invocation.tell(f"{text}: {error.message}")
+    if invocation.wants_json:
+        invocation.say_value({"deleted": len(gone), "ids": gone})
+    elif gone:
+        invocation.say(f"moved to the trash: {', '.join(map(display.short_id, gone))}")
+        invocation.tell(
+            "take it back with: mnemo undo" if len(gone) == 1 else "take them back with: mnemo trash restore"
+        )
+    return worst.exit_code if worst is not None else EXIT_DONE
+
+
+def trash(invocation: Invocation) -> int:
+    page = invocation.client().trash(limit=invocation.options.top)
+    if invocation.wants_json:
+        invocation.say_answer()
+    elif not page.memories:
+        invocation.tell("the trash is empty")
+    else:
+        invocation.say(*display.trash_lines(page, invocation.look))
+        if page.cursor is not None:
+            invocation.tell("there is more; show it with: mnemo trash --top 500")
+        invocation.tell("bring one back with: mnemo trash restore ID")
+    return EXIT_DONE
+
+
+def trash_restore(invocation: Invocation) -> int:
+    client = invocation.client()
+    bodies = []
+    for text in invocation.options.id:
+        memory = client.restore(_id(invocation, text))
+        bodies.append(json.loads(client.last_body))
+        if not invocation.wants_json:
+            invocation.say(f"{invocation.look.good('restored')}: {display.short_id(memory.id)}  "
+                           f"{display.first_line(memory)}")  # fmt: skip
+    if invocation.wants_json:
+        invocation.say_value(bodies[0] if len(bodies) == 1 else bodies)
+    return EXIT_DONE
+
+
+def undo(invocation: Invocation) -> int:
+    options = invocation.options
+    undone = invocation.client().undo(options.seq, dry_run=options.dry_run)
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.undone_lines(undone, invocation.look))
+    return EXIT_DONE
+
+
+def export(invocation: Invocation) -> int:
+    """Every namespace, unless one is named."""
+    client = invocation.client()
+    for line in client.export(invocation.options.namespace):
+        invocation.say(line.decode())
+    return EXIT_DONE

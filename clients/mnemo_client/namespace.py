@@ -1,0 +1,83 @@
+"""Which namespace a client speaks for. SPEC 15.
+
+What the command names, else `namespace = "…"` in the `.mnemo.toml` of the folder or the nearest one above, else the
+name of the git work tree's top folder where `client.project_namespaces` is on, else `default`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnemo_client.errors import BadUsage
+from mnemo_client.places import config_file
+
+DEFAULT = "default"
+FILE_NAME = ".mnemo.toml"
+CHARS_MAX = 64  # SPEC 2.1
+YES = frozenset({"1", "true", "yes", "on"})
+NO = frozenset({"0", "false", "no", "off", ""})
+
+
+class Chosen(NamedTuple):
+    """A namespace and what chose it: "option", "default", or the path that says so."""
+
+    name: str
+    origin: str
+
+
+def choose(option: str | None, folder: Path, environ: Mapping[str, str]) -> Chosen:
+    """The namespace for a command given in `folder`. Raises BadUsage for a file that says nothing usable."""
+    if option is not None:
+        return Chosen(_checked(option, "--namespace"), "option")
+    folders = [folder, *folder.parents]
+    for place in folders:
+        named = place / FILE_NAME
+        if named.is_file():
+            return Chosen(_from_file(named), str(named))
+    if _project_namespaces(environ):
+        for place in folders:
+            # A work tree's top holds `.git`: a folder, or a file where it is a submodule or a linked work tree.
+            if (place / ".git").exists() and place.name:
+                return Chosen(_checked(place.name[:CHARS_MAX], str(place)), str(place))
+    return Chosen(DEFAULT, "default")
+
+
+def _from_file(path: Path) -> str:
+    name = _read_toml(path).get("namespace")
+    if not isinstance(name, str):
+        raise BadUsage(f"{path} names no namespace", 'write in it: namespace = "the-name"')
+    return _checked(name, str(path))
+
+
+def _project_namespaces(environ: Mapping[str, str]) -> bool:
+    variable = "MNEMO_CLIENT_PROJECT_NAMESPACES"
+    if (said := environ.get(variable)) is not None:
+        if said.lower() not in YES | NO:
+            raise BadUsage(f"{variable} is {said!r}", "it takes true or false")
+        return said.lower() in YES
+    path = config_file(environ)
+    if not path.is_file():
+        return False
+    section = _read_toml(path).get("client", {})
+    return isinstance(section, dict) and section.get("project_namespaces") is True
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except tomllib.TOMLDecodeError as wrong:
+        raise BadUsage(f"{path} cannot be read: {wrong}", "put it right, or name one with --namespace") from wrong
+    except (OSError, UnicodeDecodeError) as failed:
+        raise BadUsage(f"{path} cannot be read: {failed}", "or name one with --namespace") from failed
+
+
+def _checked(name: str, origin: str) -> str:
+    name = name.strip()
+    if not 1 <= len(name) <= CHARS_MAX or not name.isprintable():
+        raise BadUsage(
+            f"{name!r} ({origin}) cannot be a namespace", f"it takes 1 to {CHARS_MAX} printable characters on one line"
+        )
+    return name

@@ -1,0 +1,207 @@
+"""What can be shown here: colour, width, lines to standard output and messages to standard error.
+
+Data go to standard output, messages to standard error. Colour only on a terminal that wants it; a progress line only
+on a terminal. Text that was stored is passed through `plain` before it is shown, so that no memory can drive the
+terminal.
+"""
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+WIDTH_DEFAULT = 80
+WIDTH_MAX = 110  # longer lines are hard to read
+
+_CODES = {"bold": "1", "dim": "2", "mark": "1;33", "good": "32", "warn": "33", "bad": "31", "place": "36"}
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+# What would drive a terminal or reorder a line: control characters and the Unicode ones that change direction.
+_DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How text is drawn. `width` is in cells; None: lines are as long as they are, as a program wants them."""
+
+    colour: bool = False
+    width: int | None = None
+
+    def bold(self, text: str) -> str:
+        return self._paint("bold", text)
+
+    def dim(self, text: str) -> str:
+        return self._paint("dim", text)
+
+    def place(self, text: str) -> str:
+        return self._paint("place", text)
+
+    def good(self, text: str) -> str:
+        return self._paint("good", text)
+
+    def warn(self, text: str) -> str:
+        return self._paint("warn", text)
+
+    def bad(self, text: str) -> str:
+        return self._paint("bad", text)
+
+    def mark(self, text: str) -> str:
+        """A word of the query; between asterisks where there is no colour."""
+        return self._paint("mark", text) if self.colour else f"*{text}*"
+
+    def _paint(self, name: str, text: str) -> str:
+        return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.colour and text else text
+
+
+class Terminal:
+    """Where lines are written. A reader that hangs up (`| head`) ends the command quietly."""
+
+    def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str]) -> None:
+        self.out = out
+        self.err = err
+        self.look = look_of(out, environ)
+        self.err_look = look_of(err, environ)
+        self.shows_progress = err.isatty() and environ.get("TERM") != "dumb"
+        self._progress = ""
+
+    def say(self, line: str = "") -> None:
+        """A line of data."""
+        self.clear_progress()
+        self.out.write(line + "\n")
+
+    def tell(self, line: str = "") -> None:
+        """A message."""
+        self.clear_progress()
+        self.out.flush()
+        self.err.write(line + "\n")
+        self.err.flush()
+
+    def progress(self, text: str) -> None:
+        """Show a line that the next one replaces; nothing where nobody watches."""
+        if self.shows_progress and text != self._progress:
+            self.out.flush()
+            shown = clip(text, (self.err_look.width or WIDTH_DEFAULT) - 1)
+            self.err.write(f"\r\x1b[K{shown}")
+            self.err.flush()
+            self._progress = text
+
+    def clear_progress(self) -> None:
+        if self._progress:
+            self.err.write("\r\x1b[K")
+            self.err.flush()
+            self._progress = ""
+
+    def flush(self) -> None:
+        self.clear_progress()
+        self.out.flush()
+
+
+def look_of(stream: TextIO, environ: Mapping[str, str]) -> Look:
+    """Colour and width of what stands behind the stream. NO_COLOR and TERM=dumb switch colour off."""
+    if not stream.isatty():
+        return Look()
+    colour = not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return Look(colour, min(columns or WIDTH_DEFAULT, WIDTH_MAX))
+
+
+def standard(environ: Mapping[str, str]) -> Terminal:
+    """The terminal of this process. Text the terminal's encoding lacks is shown as escapes, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    return Terminal(sys.stdout, sys.stderr, environ)
+
+
+def plain(text: str, *, lines: bool = False) -> str:
+    """The text with each character that could drive a terminal replaced, one for one, so that offsets still hold.
+
+    With `lines`, line breaks and tabs stay; else they are spaces.
+    """
+    return "".join(_shown(character, lines) for character in text)
+
+
+def _shown(character: str, lines: bool) -> str:
+    if character in "\n\t":
+        return character if lines else " "
+    if character == "\r":
+        return " "
+    if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs") or character in _DIRECTION:
+        return "\ufffd"
+    return character
+
+
+def cells(text: str) -> int:
+    """How many columns the text takes on a terminal; colour takes none."""
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    return sum(map(_cells, text)) if not text.isascii() else len(text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def clip(text: str, width: int | None) -> str:
+    """The text, cut to `width` cells with an ellipsis where it is longer."""
+    if width is None or cells(text) <= width:
+        return text
+    room = width - 1
+    kept = []
+    for character in text:
+        room -= _cells(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def pad(text: str, width: int) -> str:
+    """The text with spaces behind it up to `width` cells."""
+    return text + " " * max(0, width - cells(text))
+
+
+def wrap(text: str, width: int | None, lines_max: int) -> list[tuple[int, int]]:
+    """Where to break the text into lines of at most `width` cells: (start, end) offsets, at most `lines_max` of them.
+
+    Breaks stand at spaces, and inside a word only where one is wider than the line (as in scripts without spaces).
+    """
+    if width is None:
+        return [(0, len(text))]
+    lines: list[tuple[int, int]] = []
+    start = 0
+    while start < len(text) and len(lines) < lines_max:
+        end, used, last_space = start, 0, None
+        while end < len(text):
+            used += _cells(text[end])
+            if used > width:
+                break
+            if text[end] == " ":
+                last_space = end
+            end += 1
+        if end < len(text) and text[end] != " " and last_space is not None and last_space > start:
+            end = last_space
+        lines.append((start, max(end, start + 1)))
+        start = max(end, start + 1)
+        while start < len(text) and text[start] == " ":
+            start += 1
+    return lines
+
+
+def table(rows: list[list[str]], indent: str = "") -> list[str]:
+    """The rows with their columns aligned; the last column is left as long as it is."""
+    if not rows:
+        return []
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    return [
+        (indent + "  ".join([*(pad(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]])).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,271 @@
+"""The commands about the daemon and its parts: init, up, down, status, config, notes, models, reindex."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from mnemo_client import display, launch, namespace
+from mnemo_client.errors import EXIT_DONE, BadUsage, MnemoError, NothingFound, Unreachable
+from mnemo_client.invocation import Invocation
+from mnemo_client.places import config_file, data_folder
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
+WATCH_SECONDS = 1.0
+CONFIG_SAMPLE = """\
+# mnemo config shows every setting, its value and where it came from.
+# A setting stands under its section:
+#
+# [client]
+# project_namespaces = true   # a git work tree is a namespace of its own
+"""
+
+
+# The daemon
+
+
+def init(invocation: Invocation) -> int:
+    """Folders, a configuration file to begin with, a running daemon, the folders of notes; then what is next."""
+    for folder in invocation.options.folder:
+        _folder(invocation, folder)
+    config = config_file(invocation.environ)
+    launch.make_private_folder(data_folder(invocation.environ))
+    if not config.exists():
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(CONFIG_SAMPLE, encoding="utf-8")
+    client = invocation.client()
+    for folder in invocation.options.folder:
+        _add_root(invocation, folder)
+    status = client.status()
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE
+    look, home = invocation.look, invocation.home
+    invocation.say(
+        f"{look.good('ready')}: the daemon runs",
+        f"  memories       {display.short_path(status.data_dir, home, home)}",
+        f"  configuration  {display.short_path(str(config), home, home)}",
+    )
+    model = status.models.get("embedding")
+    if model is None or model.state == "absent":
+        invocation.say(f"next, to find by meaning too:  mnemo models pull {DEFAULT_MODEL}")
+    if not status.notes.roots:
+        invocation.say("next, to remember your notes:  mnemo notes add FOLDER")
+    invocation.say("then:  mnemo add 'something worth knowing'   and   mnemo recall WORDS")
+    return EXIT_DONE
+
+
+def up(invocation: Invocation) -> int:
+    started = launch.ensure_running(invocation.environ, invocation.tell)
+    health = invocation.connect().health()
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        what = "started" if started else "runs already"
+        invocation.say(f"the daemon {what}: {health.version}, {health.state}")
+    return EXIT_DONE
+
+
+def down(invocation: Invocation) -> int:
+    stopped = launch.stop(invocation.connect())
+    if invocation.wants_json:
+        invocation.say_value({"stopped": stopped})
+    else:
+        invocation.say("the daemon has stopped" if stopped else "no daemon was running")
+    return EXIT_DONE
+
+
+def status(invocation: Invocation) -> int:
+    """Does not start the daemon: whether it runs is part of what is asked."""
+    if invocation.options.watch:
+        return _watch_status(invocation)
+    answer = invocation.connect().status()
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.status_lines(answer, invocation.look, invocation.here, invocation.home))
+    return EXIT_DONE
+
+
+def _watch_status(invocation: Invocation) -> int:
+    """Until ^C; on a terminal each takes the place of the one before."""
+    while True:
+        try:
+            answer = invocation.connect().status()
+            lines = display.status_lines(answer, invocation.look, invocation.here, invocation.home)
+        except Unreachable as gone:
+            lines = [gone.message]
+        if invocation.wants_json:
+            invocation.say_answer()
+        else:
+            if invocation.look.width is not None:
+                invocation.terminal.out.write("\x1b[H\x1b[2J")
+            invocation.say(*lines)
+        invocation.terminal.flush()
+        time.sleep(WATCH_SECONDS)
+
+
+def config(invocation: Invocation) -> int:
+    answer = invocation.client().config()
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.config_lines(answer, invocation.look))
+        invocation.tell(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY goes before it")
+    return EXIT_DONE
+
+
+# Notes
+
+
+def notes_status(invocation: Invocation) -> int:
+    answer = invocation.client().notes_status()
+    if invocation.wants_json:
+        invocation.say_answer()
+    elif not answer.roots:
+        invocation.tell("no folder is watched yet; add one with: mnemo notes add FOLDER")
+    else:
+        invocation.say(*display.notes_lines(answer, invocation.look, invocation.here, invocation.home))
+    return EXIT_DONE
+
+
+def notes_add(invocation: Invocation) -> int:
+    _add_root(invocation, invocation.options.folder)
+    if invocation.wants_json:
+        invocation.say_answer()
+    return EXIT_DONE
+
+
+def _add_root(invocation: Invocation, text: str) -> None:
+    """A folder's namespace is the option's, else what the folder itself says, not the one it was typed in."""
+    folder = _folder(invocation, text)
+    chosen = namespace.choose(invocation.options.namespace, folder, invocation.environ)
+    root = invocation.client().add_root(folder, chosen.name)
+    if not invocation.wants_json:
+        shown = display.short_path(root.path, invocation.here, invocation.home)
+        invocation.say(f"{invocation.look.good('watching')} {shown} · namespace {root.namespace}")
+
+
+def _folder(invocation: Invocation, text: str) -> Path:
+    folder = (invocation.here / Path(text).expanduser()).resolve()
+    if not folder.is_dir():
+        raise BadUsage(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
+    return folder
+
+
+def notes_rm(invocation: Invocation) -> int:
+    """The folder may be gone already; its path or id is enough."""
+    text = invocation.options.folder
+    client = invocation.client()
+    wanted = {text, str((invocation.here / Path(text).expanduser()).resolve()), str(Path(text).expanduser())}
+    root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
+    if root is None:
+        raise NothingFound(f"{text} is not watched", "see the folders with: mnemo notes status")
+    gone = client.remove_root(root.id)
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        shown = display.short_path(root.path, invocation.here, invocation.home)
+        moved = f"{display.plural(gone.deleted or 0, 'memory', 'memories')} moved to the trash"
+        invocation.say(f"no longer watching {shown}: {moved}, its files are as they were")
+    return EXIT_DONE
+
+
+def notes_rescan(invocation: Invocation) -> int:
+    answer = invocation.client().rescan()
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.notes_lines(answer, invocation.look, invocation.here, invocation.home))
+    return EXIT_DONE
+
+
+# Models
+
+
+def models_list(invocation: Invocation) -> int:
+    answer = invocation.client().models()
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(*display.model_lines(answer, invocation.look))
+        if answer.embedding.state == "absent":
+            invocation.tell(f"none is installed; fetch the default with: mnemo models pull {DEFAULT_MODEL}")
+    return EXIT_DONE
+
+
+def models_pull(invocation: Invocation) -> int:
+    """Fetches in a process of its own, which needs no daemon; one that runs then takes the model up."""
+    name = invocation.options.name or DEFAULT_MODEL
+    _offline(invocation, "pull", name)
+    return _use_if_running(invocation, name)
+
+
+def models_import(invocation: Invocation) -> int:
+    path = (invocation.here / Path(invocation.options.path).expanduser()).resolve()
+    if not path.exists():
+        raise BadUsage(f"there is no {path}")
+    name = invocation.options.name or path.name
+    _offline(invocation, "import", str(path), *(["--name", name] if invocation.options.name else []))
+    return _use_if_running(invocation, name)
+
+
+def _offline(invocation: Invocation, *words: str) -> None:
+    """Run a command of mnemo_daemon.offline; its progress and messages appear as its own."""
+    invocation.terminal.flush()
+    ended = subprocess.run(
+        [sys.executable, "-m", "mnemo_daemon.offline", *words],
+        check=False,
+        env=dict(invocation.environ),
+        stdin=subprocess.DEVNULL,
+        # Standard output is for the answer; what it prints is told, as every message is.
+        stdout=sys.stderr.fileno(),
+    )
+    if ended.returncode:
+        raise MnemoError(f"{words[0]} {words[1]} did not succeed", "what was wrong stands above")
+
+
+def _use_if_running(invocation: Invocation, name: str) -> int:
+    try:
+        answer = invocation.connect().use_model(name)
+    except Unreachable:
+        if invocation.wants_json:
+            invocation.say_value({"installed": name, "daemon": "not running"})
+        else:
+            invocation.say(f"{name} is installed; the daemon takes it up when it starts")
+        return EXIT_DONE
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        state = answer.embedding.state if answer.embedding.name == name else "in use"
+        invocation.say(f"{name} is installed ({state}); see what it has done with: mnemo status --watch")
+    return EXIT_DONE
+
+
+def models_use(invocation: Invocation) -> int:
+    name = invocation.options.name
+    invocation.client().use_model(name)
+    if invocation.wants_json:
+        invocation.say_answer()
+    else:
+        invocation.say(f"switching to {name}; answers come from the old vectors until the new ones are whole")
+    return EXIT_DONE
+
+
+def reindex(invocation: Invocation) -> int:
+    options = invocation.options
+    answer = invocation.client().reindex(
+        dry_run=options.dry_run or options.stats, force=options.force, batch_size=options.batch_size
+    )
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE
+    dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
+    invocation.say(
+        f"{display.number(answer.with_vectors)} of {display.plural(answer.total, 'memory', 'memories')} "
+        f"have their vector{dimensions}"
+    )
+    if not options.stats:
+        verb = "would be" if answer.dry_run else "are"
+        invocation.say(f"{display.number(answer.queued)} {verb} computed")
+    return EXIT_DONE

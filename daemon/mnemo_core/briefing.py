@@ -1,0 +1,57 @@
+"""The `<memory>` block that goes before a prompt. SPEC 11 [L 4]
+
+A stored text can neither close the block nor forge a line of it: `<memory`, `</memory` and what looks like them are
+escaped, so is a `[` that begins a line, and a line within a memory is indented. Everything else, code included, stays
+as it was written.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+Dates = Literal["episodic", "all", "none"]
+
+_BRACKETS = "<＜﹤‹〈⟨"
+_OPENING = re.compile(f"[{_BRACKETS}]")
+_INVISIBLE = re.compile(r"[\s/\u200b-\u200f\u2060\ufeff]")
+_LEADING_BRACKET = re.compile(r"^(\s*)\[", re.MULTILINE)
+
+
+class Remembered(NamedTuple):
+    """A line of the block. `date` as it is shown, "" for none."""
+
+    id: str
+    kind: str
+    date: str
+    content: str
+
+
+def block(memories: Sequence[Remembered], *, dates: Dates = "all", ids: bool = False) -> str:
+    """The whole block, one line a memory in the order given; "" when there is none."""
+    if not memories:
+        return ""
+    return "\n".join(["<memory>", *(line(memory, dates=dates, ids=ids) for memory in memories), "</memory>"])
+
+
+def line(memory: Remembered, *, dates: Dates = "all", ids: bool = False) -> str:
+    """`[KIND] content`, with its date and id where they are wanted; further lines of the content are indented."""
+    dated = memory.date and (dates == "all" or (dates == "episodic" and memory.kind == "episodic"))
+    head = f"[{memory.kind.upper()}]"
+    named = f" ({memory.id[-8:]})" if ids else ""
+    date = f" {memory.date}:" if dated else ""
+    return f"{head}{named}{date} {escaped(memory.content)}"
+
+
+def escaped(content: str) -> str:
+    """The content as it may stand in the block."""
+    text = _OPENING.sub(_escape_tag, content)
+    text = _LEADING_BRACKET.sub(r"\1\\[", text)
+    return text.replace("\n", "\n  ")
+
+
+def _escape_tag(found: re.Match[str]) -> str:
+    """Escapes the bracket where what follows reads as memory once folded and stripped of what cannot be seen."""
+    following = found.string[found.end() : found.end() + 40]
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", following)).casefold()
+    return "&lt;" if visible.startswith("memory") else found[0]

@@ -1,0 +1,200 @@
+"""What remembering, editing, deleting, restoring and undoing come to, as changes. SPEC 2.1, 3.3, 3.7, 5.5.
+
+Every function takes the records as they are and gives the changes that make them what they should be: the new version,
+whole, never an operation on the old one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from mnemo_store.records import (
+    Category,
+    Change,
+    DropTrash,
+    Form,
+    Kind,
+    Memory,
+    PutMemory,
+    PutTrash,
+    PutUsage,
+    Trace,
+    TrashEntry,
+    Trust,
+    Usage,
+    default_decay_rate,
+    normalised,
+)
+
+IMPORTANCE_DEFAULT = 0.5  # of what is said on purpose and not scored [SPEC 5.3]
+TOUCH_STRENGTH = 0.03  # what being recalled adds to strength, up to 1.0 [G 2.7]
+
+Outcome = Literal["stored", "duplicate", "updated"]
+
+
+class Draft(NamedTuple):
+    """What a caller wants remembered: cleaned, checked, and stamped with the trust of the door it came in by."""
+
+    content: str
+    namespace: str
+    user_id: str
+    trust: Trust
+    source: str
+    kind: Kind = "semantic"
+    form: Form | None = None
+    category: Category = "fact"
+    importance: float | None = None
+    event_at: int | None = None
+    created_at: int | None = None
+    expires_at: int = 0
+    speaker: str = ""
+    tags: tuple[str, ...] = ()
+    agent_id: str = ""
+    run_id: str = ""
+    session_id: str = ""
+    key: str = ""
+    evidence: tuple[str, ...] = ()
+    derived_from: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+    pinned: bool = False
+    trace: Trace | None = None
+
+
+class Decision(NamedTuple):
+    """What a write comes to, and what its caller is told."""
+
+    outcome: Outcome
+    memory: Memory
+    changes: tuple[Change, ...]
+
+
+def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
+    """A memory nobody had before: in the buffer, whatever layer was asked for [G 1]."""
+    created_at = now if draft.created_at is None else draft.created_at
+    importance = IMPORTANCE_DEFAULT if draft.importance is None else draft.importance
+    memory = Memory(
+        id=memory_id,
+        created_at=created_at,
+        modified_at=now,
+        importance=importance,
+        importance_source="rule" if draft.importance is None else "user",
+        decay_rate=default_decay_rate("buffer", draft.kind),
+        **_written(draft, created_at),
+    )
+    usage = Usage(id=memory_id, strength=importance)
+    return Decision("stored", memory, (PutMemory(data=memory), PutUsage(data=usage)))
+
+
+def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
+    """A write under a key that is known: equal content is a duplicate, other content a new version. SPEC 2.1
+
+    A keyed memory in the trash is restored first.
+    """
+    if normalised(before.content) == normalised(draft.content):
+        if entry is None:
+            return Decision("duplicate", before, (PutUsage(data=repeated(usage, now)),))
+        changes = restore(before, entry, now)
+        return Decision("duplicate", _memory_of(changes), changes)
+    fields = _written(draft, before.created_at)
+    if draft.importance is not None:
+        fields |= {"importance": draft.importance, "importance_source": "user"}
+    if entry is None:
+        after = new_version(before, now, fields)
+        return Decision("updated", after, (PutMemory(data=after),))
+    after = new_version(before, now, {**fields, "state": entry.state})
+    return Decision("updated", after, (PutMemory(data=after), DropTrash(id=after.id)))
+
+
+def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
+    """The memory with these fields changed, as its next version."""
+    return msgspec.structs.replace(before, **{**fields, "version": before.version + 1, "modified_at": now})
+
+
+def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
+    """Whether any of the fields differs from what the memory has."""
+    return any(getattr(before, name) != value for name, value in fields.items())
+
+
+def supersede(older: Sequence[Memory], newer: str, now: int) -> tuple[Change, ...]:
+    """The named ones are hidden while what replaced them stands. SPEC 2.1"""
+    fields = {"superseded_by": newer, "state": "superseded"}
+    return tuple(PutMemory(data=new_version(memory, now, fields)) for memory in older if memory.id != newer)
+
+
+def repeated(usage: Usage, now: int) -> Usage:
+    """Said again: repetition_count + 1 [G 2.1]."""
+    return msgspec.structs.replace(usage, repetition_count=usage.repetition_count + 1, last_accessed=now)
+
+
+def touched(usage: Usage, now: int) -> Usage:
+    """Recalled: access_count + 1, strength + 0.03 up to 1.0. SPEC 7.5 [G 2.7]"""
+    strength = min(1.0, usage.strength + TOUCH_STRENGTH)
+    return msgspec.structs.replace(usage, access_count=usage.access_count + 1, last_accessed=now, strength=strength)
+
+
+def trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
+    """Into the trash, with the reason and the state it had. SPEC 3.7"""
+    entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
+    return PutMemory(data=new_version(memory, now, {"state": "trashed"})), PutTrash(data=entry)
+
+
+def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change, ...]:
+    """Back from the trash in the state it had there, or from discarded or archived to active. SPEC 3.7"""
+    state = entry.state if entry is not None else "active"
+    back = PutMemory(data=new_version(memory, now, {"state": state}))
+    return (back, DropTrash(id=memory.id)) if entry is not None else (back,)
+
+
+class Reverted(NamedTuple):
+    """One memory that an undo puts back: as it is now, and as it was before the change (None: not there)."""
+
+    now: Memory
+    before: Memory | None
+
+
+def undo(rows: Sequence[Reverted], why: str, now: int) -> tuple[Change, ...]:
+    """Each memory as it was before the change, as its next version; what the change made goes to the trash. SPEC 3.3"""
+    changes: list[Change] = []
+    for row in rows:
+        if row.before is None:
+            changes.extend(trash(row.now, why, now))
+            continue
+        fields = {"version": row.now.version + 1, "modified_at": now}
+        back = msgspec.structs.replace(row.before, **fields)
+        changes.append(PutMemory(data=back))
+        if row.now.state == "trashed" and back.state != "trashed":
+            changes.append(DropTrash(id=back.id))
+        elif back.state == "trashed" and row.now.state != "trashed":
+            changes.append(PutTrash(data=TrashEntry(id=back.id, at=now, why=why, state=row.now.state)))
+    return tuple(changes)
+
+
+def _written(draft: Draft, created_at: int) -> dict[str, Any]:
+    """The fields of a memory that its writer sets, scope included."""
+    return {
+        "content": draft.content,
+        "event_at": created_at if draft.event_at is None else draft.event_at,
+        "kind": draft.kind,
+        "form": draft.form,
+        "category": draft.category,
+        "speaker": draft.speaker,
+        "trust": draft.trust,
+        "source": draft.source,
+        "tags": draft.tags,
+        "namespace": draft.namespace,
+        "user_id": draft.user_id,
+        "agent_id": draft.agent_id,
+        "run_id": draft.run_id,
+        "session_id": draft.session_id,
+        "key": draft.key,
+        "evidence": draft.evidence,
+        "derived_from": draft.derived_from,
+        "pinned": draft.pinned,
+        "expires_at": draft.expires_at,
+        "trace": draft.trace,
+    }
+
+
+def _memory_of(changes: Sequence[Change]) -> Memory:
+    return next(change.data for change in changes if isinstance(change, PutMemory))

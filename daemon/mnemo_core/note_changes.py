@@ -1,0 +1,280 @@
+"""What reading a note file means for the store: which memories come, change, go to the trash and come back. SPEC 6
+
+A file is read and matched outside the write turn (`plan`), and decided within it, step by step, on the memories as
+they are then (`decide`): what a person changed meanwhile is neither lost nor overwritten. A long file takes several
+turns; each writes the manifest as far as it has come, with no content hash, so that whatever stops it half-way, the
+next scan finds the file unread, matches by text, and goes on without doubling anything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mnemo_core.note_matching import ChunkText, match_chunks, skip_hash
+from mnemo_store.records import (
+    TAGS_MAX,
+    Change,
+    ChunkRef,
+    DropTrash,
+    Memory,
+    NoteFile,
+    NotePlace,
+    PutMemory,
+    PutNote,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    default_decay_rate,
+)
+
+MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
+STEPS_A_TURN = 300  # looked at in one write turn: each costs a read of about 10 µs, and a turn has 5 ms
+IMPORTANCE = 0.5  # of a chunk whose file gives none [SPEC 5.3]
+
+# Why a chunk is in the trash. What went for one of these reasons comes back when its reason is gone; what a person
+# deleted does not.
+WHY_FILE_GONE = "its note was deleted"
+WHY_TEXT_GONE = "it was taken out of its note"
+WHY_LEFT_OUT = "its note says memory: false"
+WHY_ROOT_REMOVED = "its notes folder was removed"
+WHYS = frozenset({WHY_FILE_GONE, WHY_TEXT_GONE, WHY_LEFT_OUT, WHY_ROOT_REMOVED})
+
+
+class NoteChunk(NamedTuple):
+    """A chunk as it stands in a file now."""
+
+    text: str
+    hash: str
+    headings: tuple[str, ...]
+    tags: tuple[str, ...]
+    first_line: int
+    last_line: int
+
+
+class Reading(NamedTuple):
+    """A file as it was read. `file` is its manifest to be, but for the chunks."""
+
+    file: NoteFile
+    chunks: tuple[NoteChunk, ...]
+    namespace: str
+    date: int | None  # ms, of the front matter
+    modified: int  # ms, of the file
+    importance: float | None  # of the front matter
+    remembered: bool  # False: the front matter says `memory: false`
+
+
+class Step(NamedTuple):
+    """One chunk to settle: what it was (None: new), what it is now (None: gone)."""
+
+    before: ChunkRef | None
+    after: NoteChunk | None
+
+
+class Plan(NamedTuple):
+    """The steps that bring the memories of a file to what was read, in file order, those of gone chunks last."""
+
+    reading: Reading
+    steps: tuple[Step, ...]
+    why: str = WHY_TEXT_GONE  # of what goes
+
+
+class Progress(NamedTuple):
+    """How far a plan has come: the next step, and the references settled so far."""
+
+    next_step: int = 0
+    refs: tuple[ChunkRef, ...] = ()
+
+
+class Store(Protocol):
+    """What deciding needs to see (a store's snapshot)."""
+
+    def memory(self, memory_id: str) -> Memory | None: ...
+    def usage(self, memory_id: str) -> Usage | None: ...
+    def trash(self, memory_id: str) -> TrashEntry | None: ...
+    def skips(self, file_id: str) -> frozenset[str]: ...
+    def meta(self, name: str) -> str: ...
+
+
+class Decided(NamedTuple):
+    changes: list[Change]
+    progress: Progress | None  # None: the plan is done
+    file: NoteFile  # the manifest that was written
+
+
+def plan(reading: Reading, before: NoteFile | None, texts: Mapping[str, ChunkText]) -> Plan:
+    """The steps for a file that was read. `texts` has the old chunks' texts by memory id, as far as they exist.
+
+    With `memory: false` every chunk goes to the trash but stays in the manifest, to come back with the flag's end.
+    """
+    old = before.chunks if before is not None else ()
+    if not reading.remembered:
+        return Plan(reading, tuple(Step(ref, None) for ref in old), WHY_LEFT_OUT)
+    known = [texts.get(ref.memory) or ChunkText(ref.hash, (), "") for ref in old]
+    known = [text._replace(hash=ref.hash) for text, ref in zip(known, old, strict=True)]
+    matched = match_chunks(known, [ChunkText(c.hash, c.headings, c.text) for c in reading.chunks])
+    taken = {index for index in matched if index is not None}
+    steps = [
+        Step(None if index is None else old[index], chunk)
+        for chunk, index in zip(reading.chunks, matched, strict=True)
+    ]  # fmt: skip
+    steps += [Step(ref, None) for index, ref in enumerate(old) if index not in taken]
+    return Plan(reading, tuple(steps))
+
+
+def plan_missing(file: NoteFile, why: str) -> Plan:
+    """The steps for a file that is gone: all its chunks go to the trash and stay in its manifest."""
+    gone = msgspec.structs.replace(file, missing=True)
+    reading = Reading(gone, (), "", None, 0, None, remembered=False)
+    return Plan(reading, tuple(Step(ref, None) for ref in file.chunks), why)
+
+
+def is_small(planned: Plan) -> bool:
+    """Whether the plan fits in one write turn."""
+    return len(planned.steps) <= MEMORIES_A_TURN
+
+
+def decide(planned: Plan, progress: Progress, store: Store, now: int, new_id: Callable[[], str]) -> Decided:
+    """The changes of the next slice of a plan, the manifest's own included, and what is left of it."""
+    reading = planned.reading
+    skips = store.skips(reading.file.id)
+    salt = store.meta("salt") if skips else ""
+    changes: list[Change] = []
+    refs = list(progress.refs)
+    index, memories = progress.next_step, 0
+    last = min(len(planned.steps), index + STEPS_A_TURN)
+    while index < last and memories < MEMORIES_A_TURN:
+        step = planned.steps[index]
+        if step.after is None:
+            assert step.before is not None
+            changed = _gone(step.before, planned.why, store, now)
+            if planned.why != WHY_TEXT_GONE:
+                refs.append(step.before)
+        else:
+            skipped = bool(skips) and skip_hash(salt, step.after.text) in skips
+            ref, changed = _present(reading, step, store, now, new_id, skipped=skipped)
+            if ref is not None:
+                refs.append(ref)
+        changes += changed
+        memories += any(isinstance(change, PutMemory) for change in changed)
+        index += 1
+    done = index == len(planned.steps)
+    if done:
+        file = msgspec.structs.replace(reading.file, chunks=tuple(refs))
+    else:
+        waiting = [step.before for step in planned.steps[index:] if step.before is not None]
+        file = msgspec.structs.replace(reading.file, chunks=(*refs, *waiting), missing=False)
+        if not reading.file.missing:
+            file = msgspec.structs.replace(file, hash="", mtime_ns=0, size=0)
+    changes.append(PutNote(data=file))
+    return Decided(changes, None if done else Progress(index, tuple(refs)), file)
+
+
+def _present(
+    reading: Reading, step: Step, store: Store, now: int, new_id: Callable[[], str], *, skipped: bool
+) -> tuple[ChunkRef | None, list[Change]]:
+    """The reference and changes of a chunk that stands in the file."""
+    chunk, ref = step.after, step.before
+    assert chunk is not None
+    memory = store.memory(ref.memory) if ref is not None else None
+    if ref is None or memory is None:
+        if skipped:
+            return None, []
+        memory_id = new_id()
+        added = _added(reading, chunk, memory_id, now)
+        usage = Usage(id=memory_id, strength=added.importance, strength_epoch=_epoch(store))
+        return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=usage)]
+    kept = ChunkRef(ref.memory, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
+    restored: list[Change] = []
+    state = memory.state
+    if memory.state == "trashed":
+        entry = store.trash(memory.id)
+        if skipped or (chunk.hash == ref.hash and (entry is None or entry.why not in WHYS)):
+            return kept, []
+        state = entry.state if entry is not None else "active"
+        restored.append(DropTrash(id=memory.id))
+    after = _updated(reading, chunk, memory, ref)
+    after = msgspec.structs.replace(after, state=state)
+    if after == memory:
+        return kept, []
+    after = msgspec.structs.replace(after, version=memory.version + 1, modified_at=now)
+    changes: list[Change] = [PutMemory(data=after), *restored]
+    if after.content != memory.content:
+        usage = store.usage(memory.id) or Usage(id=memory.id)
+        fresh = msgspec.structs.replace(usage, strength=after.importance, strength_epoch=_epoch(store))
+        changes.append(PutUsage(data=fresh))
+    return kept, changes
+
+
+def _gone(ref: ChunkRef, why: str, store: Store, now: int) -> list[Change]:
+    """To the trash, if it is not there already."""
+    memory = store.memory(ref.memory)
+    if memory is None or memory.state == "trashed":
+        return []
+    entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
+    after = msgspec.structs.replace(memory, state="trashed", version=memory.version + 1, modified_at=now)
+    return [PutMemory(data=after), PutTrash(data=entry)]
+
+
+def _added(reading: Reading, chunk: NoteChunk, memory_id: str, now: int) -> Memory:
+    return Memory(
+        id=memory_id,
+        content=chunk.text,
+        created_at=now,
+        modified_at=now,
+        event_at=reading.modified if reading.date is None else reading.date,
+        kind="semantic",
+        category="fact",
+        layer="working",
+        importance=IMPORTANCE if reading.importance is None else reading.importance,
+        decay_rate=default_decay_rate("working", "semantic"),
+        trust="note",
+        source="note",
+        tags=chunk.tags,
+        namespace=reading.namespace,
+        managed=reading.file.id,
+        note=NotePlace(title=reading.file.title, headings=chunk.headings),
+    )
+
+
+def _updated(reading: Reading, chunk: NoteChunk, memory: Memory, ref: ChunkRef) -> Memory:
+    """The memory with what the file says of it now, and with what a person set kept: a pin, an importance of their
+    own, tags added and tags taken away."""
+    event_at = memory.event_at
+    if reading.date is not None:
+        event_at = reading.date
+    elif chunk.text != memory.content:
+        event_at = reading.modified
+    importance = memory.importance
+    if memory.importance_source != "user":
+        importance = IMPORTANCE if reading.importance is None else reading.importance
+    return msgspec.structs.replace(
+        memory,
+        content=chunk.text,
+        note=NotePlace(title=reading.file.title, headings=chunk.headings),
+        namespace=reading.namespace,
+        tags=_merged_tags(memory.tags, ref.tags, chunk.tags),
+        event_at=event_at,
+        importance=importance,
+        managed=reading.file.id,
+    )
+
+
+def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]) -> tuple[str, ...]:
+    """The tags the file gives now, without those of its former ones that a person took away, and with those that a
+    person added."""
+    if tuple(have) == tuple(given):
+        return tuple(gives)
+    taken_away = set(given) - set(have)
+    added = [tag for tag in have if tag not in given and tag not in gives]
+    kept = [tag for tag in gives if tag not in taken_away]
+    return (*kept[: TAGS_MAX - len(added)], *added)
+
+
+def _ref(chunk: NoteChunk, memory_id: str) -> ChunkRef:
+    return ChunkRef(memory_id, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
+
+
+def _epoch(store: Store) -> int:
+    return int(store.meta("epoch") or 0)

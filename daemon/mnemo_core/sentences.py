@@ -1,0 +1,47 @@
+"""The sentences of a text, and which of them answers best. For showing, never for storing."""
+
+import re
+from collections.abc import Sequence
+
+SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the words that were asked for
+
+_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+
+
+def spans(text: str) -> list[tuple[int, int]]:
+    """Start and end of each sentence or line that holds something, in order."""
+    found, start = [], 0
+    for match in [*_END.finditer(text), None]:
+        end = match.start() if match else len(text)
+        piece = text[start:end]
+        if piece.strip():
+            left = start + len(piece) - len(piece.lstrip())
+            found.append((left, start + len(piece.rstrip())))
+        start = match.end() if match else end
+    return found
+
+
+def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The span of the sentence with the most distinct marked words, the first of equals; cut to a showable length."""
+    best, most = (0, min(len(text), SENTENCE_CHARS_MAX)), -1
+    for start, end in spans(text):
+        words = {text[a:b].lower() for a, b in marks if a >= start and b <= end}
+        if len(words) > most and not _is_heading_mark(text[start:end]):
+            best, most = (start, end), len(words)
+    return _cut(text, best, marks)
+
+
+def _is_heading_mark(sentence: str) -> bool:
+    """Lines of rules and underlines say nothing."""
+    return not any(character.isalnum() for character in sentence)
+
+
+def _cut(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    start, end = span
+    if end - start <= SENTENCE_CHARS_MAX:
+        return span
+    first = next((a for a, b in marks if a >= start and b <= end), start)
+    start = max(start, min(first - SENTENCE_CHARS_MAX // 4, end - SENTENCE_CHARS_MAX))
+    space = text.find(" ", start, first) if start > span[0] else -1
+    start = space + 1 if space >= 0 else start
+    return start, min(end, start + SENTENCE_CHARS_MAX)

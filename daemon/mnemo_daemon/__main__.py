@@ -1,0 +1,75 @@
+"""`mnemod`: the daemon in the foreground. SPEC 14.
+
+Exit status: 0 after SIGTERM, SIGINT or `mnemo down`; 1 when it could not start or its store could not be opened; 2 for
+a wrong argument or configuration; 3 when another daemon is there already.
+"""
+
+import logging
+import os
+import sys
+
+from mnemo_daemon import settings, sockets
+from mnemo_daemon.service import Notifier
+
+USAGE = """usage: mnemod [--help | --version]
+
+Serves one long-term memory on a Unix socket until it is told to stop (SIGTERM, SIGINT, mnemo down).
+What can be set stands in config.toml and in MNEMO_… variables: see `mnemo config`.
+"""
+
+
+def main() -> int:
+    """Binds the socket first, so that whoever started this waits for nothing else; then loads the rest."""
+    arguments = sys.argv[1:]
+    if arguments:
+        return _answer_argument(arguments)
+    try:
+        configuration = settings.load(os.environ)
+    except settings.ConfigError as error:
+        return _fail(str(error), 2)
+    logging.basicConfig(
+        level=configuration.settings.daemon.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        sockets.raise_open_files_limit()
+        listener = sockets.listen(configuration.folders.socket, os.environ)
+    except sockets.SocketInUse as error:
+        return _fail(f"another daemon holds the data folder: {error}", 3)
+    except (sockets.SocketError, OSError) as error:
+        return _fail(str(error), 1)
+    notifier = Notifier.from_environ(os.environ)
+    return _serve(configuration, listener, notifier)
+
+
+def _serve(configuration: settings.Configuration, listener: sockets.Listener, notifier: Notifier) -> int:
+    import asyncio
+
+    from mnemo_daemon.serving import serve_until_stopped
+    from mnemo_store.errors import Locked
+
+    failure = asyncio.run(serve_until_stopped(configuration, listener, notifier))
+    if failure is None:
+        return 0
+    if isinstance(failure, Locked):
+        return _fail(f"another daemon holds the data folder: {failure}", 3)
+    return _fail(str(failure), 1)
+
+
+def _answer_argument(arguments: list[str]) -> int:
+    if arguments == ["--version"]:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"mnemod {version('mnemod')}\n")
+        return 0
+    asked = arguments in (["--help"], ["-h"])
+    (sys.stdout if asked else sys.stderr).write(USAGE)
+    return 0 if asked else 2
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"mnemod: {message}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

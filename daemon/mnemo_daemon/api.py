@@ -1,0 +1,530 @@
+"""The routes of /v1: each handler decodes nothing and decides nothing, it asks a service and shapes the answer. SPEC 13."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from mnemo_client import protocol
+from mnemo_core import briefing
+from mnemo_daemon import wire
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.memories import Memories
+from mnemo_daemon.recall import Question, Recalled
+from mnemo_daemon.refusals import Refusal, bad_value, refusal_of
+from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route, decode
+from mnemo_daemon.times import milliseconds
+from mnemo_store.columns import Filter
+from mnemo_store.layout import encode_json
+from mnemo_store.records import PutEdge, PutMemory, PutNote, PutRoot, PutTrash, PutUsage
+from mnemo_store.tables import Snapshot
+
+T = TypeVar("T")
+
+THREADS = 4  # for what reads or waits off the loop: recall above all
+INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
+EXPORT_SLICE = 500  # records read under one snapshot
+DELETE_MAX = 500  # memories that one DELETE by filter takes
+
+IdPath = "/v1/memories/{id}"
+
+
+class _ListFilter(protocol.Ask):
+    """The query string of lists and of DELETE by filter."""
+
+    namespace: protocol.Namespace | None = None
+    user_id: protocol.ShortText | None = None
+    agent_id: protocol.ShortText | None = None
+    run_id: protocol.ShortText | None = None
+    session_id: protocol.ShortText | None = None
+    kind: list[protocol.Kind] = []
+    category: list[protocol.Category] = []
+    layer: list[protocol.Layer] = []
+    state: list[protocol.State] = []
+    tag: list[str] = []
+    source: str | None = None
+    speaker: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class ListQuery(_ListFilter):
+    limit: protocol.Limit = protocol.LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class DeleteQuery(_ListFilter):
+    confirm: bool = False
+
+
+class DeleteOneQuery(protocol.Ask):
+    why: Annotated[str, Meta(max_length=256)] = "deleted"
+
+
+class PageQuery(protocol.Ask):
+    namespace: protocol.Namespace | None = None
+    limit: protocol.Limit = protocol.LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class SearchQuery(protocol.Ask):
+    q: str
+    namespace: protocol.Namespace | None = None
+    user_id: protocol.ShortText | None = None
+    tag: list[str] = []
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    highlight: bool = False
+
+
+class RecentQuery(ListQuery):
+    hours: Annotated[float, Meta(gt=0)] | None = None
+
+
+class RootQuery(protocol.Ask):
+    path: str | None = None
+    id: str | None = None
+
+
+class ExportQuery(protocol.Ask):
+    namespace: protocol.Namespace | None = None
+
+
+class Api:
+    """The handlers. Whatever reads more than a record goes to a thread; the loop only shapes answers."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-api")
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def routes(self) -> list[Route]:
+        return [*self._memory_routes(), *self._reading_routes(), *self._part_routes()]
+
+    def _memory_routes(self) -> list[Route]:
+        one = protocol.MemoryView
+        read_only = protocol.READ_ONLY
+        return [
+            Route("POST", "/v1/memories", self.remember, protocol.Remembered, "Remember one thing",
+                  ask=protocol.NewMemory, statuses=(200, 201), read_only=read_only),
+            Route("POST", "/v1/memories/batch", self.remember_many, protocol.BatchAnswer, "Remember up to 1,000",
+                  ask=protocol.NewMemories, body_max=BULK_BYTES_MAX),
+            Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "List, the newest first", query=ListQuery),
+            Route("DELETE", "/v1/memories", self.delete_many, protocol.DeletedMany,
+                  "Move to the trash by filter; without `confirm` a dry run", query=DeleteQuery),
+            Route("GET", IdPath, self.get, one, "One memory"),
+            Route("PATCH", IdPath, self.edit, one, "Edit", ask=protocol.Patch, read_only=read_only | _NOT_EDITED),
+            Route("DELETE", IdPath, self.delete, protocol.Deleted, "Move to the trash", query=DeleteOneQuery),
+            Route("GET", f"{IdPath}/history", self.history, protocol.Versions, "Every version, the newest first"),
+            Route("POST", f"{IdPath}/restore", self.restore, one, "Back from the trash, discarded or archived"),
+            Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
+            Route("GET", "/v1/trash", self.trash, protocol.TrashPage, "What is in the trash", query=PageQuery),
+            Route("POST", "/v1/undo", self.undo, protocol.Undone, "Take back a change, the last one when none is named",
+                  ask=protocol.UndoRequest),
+        ]  # fmt: skip
+
+    def _reading_routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/recall", self.recall, protocol.RecallAnswer, "What is known about a question",
+                  ask=protocol.RecallRequest),
+            Route("GET", "/v1/search", self.search, protocol.SearchAnswer, "By words alone", query=SearchQuery),
+            Route("GET", "/v1/recent", self.recent, protocol.SearchAnswer, "By when it happened", query=RecentQuery),
+            Route("POST", "/v1/context", self.context, protocol.ContextAnswer, "The block to put before a prompt",
+                  ask=protocol.ContextRequest),
+            Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
+                  content_type="application/x-ndjson"),
+        ]  # fmt: skip
+
+    def _part_routes(self) -> list[Route]:
+        status = ("/status", "/v1/status")
+        health = ("/health", "/v1/health")
+        return [
+            *(Route("GET", path, self.status, protocol.Status, "The state of every part") for path in status),
+            *(Route("GET", path, self.health, protocol.Health, "Whether it is alive") for path in health),
+            Route("GET", "/v1/config", self.config, protocol.ConfigAnswer, "Each setting and where it came from"),
+            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop"),
+            Route("GET", "/v1/models", self.models, protocol.ModelsAnswer, "The catalogue, and what is in use"),
+            Route("POST", "/v1/models/use", self.use_model, protocol.ModelsAnswer, "Switch to an installed model",
+                  ask=protocol.UseModel),
+            Route("POST", "/v1/models/reindex", self.reindex, protocol.ReindexAnswer, "Fill the vectors anew",
+                  ask=protocol.ReindexRequest),
+            Route("GET", "/v1/notes/roots", self.notes_status, protocol.NotesStatus, "The watched folders"),
+            Route("POST", "/v1/notes/roots", self.add_root, protocol.NotesRootStatus, "Watch a folder",
+                  ask=protocol.NewRoot),
+            Route("DELETE", "/v1/notes/roots", self.remove_root, protocol.DeletedMany,
+                  "Watch it no more; its memories go to the trash", query=RootQuery),
+            Route("GET", "/v1/notes/status", self.notes_status, protocol.NotesStatus, "Folders, and what was skipped"),
+            Route("POST", "/v1/notes/rescan", self.rescan, protocol.NotesStatus, "Compare every folder now"),
+        ]  # fmt: skip
+
+    # Memories
+
+    async def remember(self, request: Request) -> Reply:
+        answer, status = await self._remember(request, request.ask)
+        return Reply(answer, status)
+
+    async def remember_many(self, request: Request) -> Reply:
+        daemon = self._daemon
+        await daemon.opened()
+        done = [asyncio.ensure_future(self._one_of_many(request, index, raw))
+                for index, raw in enumerate(request.ask.memories)]  # fmt: skip
+        results = await asyncio.gather(*done)
+        return Reply(protocol.BatchAnswer(results=list(results)))
+
+    async def list_memories(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: ListQuery = request.query
+        rows, cursor = await self._off_loop(
+            self._memories.page, self._list_filter(request, query), query.limit, query.cursor
+        )
+        roots = self._daemon.root_paths()
+        return Reply(
+            protocol.MemoryPage(memories=[wire.memory_view(row, roots) for row in rows], cursor=cursor or None)
+        )
+
+    async def get(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        return Reply(self._view(request.path["id"]))
+
+    async def edit(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        patch: protocol.Patch = request.ask
+        fields = wire.edited_fields(request, patch)
+        if "content" in fields:
+            before = self._memories.get(request.path["id"]).memory
+            fields["tags"] = wire.tagged_if_sensitive(fields["content"], fields.get("tags", before.tags))
+        if_version = None if patch.if_version is UNSET else patch.if_version
+        future = self._memories.edit(request.path["id"], fields, if_version, by=wire.written_by(request))
+        done = await asyncio.wrap_future(future)
+        return Reply(self._view(done.result))
+
+    async def delete(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        memory_id = self._memories.resolve(request.path["id"])
+        future = self._memories.delete([memory_id], request.query.why, by=wire.written_by(request))
+        done = await asyncio.wrap_future(future)
+        return Reply(protocol.Deleted(deleted=len(done.result), id=memory_id))
+
+    async def delete_many(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: DeleteQuery = request.query
+        if request.namespace is None and not any((query.session_id, query.run_id, query.agent_id, query.tag, query.kind,
+                                                  query.source, query.category, query.since, query.until)):  # fmt: skip
+            raise bad_value("name at least one filter, the namespace for one: this would delete everything")
+        rows, cursor = await self._off_loop(self._memories.page, self._list_filter(request, query), DELETE_MAX, "")
+        ids = [row.memory.id for row in rows]
+        if not query.confirm:
+            total = self._daemon.views.columns.allowed(self._list_filter(request, query)).sum()
+            return Reply(protocol.DeletedMany(ids=ids, would_delete=int(total)))
+        if cursor:
+            raise Refusal(422, "refused", f"that is more than {DELETE_MAX}: narrow the filter", field="confirm")
+        future = self._memories.delete(ids, "deleted by filter", by=wire.written_by(request))
+        done = await asyncio.wrap_future(future)
+        return Reply(protocol.DeletedMany(ids=done.result, deleted=len(done.result)))
+
+    async def history(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        roots = self._daemon.root_paths()
+        versions = [
+            protocol.Version(seq=stored.seq, at=entry.at, by=entry.by, memory=wire.memory_view(row, roots))
+            for stored, entry, row in self._memories.versions(request.path["id"])
+        ]
+        return Reply(protocol.Versions(versions=versions))
+
+    async def restore(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        future = self._memories.restore(request.path["id"], by=wire.written_by(request))
+        done = await asyncio.wrap_future(future)
+        return Reply(self._view(done.result))
+
+    async def trash(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        wanted = Filter(states=("trashed",), namespaces=(request.namespace,) if request.namespace else ())
+        query: PageQuery = request.query
+        rows, cursor = await self._off_loop(self._memories.page, wanted, query.limit, query.cursor)
+        roots = self._daemon.root_paths()
+        views, entries = [], []
+        with self._daemon.store.snapshot() as snapshot:
+            for row in rows:
+                views.append(wire.memory_view(row, roots))
+                entry = snapshot.trash(row.memory.id)
+                if entry is not None:
+                    entries.append(protocol.TrashedView(memory=views[-1], at=entry.at, why=entry.why))
+        return Reply(protocol.TrashPage(memories=views, entries=entries, cursor=cursor or None))
+
+    async def undo(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: protocol.UndoRequest = request.ask
+        if asked.seq is not None and asked.group is not None:
+            raise bad_value("give `seq` or `group`, not both", "group")
+        by = wire.written_by(request)
+        future = self._memories.undo(asked.seq, asked.group, by=by, dry_run=asked.dry_run)
+        done = (await asyncio.wrap_future(future)).result
+        return Reply(protocol.Undone(seq=done.seq, what=done.what, ids=done.ids, dry_run=asked.dry_run))
+
+    # Reading
+
+    async def recall(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: protocol.RecallRequest = request.ask
+        question = wire.question_of(request, asked, self._daemon.store.now())
+        recalled = await self._ask(question, dry=asked.dry)
+        namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
+        return Reply(wire.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
+
+    async def search(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: SearchQuery = request.query
+        asked = protocol.RecallRequest(
+            query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
+            ranker="words", highlight=query.highlight,
+        )  # fmt: skip
+        question = wire.question_of(request, asked, self._daemon.store.now())
+        recalled = await self._ask(question, dry=True)
+        roots = self._daemon.root_paths()
+        memories = [wire.recalled_view(hit, roots) for hit in recalled.hits]
+        namespace = request.namespace or wire.DEFAULT_NAMESPACE
+        return Reply(protocol.SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
+                                           degraded=[*recalled.degraded]))  # fmt: skip
+
+    async def recent(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: RecentQuery = request.query
+        wanted = self._list_filter(request, query)
+        namespace = request.namespace or wire.DEFAULT_NAMESPACE
+        wanted = wanted._replace(namespaces=wire.scope(namespace))
+        if query.hours is not None:
+            wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
+        rows, _ = await self._off_loop(self._recent_page, wanted, query.limit, query.cursor)
+        total = int(self._daemon.views.columns.allowed(wanted).sum())
+        roots = self._daemon.root_paths()
+        memories = [protocol.RecalledMemory(**msgspec.structs.asdict(wire.memory_view(row, roots))) for row in rows]
+        return Reply(protocol.SearchAnswer(memories=memories, total=total, namespace=namespace))
+
+    async def context(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: protocol.ContextRequest = request.ask
+        inner = protocol.RecallRequest(
+            query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
+            session_id=None, tags=asked.tags,
+        )  # fmt: skip
+        question = wire.question_of(request, inner, self._daemon.store.now())
+        if wire.SENSITIVE not in question.filter.tags:
+            question = question._replace(filter=question.filter._replace(without_tags=(wire.SENSITIVE,)))
+        question = question._replace(working_session=asked.session_id)
+        recalled = await self._ask(question, dry=False)
+        lines = [_line(hit.found.memory) for hit in recalled.hits]
+        block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
+        while asked.max_chars is not None and len(block) > asked.max_chars:
+            lines.pop()
+            block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
+        kept = recalled.hits[: len(lines)]
+        return Reply(protocol.ContextAnswer(
+            block=block, total_tokens=recalled.total_tokens if len(kept) == len(recalled.hits) else len(block) // 4,
+            memories=[hit.found.memory.id for hit in kept],
+            namespace=request.namespace or wire.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],
+        ))  # fmt: skip
+
+    async def export(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        return Reply(self._export_lines(request.namespace))
+
+    # The parts
+
+    async def health(self, _: Request) -> Reply:
+        state, _reasons = self._daemon.state()
+        return Reply(protocol.Health(ok=state != "degraded", state=state, version=self._daemon.version))
+
+    async def status(self, _: Request) -> Reply:
+        return Reply(await self._off_loop(self._daemon.status))
+
+    async def config(self, _: Request) -> Reply:
+        configuration = self._daemon.configuration
+        values = [
+            protocol.ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()
+        ]
+        return Reply(protocol.ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
+
+    async def shutdown(self, _: Request) -> Reply:
+        self._daemon.stop_soon()
+        return Reply({"stopping": True, "pid": os.getpid()})
+
+    async def models(self, _: Request) -> Reply:
+        return Reply(await self._off_loop(self._daemon.models_answer))
+
+    async def use_model(self, request: Request) -> Reply:
+        await self._off_loop(self._daemon.use_model, request.ask.name)
+        return Reply(await self._off_loop(self._daemon.models_answer))
+
+    async def reindex(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        return Reply(await self._off_loop(self._daemon.reindex, request.ask))
+
+    async def notes_status(self, _: Request) -> Reply:
+        await self._daemon.opened()
+        return Reply(await self._off_loop(self._daemon.notes_status))
+
+    async def add_root(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: protocol.NewRoot = request.ask
+        namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
+        return Reply(await self._off_loop(self._daemon.add_root, asked.path, namespace))
+
+    async def remove_root(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: RootQuery = request.query
+        if (query.path is None) == (query.id is None):
+            raise bad_value("give the folder's `path` or its `id`", "path")
+        ids = await self._off_loop(self._daemon.remove_root, query.id or query.path)
+        return Reply(protocol.DeletedMany(ids=ids[:DELETE_MAX], deleted=len(ids)))
+
+    async def rescan(self, _: Request) -> Reply:
+        await self._daemon.opened()
+        await self._off_loop(self._daemon.rescan)
+        return Reply(await self._off_loop(self._daemon.notes_status))
+
+    # What they share
+
+    @property
+    def _memories(self) -> Memories:
+        return self._daemon.memories
+
+    async def _off_loop(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    async def _ask(self, question: Question, *, dry: bool) -> Recalled:
+        recalled = await self._off_loop(self._daemon.recall.ask, question)
+        if not dry:
+            self._daemon.touches.note(recalled.hits)
+        return recalled
+
+    async def _remember(self, request: Request, asked: protocol.NewMemory) -> tuple[protocol.Remembered, int]:
+        daemon = self._daemon
+        await daemon.opened()
+        draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
+        future = self._memories.remember(draft, by=wire.written_by(request))
+        decision = (await asyncio.wrap_future(future)).result
+        view = self._view(decision.memory.id)
+        indexed = asked.wait == "indexed" and await self._off_loop(self._wait_indexed, decision.memory.id)
+        degraded = ["vectors"] if asked.wait == "indexed" and not indexed else []
+        answer = protocol.Remembered(
+            outcome=decision.outcome, memory=view, masked=masked, indexed=indexed, degraded=degraded
+        )
+        return answer, 201 if decision.outcome == "stored" else 200
+
+    async def _one_of_many(self, request: Request, index: int, raw: msgspec.Raw) -> protocol.Remembered | msgspec.Raw:
+        """One of a batch: its own outcome or its own error."""
+        try:
+            asked = decode(raw, protocol.NewMemory, read_only=protocol.READ_ONLY, at=f"memories[{index}]")
+            if request.namespace and asked.namespace and asked.namespace != request.namespace:
+                raise bad_value("it differs from the namespace of the batch", f"memories[{index}].namespace")
+            answer, _ = await self._remember(request, asked)
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            return msgspec.Raw(msgspec.json.encode(refusal.answer()))
+        return answer
+
+    def _view(self, memory_id: str) -> protocol.MemoryView:
+        return wire.memory_view(self._memories.get(memory_id), self._daemon.root_paths())
+
+    def _wait_indexed(self, memory_id: str) -> bool:
+        with self._daemon.store.snapshot() as snapshot:
+            number = snapshot.number(memory_id)
+        return number is not None and self._daemon.indexing.wait_for(number, INDEXED_SECONDS_MAX)
+
+    def _recent_page(self, wanted: Filter, limit: int, cursor: str) -> Any:
+        return self._memories.page(wanted, limit, cursor, recent=True)
+
+    def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
+        namespace = request.namespace or wire.DEFAULT_NAMESPACE
+        hides_secrets = request.door in ("mcp", "hook") and wire.SENSITIVE not in query.tag
+        return Filter(
+            namespaces=() if namespace == wire.EVERY_NAMESPACE else (namespace,),
+            user_id=query.user_id or "local",
+            agent_id=query.agent_id,
+            run_id=query.run_id,
+            session_id=query.session_id,
+            kinds=tuple(query.kind),
+            categories=tuple(query.category),
+            layers=tuple(query.layer),
+            states=tuple(query.state) or ("active", "archived"),
+            tags=tuple(tag.strip().lower() for tag in query.tag),
+            without_tags=(wire.SENSITIVE,) if hides_secrets else (),
+            source=query.source,
+            speaker=query.speaker,
+            since=_time(query.since, "since"),
+            until=_time(query.until, "until"),
+            now=self._daemon.store.now(),
+        )
+
+    async def _export_lines(self, namespace: str | None) -> AsyncIterator[bytes]:
+        """The state as the changes that would make it, a line each; a slice of records under one snapshot."""
+        for read in (_export_roots, _export_notes):
+            after = ""
+            while True:
+                lines, after = await self._off_loop(self._export_slice, read, after, namespace)
+                yield lines
+                if not after:
+                    break
+        after = ""
+        while True:
+            lines, after = await self._off_loop(self._export_slice, _export_memories, after, namespace)
+            yield lines
+            if not after:
+                return
+
+    def _export_slice(
+        self, read: Callable[[Snapshot, str, str | None], tuple[list[bytes], str]], after: str, namespace: str | None
+    ) -> tuple[bytes, str]:
+        with self._daemon.store.snapshot() as snapshot:
+            lines, after = read(snapshot, after, namespace)
+        return b"".join(line + b"\n" for line in lines), after
+
+
+_NOT_EDITED = frozenset({
+    "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
+})  # fmt: skip
+
+
+def _export_roots(snapshot: Snapshot, _after: str, namespace: str | None) -> tuple[list[bytes], str]:
+    roots = [root for root in snapshot.roots() if namespace in (None, root.namespace)]
+    return [encode_json(PutRoot(data=root)) for root in roots], ""
+
+
+def _export_notes(snapshot: Snapshot, after: str, namespace: str | None) -> tuple[list[bytes], str]:
+    wanted = {root.id for root in snapshot.roots() if namespace in (None, root.namespace)}
+    notes = snapshot.notes(after, EXPORT_SLICE)
+    lines = [encode_json(PutNote(data=note)) for note in notes if note.root in wanted]
+    return lines, notes[-1].id if len(notes) == EXPORT_SLICE else ""
+
+
+def _export_memories(snapshot: Snapshot, after: str, namespace: str | None) -> tuple[list[bytes], str]:
+    memories = snapshot.memories(after, EXPORT_SLICE)
+    lines: list[bytes] = []
+    for memory in memories:
+        if namespace not in (None, memory.namespace):
+            continue
+        lines.append(encode_json(PutMemory(data=memory)))
+        usage, entry = snapshot.usage(memory.id), snapshot.trash(memory.id)
+        lines.extend(encode_json(PutUsage(data=row)) for row in (usage,) if row is not None)
+        lines.extend(encode_json(PutTrash(data=row)) for row in (entry,) if row is not None)
+        edges = (edge for edge in snapshot.edges(memory.id) if edge.source == memory.id)
+        lines.extend(encode_json(PutEdge(data=edge)) for edge in edges)
+    return lines, memories[-1].id if len(memories) == EXPORT_SLICE else ""
+
+
+def _line(memory: Any) -> briefing.Remembered:
+    return briefing.Remembered(memory.id, memory.kind, wire.date_of(memory.event_at), memory.content)
+
+
+def _time(value: str | None, field: str) -> int | None:
+    if value is None:
+        return None
+    return milliseconds(int(value) if value.isdigit() else value, field)

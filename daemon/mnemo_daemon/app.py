@@ -1,0 +1,291 @@
+"""The daemon put together: what is opened, in which order, what runs beside, and how it ends. SPEC 1, 13, 14, 16.
+
+The socket is bound before anything is loaded (`__main__`). `open` then runs on a thread: the store, columns and words,
+which answer questions; the model, the vectors and the notes come behind, each in threads of its own.
+"""
+
+import asyncio
+import importlib.metadata
+import logging
+import os
+import re
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from mnemo_client import protocol
+from mnemo_daemon import wire
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.memories import Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.notes import NotesService
+from mnemo_daemon.recall import Recall, Touches
+from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.settings import Configuration, Settings
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreError
+from mnemo_store.records import STATES
+from mnemo_store.store import Store
+
+HOUSEKEEPING_SECONDS = 1.0
+REFRESH_SECONDS = 3.0  # between two looks whether a model has been installed
+
+log = logging.getLogger("mnemo.daemon")
+
+
+class Daemon:
+    """Every part by its name. `open` before use, `close` at the end."""
+
+    store: Store
+    views: Views
+    indexing: Indexing
+    memories: Memories
+    recall: Recall
+    touches: Touches
+    notes: NotesService
+    mask_key: bytes
+
+    def __init__(self, configuration: Configuration, disk: Disk | None = None) -> None:
+        self.configuration = configuration
+        self.version = importlib.metadata.version("mnemod")
+        self.started_at = time.time_ns() // 1_000_000
+        self.catalogue = Catalogue(configuration.folders.models)
+        self.embedding = EmbeddingService(self.catalogue, threads=configuration.settings.models.threads)
+        self.failure: Exception | None = None  # why it could not be opened
+        self.stopped = asyncio.Event()
+        self._disk = disk or Disk()
+        self._loop = asyncio.get_running_loop()
+        self._opened = asyncio.Event()
+        self._is_open = False
+        self._closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._trash: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
+
+    def open_beside(self) -> None:
+        """Begins opening on a thread; `opened` waits for it."""
+        self._start(self._open_and_tell, "mnemo-open")
+
+    async def opened(self) -> None:
+        """Returns once store, columns and words are there. Raises what kept them from opening."""
+        if not self._is_open:
+            await self._opened.wait()
+            if self.failure is not None:
+                raise Refusal(503, "degraded", f"the store could not be opened: {self.failure}")
+
+    def open(self) -> None:
+        """Opens everything that answers by words, then starts what comes behind."""
+        began = time.monotonic()
+        self.store = Store.open(self.configuration.folders.data, disk=self._disk)
+        self.mask_key = self._mask_key()
+        self.views = Views(self.store, self._disk)
+        self.views.open()
+        self.indexing = Indexing(self.store, self.views, self.embedding, self._disk)
+        self.memories = Memories(self.store, self.views)
+        self.recall = Recall(self.store, self.views, self.indexing, self.embedding)
+        self.touches = Touches(self.memories)
+        self.notes = NotesService(self.store, self.settings.notes)
+        self._is_open = True
+        log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
+        self._start(self._follow_behind, "mnemo-start")
+        self._start(self._keep_house, "mnemo-house")
+
+    def stop_soon(self) -> None:
+        """Has the server stop once what was begun is answered."""
+        self._loop.call_soon_threadsafe(self.stopped.set)
+
+    def close(self) -> None:
+        """Everything finished, saved and closed. Safe to call when opening failed."""
+        self._closing.set()
+        for thread in self._threads:
+            thread.join(10.0)
+        if self._is_open:
+            self.notes.stop()
+            self.touches.write_if_due(now=True)
+            self.indexing.stop()
+            self.views.save()
+            self.store.close()
+        self.embedding.close()
+
+    def state(self) -> tuple[protocol.DaemonState, list[str]]:
+        """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
+        if not self._is_open:
+            return "warming", ["opening the store"]
+        reasons = list(self.store.reasons)
+        if self.views.state == "stale":
+            reasons.append(f"words and columns are rebuilt: {self.views.reason}")
+        model = self.embedding.status()
+        if model.state == "failed":
+            reasons.append(f"embedding model: {model.reason}")
+        if reasons:
+            return "degraded", reasons
+        if model.state == "absent":
+            return "degraded", [f"no embedding model: answers are by words alone; {model.hint}"]
+        if model.state == "loading" or self.indexing.serving() is None:
+            return "warming", ["the embedding model is loading: answers are by words alone"]
+        waiting = self.indexing.waiting()
+        if waiting:
+            return "warming", [f"{waiting} memories are waiting for their vectors"]
+        return "ready", []
+
+    def status(self) -> protocol.Status:
+        state, reasons = self.state()
+        folders = self.configuration.folders
+        status = protocol.Status(
+            state=state, reasons=reasons, version=self.version, pid=os.getpid(), started_at=self.started_at,
+            data_dir=str(folders.data), socket=str(folders.socket), memories=0, by_state={}, namespaces={},
+            trash={"count": 0, "bytes": 0}, seq=0, models=self._model_statuses(), views={},
+            notes=protocol.NotesStatus(roots=[]), queue={"writes": 0, "vectors": 0}, disk={},
+            memory_private_bytes=_private_bytes(),
+            uptime_seconds=round(time.time() - self.started_at / 1000, 1),
+        )  # fmt: skip
+        if self._is_open:
+            self._fill(status)
+        return status
+
+    def root_paths(self) -> dict[str, str]:
+        """The folders of notes by their ids."""
+        return self.notes.root_paths()
+
+    def models_answer(self) -> protocol.ModelsAnswer:
+        statuses = self._model_statuses()
+        models = [
+            protocol.CatalogueModel(
+                name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
+                sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
+                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name), path=entry.path,
+            )
+            for entry in self.catalogue.listing()
+        ]  # fmt: skip
+        return protocol.ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
+
+    def use_model(self, name: str) -> None:
+        """Switches to an installed embedding model; its vectors are filled beside the old ones. SPEC 4.4"""
+        self.embedding.use(name)
+        if self._is_open:
+            self.indexing.wake()
+
+    def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
+        progress, waiting = self.indexing.progress(), self.indexing.waiting()
+        serving = self.indexing.serving()
+        total = progress.items + waiting
+        queued = total if asked.force else waiting
+        if asked.force and not asked.dry_run:
+            self.indexing.reindex()
+        return protocol.ReindexAnswer(
+            total=total, with_vectors=progress.items, queued=queued, dry_run=asked.dry_run,
+            dimensions=serving.embedder.dimensions if serving else None,
+        )  # fmt: skip
+
+    def notes_status(self) -> protocol.NotesStatus:
+        return self.notes.status()
+
+    def add_root(self, path: str, namespace: str) -> protocol.NotesRootStatus:
+        root = self.notes.add_root(path, namespace)
+        return next(row for row in self.notes.status().roots if row.id == root.id)
+
+    def remove_root(self, which: str) -> list[str]:
+        return self.notes.remove_root(which)
+
+    def rescan(self) -> None:
+        self.notes.rescan()
+
+    def _fill(self, status: protocol.Status) -> None:
+        columns, seq, now = self.views.columns, self.store.seq, time.monotonic()
+        words, vectors = self.views.progress(), self.indexing.progress()
+        status.memories = columns.count_states(("active", "archived"))
+        status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
+        status.namespaces = columns.count_by("namespace")
+        status.trash = self._trash_size()
+        status.seq = seq
+        status.views = {
+            "columns": wire.view_status(words._replace(items=columns.count_states(STATES)), seq, now),
+            "words": wire.view_status(words, seq, now),
+            "vectors": wire.view_status(vectors, seq, now),
+        }
+        status.notes = self.notes.status()
+        status.queue = {"writes": self.store.waiting(), "vectors": self.indexing.waiting()}
+        status.disk = {**self.store.disk_bytes(), "views": _folder_bytes(self.store.folder / "views")}
+
+    def _trash_size(self) -> dict[str, int]:
+        """Memories in the trash and the bytes of their texts; counted anew when the store has changed."""
+        seq = self.store.seq
+        if self._trash[0] != seq:
+            count = size = 0
+            after = ""
+            while True:
+                with self.store.snapshot() as snapshot:
+                    entries = snapshot.trash_entries(after, 500)
+                    memories = [snapshot.memory(entry.id) for entry in entries]
+                count += len(entries)
+                size += sum(len(memory.content.encode()) for memory in memories if memory is not None)
+                if len(entries) < 500:
+                    break
+                after = entries[-1].id
+            self._trash = (seq, {"count": count, "bytes": size})
+        return self._trash[1]
+
+    def _model_statuses(self) -> dict[str, protocol.ModelStatus]:
+        return {
+            "embedding": self.embedding.status(),
+            "llm": protocol.ModelStatus(name=None, state="absent", reason="no language model is in use yet"),
+        }
+
+    def _mask_key(self) -> bytes:
+        with self.store.snapshot() as snapshot:
+            return bytes.fromhex(snapshot.meta("salt"))
+
+    def _open_and_tell(self) -> None:
+        try:
+            self.open()
+        except (StoreError, OSError) as error:
+            self.failure = error
+            log.error("the store could not be opened: %s", error)
+            self.stop_soon()
+        self._loop.call_soon_threadsafe(self._opened.set)
+
+    def _follow_behind(self) -> None:
+        """The model, the vectors, the notes: none of them holds up an answer by words."""
+        self.notes.start()
+        self.embedding.refresh()
+        self.indexing.start()
+
+    def _keep_house(self) -> None:
+        """What is due now and then: touches written, views saved, a broken view rebuilt, a new model noticed."""
+        looked = time.monotonic()
+        while not self._closing.wait(HOUSEKEEPING_SECONDS):
+            try:
+                self.touches.write_if_due()
+                if self.views.state == "stale":
+                    self.views.rebuild()
+                self.views.save_if_due()
+                if time.monotonic() - looked >= REFRESH_SECONDS and self.embedding.status().state == "absent":
+                    looked = time.monotonic()
+                    self.embedding.refresh()
+                    self.indexing.wake()
+            except (StoreError, OSError) as error:
+                log.warning("housekeeping: %s", error)
+
+    def _start(self, target: Any, name: str) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+def _private_bytes() -> int:
+    """Memory that is this process's alone; 0 where the system does not tell."""
+    try:
+        text = Path("/proc/self/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return 1024 * sum(int(kib) for kib in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.MULTILINE))
+
+
+def _folder_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*") if path.is_file())

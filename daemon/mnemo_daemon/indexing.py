@@ -1,0 +1,299 @@
+"""Vectors follow the store: what changed is embedded and put into the vector view, behind the acknowledgement.
+
+One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so that
+a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its hash, so
+that no text is ever embedded twice by one model; a view that is missing is filled again from there.
+"""
+
+import contextlib
+import hashlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.embedding import Embedder, EmbeddingService
+from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed
+from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreError, ViewMismatch
+from mnemo_store.records import STATES, embedded_text
+from mnemo_store.store import Applied, Store, Vectors
+from mnemo_store.vectors import VectorView
+
+BATCH = 64  # memories embedded and committed together: a second's work on a laptop
+EXPRESS_MAX = 1024  # memories that may go before the backlog
+EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
+IDLE_SECONDS = 1.0
+SAVE_AFTER_CHANGES = 20_000
+SAVE_AFTER_SECONDS = 300.0
+
+log = logging.getLogger("mnemo.indexing")
+
+
+class Serving(NamedTuple):
+    """What answers queries: a view, and the model whose vectors it holds."""
+
+    view: VectorView
+    embedder: Embedder
+
+
+class _Wanted(NamedTuple):
+    """A memory to be put into a view, with the vectors that are known already."""
+
+    number: int
+    text: str
+    text_hash: bytes
+    known: NDArray[np.float16] | None
+
+
+def text_hash(text: str) -> bytes:
+    """Names the exact text embedded."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+class Indexing:
+    """The thread and the views it fills. `serving` is what recall asks."""
+
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk) -> None:
+        self._store = store
+        self._views = views
+        self._embedding = embedding
+        self._disk = disk
+        self._folder = store.folder / "views"
+        self._serving: Serving | None = None
+        self._filling: Serving | None = None  # of a model that is being switched to
+        self._seq = 0  # applied to the view being filled
+        self._saved_seq = 0
+        self._saved_at = time.monotonic()
+        self._behind_since = 0.0
+        self._express: deque[str] = deque(maxlen=EXPRESS_MAX)
+        self._dropped: deque[int] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._reason = ""
+        self._thread = threading.Thread(target=self._run, name="mnemo-indexing", daemon=True)
+        views.listen(self._notice)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and saves the view."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(10.0)
+        if not self._thread.is_alive():
+            self._save()
+
+    def serving(self) -> Serving | None:
+        """None while no model has been loaded since the start."""
+        return self._serving
+
+    def wake(self) -> None:
+        """Looks at once whether there is something to do: a model has arrived, or another is to be used."""
+        with self._wake:
+            self._wake.notify_all()
+
+    def wait_for(self, number: int, timeout: float) -> bool:
+        """Whether the memory's vector was in the view within timeout seconds."""
+        deadline = time.monotonic() + timeout
+        while not self._stopping:
+            serving = self._serving
+            if serving is not None and number in serving.view:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.002)
+        return False
+
+    def waiting(self) -> int:
+        """Memories that have no vector yet."""
+        serving = self._filling or self._serving
+        return max(0, self._eligible() - (len(serving.view) if serving else 0))
+
+    def progress(self) -> Progress:
+        serving = self._filling or self._serving
+        if serving is None:
+            return Progress("off", 0, 0, 0.0, self._behind_since, self._reason or "no embedding model is loaded")
+        eligible, items = self._eligible(), len(serving.view)
+        share = min(1.0, items / eligible) if eligible else 1.0
+        state: ViewState = "ready" if self._seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
+        return Progress(state, self._seq, items, share, self._behind_since, self._reason)
+
+    def reindex(self) -> None:
+        """Fills a new view from the start, beside the one that answers."""
+        with self._wake:
+            serving = self._serving
+            if serving is not None:
+                self._filling = Serving(
+                    VectorView(serving.embedder.dimensions, serving.embedder.space), serving.embedder
+                )
+                self._seq = 0
+            self._wake.notify_all()
+
+    def _notice(self, applied: Applied) -> None:
+        with self._wake:
+            if not self._behind_since:
+                self._behind_since = time.monotonic()
+            if len(applied.touched) <= EXPRESS_TOUCHED_MAX:
+                self._express.extend(touched.memory.id for touched in applied.touched if touched.memory)
+            self._dropped.extend(touched.number for touched in applied.touched if touched.dropped)
+            self._wake.notify_all()
+
+    def _eligible(self) -> int:
+        return self._views.columns.count_states(INDEXED_STATES)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            try:
+                worked = self._step()
+            except (StoreError, OSError, ValueError, RuntimeError) as error:
+                if not self._stopping:
+                    log.exception("indexing stumbled and goes on in %s s", IDLE_SECONDS)
+                    self._reason = str(error)
+                worked = False
+            if not worked:
+                with self._wake:
+                    if not self._stopping:
+                        self._wake.wait(IDLE_SECONDS)
+
+    def _step(self) -> bool:
+        """Does one piece of work. False when there is nothing to do now."""
+        embedder = self._embedding.current()
+        if embedder is None:
+            return False
+        target = self._target(embedder)
+        self._drop_rows(target.view)
+        batch, seq = self._next_batch()
+        if seq == self._seq and not batch:
+            self._finish(target)
+            return False
+        self._index(target, batch)
+        self._seq, self._reason = seq, ""
+        if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:
+            self._save()
+        return True
+
+    def _target(self, embedder: Embedder) -> Serving:
+        """The view to fill: the one that answers, or, when the model is another, a new one beside it."""
+        if self._filling is not None and self._filling.embedder.space == embedder.space:
+            return self._filling
+        if self._serving is not None and self._serving.embedder.space == embedder.space:
+            self._filling = None
+            return self._serving
+        target, seq = self._load(embedder)
+        self._seq = self._saved_seq = seq
+        if self._serving is None:
+            self._serving = target
+        else:
+            self._filling = target
+        return target
+
+    def _load(self, embedder: Embedder) -> tuple[Serving, int]:
+        try:
+            view, meta = VectorView.load(self._folder, embedder.dimensions, embedder.space)
+            seq = int(meta["seq"])
+            if meta.get("store") != self._store.store_id or seq > self._store.seq:
+                raise ViewMismatch("the vector view belongs to another store")
+        except ViewMismatch as error:
+            log.info("the vector view is filled anew: %s", error)
+            return Serving(VectorView(embedder.dimensions, embedder.space), embedder), 0
+        states = self._views.columns.column("state")
+        gone = ~np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
+        for number in np.flatnonzero(gone):
+            if int(number) in view:
+                view.drop(int(number))
+        return Serving(view, embedder), seq
+
+    def _drop_rows(self, view: VectorView) -> None:
+        while self._dropped:
+            view.drop(self._dropped.popleft())
+
+    def _next_batch(self) -> tuple[list[str], int]:
+        """Ids of memories to look at, and the seq that is applied once they are: the express lane first."""
+        with self._wake:
+            if self._express:
+                batch = list(dict.fromkeys(self._express))
+                self._express.clear()
+                return batch, self._seq
+        ids: dict[str, None] = {}
+        seq = self._seq
+        with self._store.snapshot() as snapshot:
+            for entry_seq, entry in snapshot.entries(self._seq, limit=1000):
+                if ids and len(ids) + len(entry.ids) > BATCH:
+                    break
+                ids.update(dict.fromkeys(entry.ids))
+                seq = entry_seq
+        return list(ids), seq
+
+    def _index(self, target: Serving, ids: Sequence[str]) -> None:
+        wanted, unwanted = self._look_up(ids, target.embedder)
+        for number in unwanted:
+            target.view.drop(number)
+        missing = {row.text_hash: row.text for row in wanted if row.known is None}
+        fresh = self._embed(target.embedder, missing)
+        for row in wanted:
+            rows = row.known if row.known is not None else fresh[row.text_hash]
+            current = target.view.vectors_of(row.number)
+            if current is None or not np.array_equal(current, rows):
+                target.view.put(row.number, rows)
+
+    def _look_up(self, ids: Sequence[str], embedder: Embedder) -> tuple[list[_Wanted], list[int]]:
+        wanted, unwanted = [], []
+        with self._store.snapshot() as snapshot:
+            for memory_id in ids:
+                memory, number = snapshot.memory(memory_id), snapshot.number(memory_id)
+                if number is None:
+                    continue
+                if memory is None or not is_indexed(memory):
+                    unwanted.append(number)
+                    continue
+                text = embedded_text(memory)
+                digest = text_hash(text)
+                known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
+                wanted.append(_Wanted(number, text, digest, known))
+        return wanted, unwanted
+
+    def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
+        """Vectors by text hash, kept in the database too."""
+        if not texts:
+            return {}
+        vectors = self._embedding.encode_batch(embedder, list(texts.values()))
+        fresh = {digest: rows.astype(np.float16) for digest, rows in zip(texts, vectors, strict=True)}
+        kept = [Vectors(embedder.space, digest, rows) for digest, rows in fresh.items()]
+        self._store.put_vectors(kept).result()
+        return fresh
+
+    def _finish(self, target: Serving) -> None:
+        """The view is current: it answers from now on; saved and given its index when that is due."""
+        self._behind_since = 0.0
+        if self._filling is target:
+            self._serving, self._filling = target, None
+            self._saved_seq = 0
+        if target.view.needs_index():
+            target.view.build_index(self._folder, self._disk, lambda: self._stopping)
+            self._save()
+        changes, waited = self._seq - self._saved_seq, time.monotonic() - self._saved_at
+        if changes and (changes >= SAVE_AFTER_CHANGES or waited >= SAVE_AFTER_SECONDS):
+            self._save()
+
+    def _save(self) -> None:
+        serving = self._serving
+        if serving is None or self._filling is not None or self._seq == self._saved_seq:
+            return
+        seq = self._seq
+        with contextlib.suppress(StoreError):
+            try:
+                serving.view.save(self._folder, {"store": self._store.store_id, "seq": seq}, self._disk)
+            except OSError as error:
+                log.warning("the vector view could not be saved: %s", error)
+                return
+            self._saved_seq, self._saved_at = seq, time.monotonic()

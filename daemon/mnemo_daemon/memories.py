@@ -1,0 +1,345 @@
+"""Remember, get, list, edit, delete, restore, undo: the writes of one memory or a few. SPEC 2.1, 3.3, 3.7, 5.5.
+
+Each write is decided within its write turn, from what the store holds at that moment; what cannot be done is a
+Refusal, and nothing of it remains.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mnemo_core import changing
+from mnemo_core.changing import Decision, Draft, Reverted
+from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_daemon.views import Views
+from mnemo_store.columns import Filter
+from mnemo_store.layout import id_key
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    DropSkip,
+    Memory,
+    NoteFile,
+    PutMemory,
+    PutSkip,
+    PutUsage,
+    Skip,
+    Usage,
+    content_hash,
+)
+from mnemo_store.store import Committed, Store, Turn
+from mnemo_store.tables import Snapshot, Stored
+
+ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
+CANDIDATES_SHOWN = 10  # of an ambiguous id
+DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
+UNDO_SEARCH = 10_000  # transactions looked back over for the last change to undo
+NOTES = "notes"  # who a change of the notes folder is by; a person's undo leaves those alone
+
+_HEX = re.compile(r"[0-9a-f]+")
+_UNDO = "undo:"
+
+
+class Found(NamedTuple):
+    """A memory, its use, and the note file it is a chunk of."""
+
+    memory: Memory
+    usage: Usage
+    note: NoteFile | None = None
+
+
+class Undone(NamedTuple):
+    seq: int
+    what: str
+    ids: list[str]
+
+
+def found(snapshot: Snapshot, memory: Memory) -> Found:
+    """The memory with what an answer shows beside it."""
+    usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
+    return Found(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
+
+
+def skip_hash(salt: str, content: str) -> str:
+    """The salted hash under which a rescan knows a chunk that a person deleted. SPEC 6"""
+    return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
+
+
+class Memories:
+    """The service. Methods that write return the store's future; the others answer at once."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+
+    def resolve(self, text: str) -> str:
+        """The whole id for an id, or for a unique prefix or suffix of 8 or more hexadecimal digits. SPEC 2.1
+
+        Raises a Refusal: 400 for what can be no id, 404 for none, 409 with up to 10 candidates for several.
+        """
+        digits = text.strip().lower().replace("-", "")
+        if not _HEX.fullmatch(digits) or not ID_DIGITS_MIN <= len(digits) <= 32:
+            raise bad_value("an id, or 8 or more digits (0-9, a-f) of its beginning or end, is wanted", "id")
+        ids = self._views.columns.find(digits, CANDIDATES_SHOWN + 1)
+        if len(ids) == 1:
+            return ids[0]
+        if not ids:
+            raise Refusal(404, "not_found", f"there is no memory {digits[-12:]!r}", field="id")
+        shown = ", ".join(ids[:CANDIDATES_SHOWN])
+        more = " and more" if len(ids) > CANDIDATES_SHOWN else ""
+        raise Refusal(409, "ambiguous_id", f"{digits!r} could be {shown}{more}: give more digits", field="id")
+
+    def get(self, text: str) -> Found:
+        memory_id = self.resolve(text)
+        with self._store.snapshot() as snapshot:
+            return found(snapshot, _existing(snapshot, memory_id))
+
+    def versions(self, text: str) -> list[tuple[Stored, ChangeEntry, Found]]:
+        """Every version kept, the newest first, with the transaction that made it."""
+        memory_id = self.resolve(text)
+        with self._store.snapshot() as snapshot:
+            rows = []
+            for stored in reversed(snapshot.versions(memory_id)):
+                entry = snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by="")
+                rows.append((stored, entry, found(snapshot, stored.memory)))
+            return rows
+
+    def page(self, wanted: Filter, limit: int, cursor: str, *, recent: bool = False) -> tuple[list[Found], str]:
+        """Memories that pass the filter, the newest first, behind the cursor; and where to go on ("" at the end).
+
+        `recent` sorts by when it happened rather than by when it was stored.
+        """
+        columns = self._views.columns
+        mask = columns.allowed(wanted)
+        numbers = np.flatnonzero(mask)
+        high, low = columns.column("id_high")[numbers], columns.column("id_low")[numbers]
+        first = columns.column("event_at")[numbers] if recent else np.zeros(len(numbers), np.int64)
+        if cursor:
+            behind = _is_behind(first, high, low, cursor)
+            numbers, first, high, low = numbers[behind], first[behind], high[behind], low[behind]
+        order = np.lexsort((low, high, first))[::-1][: limit + 1]
+        ids = columns.ids(numbers[order].tolist())
+        with self._store.snapshot() as snapshot:
+            memories = [memory for memory_id in ids[:limit] if (memory := snapshot.memory(memory_id)) is not None]
+            rows = [found(snapshot, memory) for memory in memories]
+        return rows, f"{int(first[order[limit - 1]])}.{ids[limit - 1]}" if len(ids) > limit else ""
+
+    def remember(self, draft: Draft, *, by: str) -> "Future[Committed[Decision]]":
+        """Stores it, or finds that it is known. SPEC 5.5"""
+
+        def decide(snapshot: Snapshot) -> Turn[Decision]:
+            decision = self._decide_remember(snapshot, draft)
+            older = [_existing(snapshot, memory_id, field="supersedes") for memory_id in draft.supersedes]
+            _refuse_managed(snapshot, older, "superseded")
+            hidden = changing.supersede(older, decision.memory.id, snapshot.now)
+            return Turn((*decision.changes, *hidden), decision, "add")
+
+        return self._store.transact(decide, by=by)
+
+    def edit(
+        self, text: str, fields: Mapping[str, Any], if_version: int | None, *, by: str
+    ) -> "Future[Committed[str]]":
+        """Changes the fields, if the memory is still at if_version. Answers the id."""
+        memory_id = self.resolve(text)
+
+        def decide(snapshot: Snapshot) -> Turn[str]:
+            before = _existing(snapshot, memory_id)
+            if if_version is not None and if_version != before.version:
+                message = f"it is at version {before.version} now, not {if_version}: read it again"
+                raise Refusal(409, "conflict", message, field="if_version")
+            if before.state == "trashed":
+                raise Refusal(409, "trashed", "it is in the trash: restore it first")
+            if "content" in fields and before.managed:
+                raise Refusal(
+                    422, "managed", f"its text is the file's: edit {_place(snapshot, before)}", field="content"
+                )
+            if not changing.is_changed(before, fields):
+                return Turn((), memory_id)
+            after = changing.new_version(before, snapshot.now, fields)
+            return Turn((PutMemory(data=after),), memory_id, "edit")
+
+        return self._store.transact(decide, by=by)
+
+    def delete(self, ids: Sequence[str], why: str, *, by: str) -> "Future[Committed[list[str]]]":
+        """Moves them to the trash, all in one turn; at most 500. What is there already stays as it is."""
+
+        def decide(snapshot: Snapshot) -> Turn[list[str]]:
+            changes: list[Change] = []
+            deleted = []
+            for memory_id in ids:
+                memory = _existing(snapshot, memory_id)
+                if memory.state == "trashed":
+                    continue
+                changes.extend(changing.trash(memory, why, snapshot.now))
+                if memory.managed:
+                    salted = skip_hash(snapshot.meta("salt"), memory.content)
+                    changes.append(PutSkip(data=Skip(file=memory.managed, hash=salted)))
+                deleted.append(memory_id)
+            return Turn(changes, deleted, "rm")
+
+        return self._store.transact(decide, by=by)
+
+    def restore(self, text: str, *, by: str) -> "Future[Committed[str]]":
+        """Back from the trash, or from discarded or archived."""
+        memory_id = self.resolve(text)
+
+        def decide(snapshot: Snapshot) -> Turn[str]:
+            memory = _existing(snapshot, memory_id)
+            if memory.state not in ("trashed", "discarded", "archived"):
+                raise Refusal(409, "not_trashed", f"it is {memory.state}: there is nothing to restore")
+            changes = changing.restore(memory, snapshot.trash(memory_id), snapshot.now)
+            return Turn((*changes, *_unskip(snapshot, [memory])), memory_id, "restore")
+
+        return self._store.transact(decide, by=by)
+
+    def undo(self, seq: int | None, group: str | None, *, by: str, dry_run: bool) -> "Future[Committed[Undone]]":
+        """Takes back a change: the one of seq, those of group, or the last one that a person or agent made. SPEC 3.3"""
+
+        def decide(snapshot: Snapshot) -> Turn[Undone]:
+            chosen = _to_undo(snapshot, seq, group)
+            rows = _reverted(snapshot, chosen)
+            last, entry = chosen[-1]
+            undone = Undone(last, entry.what, [row.now.id for row in rows])
+            if dry_run:
+                return Turn((), undone)
+            changes = changing.undo(rows, f"undo of {entry.what}", snapshot.now)
+            changes = (*changes, *_unskip(snapshot, [row.now for row in rows if row.now.state == "trashed"]))
+            return Turn(changes, undone, f"{_UNDO}{','.join(str(number) for number, _ in chosen)}")
+
+        return self._store.transact(decide, by=by)
+
+    def touch(self, ids: Sequence[str]) -> "Future[Committed[int]]":
+        """Notes that they were recalled. SPEC 7.5"""
+
+        def decide(snapshot: Snapshot) -> Turn[int]:
+            rows = [snapshot.usage(memory_id) for memory_id in ids]
+            usages = [changing.touched(usage, snapshot.now) for usage in rows if usage is not None]
+            return Turn([PutUsage(data=usage) for usage in usages], len(usages), "recall")
+
+        return self._store.transact(decide, by="recall", background=True)
+
+    def _decide_remember(self, snapshot: Snapshot, draft: Draft) -> Decision:
+        known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
+        if known is not None:
+            before = _existing(snapshot, known)
+            usage = snapshot.usage(known) or Usage(id=known)
+            return changing.store_keyed(draft, before, usage, snapshot.trash(known), snapshot.now)
+        if not draft.key:
+            scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
+            for memory_id in snapshot.ids_by_hash(*scope, content_hash(draft.content)):
+                same = _existing(snapshot, memory_id)
+                usage = snapshot.usage(memory_id) or Usage(id=memory_id)
+                change = PutUsage(data=changing.repeated(usage, snapshot.now))
+                return Decision("duplicate", same, (change,))
+        return changing.store_new(draft, self._store.new_id(), snapshot.now)
+
+
+def _existing(snapshot: Snapshot, memory_id: str, field: str = "id") -> Memory:
+    try:
+        memory = snapshot.memory(memory_id)
+    except ValueError:
+        raise bad_value(f"{memory_id!r} is not an id", field) from None
+    if memory is None:
+        raise Refusal(404, "not_found", f"there is no memory {memory_id}", field=field)
+    return memory
+
+
+def _refuse_managed(snapshot: Snapshot, memories: Sequence[Memory], what: str) -> None:
+    for memory in memories:
+        if memory.managed:
+            raise Refusal(422, "managed", f"a chunk of a note cannot be {what}: edit {_place(snapshot, memory)}")
+
+
+def _unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
+    """Lets rescans see the text of these chunks again."""
+    salt = snapshot.meta("salt")
+    return [
+        DropSkip(file=memory.managed, hash=skip_hash(salt, memory.content)) for memory in memories if memory.managed
+    ]
+
+
+def _place(snapshot: Snapshot, memory: Memory) -> str:
+    """path:line of a chunk of a note."""
+    note = snapshot.note(memory.managed)
+    if note is None:
+        return "its file"
+    root = next((root.path for root in snapshot.roots() if root.id == note.root), "")
+    line = next((chunk.first_line for chunk in note.chunks if chunk.memory == memory.id), 1)
+    return f"{root}/{note.path}:{line}"
+
+
+def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
+    """Which rows come after the one the cursor names, in descending order. Raises a Refusal for what is no cursor."""
+    try:
+        head, memory_id = cursor.split(".")
+        key, start = id_key(memory_id), int(head)
+    except ValueError:
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+    top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+    return (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))
+
+
+def _to_undo(snapshot: Snapshot, seq: int | None, group: str | None) -> list[tuple[int, ChangeEntry]]:
+    """The transactions to take back, oldest first."""
+    if seq is not None:
+        entry = snapshot.entry(seq)
+        if entry is None or not entry.ids:
+            raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
+        return [(seq, entry)]
+    undone: set[int] = set()
+    chosen: list[tuple[int, ChangeEntry]] = []
+    for number, entry in snapshot.entries_back(UNDO_SEARCH):
+        if entry.what.startswith(_UNDO):
+            undone |= _undone_by(entry)
+        elif group is not None:
+            if entry.group == group and entry.ids:
+                chosen.append((number, entry))
+        elif chosen:
+            if not chosen[0][1].group or entry.group != chosen[0][1].group:
+                break
+            chosen.append((number, entry))
+        elif entry.ids and entry.by != NOTES and number not in undone:
+            chosen.append((number, entry))
+    if not chosen:
+        raise Refusal(404, "not_found", "there is no change to undo")
+    return chosen[::-1]
+
+
+def _reverted(snapshot: Snapshot, chosen: Sequence[tuple[int, ChangeEntry]]) -> list[Reverted]:
+    """What putting back takes. Raises a Refusal (409) that lists what came after, where something did."""
+    seqs = {seq for seq, _ in chosen}
+    ids = dict.fromkeys(memory_id for _, entry in chosen for memory_id in entry.ids)
+    rows, later = [], []
+    for memory_id in ids:
+        versions = snapshot.versions(memory_id)
+        standing = _standing(snapshot, versions)
+        if not standing or standing[-1].seq not in seqs:
+            later.append(memory_id)
+            continue
+        before = [stored.memory for stored in standing if stored.seq not in seqs]
+        rows.append(Reverted(versions[-1].memory, before[-1] if before else None))
+    if later:
+        message = f"changed again since: {', '.join(later[:CANDIDATES_SHOWN])}; nothing was undone"
+        raise Refusal(409, "conflict", message)
+    return rows
+
+
+def _standing(snapshot: Snapshot, versions: Sequence[Stored]) -> list[Stored]:
+    """The versions without those that were taken back, and without the ones that taking back made."""
+    standing: list[Stored] = []
+    for stored in versions:
+        entry = snapshot.entry(stored.seq)
+        undone = _undone_by(entry) if entry is not None and entry.what.startswith(_UNDO) else set()
+        if not undone:
+            standing.append(stored)
+        while standing and standing[-1].seq in undone:
+            standing.pop()
+    return standing
+
+
+def _undone_by(entry: ChangeEntry) -> set[int]:
+    return {int(text) for text in entry.what.removeprefix(_UNDO).split(",")}

@@ -1,0 +1,295 @@
+"""Looking into a notes folder: which files are there, and what one of them says. SPEC 6
+
+Every name is opened relative to a handle of the folder above it, never through a symbolic link, and never so that the
+open could wait: a FIFO, a device or a link out of the folder is named, not opened. What a file system answers about
+one file never stops the look at the others.
+"""
+
+import bisect
+import datetime as dt
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_core import chunking, markup, secrets
+from mnemo_core.cleaning import composed, fitting_tags, without_private
+from mnemo_core.ignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
+from mnemo_core.note_changes import NoteChunk, Reading
+from mnemo_core.note_matching import text_hash
+from mnemo_store.records import NoteFile, NoteRoot
+
+DEPTH_MAX = 64  # of folders
+IGNORE_FILE_BYTES_MAX = 64 << 10
+LINKS_MAX = 1000  # of one file
+SENSITIVE = "sensitive"  # the tag of what holds a secret [SPEC 5.1]
+
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Unreadable(Exception):
+    """A file that is there and is not read; the message says why."""
+
+
+class Seen(NamedTuple):
+    """A file as its folder shows it."""
+
+    path: str  # relative to the root, with forward slashes
+    inode: int
+    mtime_ns: int
+    size: int
+
+
+class Content(NamedTuple):
+    """A file as it was read."""
+
+    seen: Seen
+    data: bytes
+    hash: str  # of the data
+
+
+class Walked(NamedTuple):
+    """What a look at a folder found."""
+
+    files: dict[str, Seen]
+    skipped: dict[str, str]  # path → why
+    unlisted: list[str]  # folders that could not be listed: what is in them is unknown, not gone
+
+
+class Folder:
+    """An open notes folder. Its handle keeps meaning the same folder whatever happens to its path."""
+
+    def __init__(self, path: Path, excluded: str = "") -> None:
+        """Raises OSError where the folder cannot be opened. `excluded`: a path within it that is left out."""
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._excluded = excluded
+        self._layers: dict[str, tuple[tuple[str, Rules], ...]] = {}
+        status = os.fstat(self._fd)
+        self.identity = (status.st_dev, status.st_ino)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def walk(self, start: str = "", is_stopping: Callable[[], bool] = lambda: False) -> Walked:
+        """The notes at and below the folder `start` ("" for all)."""
+        found = Walked({}, {}, [])
+        waiting = [start]
+        while waiting and not is_stopping():
+            folder = waiting.pop()
+            if folder.count("/") >= DEPTH_MAX:
+                found.skipped[folder] = f"deeper than {DEPTH_MAX} folders"
+                found.unlisted.append(folder)
+                continue
+            try:
+                waiting += self._list(folder, found)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # replaced meanwhile by a file or a link
+                    found.skipped[folder or "."] = f"the folder cannot be listed: {error.strerror}"
+                    found.unlisted.append(folder)
+        return found
+
+    def look(self, path: str) -> Seen | None:
+        """The note or folder at path (a folder has size -1), or None where nothing that counts is there."""
+        above, _, name = path.rpartition("/")
+        try:
+            with self._opened(above) as fd:
+                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            return None
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if self.leaves_out(path, is_folder=is_folder) or not (is_folder or markup.suffix_of(name)):
+            return None
+        return Seen(path, status.st_ino, status.st_mtime_ns, -1 if is_folder else status.st_size)
+
+    def read(self, path: str, bytes_max: int) -> Content:
+        """Raises FileNotFoundError where it is gone, Unreadable where it is no readable note."""
+        above, _, name = path.rpartition("/")
+        try:
+            with self._opened(above) as folder:
+                mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+                    raise Unreadable("not a regular file")
+                fd = os.open(name, _OPEN_FILE, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(path) from None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise Unreadable("a symbolic link, which is not followed") from None
+            raise Unreadable(f"cannot be opened: {error.strerror}") from None
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable("not a regular file")
+            data = b"" if status.st_size > bytes_max else _read_all(fd, bytes_max + 1)
+            if max(status.st_size, len(data)) > bytes_max:
+                raise Unreadable(f"{max(status.st_size, len(data)) / 2**20:.1f} MiB, over {bytes_max / 2**20:g} MiB")
+        except OSError as error:
+            raise Unreadable(f"cannot be read: {error.strerror}") from None
+        finally:
+            os.close(fd)
+        seen = Seen(path, status.st_ino, status.st_mtime_ns, status.st_size)
+        return Content(seen, data, hashlib.blake2b(data, digest_size=16).hexdigest())
+
+    def leaves_out(self, path: str, *, is_folder: bool) -> bool:
+        """Whether the path, or a folder it lies in, is left out."""
+        parts = path.split("/")
+        for depth in range(1, len(parts)):
+            if self._is_left_out("/".join(parts[:depth]), is_folder=True):
+                return True
+        return self._is_left_out(path, is_folder=is_folder)
+
+    def _is_left_out(self, path: str, *, is_folder: bool) -> bool:
+        if path == self._excluded:
+            return True
+        return is_ignored(self._rules_of(path.rpartition("/")[0]), path, is_folder=is_folder)
+
+    def _rules_of(self, folder: str) -> tuple[tuple[str, Rules], ...]:
+        """The layers of rules that hold for what is in the folder, the outermost first."""
+        known = self._layers.get(folder)
+        if known is not None:
+            return known
+        outer = self._rules_of(folder.rpartition("/")[0]) if folder else (("", DEFAULT_RULES),)
+        try:
+            text = self.read(f"{folder}/{IGNORE_FILE}" if folder else IGNORE_FILE, IGNORE_FILE_BYTES_MAX).data
+            layers = (*outer, (folder, read_rules(text.decode("utf-8-sig", errors="replace"))))
+        except (FileNotFoundError, Unreadable):
+            layers = outer
+        self._layers[folder] = layers
+        return layers
+
+    def _list(self, folder: str, found: Walked) -> list[str]:
+        """Puts the notes of one folder into found; the folders in it."""
+        below: list[str] = []
+        with self._opened(folder) as fd, os.scandir(fd) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if not (is_folder or markup.suffix_of(entry.name)) or self._is_left_out(path, is_folder=is_folder):
+                    continue
+                if not _is_text(entry.name):
+                    found.skipped[path.encode(errors="replace").decode()] = "its name is not UTF-8"
+                elif is_folder:
+                    below.append(path)
+                elif entry.is_symlink():
+                    found.skipped[path] = "a symbolic link, which is not followed"
+                elif not entry.is_file(follow_symlinks=False):
+                    found.skipped[path] = "not a regular file"
+                else:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    found.files[path] = Seen(path, status.st_ino, status.st_mtime_ns, status.st_size)
+        return below
+
+    @contextmanager
+    def _opened(self, folder: str) -> Iterator[int]:
+        """A handle of a folder below this one, reached without following a link."""
+        fd = os.dup(self._fd)
+        try:
+            for part in folder.split("/") if folder else ():
+                below = os.open(part, _OPEN_FOLDER, dir_fd=fd)
+                os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
+    """What a file says, cut into chunks. Raises Unreadable for what is no UTF-8 text."""
+    path = content.seen.path
+    if b"\0" in content.data:
+        raise Unreadable("binary: it holds a NUL")
+    try:
+        text = composed(content.data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 (byte {error.start})") from None
+    text = without_private(text, keep_lines=True) if "<" in text else text
+    name = path.rpartition("/")[2]
+    suffix = markup.suffix_of(name)
+    document = markup.parse(text, suffix, name[: -len(suffix)])
+    has_inline_tags = suffix in (".md", ".markdown", ".txt")
+    secret_lines = _lines_of(text, secrets.find(text))
+    chunks = []
+    for chunk in chunking.split(document.blocks):
+        tags = document.meta.tags
+        if has_inline_tags and (inline := markup.inline_tags(chunk.text)):
+            tags = (*tags, *inline)
+        if secret_lines and _is_sensitive(chunk, secret_lines):
+            tags = (SENSITIVE, *tags)
+        tags = fitting_tags(tags) if tags is not document.meta.tags else tags
+        chunks.append(
+            NoteChunk(chunk.text, text_hash(chunk.text), chunk.headings, tags, chunk.first_line, chunk.last_line)
+        )
+    links = tuple(dict.fromkeys(link.target for link in document.links))[:LINKS_MAX]
+    seen = content.seen
+    file = NoteFile(
+        id=file_id, root=root.id, path=path, inode=seen.inode, mtime_ns=seen.mtime_ns, size=seen.size,
+        hash=content.hash, title=document.title, links=links,
+    )  # fmt: skip
+    meta = document.meta
+    return Reading(
+        file, tuple(chunks), meta.namespace or root.namespace, moment(meta.date), max(0, seen.mtime_ns // 1_000_000),
+        meta.importance, meta.memory,
+    )  # fmt: skip
+
+
+def moment(text: str) -> int | None:
+    """ms since the epoch of a date as people write it into a note, or None: ISO 8601, without a zone in the local
+    one, and whatever follows a date (a weekday, in Org) passed over."""
+    for part in (text.strip(), text.strip()[:10]):
+        try:
+            return max(0, int(dt.datetime.fromisoformat(part).timestamp() * 1000))
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
+
+
+def with_new_place(file: NoteFile, seen: Seen) -> NoteFile:
+    """The manifest of a file whose content is as it was."""
+    return msgspec.structs.replace(
+        file, path=seen.path, inode=seen.inode, mtime_ns=seen.mtime_ns, size=seen.size, missing=False
+    )
+
+
+def _lines_of(text: str, spans: list[secrets.Span]) -> list[tuple[int, int]]:
+    """The first and last line of each span, 1-based."""
+    if not spans:
+        return []
+    starts = [0]
+    while (at := text.find("\n", starts[-1])) >= 0:
+        starts.append(at + 1)
+    return [(bisect.bisect_right(starts, span.start), bisect.bisect_right(starts, span.end - 1)) for span in spans]
+
+
+def _is_sensitive(chunk: chunking.Chunk, secret_lines: list[tuple[int, int]]) -> bool:
+    if any(first <= chunk.last_line and chunk.first_line <= last for first, last in secret_lines):
+        return True
+    return any(secrets.find(heading) for heading in chunk.headings)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_all(fd: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    left = limit
+    while left > 0 and (piece := os.read(fd, min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)

@@ -1,0 +1,349 @@
+"""Bringing the store to what was found in a notes folder. SPEC 6
+
+Files are read and matched here, decided in write turns (mnemo_core.note_changes): many small files in one turn, one
+long file in several. A few turns are on their way while the next files are read.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
+
+from mnemo_core import note_changes
+from mnemo_core.markup import links_in
+from mnemo_core.note_changes import MEMORIES_A_TURN, Plan, Progress
+from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
+from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
+from mnemo_daemon.notes_scan import Content, Folder, Seen, Unreadable, understand, with_new_place
+from mnemo_store.errors import Busy
+from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
+from mnemo_store.store import Committed, Store, Turn
+from mnemo_store.tables import Snapshot
+
+T = TypeVar("T")
+
+BY = "notes"  # who the changes are by
+TURNS_AHEAD = 8  # on their way to the disk while more files are read
+PENDING_BYTES_MAX = 1 << 20  # of text in plans that wait for their turn
+CACHED_BYTES_MAX = 32 << 20  # of files that are kept from being matched to being cut
+EDGES_A_TURN = 300
+BUSY_PAUSE_SECONDS = 0.05
+
+
+class Found(NamedTuple):
+    """What a look at a root found changed."""
+
+    root: NoteRoot
+    folder: Folder
+    changed: Sequence[Seen]  # new, or not as the manifest has it
+    gone: Sequence[KnownFile]
+
+
+class Writing:
+    """Of one thread alone."""
+
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        file_bytes_max: int,
+        is_stopping: Callable[[], bool],
+        on_skipped: Callable[[NoteRoot, str, str | None, Seen | None], None],
+    ) -> None:
+        """on_skipped is told of each file that was looked at: (root, path, why it was skipped or None, and, where
+        only another content could change that, the file as it was)."""
+        self._store = store
+        self._catalogue = catalogue
+        self._file_bytes_max = file_bytes_max
+        self._is_stopping = is_stopping
+        self._on_skipped = on_skipped
+        self._pause = threading.Event()
+        self._on_way: deque[Future[Committed[list[NoteFile]]]] = deque()
+        self._pending: list[Plan] = []
+        self._pending_steps = 0
+        self._pending_bytes = 0
+        self._unmoved: list[PutNote] = []
+        self._to_link: set[str] = set()
+
+    def settle(self, found: Found) -> None:
+        """Returns once everything found is in the store, or when stopping. Raises what the store raises."""
+        self._to_link = set()
+        try:
+            self._settle_files(found)
+            self._finish_turns()
+            self._settle_links()
+        finally:
+            self._pending, self._pending_steps, self._pending_bytes, self._unmoved = [], 0, 0, []
+            self._on_way.clear()
+
+    def let_go(self, files: Iterable[KnownFile], why: str) -> None:
+        """Moves all chunks of the files to the trash and marks the files as gone."""
+        for known in files:
+            if self._is_stopping():
+                break
+            self._add_gone(known, why)
+        self._finish_turns()
+
+    # Which file is which
+
+    def _settle_files(self, found: Found) -> None:
+        contents: dict[str, Content] = {}
+        cached = 0
+        if found.gone or self._may_have_moved(found):
+            now: list[FileNow] = []
+            for seen in found.changed:
+                content = self._read(found, seen.path)
+                if content is not None:
+                    now.append(FileNow(found.root.id, seen.path, content.seen.inode, content.hash))
+                    if cached + len(content.data) <= CACHED_BYTES_MAX:
+                        contents[seen.path] = content
+                        cached += len(content.data)
+                if self._is_stopping():
+                    return
+            ids, gone = self._match(found, now)
+        else:
+            ids, gone = {}, []
+        for known in gone:
+            self._add_gone(known, note_changes.WHY_FILE_GONE)
+        for seen in found.changed:
+            if self._is_stopping():
+                return
+            content = contents.pop(seen.path, None) or self._read(found, seen.path)
+            if content is not None:
+                self._add_read(found, content, ids.get(seen.path))
+
+    def _may_have_moved(self, found: Found) -> bool:
+        """Whether any changed file could be a known one: else all are new, and need not be compared first."""
+        return self._catalogue.counts(found.root.id)[0] > 0 or self._catalogue.has_missing()
+
+    def _match(self, found: Found, now: Sequence[FileNow]) -> tuple[dict[str, str], list[KnownFile]]:
+        """The id of each changed file that is a known one, by path; and the known files that are really gone."""
+        root = found.root.id
+        vacated: dict[str, KnownFile] = {file.id: file for file in found.gone}
+        came: list[FileNow] = []
+        same: dict[str, str] = {}
+        for file in now:
+            at = self._catalogue.at(root, file.path)
+            if at is not None and at.hash == file.hash:
+                same[file.path] = at.id
+                continue
+            came.append(file)
+            if at is not None:
+                vacated[at.id] = at
+            for missing in self._catalogue.missing_like(root, file.path, file.hash):
+                vacated[missing.id] = missing
+        before = [known.before() for known in vacated.values()]
+        matched = match_files(before, came, lambda b, n: self._share_text(found, b, n))
+        ids = {file.path: file_id for file, file_id in zip(came, matched, strict=True) if file_id is not None}
+        gone = [known for known in vacated.values() if not known.missing and known.id not in set(ids.values())]
+        return ids | same, gone
+
+    def _share_text(self, found: Found, before: FileBefore, now: FileNow) -> bool:
+        content = self._read(found, now.path)
+        if content is None:
+            return False
+        try:
+            hashes = {chunk.hash for chunk in understand(content, found.root, before.id).chunks}
+        except Unreadable:
+            return False
+        with self._store.snapshot() as snapshot:
+            file = snapshot.note(before.id)
+        return file is not None and any(ref.hash in hashes for ref in file.chunks)
+
+    def _read(self, found: Found, path: str) -> Content | None:
+        """The file, or None where it cannot be read, which is told, or is gone, which the next look will find."""
+        try:
+            content = found.folder.read(path, self._file_bytes_max)
+        except FileNotFoundError:
+            return None
+        except Unreadable as error:
+            self._on_skipped(found.root, path, str(error), None)
+            return None
+        return content
+
+    # What becomes of its memories
+
+    def _add_read(self, found: Found, content: Content, file_id: str | None) -> None:
+        path = content.seen.path
+        before = self._note(file_id) if file_id is not None else None
+        if before is not None and _says_the_same(before, content, found.root):
+            self._on_skipped(found.root, path, None, None)
+            self._unmoved.append(PutNote(data=with_new_place(before, content.seen)))
+            self._send_unmoved(MEMORIES_A_TURN)
+            self._to_link.add(before.id)
+            return
+        try:
+            reading = understand(content, found.root, before.id if before is not None else self._store.new_id())
+        except Unreadable as error:
+            self._on_skipped(found.root, path, str(error), content.seen)
+            return
+        self._on_skipped(found.root, path, None, None)
+        self._add(note_changes.plan(reading, before, self._texts(before)), len(content.data))
+
+    def _add_gone(self, known: KnownFile, why: str) -> None:
+        file = self._note(known.id)
+        if file is not None:
+            self._add(note_changes.plan_missing(file, why), 0)
+
+    def _note(self, file_id: str) -> NoteFile | None:
+        with self._store.snapshot() as snapshot:
+            return snapshot.note(file_id)
+
+    def _texts(self, file: NoteFile | None) -> dict[str, ChunkText]:
+        """The texts of a file's chunks as they are remembered."""
+        if file is None:
+            return {}
+        texts: dict[str, ChunkText] = {}
+        for some in _slices(file.chunks, 1000):
+            with self._store.snapshot() as snapshot:
+                for ref in some:
+                    memory = snapshot.memory(ref.memory)
+                    if memory is not None:
+                        headings = memory.note.headings if memory.note is not None else ()
+                        texts[ref.memory] = ChunkText(ref.hash, headings, memory.content)
+        return texts
+
+    # Turns
+
+    def _add(self, plan: Plan, size: int) -> None:
+        """Has the plan written: with others in one turn if it is small, else at once in as many as it takes."""
+        if not note_changes.is_small(plan):
+            self._send_long(plan)
+            return
+        steps = max(1, len(plan.steps))
+        if self._pending_steps + steps > MEMORIES_A_TURN or self._pending_bytes + size > PENDING_BYTES_MAX:
+            self._send_pending()
+        self._pending.append(plan)
+        self._pending_steps += steps
+        self._pending_bytes += size
+
+    def _send_pending(self) -> None:
+        plans, self._pending, self._pending_steps, self._pending_bytes = self._pending, [], 0, 0
+        if not plans:
+            return
+        new_id = self._store.new_id
+
+        def decide(snapshot: Snapshot) -> Turn[list[NoteFile]]:
+            changes: list[Change] = []
+            files: list[NoteFile] = []
+            for plan in plans:
+                decided = note_changes.decide(plan, Progress(), snapshot, snapshot.now, new_id)
+                changes += decided.changes
+                files.append(decided.file)
+            return Turn(changes, files, "notes")
+
+        self._send(decide)
+
+    def _send_long(self, plan: Plan) -> None:
+        """Slices that share a group, one after the other: each begins where the one before it ended."""
+        self._send_pending()
+        group = self._store.new_id()
+        progress: Progress | None = Progress()
+        new_id = self._store.new_id
+        while progress is not None and not self._is_stopping():
+            begin = progress
+
+            def decide(snapshot: Snapshot, begin: Progress = begin) -> Turn[tuple[Progress | None, NoteFile]]:
+                decided = note_changes.decide(plan, begin, snapshot, snapshot.now, new_id)
+                return Turn(decided.changes, (decided.progress, decided.file), "notes", group)
+
+            progress, file = self._transact(decide).result().result
+            if progress is None:
+                self._written([file])
+
+    def _send_unmoved(self, at_least: int) -> None:
+        """Writes the manifests whose content is as it was, once there are enough of them."""
+        if len(self._unmoved) >= at_least:
+            changes, self._unmoved = self._unmoved, []
+            self._send(lambda snapshot: Turn(changes, [change.data for change in changes], "notes"))
+
+    def _send(self, decide: Callable[[Snapshot], Turn[list[NoteFile]]]) -> None:
+        while len(self._on_way) >= TURNS_AHEAD:
+            self._written(self._on_way.popleft().result().result)
+        self._on_way.append(self._transact(decide))
+
+    def _transact(self, decide: Callable[[Snapshot], Turn[T]]) -> "Future[Committed[T]]":
+        while True:
+            try:
+                return self._store.transact(decide, by=BY, background=True)
+            except Busy:
+                self._pause.wait(BUSY_PAUSE_SECONDS)
+
+    def _finish_turns(self) -> None:
+        self._send_pending()
+        self._send_unmoved(1)
+        while self._on_way:
+            self._written(self._on_way.popleft().result().result)
+
+    def _written(self, files: Sequence[NoteFile]) -> None:
+        for file in files:
+            before = self._catalogue.get(file.id)
+            self._catalogue.put(file)
+            first = file.chunks[0].memory if file.chunks and not file.missing else ""
+            if file.links or (before is not None and before.links):
+                self._to_link.add(file.id)
+            if before is None or before.missing != file.missing or before.first != first or before.path != file.path:
+                self._to_link |= self._catalogue.wanting(file.path)
+                if before is not None:
+                    self._to_link |= self._catalogue.wanting(before.path)
+
+    # Links
+
+    def _settle_links(self) -> None:
+        """The edges of the files whose links, or whose links' targets, have changed."""
+        changes: list[Change] = []
+        for file_id in sorted(self._to_link):
+            if self._is_stopping():
+                return
+            known = self._catalogue.get(file_id)
+            if known is not None and not known.missing:
+                changes += self._link_changes(known)
+            if len(changes) >= EDGES_A_TURN:
+                self._send_edges(changes)
+                changes = []
+        self._send_edges(changes)
+
+    def _send_edges(self, changes: list[Change]) -> None:
+        for some in _slices(changes, EDGES_A_TURN):
+            turn: Turn[None] = Turn(some, None, "notes")
+            self._transact(lambda snapshot, turn=turn: turn).result()  # type: ignore[misc]
+
+    def _link_changes(self, known: KnownFile) -> Iterator[Change]:
+        """What makes the edges of a file's chunks those of their links: each to the first chunk of its target."""
+        with self._store.snapshot() as snapshot:
+            file = snapshot.note(known.id)
+        if file is None:
+            return
+        for some in _slices(file.chunks, 500):
+            with self._store.snapshot() as snapshot:
+                for ref in some:
+                    memory = snapshot.memory(ref.memory)
+                    if memory is None or memory.state == "trashed":
+                        continue
+                    wanted = {
+                        target.first
+                        for link in links_in(memory.content)
+                        if (target := self._catalogue.linked(known, link)) is not None and target.first
+                    }
+                    for edge in snapshot.edges(ref.memory):
+                        if edge.source != ref.memory or edge.via != "link":
+                            continue
+                        if edge.target in wanted:
+                            wanted.discard(edge.target)
+                        else:
+                            yield DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+                    for first in sorted(wanted):
+                        edge = Edge(source=ref.memory, target=first, relation="related", at=snapshot.now, via="link")
+                        yield PutEdge(data=edge)
+
+
+def _says_the_same(before: NoteFile, content: Content, root: NoteRoot) -> bool:
+    """Whether nothing but the place of the file has changed; another name may be another title."""
+    named_alike = before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
+    return named_alike and before.hash == content.hash and not before.missing and before.root == root.id
+
+
+def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

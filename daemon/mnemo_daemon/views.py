@@ -1,0 +1,235 @@
+"""The views and who keeps them current. SPEC 3.1, 3.5, 7.2.
+
+Columns and words follow each commit before its writer is answered. Vectors follow behind: a thread reads what changed
+from where it stands, so that a crash between acknowledgement and embedding loses nothing. Each view's file names the
+store and the seq it had; what came since is caught up at the start, and whatever does not match is rebuilt.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from mnemo_store.columns import Columns
+from mnemo_store.disk import Disk
+from mnemo_store.errors import ViewMismatch
+from mnemo_store.records import Memory, Usage
+from mnemo_store.store import Applied, Store, Turn
+from mnemo_store.tables import Snapshot, Touched
+from mnemo_store.words import Fields, WordView
+
+CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
+SLICE = 1000  # memories read under one snapshot
+SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
+SAVE_AFTER_SECONDS = 300.0
+
+# States whose memories stand in the indexes. SPEC 2.1
+INDEXED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+
+log = logging.getLogger("mnemo.views")
+
+ViewState = Literal["ready", "building", "catching_up", "stale", "off"]
+
+
+class Progress(NamedTuple):
+    """How a view stands. `behind_since` is the monotonic time of the oldest change not applied, 0 when none."""
+
+    state: ViewState
+    applied_seq: int
+    items: int
+    share: float
+    behind_since: float = 0.0
+    reason: str = ""
+
+
+def is_indexed(memory: Memory | None) -> bool:
+    return memory is not None and memory.state in INDEXED_STATES
+
+
+def fields_of(memory: Memory) -> Fields:
+    """What of a memory is searched by word."""
+    headings = (memory.note.title, *memory.note.headings) if memory.note else ()
+    return Fields(memory.content, memory.speaker, memory.tags, headings)
+
+
+class Views:
+    """Columns and words: loaded by `open`, current with every commit, rebuilt beside when something breaks."""
+
+    def __init__(self, store: Store, disk: Disk) -> None:
+        self.columns = Columns()
+        self.words = WordView()
+        self.applied_seq = 0
+        self.state: ViewState = "building"
+        self.reason = ""
+        self.rebuilt: list[str] = []  # why, at the start
+        self._store = store
+        self._disk = disk
+        self._folder = store.folder / "views"
+        self._late: set[int] | None = None  # numbers touched while a rebuild is under way
+        self._saved_seq = 0
+        self._saved_at = time.monotonic()
+        self._listeners: list[Callable[[Applied], None]] = []
+        self._saving = threading.Lock()
+
+    def open(self) -> None:
+        """Loads both views, catches up, and follows the store from here on. Nothing may be written meanwhile."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self.columns, self.words, seq = self._load()
+            self._saved_seq = seq
+            with self._store.snapshot() as snapshot:
+                changed = _changed_since(snapshot, seq, int(snapshot.count() * CATCH_UP_SHARE_MAX) + SLICE)
+            if changed is None:
+                raise ViewMismatch("most of the store has changed since the views were saved")
+            self._apply_numbers(self.columns, self.words, changed)
+            _drop_vanished(self.columns, self.words, self._store)
+        except ViewMismatch as error:
+            if self._store.seq:
+                self.rebuilt.append(str(error))
+                log.info("columns and words are built anew: %s", error)
+            self.columns, self.words = self._build()
+            self._saved_seq = 0
+        self.applied_seq = self._store.seq
+        self.state = "ready"
+        self._store.follow(self._follow)
+
+    def listen(self, listener: Callable[[Applied], None]) -> None:
+        """Has listener called on the writer thread after each commit. It must not raise and must be quick."""
+        self._listeners.append(listener)
+
+    def progress(self) -> Progress:
+        return Progress(self.state, self.applied_seq, len(self.words), 1.0, 0.0, self.reason)
+
+    def save_if_due(self) -> None:
+        """Saves when enough has changed or enough time has gone by since the last time."""
+        changes = self.applied_seq - self._saved_seq
+        waited = time.monotonic() - self._saved_at
+        if changes >= SAVE_AFTER_CHANGES or (changes and waited >= SAVE_AFTER_SECONDS):
+            self.save()
+
+    def save(self) -> None:
+        """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""
+        with self._saving:
+            seq = self.applied_seq
+            if self.state != "ready" or seq == self._saved_seq:
+                return
+            meta = {"store": self._store.store_id, "seq": seq}
+            try:
+                self.columns.save(self._folder / "columns.view", meta, self._disk)
+                self.words.save(self._folder / "words.view", meta, self._disk)
+            except OSError as error:
+                log.warning("the views could not be saved: %s", error)
+                return
+            self._saved_seq, self._saved_at = seq, time.monotonic()
+
+    def rebuild(self) -> None:
+        """Builds both beside and swaps them in; the old ones answer meanwhile. For a view that is stale."""
+        self._late = set()
+        self.state = "building"
+        columns, words = self._build()
+
+        def finish(snapshot: Snapshot) -> Turn[None]:
+            del snapshot  # its transaction only keeps other writers out
+            self._apply_numbers(columns, words, self._late or set())
+            self.columns, self.words, self._late = columns, words, None
+            self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
+            return Turn((), None)
+
+        self._store.transact(finish, by="views", background=True).result()
+
+    def _follow(self, applied: Applied) -> None:
+        if self._late is not None:
+            self._late.update(touched.number for touched in applied.touched)
+        if self.state != "stale":
+            try:
+                for touched in applied.touched:
+                    _apply(self.columns, self.words, touched)
+                self.applied_seq = applied.seq
+            except Exception as error:
+                log.exception("a view could not follow change %d and is rebuilt", applied.seq)
+                self.state, self.reason = "stale", f"change {applied.seq} could not be applied: {error}"
+        for listener in self._listeners:
+            listener(applied)
+
+    def _load(self) -> tuple[Columns, WordView, int]:
+        columns, columns_meta = Columns.load(self._folder / "columns.view")
+        words, words_meta = WordView.load(self._folder / "words.view")
+        for meta in (columns_meta, words_meta):
+            if meta.get("store") != self._store.store_id or meta.get("seq", 0) > self._store.seq:
+                raise ViewMismatch("a view's file belongs to another store")
+        return columns, words, min(int(columns_meta["seq"]), int(words_meta["seq"]))
+
+    def _build(self) -> tuple[Columns, WordView]:
+        columns, words, after = Columns(), WordView(), ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                memories = snapshot.memories(after, SLICE)
+                rows = [(_touched(snapshot, memory), memory) for memory in memories]
+            for touched, memory in rows:
+                columns.put(touched.number, memory, touched.usage)
+            words.put_many((touched.number, fields_of(memory)) for touched, memory in rows if is_indexed(memory))
+            if len(memories) < SLICE:
+                return columns, words
+            after = memories[-1].id
+
+    def _apply_numbers(self, columns: Columns, words: WordView, numbers: set[int]) -> None:
+        """Brings both views to the present for these memories."""
+        ordered = sorted(numbers)
+        for start in range(0, len(ordered), SLICE):
+            with self._store.snapshot() as snapshot:
+                rows = [_now(snapshot, number) for number in ordered[start : start + SLICE]]
+            for touched in rows:
+                _apply(columns, words, touched)
+
+
+def _now(snapshot: Snapshot, number: int) -> Touched:
+    """A memory as a view that knows nothing of it needs it."""
+    memory_id = snapshot.id_of(number)
+    memory = snapshot.memory(memory_id) if memory_id else None
+    return _touched(snapshot, memory) if memory else Touched(number, None, None, dropped=True)
+
+
+def _touched(snapshot: Snapshot, memory: Memory) -> Touched:
+    number = snapshot.number(memory.id)
+    assert number is not None  # a memory and its number are written together
+    return Touched(number, memory, snapshot.usage(memory.id) or Usage(id=memory.id))
+
+
+def _apply(columns: Columns, words: WordView, touched: Touched) -> None:
+    if touched.dropped:
+        columns.drop(touched.number)
+        words.drop(touched.number)
+        return
+    if touched.memory is None:
+        if touched.usage is not None:
+            columns.use(touched.number, touched.usage)
+        return
+    columns.put(touched.number, touched.memory, touched.usage)
+    if is_indexed(touched.memory):
+        words.put(touched.number, fields_of(touched.memory))
+    else:
+        words.drop(touched.number)
+
+
+def _drop_vanished(columns: Columns, words: WordView, store: Store) -> None:
+    """Drops the rows of memories that are no longer in the store (their trash was emptied since the view was saved)."""
+    with store.snapshot() as snapshot:
+        if snapshot.count() == int((columns.column("state") != 255).sum()):
+            return
+        gone = [number for number in range(columns.size) if snapshot.id_of(number) is None]
+    for number in gone:
+        columns.drop(number)
+        words.drop(number)
+
+
+def _changed_since(snapshot: Snapshot, seq: int, limit: int) -> set[int] | None:
+    """The numbers of the memories touched behind seq; None when they are more than limit."""
+    ids: set[str] = set()
+    while rows := snapshot.entries(seq, SLICE):
+        for _, entry in rows:
+            ids.update(entry.ids, entry.used)
+        if len(ids) > limit:
+            return None
+        seq = rows[-1][0]
+    return {number for memory_id in ids if (number := snapshot.number(memory_id)) is not None}

@@ -1,0 +1,327 @@
+"""Stored records as the answers of the API, and requests as what the services take. Only here do the two meet."""
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from mnemo_client import protocol
+from mnemo_core import cleaning, secrets
+from mnemo_core.changing import Draft
+from mnemo_daemon.memories import Found
+from mnemo_daemon.recall import Hit, Question, Recalled
+from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_daemon.routes import Request
+from mnemo_daemon.times import milliseconds
+from mnemo_daemon.views import Progress
+from mnemo_store.columns import Filter
+from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Trace, Trust
+
+SENSITIVE = "sensitive"
+EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
+DEFAULT_NAMESPACE = "default"
+
+_PASSED_ON = (
+    "id", "content", "kind", "category", "layer", "importance", "importance_source", "event_at", "created_at",
+    "modified_at", "version", "decay_rate", "trust", "method", "source", "namespace", "user_id", "state", "pinned",
+    "compression_source", "form",
+)  # fmt: skip
+
+
+def memory_view(found: Found, root_paths: Mapping[str, str]) -> protocol.MemoryView:
+    return protocol.MemoryView(**_fields(found, root_paths))
+
+
+def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> protocol.RecalledMemory:
+    best = None
+    if hit.best is not None:
+        best = protocol.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
+    fields = _fields(hit.found, root_paths)
+    return protocol.RecalledMemory(**fields, score=round(hit.score, 6), channels=list(hit.channels), best=best)
+
+
+def recall_answer(
+    question: Question, recalled: Recalled, namespace: str, root_paths: Mapping[str, str]
+) -> protocol.RecallAnswer:
+    budget = question.token_budget
+    return protocol.RecallAnswer(
+        memories=[recalled_view(hit, root_paths) for hit in recalled.hits],
+        total_tokens=recalled.total_tokens,
+        budget_used=None if budget is None else round(recalled.total_tokens / budget, 4),
+        total=recalled.total,
+        ranker=recalled.ranker,
+        namespace=namespace,
+        degraded=list(recalled.degraded),
+        took_ms=round(recalled.took_ms, 3),
+        trace=recalled.trace,
+    )
+
+
+def view_status(progress: Progress, seq: int, monotonic: float) -> protocol.ViewStatus:
+    behind = monotonic - progress.behind_since if progress.behind_since else 0.0
+    return protocol.ViewStatus(
+        state=progress.state,
+        applied_seq=progress.applied_seq,
+        lag=max(0, seq - progress.applied_seq),
+        lag_seconds=round(behind, 3) if progress.applied_seq < seq else 0.0,
+        items=progress.items,
+        share=round(progress.share, 4),
+        reason=progress.reason or None,
+    )
+
+
+def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask: str) -> tuple[Draft, list[str]]:
+    """What is to be remembered, checked, and the kinds of secrets that were masked. Raises a Refusal."""
+    trust = trust_of(request, asked.agent_id)
+    if asked.pinned and trust != "user":
+        raise Refusal(422, "refused", "only a person can pin a memory", field="pinned")
+    if asked.created_at is not None:
+        raise Refusal(
+            422, "refused", "created_at is for imports; say when it happened with event_at", field="created_at"
+        )
+    content = _content(asked.content)
+    tags = _tags(asked.tags)
+    content, masked, is_sensitive = _guarded(content, trust, mask_key, mask)
+    if is_sensitive and SENSITIVE not in tags:
+        tags = _tags([*tags, SENSITIVE])
+    trace = asked.trace
+    draft = Draft(
+        content=content,
+        namespace=request.namespace or asked.namespace or DEFAULT_NAMESPACE,
+        user_id=asked.user_id or "local",
+        trust=trust,
+        source=_text(asked.source, "source") or request.door,
+        kind=asked.kind or "semantic",
+        form=asked.form,
+        category=asked.category or "fact",
+        importance=asked.importance,
+        event_at=_time(asked.event_at, "event_at"),
+        expires_at=_time(asked.expires_at, "expires_at") or 0,
+        speaker=_text(asked.speaker, "speaker"),
+        tags=tags,
+        agent_id=_text(asked.agent_id, "agent_id"),
+        run_id=_text(asked.run_id, "run_id"),
+        session_id=_text(asked.session_id, "session_id"),
+        key=_text(asked.key, "key"),
+        evidence=_evidence(asked.evidence),
+        derived_from=tuple(asked.derived_from),
+        supersedes=tuple(asked.supersedes),
+        pinned=asked.pinned,
+        trace=Trace(**msgspec.structs.asdict(trace)) if trace is not None else None,
+    )
+    if draft.namespace == EVERY_NAMESPACE:
+        raise bad_value("`*` is for reading: name one namespace to write to", "namespace")
+    return draft, masked
+
+
+def edited_fields(request: Request, patch: protocol.Patch) -> dict[str, Any]:
+    """The fields of a memory that a patch sets, checked. Raises a Refusal."""
+    fields: dict[str, Any] = {}
+    given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not UNSET}
+    given.pop("layer", None)
+    given.pop("if_version", None)
+    for name, value in given.items():
+        match name:
+            case "content":
+                fields[name] = _content(value)
+            case "tags":
+                fields[name] = _tags(value)
+            case "evidence":
+                fields[name] = _evidence(value)
+            case "derived_from":
+                fields[name] = tuple(value)
+            case "event_at":
+                fields[name] = milliseconds(value, name)
+            case "expires_at":
+                fields[name] = 0 if value is None else milliseconds(value, name)
+            case "speaker" | "session_id":
+                fields[name] = _text(value, name)
+            case "importance":
+                fields |= {"importance": value, "importance_source": "user"}
+            case _:
+                fields[name] = value
+    if fields.get("pinned") and trust_of(request, None) != "user":
+        raise Refusal(422, "refused", "only a person can pin a memory", field="pinned")
+    return fields
+
+
+def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
+    """The tags, with `sensitive` where the content holds a secret of a known shape."""
+    return _tags([*tags, SENSITIVE]) if secrets.find(content) and SENSITIVE not in tags else tags
+
+
+def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Question:
+    """A recall request, checked. Raises a Refusal."""
+    if not asked.query.strip():
+        raise bad_value("an empty query asks nothing; `mnemo recent` lists what is new", "query")
+    _refuse_broken(asked.query, "query")
+    if asked.top_k is not None and asked.limit is not None:
+        raise bad_value("`limit` is another name for `top_k`: give one of them", "limit")
+    namespace = request.namespace or asked.namespace or DEFAULT_NAMESPACE
+    now = milliseconds(asked.now, "now") if asked.now is not None else now
+    budget = asked.token_budget
+    return Question(
+        query=asked.query,
+        filter=_filter(request, asked, namespace, now),
+        top_k=asked.top_k or asked.limit or protocol.TOP_K_DEFAULT,
+        offset=asked.offset,
+        token_budget=protocol.TOKEN_BUDGET_DEFAULT if budget is UNSET else budget,
+        min_score=asked.min_score or 0.0,
+        sort=asked.sort,
+        ranker=asked.ranker,
+        exact=asked.exact,
+        highlight=asked.highlight,
+        explain=asked.explain,
+        working_session=asked.session_id,
+        working_any="working" in asked.kinds,
+    )
+
+
+def scope(namespace: str) -> tuple[str, ...]:
+    """The namespaces that reading in one sees: it and `default`; none named filters nothing. SPEC 2.4"""
+    if namespace == EVERY_NAMESPACE:
+        return ()
+    return tuple(dict.fromkeys((namespace, DEFAULT_NAMESPACE)))
+
+
+def trust_of(request: Request, agent_id: str | None) -> Trust:
+    """Who said it, by the door it came in by; never by the caller's own word. SPEC 2.1"""
+    if request.door == "cli":
+        return "user"
+    if request.door in ("mcp", "hook") or agent_id or request.agent:
+        return "agent"
+    return "user"
+
+
+def written_by(request: Request) -> str:
+    """Who made a change, for the history."""
+    return f"{request.door}:{request.agent}" if request.agent else request.door
+
+
+def date_of(milliseconds_at: int) -> str:
+    """The local day, as it is shown."""
+    return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
+
+
+def _filter(request: Request, asked: protocol.RecallRequest, namespace: str, now: int) -> Filter:
+    included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
+    hides_secrets = request.door in ("mcp", "hook") and SENSITIVE not in asked.tags
+    return Filter(
+        namespaces=scope(namespace),
+        user_id=asked.user_id or "local",
+        agent_id=asked.agent_id,
+        run_id=asked.run_id,
+        session_id=asked.session_id,
+        kinds=tuple(asked.kinds),
+        categories=tuple(asked.categories),
+        layers=tuple(asked.layers),
+        states=("active", "archived", *included),
+        tags=_tags(asked.tags),
+        without_tags=(SENSITIVE,) if hides_secrets else (),
+        source=asked.source,
+        speaker=asked.speaker,
+        trust_min=asked.trust_min,
+        since=_time(asked.since, "since"),
+        until=_time(asked.until, "until"),
+        min_importance=asked.min_importance or 0.0,
+        now=now,
+    )
+
+
+def _fields(found: Found, root_paths: Mapping[str, str]) -> dict[str, Any]:
+    memory, usage = found.memory, found.usage
+    fields: dict[str, Any] = {name: getattr(memory, name) for name in _PASSED_ON}
+    fields |= {
+        "tags": list(memory.tags),
+        "evidence": list(memory.evidence),
+        "derived_from": list(memory.derived_from),
+        "compressed": memory.state == "compressed",
+        "access_count": usage.access_count,
+        "repetition_count": usage.repetition_count,
+        "last_accessed": usage.last_accessed or None,
+        "strength": round(usage.strength, 6),
+        "strength_epoch": usage.strength_epoch,
+        "expires_at": memory.expires_at or None,
+    }
+    for name in (
+        "speaker", "agent_id", "run_id", "session_id", "key", "superseded_by", "source_session_id", "managed",
+    ):  # fmt: skip
+        fields[name] = getattr(memory, name) or None
+    if memory.trace is not None:
+        fields["trace"] = protocol.Trace(**msgspec.structs.asdict(memory.trace))
+    if memory.turn is not None:
+        fields["turn"] = protocol.TurnView(**msgspec.structs.asdict(memory.turn))
+    fields["note"] = _note(memory, found, root_paths)
+    return fields
+
+
+def _note(memory: Memory, found: Found, root_paths: Mapping[str, str]) -> protocol.NoteView | None:
+    if found.note is None or memory.note is None:
+        return None
+    root = root_paths.get(found.note.root, "")
+    for ordinal, chunk in enumerate(found.note.chunks):
+        if chunk.memory == memory.id:
+            return protocol.NoteView(
+                path=f"{root}/{found.note.path}",
+                title=memory.note.title,
+                headings=list(memory.note.headings),
+                ordinal=ordinal,
+                lines=(chunk.first_line, chunk.last_line),
+            )
+    return None
+
+
+def _content(text: str) -> str:
+    try:
+        content = cleaning.clean(text)
+    except cleaning.Unclean as error:
+        raise bad_value(str(error), "content") from None
+    if not content:
+        raise bad_value("there is nothing in it to remember", "content")
+    if len(content) > CONTENT_CHARS_MAX:
+        message = f"it has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it"
+        raise bad_value(message, "content")
+    return content
+
+
+def _tags(tags: list[str]) -> tuple[str, ...]:
+    try:
+        return cleaning.clean_tags(tags)
+    except cleaning.Unclean as error:
+        raise bad_value(f"{error}; {error.hint}" if error.hint else str(error), "tags") from None
+
+
+def _evidence(items: list[str]) -> tuple[str, ...]:
+    if len(items) > EVIDENCE_MAX:
+        raise bad_value(f"{len(items)} pieces of evidence, at most {EVIDENCE_MAX}", "evidence")
+    for item in items:
+        _refuse_broken(item, "evidence")
+    return tuple(items)
+
+
+def _text(value: str | None, field: str) -> str:
+    if value is None:
+        return ""
+    _refuse_broken(value, field)
+    return value.strip()
+
+
+def _refuse_broken(value: str, field: str) -> None:
+    try:
+        cleaning.refuse_broken(value)
+    except cleaning.Unclean as error:
+        raise bad_value(str(error), field) from None
+
+
+def _time(value: int | str | None, field: str) -> int | None:
+    return None if value is None else milliseconds(value, field)
+
+
+def _guarded(content: str, trust: Trust, key: bytes, mask: str) -> tuple[str, list[str], bool]:
+    """Content, the kinds of secrets masked in it, and whether it still holds one. SPEC 5.1"""
+    if mask == "all" or (mask == "auto" and trust in ("agent", "tool")):
+        safe, kinds = secrets.mask(content, key)
+        return safe, list(kinds), False
+    return content, [], bool(secrets.find(content))

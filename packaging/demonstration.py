@@ -1,0 +1,183 @@
+"""What `make run` shows: a daemon on a scratch folder with real notes, asked by words, then by meaning, then after an
+edit. It goes on running at the end, and says how to use it and how to stop it.
+
+    python packaging/demonstration.py [FOLDER]
+
+FOLDER is copied, so that the edit touches nothing of yours; without one the project's own documents are the notes.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from mnemo_client import display, launch, protocol, terminal, trial
+from mnemo_client.client import Client
+from mnemo_client.errors import MnemoError
+from mnemo_client.places import socket_path
+
+PROJECT = Path(__file__).resolve().parent.parent
+RUN = PROJECT / ".run"
+NOTE_KINDS = (".md", ".markdown", ".txt", ".rst", ".org")
+LEFT_OUT = {".git", ".venv", ".run", "node_modules", "tests"}
+READ_SECONDS_MAX = 120.0
+VECTORS_SECONDS_MAX = 600.0
+EDIT_SECONDS_MAX = 20.0
+TELL_SECONDS = 5.0  # between two lines about the vectors
+HITS = 2
+
+
+def main() -> int:
+    began = time.monotonic()
+    environ = {**os.environ, "MNEMO_DATA_DIR": str(RUN / "data"), "MNEMO_CONFIG": str(RUN / "config.toml")}
+    environ |= {"MNEMO_SOCKET": _short_socket()}
+    notes = RUN / "notes"
+    source = Path(sys.argv[1]).expanduser().resolve() if len(sys.argv) > 1 and sys.argv[1] else PROJECT
+    if not source.is_dir():
+        sys.stderr.write(f"there is no folder {source}: name one with NOTES=folder\n")
+        return 2
+    RUN.mkdir(mode=0o700, exist_ok=True)
+    (RUN / "config.toml").touch()
+    say(f"notes: {copy_notes(source, notes)} files of {source}, copied to {notes.relative_to(PROJECT)}")
+    try:
+        launch.ensure_running(environ, say)
+        with Client(socket_path(environ), door="cli") as client:
+            show(client, notes, began)
+    except MnemoError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    variables = (
+        f"MNEMO_DATA_DIR={RUN / 'data'} MNEMO_CONFIG={RUN / 'config.toml'} MNEMO_SOCKET={environ['MNEMO_SOCKET']}"
+    )
+    say(
+        "",
+        "The daemon goes on. In this shell:",
+        f"  export {variables} PATH={PROJECT / '.venv' / 'bin'}:$PATH",
+        "  mnemo recall what do you want to know",
+        '  mnemo add "something worth remembering"',
+        "  mnemo status",
+        "To stop it:",
+        "  mnemo down",
+    )
+    return 0
+
+
+def say(*lines: str) -> None:
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def copy_notes(source: Path, target: Path) -> int:
+    """Copies what is new or changed; how many notes there are."""
+    count = 0
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not name.startswith("."))
+        for name in sorted(names):
+            if not name.endswith(NOTE_KINDS):
+                continue
+            original = Path(folder) / name
+            copy = target / original.relative_to(source)
+            count += 1
+            if not copy.exists() or copy.stat().st_mtime < original.stat().st_mtime:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(original, copy)
+    return count
+
+
+def show(client: Client, notes: Path, began: float) -> None:
+    if not any(root.path == str(notes) for root in client.notes_status().roots):
+        client.add_root(notes)
+    wait_until_read(client)
+    passages = client.list_memories(limit=trial.PASSAGES_SAMPLED).memories
+    questions = [question.text for question in trial.make_questions(passages)]
+    say("", f"By words, {time.monotonic() - began:.1f} s after the start:")
+    ask(client, questions, "words")
+    if wait_for_vectors(client, began):
+        say("", f"By meaning and by words, {time.monotonic() - began:.1f} s after the start:")
+        ask(client, questions, "auto")
+    edit_and_ask(client, notes)
+
+
+def wait_until_read(client: Client) -> None:
+    deadline = time.monotonic() + READ_SECONDS_MAX
+    while time.monotonic() < deadline:
+        roots = client.notes_status().roots
+        if roots and all(root.state in ("watching", "polling") and not root.waiting for root in roots):
+            return
+        time.sleep(0.05)
+
+
+def wait_for_vectors(client: Client, began: float) -> bool:
+    """Tells how the vectors come in; whether all of them did."""
+    told = 0.0
+    deadline = time.monotonic() + VECTORS_SECONDS_MAX
+    while time.monotonic() < deadline:
+        status = client.status()
+        model, vectors = status.models["embedding"], status.views["vectors"]
+        if model.state == "failed":
+            say("", f"The embedding model cannot be used: {model.reason}. Answers stay by words.")
+            return False
+        if model.state == "ready" and vectors.share >= 1.0:
+            return True
+        if model.state == "absent" and not is_being_fetched():
+            say("", "The embedding model could not be fetched (see .run/pull.log). Answers stay by words; with a")
+            say("network, `mnemo models pull all-MiniLM-L6-v2` brings it.")
+            return False
+        if time.monotonic() - told >= TELL_SECONDS:
+            told = time.monotonic()
+            what = f"vectors: {vectors.share:.0%}" if model.state == "ready" else "the embedding model is being fetched"
+            say(f"  {time.monotonic() - began:5.1f} s  {what}")
+        time.sleep(0.2)
+    return False
+
+
+def is_being_fetched() -> bool:
+    """Whether the process that fetches the model, whose id the Makefile wrote down, is alive."""
+    try:
+        os.kill(int((RUN / "pull.pid").read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
+    look = terminal.look_of(sys.stdout, os.environ)
+    for question in questions:
+        request = protocol.RecallRequest(query=question, top_k=HITS, highlight=True, dry=True)
+        request.ranker = "words" if ranker == "words" else "auto"
+        answer = client.recall(request)
+        say("", f"? {question}")
+        say(*display.hits(answer.memories, look, Path.cwd(), Path.home()))
+        say(display.recall_summary(answer, None, look))
+
+
+def edit_and_ask(client: Client, notes: Path) -> None:
+    """Saves a sentence into a note and asks for it until it is found."""
+    note = notes / "demonstration.md"
+    word = f"lighthouse {time.strftime('%H:%M:%S')}"
+    note.write_text(f"# A note that was just saved\n\nThe ferry to the {word} leaves from the northern pier.\n")
+    saved = time.monotonic()
+    question = f"from where does the ferry to the {word} leave"
+    while time.monotonic() - saved < EDIT_SECONDS_MAX:
+        found = client.search(word).memories
+        if found and word in found[0].content:
+            say("", f"A note was edited, and found {time.monotonic() - saved:.1f} s after it was saved:")
+            ask(client, [question], "auto")
+            return
+        time.sleep(0.05)
+    say("", f"The edit was not found within {EDIT_SECONDS_MAX:.0f} s: see `mnemo status`.")
+
+
+def _short_socket() -> str:
+    """Beside the data, or, where that path is too long for a socket, where the system keeps sockets."""
+    wished = RUN / "data" / "run" / "mnemo.sock"
+    if len(bytes(wished)) <= 100:
+        return str(wished)
+    runtime = os.environ.get("XDG_RUNTIME_DIR") or str(Path.home())
+    return str(Path(runtime) / ".mnemo-run" / "mnemo.sock")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

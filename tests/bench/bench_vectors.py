@@ -1,0 +1,148 @@
+"""The vector view's times, memory and recall, beside the bare parts it is made of. Not collected by pytest.
+
+    python tests/bench/bench_vectors.py 10000 20000 100000
+
+Vectors are clustered as a model's are: 2,000 clusters in a latent space of 64 dimensions, with noise, in 384. The
+peers in the same run: a float32 product with argpartition, and a bare search of the same usearch index.
+"""
+
+import gc
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_store.disk import Disk
+from mnemo_store.vectors import VectorView
+
+DIMENSIONS = 384
+QUERIES = 200
+
+
+def clustered(count: int, seed: int) -> NDArray[np.float32]:
+    fixed, chance = np.random.default_rng(99), np.random.default_rng(seed)
+    centres, spread = fixed.standard_normal((2_000, 64)), fixed.standard_normal((64, DIMENSIONS)) / 8
+    latent = centres[chance.integers(0, 2_000, count)] + 0.6 * chance.standard_normal((count, 64))
+    rows: NDArray[np.float32] = (latent @ spread + 0.3 * chance.standard_normal((count, DIMENSIONS))).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
+
+
+def private_mb() -> float:
+    """Memory of this process that is its own and not a mapped file's."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon"):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def show(label: str, act: Callable[[Any], object], over: Iterable[Any]) -> None:
+    wall, cpu = [], []
+    for each in over:
+        started, ran = time.perf_counter(), time.thread_time()
+        act(each)
+        cpu.append((time.thread_time() - ran) * 1000)
+        wall.append((time.perf_counter() - started) * 1000)
+    middle, late, ran = statistics.median(wall), statistics.quantiles(wall, n=20)[18], statistics.median(cpu)
+    print(f"  {label:38} p50 {middle:7.3f}  p95 {late:7.3f}  min {min(wall):7.3f}  cpu p50 {ran:7.3f} ms")
+
+
+def measure(count: int) -> None:
+    print(f"{count} rows; load {os.getloadavg()[0]:.1f}")
+    vectors, queries = clustered(count, 1).astype(np.float16), clustered(QUERIES, 2)
+    gc.collect()
+    before = private_mb()
+    view = VectorView(DIMENSIONS, "bench")
+    started = time.perf_counter()
+    half = count // 2
+    for number in range(half):
+        view.put(number, vectors[number : number + 1])
+    print(f"  put {(time.perf_counter() - started) / half * 1e6:.0f} µs a row, ", end="")
+    started = time.perf_counter()
+    for start in range(half, count, 500):
+        numbers = range(start, min(start + 500, count))
+        view.put_many(numbers, [vectors[number : number + 1] for number in numbers])
+    print(f"put_many of 500 {(time.perf_counter() - started) / half * 1e6:.0f} µs a row")
+    print(f"  private memory, filled: {private_mb() - before:.0f} MB")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ask_exactly(view, count, queries, vectors)
+        if view.needs_index():
+            ask_the_graph(view, count, queries, folder)
+        keep(view, queries, folder)
+
+
+def ask_exactly(view: VectorView, count: int, queries: NDArray[np.float32], vectors: NDArray[np.float16]) -> None:
+    for k in (10, 40, 100):
+        show(f"exact k={k}", lambda query, k=k: view.nearest(query, k, exact=True), queries)  # type: ignore[misc]
+    for share in (0.01, 0.1, 0.5):
+        allowed = np.random.default_rng(3).random(count) < share
+        show(
+            f"exact k=40, filter leaves {share:.0%}",
+            lambda query, allowed=allowed: view.nearest(query, 40, allowed, exact=True),  # type: ignore[misc]
+            queries,
+        )
+    numbers = np.arange(0, count, count // 200)
+    show("sims of 200 numbers", lambda query: view.sims(query, numbers), queries)
+    whole = vectors.astype(np.float32)
+    show("peer: float32 product + argpartition", lambda query: np.argpartition(whole @ query, count - 100), queries)
+
+
+def ask_the_graph(view: VectorView, count: int, queries: NDArray[np.float32], folder: Path) -> None:
+    started, ran = time.perf_counter(), time.thread_time()
+    view.build_index(folder, Disk(), lambda: False)
+    print(f"  graph built in {time.perf_counter() - started:.1f} s, cpu {time.thread_time() - ran:.1f} s")
+    for k in (10, 40, 100):
+        show(f"graph k={k}", lambda query, k=k: view.nearest(query, k), queries)  # type: ignore[misc]
+        found = sum(
+            len(np.intersect1d(view.nearest(query, k).numbers, view.nearest(query, k, exact=True).numbers))
+            for query in queries
+        )
+        print(f"    recall@{k} {found / k / len(queries):.4f}")
+    for share in (0.1, 0.3, 0.5, 0.9):
+        allowed = np.random.default_rng(3).random(count) < share
+        show(
+            f"k=40, filter leaves {share:.0%}",
+            lambda query, allowed=allowed: view.nearest(query, 40, allowed),  # type: ignore[misc]
+            queries,
+        )
+    from usearch.index import Index
+
+    index = Index.restore(str(next(folder.glob("*.usearch"))), view=True, expansion_search=64)
+    assert index is not None
+    for k in (10, 40, 100):
+        show(f"peer: bare usearch k={k}", lambda query, k=k: index.search(query, k, threads=1), queries)  # type: ignore[misc]
+
+
+def keep(view: VectorView, queries: NDArray[np.float32], folder: Path) -> None:
+    for label, change in (("whole", 0), ("after one change", 1)):
+        if change:
+            view.put(0, queries[:1])
+        started = time.perf_counter()
+        view.save(folder, {"seq": 1}, Disk())
+        print(f"  save {label}: {(time.perf_counter() - started) * 1000:.0f} ms", end="; ")
+    size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+    before = private_mb()
+    started = time.perf_counter()
+    loaded, _ = VectorView.load(folder, DIMENSIONS, "bench")
+    took = time.perf_counter() - started
+    loaded.nearest(queries[0], 40)
+    print(
+        f"{size:.0f} MB; load {took * 1000:.0f} ms, first answer {(time.perf_counter() - started) * 1000:.0f} ms, ",
+        end="",
+    )
+    for query in queries:
+        loaded.nearest(query, 40)
+    print(f"private memory of the loaded view {private_mb() - before:.1f} MB")
+
+
+if __name__ == "__main__":
+    for size in sys.argv[1:] or ["10000"]:
+        measure(int(size))

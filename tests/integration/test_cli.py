@@ -1,0 +1,257 @@
+"""The whole way: the real command, a daemon that it starts itself, a real folder of notes. SPEC 14."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "mnemo_client.cli"]
+SEEN_SECONDS_MAX = 10.0  # a save is seen within 2 s (SPEC 6); the machine of the tests may be busy
+
+
+class Person:
+    """Someone with a home, a data folder and a daemon of their own, without any model."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder
+        (folder / "models").mkdir()
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MNEMO_", "XDG_"))}
+        self.environ = {**kept, "HOME": str(folder), "MNEMO_DATA_DIR": str(folder / "data"),
+                        "MNEMO_MODELS_FOLDER": str(folder / "models"), "TERM": "dumb"}  # fmt: skip
+
+    def give(self, *words: str, typed: str = "", code: int = 0) -> str:
+        """What a command printed, after it ended with `code`; nobody ever sees a traceback."""
+        done = subprocess.run(
+            [*COMMAND, *words], input=typed, capture_output=True, text=True, env=self.environ, cwd=self.home, timeout=60
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        self.told = done.stderr
+        return done.stdout
+
+    def answer(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.give(*words, "--json", code=code))
+
+
+@pytest.fixture(scope="module")
+def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    person = Person(tmp_path_factory.mktemp("p"))
+    yield person
+    person.give("down")
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Person]:
+    """With nothing started yet."""
+    person = Person(tmp_path)
+    yield person
+    person.give("down")
+
+
+def test_a_thing_told_is_found_changed_removed_and_brought_back(person: Person) -> None:
+    said = person.give("add", "The spare key is with Ines.", "--tag", "home")
+    assert said.startswith("remembered · ")
+    short = said.split(" · ")[1]
+    assert person.give("add", "The spare key is with Ines.").startswith(f"already known · {short}")
+    shown = person.give("recall", "who has the spare key")
+    assert shown.splitlines()[0].startswith(f"1  1.00  {short} · ")
+    assert "The *spare* *key* is with Ines." in shown
+    assert "answered by words only: no embedding model is installed" in shown
+    assert person.answer("show", "1")["trust"] == "user"
+    person.give("edit", "1", "--content", "The spare key is with Otto.")
+    assert person.answer("show", short)["version"] == 2
+    person.give("rm", short)
+    person.give("recall", "spare key", code=3)
+    assert short in person.give("trash")
+    assert person.give("undo").startswith("undone: moving to the trash")
+    assert "Otto" in person.give("search", "spare")
+    person.give("rm", short)
+    assert person.give("trash", "restore", short).startswith(f"restored: {short}")
+    lines = [json.loads(line) for line in person.give("export").splitlines()]
+    assert "The spare key is with Otto." in [line["data"].get("content") for line in lines]
+
+
+def test_a_text_of_many_lines_comes_from_standard_input(person: Person) -> None:
+    person.give("add", "-", "--key", "poem", typed="Roses are red.\n\nZinnias are too.\n")
+    assert person.answer("search", "zinnias")["memories"][0]["content"] == "Roses are red.\n\nZinnias are too."
+    assert person.give("add", "--key", "poem", typed="Zinnias are purple.").startswith("updated to version 2")
+
+
+def test_what_a_namespace_holds_stays_there(person: Person) -> None:
+    person.give("add", "The launch is on Tuesday.", "-n", "apollo")
+    assert person.give("recall", "launch", "-n", "apollo").splitlines()[-1].find("namespace apollo") > 0
+    person.give("search", "launch", code=3)
+    person.give("search", "launch", "-n", "*")
+
+
+def test_notes_are_found_with_path_and_line_and_again_after_an_edit(person: Person) -> None:
+    notes = person.home / "notes"
+    notes.mkdir()
+    page = notes / "deploy.md"
+    page.write_text("# Deploy\n\n## Rollback\n\nTo go back a release, run make rollback.\n")
+    assert person.give("notes", "add", "notes").startswith("watching notes · namespace default")
+    shown = wait_for(person, "rollback", "make")
+    assert "notes/deploy.md:5 · Deploy › Rollback · " in shown
+    page.write_text("# Deploy\n\n## Rollback\n\nA line more.\nTo go back a release, call Quetzal.\n")
+    assert "notes/deploy.md:" in wait_for(person, "quetzal", "Quetzal")
+    person.environ["EDITOR"] = "echo"
+    assert person.give("open", "1") == f"{page}\n"  # echo is no editor of which it is known how to tell it a line
+    person.environ["EDITOR"] = f"{person.home / 'nvim'}"
+    (person.home / "nvim").write_text('#!/bin/sh\necho "$@"\n')
+    (person.home / "nvim").chmod(0o700)
+    opened = person.give("open", "1").split()
+    assert opened[0] in ("+5", "+6")
+    assert opened[1] == str(page)
+    assert person.give("notes", "rm", "notes").startswith("no longer watching notes: 1 memory moved to the trash")
+    assert page.exists()
+    assert person.give("notes", "status") == ""
+
+
+def wait_for(person: Person, query: str, word: str) -> str:
+    deadline = time.monotonic() + SEEN_SECONDS_MAX
+    while time.monotonic() < deadline:
+        done = subprocess.run([*COMMAND, "search", query], capture_output=True, text=True, env=person.environ,
+                              cwd=person.home)  # fmt: skip
+        if word in done.stdout:
+            return done.stdout
+        time.sleep(0.1)
+    raise AssertionError(f"{query} is not found: {done.stdout}{done.stderr}")
+
+
+def test_the_doctor_finds_nothing_broken_in_a_new_home(person: Person) -> None:
+    person.give("up")
+    checks = {check["name"]: check for check in person.answer("doctor")["checks"]}
+    assert not [check for check in checks.values() if check["outcome"] == "fail"]
+    assert checks["round trip"]["outcome"] == "ok"
+    assert checks["model"]["fix"] == "mnemo models pull all-MiniLM-L6-v2"
+
+
+def test_every_reading_command_answers_in_words_and_in_json(person: Person) -> None:
+    person.give("add", "The spare key is with Ines.")
+    for words in (["status"], ["config"], ["models", "list"], ["notes", "status"], ["trash"], ["reindex", "--stats"],
+                  ["context", "key"], ["search", "key"], ["recall", "key"]):  # fmt: skip
+        assert isinstance(person.answer(*words), dict), words
+        person.give(*words)
+    assert person.give("context", "key").startswith("<memory>")
+
+
+def test_bad_values_are_refused_in_the_daemons_words(person: Person) -> None:
+    person.give("add", "x" * 8193, code=1)
+    assert "8192" in person.told
+    person.give("add", "x", "--importance", "7", code=1)
+    assert "importance" in person.told
+    person.give("show", "00000000", code=3)
+    person.give("recall", "x", "--since", "yesterweek", code=1)
+    assert "since" in person.told or "yesterweek" in person.told
+
+
+def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) -> None:
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize",
+         "params": {"protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": {"name": "tester", "version": "1"}}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+         "params": {"name": "memory_remember", "arguments": {"content": "The build takes nine minutes."}}},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call",
+         "params": {"name": "memory_recall", "arguments": {"query": "how long does the build take"}}},
+    ]  # fmt: skip
+    out = person.give("mcp", typed="".join(json.dumps(line) + "\n" for line in lines))
+    answers = {answer["id"]: answer["result"] for answer in map(json.loads, out.splitlines())}
+    assert answers[2]["isError"] is False
+    found = answers[3]["structuredContent"]["memories"][0]
+    assert (found["content"], found["trust"]) == ("The build takes nine minutes.", "agent")
+    memory = person.answer("show", found["id"])
+    assert (memory["agent_id"], memory["source"]) == ("tester", "mcp")
+
+
+def test_a_command_starts_the_daemon_privately_and_down_stops_it(newcomer: Person) -> None:
+    newcomer.give("status", code=4)
+    newcomer.give("add", "First words.")
+    data = newcomer.home / "data"
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "run" / "mnemo.sock").stat().st_mode) == 0o600
+    assert stat.S_IMODE((data / "run" / "mnemod.log").stat().st_mode) == 0o600
+    pid = newcomer.answer("status")["pid"]
+    assert newcomer.give("up").startswith("the daemon runs already")
+    assert newcomer.give("down") == "the daemon has stopped\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    newcomer.give("status", code=4)
+    assert "First *words*." in newcomer.give("search", "words")  # a new daemon, the same memory
+
+
+def test_commands_that_all_start_the_daemon_at_once_meet_the_same_one(newcomer: Person) -> None:
+    running = [
+        subprocess.Popen([*COMMAND, "add", f"thought number {number}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         env=newcomer.environ, cwd=newcomer.home)
+        for number in range(4)
+    ]  # fmt: skip
+    for process in running:
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert out.startswith(b"remembered")
+    assert newcomer.answer("status")["memories"] == 4
+
+
+def test_a_daemon_that_cannot_start_says_why_in_the_commands_own_message(newcomer: Person) -> None:
+    config = newcomer.home / "wrong.toml"
+    config.write_text("[client]\nproject_namespace = true\n")
+    newcomer.environ["MNEMO_CONFIG"] = str(config)
+    newcomer.give("recall", "x", code=4)
+    assert "project_namespaces" in newcomer.told
+    assert "mnemod.log" in newcomer.told
+    del newcomer.environ["MNEMO_CONFIG"]
+
+
+def test_init_writes_a_configuration_to_begin_with_and_says_what_is_next(newcomer: Person) -> None:
+    (newcomer.home / "vault").mkdir()
+    said = newcomer.give("init", "vault")
+    assert (newcomer.home / ".config" / "mnemo" / "config.toml").is_file()
+    assert "watching vault" in said
+    assert "mnemo models pull all-MiniLM-L6-v2" in said
+    assert "mnemo notes add" not in said
+    newcomer.give("init")  # again is no mistake
+
+
+def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: Person) -> None:
+    vault = newcomer.home / "vault"
+    vault.mkdir()
+    (vault / "garden.md").write_text("# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n")
+    scratch = newcomer.home / "tmp"
+    scratch.mkdir()
+    newcomer.environ["TMPDIR"] = str(scratch)
+    said = newcomer.give("try", "vault")
+    assert "? Pruning apple trees  (from garden.md)" in said
+    assert "vault/garden.md:5 · Garden › Pruning apple trees" in said
+    assert "mnemo init vault" in said
+    assert "mnemo models pull all-MiniLM-L6-v2" in newcomer.told
+    assert list(scratch.iterdir()) == []
+    assert not (newcomer.home / "data").exists()
+
+
+def test_control_c_ends_with_130_and_a_reader_that_leaves_early_hears_no_complaint(person: Person) -> None:
+    person.give("up")
+    watching = subprocess.Popen([*COMMAND, "status", "--watch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env=person.environ)  # fmt: skip
+    assert watching.stdout is not None
+    assert watching.stdout.readline().startswith(b"mnemod ")
+    watching.send_signal(signal.SIGINT)
+    _, err = watching.communicate(timeout=10)
+    assert (watching.returncode, err) == (130, b"")
+    leaving = subprocess.Popen([*COMMAND, "status", "--watch", "--json"], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, env=person.environ)  # fmt: skip
+    assert leaving.stdout is not None
+    leaving.stdout.readline()
+    leaving.stdout.close()
+    assert leaving.wait(10) == 141
+    assert leaving.stderr is not None
+    assert leaving.stderr.read() == b""
+    leaving.stderr.close()

@@ -1,0 +1,157 @@
+"""The real llama.cpp with a real, small model: it answers, is stopped, is killed, and goes when its parent goes."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_daemon.llm import AnswerLate, LanguageModel, ModelFailed, PromptTooLong
+from mnemo_daemon.llm_worker import NICENESS
+
+LOADED_S = 120.0
+"""Far more than it takes: these tests share the machine's cores with others."""
+TOO_MUCH_TO_READ = "word " * 3500
+"""About 3,500 tokens: seconds of prompt processing on two cores, in which only the abort callback can stop."""
+QUESTION = "Text: The key to the cellar hangs behind the kitchen door. Question: Where is the key to the cellar?"
+
+PARENT = """
+import sys
+from pathlib import Path
+from mnemo_daemon.llm import LanguageModel
+model = LanguageModel(Path(sys.argv[1]), allow_unknown=True)
+model.answer("Hello", 1, 120)
+print(model.status().pid, flush=True)
+model.answer("word " * 3500, 500, 120)
+"""
+
+
+@pytest.fixture(scope="module")
+def model(smollm_file: Path) -> Iterator[LanguageModel]:
+    made = LanguageModel(smollm_file, allow_unknown=True)
+    yield made
+    made.close()
+
+
+def is_gone(pid: int | None) -> bool:
+    """Whether no process has this id, not even as a zombie."""
+    assert pid
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(is_so: Callable[[], bool], limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.01)
+
+
+def test_it_answers_a_question_from_the_text_it_is_given(model: LanguageModel) -> None:
+    answer = model.answer(QUESTION, 24, LOADED_S)
+    assert "kitchen door" in answer.text
+    assert not answer.cut
+    assert 30 < answer.prompt_tokens < 100
+    assert 5 < answer.answer_tokens <= 24
+    assert answer.took_ms > 0
+
+
+def test_the_same_question_gets_the_same_answer(model: LanguageModel) -> None:
+    first = model.answer(QUESTION, 24, LOADED_S)
+    model.answer("Name a colour.", 4, LOADED_S)
+    assert model.answer(QUESTION, 24, LOADED_S).text == first.text
+
+
+def test_an_answer_ends_with_its_tokens_and_says_that_it_was_cut(model: LanguageModel) -> None:
+    answer = model.answer("Tell a long story about a ship.", 5, LOADED_S)
+    assert answer.cut
+    assert answer.answer_tokens == 5
+
+
+def test_a_deadline_stops_it_in_the_middle_of_the_prompt_and_the_model_stays(model: LanguageModel) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    began = time.monotonic()
+    with pytest.raises(AnswerLate):
+        model.answer(TOO_MUCH_TO_READ, 100, 0.5)
+    assert time.monotonic() - began < 1.5
+    assert "kitchen door" in model.answer(QUESTION, 24, LOADED_S).text
+    assert model.status().pid == pid
+
+
+def test_a_prompt_beyond_the_context_is_refused_with_both_lengths(model: LanguageModel) -> None:
+    # 4096 tokens of context less 64 for the template and 100 for the answer.
+    with pytest.raises(PromptTooLong, match=r"the prompt has \d+ tokens, and 3932 fit"):
+        model.answer("word " * 6000, 100, LOADED_S)
+
+
+def test_it_works_at_a_lower_priority_than_its_parent(model: LanguageModel) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    assert pid
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(own + NICENESS, 19)
+
+
+def test_a_worker_killed_in_the_middle_of_an_answer_is_told_and_replaced(model: LanguageModel) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    assert pid
+    killer = threading.Timer(0.3, os.kill, [pid, signal.SIGKILL])
+    killer.start()
+    with pytest.raises(ModelFailed, match="ended by SIGKILL"):
+        model.answer(TOO_MUCH_TO_READ, 400, LOADED_S)
+    killer.join()
+    assert is_gone(pid)
+    assert "kitchen door" in model.answer(QUESTION, 24, LOADED_S).text
+    assert model.status().pid != pid
+
+
+def test_a_stopped_worker_is_killed_within_a_second_of_the_deadline(model: LanguageModel) -> None:
+    model.answer("Hello", 1, LOADED_S)
+    pid = model.status().pid
+    assert pid
+    os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(AnswerLate, match="hung"):
+        model.answer(QUESTION, 24, 0.5)
+    assert time.monotonic() - began < 1.5
+    assert is_gone(pid)
+
+
+def test_a_memory_limit_that_the_model_does_not_fit_is_a_failure_and_not_a_crash(smollm_file: Path) -> None:
+    small = LanguageModel(smollm_file, allow_unknown=True, memory_limit_bytes=160 * 1024 * 1024)
+    try:
+        with pytest.raises(ModelFailed):
+            small.answer("Hello", 1, LOADED_S)
+        assert small.status().pid is None
+    finally:
+        small.close()
+
+
+def test_closing_leaves_no_process_behind(smollm_file: Path) -> None:
+    other = LanguageModel(smollm_file, allow_unknown=True)
+    other.answer("Hello", 1, LOADED_S)
+    pid = other.status().pid
+    assert not is_gone(pid)
+    other.close()
+    assert is_gone(pid)
+
+
+def test_when_its_parent_is_killed_in_the_middle_of_an_answer_the_worker_goes_too(smollm_file: Path) -> None:
+    command = [sys.executable, "-c", PARENT, str(smollm_file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        worker = int(parent.stdout.readline())
+        time.sleep(0.2)  # now it is busy with the long prompt
+        assert not is_gone(worker)
+        parent.kill()
+    wait_until(lambda: is_gone(worker), 2.0)

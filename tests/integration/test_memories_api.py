@@ -1,0 +1,264 @@
+"""Remember, get, list, edit, delete, restore, undo through the socket. SPEC 2.1, 3.7, 5.5, 13."""
+
+import uuid
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Refused
+from mnemo_client.protocol import NewMemory, Patch, Remembered
+from tests.running import RunningDaemon
+
+
+def fresh() -> str:
+    """A namespace of its own for each test."""
+    return f"ns-{uuid.uuid4().hex[:8]}"
+
+
+def test_what_was_remembered_is_found_by_its_words_at_once(client: Client) -> None:
+    namespace = fresh()
+    stored = client.remember("The spare key hangs behind the blue door.", namespace=namespace)
+    answer = client.recall("where is the spare key", namespace=namespace)
+    assert stored.outcome == "stored"
+    assert [memory.id for memory in answer.memories] == [stored.memory.id]
+    assert answer.degraded == ["vectors"]
+    assert answer.namespace == namespace
+
+
+def test_the_same_text_again_is_a_duplicate_and_counts_as_a_repetition(client: Client) -> None:
+    namespace = fresh()
+    first = client.remember("Tea at four.", namespace=namespace)
+    again = client.remember("  tea  AT four. ", namespace=namespace)
+    assert again.outcome == "duplicate"
+    assert again.memory.id == first.memory.id
+    assert again.memory.repetition_count == 1
+    assert client.get(first.memory.id).content == "Tea at four."
+
+
+def test_two_users_with_the_same_text_have_two_memories(client: Client) -> None:
+    namespace = fresh()
+    one = client.remember("Same words.", namespace=namespace, user_id="ann")
+    other = client.remember("Same words.", namespace=namespace, user_id="ben")
+    assert other.outcome == "stored"
+    assert one.memory.id != other.memory.id
+
+
+def test_a_known_key_with_other_content_makes_a_new_version(client: Client) -> None:
+    namespace = fresh()
+    first = client.remember("Lives in Bonn.", namespace=namespace, key="home")
+    second = client.remember("Lives in Kiel.", namespace=namespace, key="home")
+    third = client.remember("Lives in Kiel.", namespace=namespace, key="home")
+    assert (second.outcome, second.memory.id, second.memory.version) == ("updated", first.memory.id, 2)
+    assert third.outcome == "duplicate"
+    contents = [version.memory.content for version in client.history(first.memory.id).versions]
+    assert contents == ["Lives in Kiel.", "Lives in Bonn."]
+
+
+def test_a_keyed_memory_in_the_trash_is_restored_by_writing_it_again(client: Client) -> None:
+    namespace = fresh()
+    first = client.remember("The gate code is on the fridge.", namespace=namespace, key="gate")
+    client.delete(first.memory.id)
+    again = client.remember("The gate code is on the fridge.", namespace=namespace, key="gate")
+    assert (again.outcome, again.memory.id, again.memory.state) == ("duplicate", first.memory.id, "active")
+
+
+def test_an_id_is_accepted_by_its_last_eight_digits(client: Client) -> None:
+    stored = client.remember("Short ids are enough.", namespace=fresh())
+    assert client.get(stored.memory.id[-8:]).id == stored.memory.id
+    assert client.get(stored.memory.id.replace("-", "")[:31]).id == stored.memory.id
+
+
+def test_ids_that_begin_alike_are_answered_with_the_candidates(client: Client) -> None:
+    namespace = fresh()
+    ids = [client.remember(f"Number {n}.", namespace=namespace).memory.id for n in range(3)]
+    prefix = ids[0].replace("-", "")[:8]
+    with pytest.raises(Refused) as refused:
+        client.get(prefix)
+    assert (refused.value.status, refused.value.code) == (409, "ambiguous_id")
+    assert "give more digits" in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", ["xyz", "1234567", "g" * 32, "0" * 33])
+def test_what_can_be_no_id_is_refused_by_saying_what_one_is(client: Client, bad: str) -> None:
+    with pytest.raises(Refused) as refused:
+        client.get(bad)
+    assert (refused.value.status, refused.value.code) == (400, "bad_value")
+
+
+def test_an_unknown_id_is_not_found(client: Client) -> None:
+    with pytest.raises(Refused) as refused:
+        client.get(str(uuid.UUID(int=5)))
+    assert (refused.value.status, refused.value.code) == (404, "not_found")
+
+
+def test_an_edit_at_another_version_is_a_conflict_and_changes_nothing(client: Client) -> None:
+    stored = client.remember("First wording.", namespace=fresh()).memory
+    edited = client.patch(stored.id, Patch(content="Second wording.", if_version=1))
+    assert (edited.version, edited.content) == (2, "Second wording.")
+    with pytest.raises(Refused) as refused:
+        client.patch(stored.id, Patch(content="Third wording.", if_version=1))
+    assert (refused.value.status, refused.value.code) == (409, "conflict")
+    assert client.get(stored.id).content == "Second wording."
+
+
+def test_an_edited_text_is_found_by_its_new_words_only(client: Client) -> None:
+    namespace = fresh()
+    stored = client.remember("The meeting is on Tuesday.", namespace=namespace).memory
+    client.patch(stored.id, Patch(content="The meeting is on Friday."))
+    assert client.search("Friday", namespace=namespace).total == 1
+    assert client.search("Tuesday", namespace=namespace).total == 0
+
+
+def test_a_deleted_memory_is_in_the_trash_and_comes_back_whole(client: Client) -> None:
+    namespace = fresh()
+    stored = client.remember("Only here.", namespace=namespace, tags=["keep"], importance=0.9).memory
+    client.delete(stored.id)
+    assert client.recall("only here", namespace=namespace).memories == []
+    trashed = client.trash(namespace=namespace)
+    assert [entry.why for entry in trashed.entries] == ["deleted"]
+    back = client.restore(stored.id)
+    assert (back.state, back.tags, back.importance) == ("active", ["keep"], 0.9)
+    assert client.search("only here", namespace=namespace).total == 1
+
+
+def test_undo_takes_back_the_last_change_and_then_the_one_before(client: Client) -> None:
+    namespace = fresh()
+    stored = client.remember("Draft one.", namespace=namespace).memory
+    client.patch(stored.id, Patch(content="Draft two."))
+    client.delete(stored.id)
+    assert client.undo().what == "rm"
+    assert client.get(stored.id).content == "Draft two."
+    assert client.undo().what == "edit"
+    assert client.get(stored.id).content == "Draft one."
+    assert client.undo().what == "add"
+    assert client.get(stored.id).state == "trashed"
+
+
+def test_a_dry_undo_changes_nothing(client: Client) -> None:
+    stored = client.remember("Stays as it is.", namespace=fresh()).memory
+    assert client.undo(dry_run=True).ids == [stored.id]
+    assert client.get(stored.id).state == "active"
+
+
+def test_undo_of_a_change_with_later_ones_is_refused_and_lists_them(client: Client) -> None:
+    stored = client.remember("Version one.", namespace=fresh()).memory
+    seq = client.history(stored.id).versions[0].seq
+    client.patch(stored.id, Patch(content="Version two."))
+    with pytest.raises(Refused) as refused:
+        client.undo(seq=seq)
+    assert refused.value.status == 409
+    assert stored.id in str(refused.value)
+    assert client.get(stored.id).content == "Version two."
+
+
+def test_supersedes_hides_the_older_one_until_it_is_asked_for(client: Client) -> None:
+    namespace = fresh()
+    old = client.remember("The launch is in May.", namespace=namespace).memory
+    new = client.remember("The launch is in June.", namespace=namespace, supersedes=[old.id]).memory
+    assert client.get(old.id).superseded_by == new.id
+    found = client.recall("when is the launch", namespace=namespace).memories
+    assert [memory.id for memory in found] == [new.id]
+    both = client.recall("when is the launch", namespace=namespace, include_superseded=True).memories
+    assert {memory.id for memory in both} == {old.id, new.id}
+
+
+def test_lists_go_from_new_to_old_page_by_page(client: Client) -> None:
+    namespace = fresh()
+    ids = [client.remember(f"Item {n}.", namespace=namespace).memory.id for n in range(5)]
+    seen, cursor = [], None
+    for _ in range(5):
+        page = client.list_memories(namespace=namespace, limit=2, cursor=cursor)
+        seen.extend(memory.id for memory in page.memories)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    assert seen == ids[::-1]
+
+
+def test_a_namespace_sees_itself_and_default_and_no_other(client: Client) -> None:
+    mine, other = fresh(), fresh()
+    word = uuid.uuid4().hex
+    client.remember(f"mine {word}", namespace=mine)
+    client.remember(f"theirs {word}", namespace=other)
+    client.remember(f"everyone's {word}")
+    found = client.recall(word, namespace=mine).memories
+    assert sorted(memory.content.split()[0] for memory in found) == ["everyone's", "mine"]
+    everywhere = client.recall(word, namespace="*").memories
+    assert len(everywhere) == 3
+
+
+def test_delete_by_filter_is_a_dry_run_until_it_is_confirmed(client: Client) -> None:
+    namespace = fresh()
+    for n in range(3):
+        client.remember(f"Scratch {n}.", namespace=namespace)
+    dry = client.delete_many(namespace=namespace)
+    assert dry.would_delete == 3
+    assert client.list_memories(namespace=namespace).memories
+    done = client.delete_many(namespace=namespace, confirm=True)
+    assert done.deleted == 3
+    assert client.list_memories(namespace=namespace).memories == []
+
+
+def test_each_of_a_batch_has_its_own_outcome_and_a_bad_one_stops_none(client: Client) -> None:
+    namespace = fresh()
+    results = client.remember_many([
+        NewMemory(content="One.", namespace=namespace),
+        NewMemory(content="x" * 8193, namespace=namespace),
+        NewMemory(content="One.", namespace=namespace),
+    ])  # fmt: skip
+    outcomes = [result.outcome if isinstance(result, Remembered) else result.error.code for result in results]
+    assert outcomes[1] == "bad_value"
+    assert sorted([outcomes[0], outcomes[2]]) == ["duplicate", "stored"]
+
+
+def test_a_token_budget_passes_over_what_does_not_fit_and_takes_smaller_ones(client: Client) -> None:
+    namespace = fresh()
+    client.remember("zebra " * 400, namespace=namespace)
+    small = client.remember("A zebra at the gate.", namespace=namespace).memory
+    answer = client.recall("zebra", namespace=namespace, token_budget=50)
+    assert [memory.id for memory in answer.memories] == [small.id]
+    assert 0 < answer.total_tokens <= 50
+
+
+def test_recall_that_is_dry_leaves_no_trace_and_one_that_is_not_is_counted(
+    client: Client, daemon: RunningDaemon
+) -> None:
+    namespace = fresh()
+    stored = client.remember("The boiler is serviced in October.", namespace=namespace).memory
+    client.recall("boiler October", namespace=namespace, dry=True)
+    assert client.get(stored.id).access_count == 0
+    client.recall("boiler October", namespace=namespace)
+    daemon.stop()
+    daemon.start()
+    assert client.get(stored.id).access_count == 1
+
+
+def test_only_a_person_can_pin(daemon: RunningDaemon) -> None:
+    with daemon.client(door="mcp") as agent, pytest.raises(Refused) as refused:
+        agent.remember("Pin me.", pinned=True)
+    assert (refused.value.status, refused.value.field) == (422, "pinned")
+    with daemon.client(door="cli") as person:
+        assert person.remember("Pin this.", pinned=True).memory.trust == "user"
+
+
+def test_a_secret_that_an_agent_says_is_masked_before_anything_is_written(daemon: RunningDaemon) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    with daemon.client(door="mcp") as agent:
+        answer = agent.remember(f"The token is {secret} for the build.")
+    assert answer.masked
+    assert secret not in answer.memory.content
+    journal = b"".join(path.read_bytes() for path in (daemon.folder / "journal").iterdir())
+    assert secret.encode() not in journal
+
+
+def test_a_secret_that_a_person_says_is_kept_tagged_and_hidden_from_agents(daemon: RunningDaemon) -> None:
+    secret = "ghp_" + "z9Y8x7W6v5U4t3S2r1Q0" + "p9O8n7M6l5K4j3I2"
+    namespace = fresh()
+    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+        answer = person.remember(f"Zanzibar forge: {secret}")
+        assert secret in answer.memory.content
+        assert "sensitive" in answer.memory.tags
+        assert len(person.recall("zanzibar").memories) == 1
+        assert agent.recall("zanzibar").memories == []
+        assert len(agent.recall("zanzibar", tags=["sensitive"]).memories) == 1
+        assert person.context("zanzibar").block == ""

@@ -1,0 +1,91 @@
+"""Whatever a note holds: nothing of it is lost, every chunk fits, its lines say where it stands. SPEC 5.2, 6"""
+
+from itertools import pairwise
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from mnemo_core.chunking import TOKENS_MAX, TOKENS_MIN, estimate_tokens, split
+from mnemo_core.markup import parse
+from mnemo_store.records import CONTENT_CHARS_MAX
+
+WORD = st.sampled_from(["alpha", "Beta.", "gamma", "δέλτα", "日本語。", "#tag", "x" * 40, "end!", "`code`", "a|b"])
+PROSE = st.lists(WORD, min_size=1, max_size=120).map(" ".join)
+LINE = st.one_of(
+    PROSE,
+    PROSE,
+    st.just(""),
+    st.just(""),
+    st.builds("{} {}".format, st.sampled_from(["#", "##", "###", "*", "**", "-", "1."]), PROSE),
+    st.sampled_from(["```", "~~~", "---", "===", "| a | b |", "|---|---|", "+---+", "    code", "\tcode", "  - deep"]),
+    st.sampled_from(
+        ["== ==", ".. code-block:: x", "   indented", "Text::", "#+begin_src", "#+end_src", ":PROPERTIES:"]
+    ),
+    st.text(alphabet="ab |-=#*`~:.+<>[]\t ", max_size=30),
+)
+NOTE = st.lists(LINE, max_size=60).map("\n".join)
+PLAIN = st.lists(st.one_of(PROSE, st.just("")), max_size=40).map("\n".join)
+
+
+def words_of(text: str) -> list[str]:
+    return text.split()
+
+
+@given(NOTE, st.sampled_from([".md", ".rst", ".org", ".txt"]))
+@settings(max_examples=150, deadline=None)
+def test_every_chunk_of_a_note_fits_and_stands_where_it_says(text: str, suffix: str) -> None:
+    lines = text.split("\n")
+    last = 0
+    for chunk in split(parse(text, suffix, "stem").blocks):
+        assert 0 < len(chunk.text) <= CONTENT_CHARS_MAX
+        assert chunk.text == chunk.text.strip()
+        assert 1 <= chunk.first_line <= chunk.last_line <= len(lines)
+        assert chunk.first_line >= last  # in order; a long line may be shared by two
+        last = chunk.last_line
+        first_word = words_of(chunk.text)[0]
+        assert any(first_word.lstrip("*#") in line for line in lines[chunk.first_line - 1 : chunk.last_line])
+
+
+@given(NOTE)
+@settings(max_examples=150, deadline=None)
+def test_no_line_of_a_markdown_note_is_lost(text: str) -> None:
+    document = parse(text, ".md", "stem")
+    chunks = split(document.blocks)
+    kept = set(words_of(document.title))
+    for chunk in chunks:
+        kept.update(words_of(chunk.text))
+        kept.update(word for heading in chunk.headings for word in words_of(heading))
+    begin = 0
+    if text.startswith("---\n") and not any(block.first_line == 2 for block in document.blocks):
+        begin = next((n for n, line in enumerate(text.split("\n")[1:], 2) if line.rstrip() in ("---", "...")), 0)
+    for line in text.split("\n")[begin:]:
+        if any(character.isalnum() for character in line):  # not a rule, an underline, an empty heading
+            for word in words_of(line):
+                if any(character.isalnum() for character in word):
+                    assert word in kept or word.strip("#") in kept, (word, line)
+
+
+@given(PLAIN)
+@settings(max_examples=150, deadline=None)
+def test_a_plain_text_is_kept_word_for_word(text: str) -> None:
+    chunks = split(text)
+    assert [word for chunk in chunks for word in words_of(chunk.text)] == words_of(text)
+
+
+@given(PLAIN)
+@settings(max_examples=150, deadline=None)
+def test_pieces_have_at_most_300_tokens_and_two_neighbours_under_50_never_remain(text: str) -> None:
+    sizes = estimate_tokens([chunk.text for chunk in split(text)])
+    assert all(size <= TOKENS_MAX for size in sizes)
+    assert all(a >= TOKENS_MIN or b >= TOKENS_MIN or a + b >= TOKENS_MAX for a, b in pairwise(sizes))
+
+
+@given(NOTE)
+@settings(max_examples=60, deadline=None)
+def test_what_is_added_below_another_heading_changes_no_chunk_above(text: str) -> None:
+    assume("```" not in text and "~~~" not in text)
+    assume(not any(line.lstrip().startswith(("# ", "#\t", "==")) for line in text.split("\n")))  # another title
+    before = split(parse(f"# T\n\n## One\n\n{text}", ".md", "stem").blocks)
+    after = split(parse(f"# T\n\n## One\n\n{text}\n\n## Two\n\nnew text", ".md", "stem").blocks)
+    if before:
+        assert [chunk.text for chunk in after[: len(before)]] == [chunk.text for chunk in before]

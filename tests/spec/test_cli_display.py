@@ -1,0 +1,283 @@
+"""What a person sees: lines, colours, widths. SPEC 14."""
+
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client import display, protocol, terminal
+from mnemo_client.terminal import Look, Terminal
+from tests.canned import ID, NOON, best, note, recall_answer, recalled, status, view
+
+HERE, HOME = Path("/w/app"), Path("/h/ines")
+PLAIN = Look()
+COLOUR = Look(colour=True, width=60)
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+# Small things
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 KB"),
+        (84_200_000, "84.2 MB"),
+        (120_000_000, "120 MB"),
+        (2**50, "1125.9 TB"),
+    ],
+)
+def test_sizes_read_as_people_say_them(count: int, shown: str) -> None:
+    assert display.size(count) == shown
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(-1, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (11_420, "3 h 10 min"), (356_400, "4 d 3 h")],
+)
+def test_spans_show_their_two_largest_units(seconds: float, shown: str) -> None:
+    assert display.duration(seconds) == shown
+
+
+def test_a_hundred_percent_means_all() -> None:
+    assert [display.percent(share) for share in (0.0, 0.4299, 0.9999, 1.0)] == ["0%", "42%", "99%", "100%"]
+
+
+def test_a_time_that_no_calendar_has_is_shown_as_its_number() -> None:
+    assert display.date(NOON) == "2025-12-01"
+    assert display.date(10**18) == "1000000000000000000 ms"
+
+
+def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
+    assert display.short_path("/w/app/docs/a.md", HERE, HOME) == "docs/a.md"
+    assert display.short_path("/h/ines/notes/a.md", HERE, HOME) == "~/notes/a.md"
+    assert display.short_path("/etc/a.md", HERE, HOME) == "/etc/a.md"
+
+
+def test_stored_text_cannot_drive_the_terminal() -> None:
+    evil = "a\x1b[31mb\x07c\rd\x9be\u202ef\u2028g\ud800"
+    shown = terminal.plain(evil)
+    assert shown == "a�[31mb�c d�e�f�g�"
+    assert len(shown) == len(evil)  # one for one, so that marks still stand where they stood
+    assert terminal.plain("a\nb\tc", lines=True) == "a\nb\tc"
+    assert terminal.plain("a\nb\tc") == "a b c"
+
+
+def test_wide_characters_take_two_columns_and_colour_takes_none() -> None:
+    assert terminal.cells("台所") == 4
+    assert terminal.cells("e\u0301") == 1
+    assert terminal.cells("\x1b[1mab\x1b[0m") == 2
+    assert terminal.clip("台所の話", 5) == "台所…"
+    assert terminal.table([["台所", "x"], ["abc", "y"]]) == ["台所  x", "abc   y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines", "shown"),
+    [
+        ("one two three", None, 3, ["one two three"]),
+        ("one two three", 8, 3, ["one two", "three"]),
+        ("one two three", 7, 3, ["one two", "three"]),
+        ("abcdefghij", 4, 3, ["abcd", "efgh", "ij"]),
+        ("台所の話", 4, 3, ["台所", "の話"]),
+        ("one two three four", 5, 2, ["one", "two"]),
+        ("", 8, 3, []),
+    ],
+)
+def test_text_breaks_at_spaces_and_inside_words_only_where_it_must(
+    text: str, width: int | None, lines: int, shown: list[str]
+) -> None:
+    expected = [""] if text == "" and width is None else shown
+    assert [text[start:end] for start, end in terminal.wrap(text, width, lines)] == expected
+
+
+# Recall
+
+
+def test_a_hit_shows_its_number_score_place_heading_date_and_best_sentence() -> None:
+    sentence = best("To roll back, run make rollback.", (3, 7), (23, 31), line=44)
+    hit = recalled(note=note(), best=sentence)
+    assert list(display.hits([hit], PLAIN, HERE, HOME)) == [
+        "1  0.82  docs/deploy.md:44 · Deploy › Rollback · 2025-12-01",
+        "         To *roll* back, run make *rollback*.",
+    ]
+
+
+def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
+    lines = list(display.hits([recalled(speaker="Ines")], PLAIN, HERE, HOME))
+    assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
+
+
+def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
+    hit = recalled(note=note(title="A title of many words", headings=["Some part of it", "Rollback"]))
+    lines = list(display.hits([hit], Look(width=60), HERE, HOME))
+    assert lines[0] == "1  0.82  docs/deploy.md:40 · … › Rollback · 2025-12-01"
+
+
+def test_a_title_that_is_no_heading_goes_before_them() -> None:
+    assert display.trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
+    assert display.trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"]))) == "Deploy › Rollback"
+    assert display.trail(recalled(note=note(title="Deploy", headings=[]))) == "Deploy"
+    assert display.trail(recalled()) == ""
+
+
+def test_a_note_without_a_best_line_opens_at_the_passage() -> None:
+    assert display.where(recalled(note=note()), HERE, HOME) == "docs/deploy.md:40"
+
+
+def test_numbers_of_ten_hits_stand_below_each_other() -> None:
+    lines = list(display.hits([recalled()] * 2, PLAIN, HERE, HOME, first=9))
+    assert lines[0].startswith(" 9  0.82")
+    assert lines[2].startswith("10  0.82")
+
+
+def test_on_a_terminal_the_querys_words_are_painted_and_long_sentences_wrapped() -> None:
+    text = "word " * 60
+    hit = recalled(best=best(text.strip(), (0, 4)))
+    lines = list(display.hits([hit], COLOUR, HERE, HOME))
+    assert "\x1b[1;33mword\x1b[0m" in lines[1]
+    assert len(lines) == 1 + display.BEST_LINES_MAX
+    assert lines[-1].endswith("…")
+    assert all(terminal.cells(line) <= 62 for line in lines)
+
+
+def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
+    assert display.marked("abcdef", [(1, 3), (2, 5)], 0, 6, PLAIN) == "a*bc**de*f"
+    assert display.marked("abcdef", [(1, 5)], 0, 3, PLAIN) == "a*bc*"
+    assert display.marked("abcdef", [(1, 5)], 3, 6, PLAIN) == "*de*f"
+    assert display.marked("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
+
+
+def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
+    line = display.recall_summary(recall_answer(recalled()), None, PLAIN)
+    assert line == "1 of 12 · 4.1 ms · fused · namespace default"
+
+
+@pytest.mark.parametrize(
+    ("model", "vectors", "said"),
+    [
+        (("mini", "ready"), ("building", 0.4299), "vectors are still being built (42%)"),
+        ((None, "absent"), ("off", 0.0), "no embedding model is installed (mnemo models pull)"),
+        (("mini", "loading"), ("ready", 1.0), "the embedding model is being loaded"),
+        (("mini", "ready"), ("ready", 1.0), "vectors were not ready"),
+    ],
+)
+def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors: Any, said: str) -> None:
+    models = {"embedding": protocol.ModelStatus(name=model[0], state=model[1])}
+    known = status(models=models, views={"vectors": view(*vectors)})
+    assert display.degraded_words(["vectors"], known) == f"answered by words only: {said}"
+
+
+def test_other_things_that_were_missing_have_their_words_too() -> None:
+    words = display.degraded_words(["store", "llm", "hot\x1b"], None)
+    assert words == (
+        "the database is out of order: answered from the journal; without the language model; without hot�"
+    )
+
+
+# The other answers
+
+
+def test_the_status_is_a_line_a_part() -> None:
+    assert display.status_lines(status(), PLAIN, HERE, HOME) == [
+        "mnemod 0.1.0 · warming · pid 4711 · up 3 h 10 min · 84.2 MB of memory",
+        "  memories         12,345 (345 archived)",
+        "  namespaces       default 12,345",
+        "  words            ready · 5,190",
+        "  vectors          building · 5,190 · 42% · 7 changes behind, 3 s",
+        "  embedding model  mini · loading",
+        "  notes            no folder yet (mnemo notes add FOLDER)",
+        "  waiting          vectors 7",
+        "  trash            2, 1.5 KB",
+        "  disk             database 2.0 MB · 45.0 GB free",
+        "  data             ~/.local/share/mnemo",
+        "  socket           /run/user/1000/mnemo/mnemo.sock",
+        "  ! the model is being loaded",
+    ]
+
+
+def test_notes_show_their_folders_and_what_was_passed_over() -> None:
+    root = protocol.NotesRootStatus(
+        id="r", path="/h/ines/notes", namespace="default", state="polling", files=1, chunks=2, waiting=3,
+        reason="too few watches",
+    )  # fmt: skip
+    skipped = [protocol.SkippedFile(path="/h/ines/notes/a.bin", reason="binary")]
+    notes = protocol.NotesStatus(roots=[root], skipped=skipped, skipped_total=2)
+    assert display.notes_lines(notes, PLAIN, HERE, HOME) == [
+        "~/notes  polling · 1 file · 2 passages · namespace default · 3 waiting",
+        "  ! too few watches",
+        "2 files passed over:",
+        "  ~/notes/a.bin  binary",
+        "  … and 1 more",
+    ]
+
+
+def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
+    answer = protocol.Remembered(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
+    assert display.remembered(answer, PLAIN) == (
+        "updated to version 3 · c0ffee01 · namespace default · masked: token"
+        " · holds what looks like a secret: tagged sensitive"
+    )
+
+
+def test_a_whole_memory_is_shown_with_its_fields_and_its_text_as_it_is() -> None:
+    memory = recalled(content="one\n\ntwo\x1b", key="k", tags=["a", "b"], note=note(), pinned=True)
+    lines = display.memory_lines(memory, PLAIN, HERE, HOME)
+    assert lines[0] == f"id          {ID}"
+    assert "state       active · pinned" in lines
+    assert "note        docs/deploy.md:40-52" in lines
+    assert "tags        a, b" in lines
+    assert "recalled    1 time" in lines
+    assert lines[-2:] == ["", "one\n\ntwo�"]
+
+
+def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:
+    values = [
+        protocol.ConfigValue(key="trash.keep_days", value=0, origin="default"),
+        protocol.ConfigValue(key="client.project_namespaces", value=True, origin="/c.toml:3"),
+        protocol.ConfigValue(key="models.folder", value="", origin="MNEMO_MODELS_FOLDER"),
+    ]
+    answer = protocol.ConfigAnswer(values=values, file="/c.toml")
+    assert display.config_lines(answer, PLAIN) == [
+        "trash.keep_days            0     default",
+        "client.project_namespaces  true  /c.toml:3",
+        'models.folder              ""    MNEMO_MODELS_FOLDER',
+    ]
+
+
+class FakeTerminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+# The terminal
+
+
+@pytest.mark.parametrize(
+    ("environ", "colour"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+     ({"TERM": "xterm", "NO_COLOR": ""}, True)],
+)  # fmt: skip
+def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], colour: bool) -> None:
+    assert terminal.look_of(FakeTerminal(), environ).colour is colour
+    assert terminal.look_of(io.StringIO(), environ) == Look()
+
+
+def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
+    err = FakeTerminal()
+    screen = Terminal(io.StringIO(), err, {"TERM": "xterm"})
+    screen.progress("42%")
+    screen.progress("42%")
+    screen.tell("done")
+    assert err.getvalue() == "\r\x1b[K42%\r\x1b[Kdone\n"
+    quiet = io.StringIO()
+    Terminal(io.StringIO(), quiet, {"TERM": "xterm"}).progress("42%")
+    assert quiet.getvalue() == ""

@@ -1,0 +1,339 @@
+"""The client: what it sends, what it makes of answers, and which error says what. SPEC 13, 16."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_client import client as client_module
+from mnemo_client import protocol
+from mnemo_client.client import Client
+from mnemo_client.errors import (
+    BadAnswer,
+    BadUsage,
+    Interrupted,
+    MnemoError,
+    Refused,
+    SocketPathTooLong,
+    StartFailed,
+    Unreachable,
+)
+from mnemo_client.places import config_file, data_folder, socket_path
+from tests.canned import ID, CannedDaemon, recall_answer, recalled
+
+
+def memory() -> Any:
+    return msgspec.to_builtins(recalled())
+
+
+def test_what_is_remembered_is_sent_whole_and_its_outcome_comes_back(canned: CannedDaemon) -> None:
+    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()}, 201)
+    with Client(canned.path, "work", door="cli") as client:
+        answer = client.remember("The key is with Ines.", tags=["home"], importance=0.8)
+    assert answer.outcome == "stored"
+    assert answer.memory.id == ID
+    asked = canned.asked[0]
+    assert asked.body == {"content": "The key is with Ines.", "tags": ["home"], "importance": 0.8}
+    assert asked.headers["x-namespace"] == "work"
+    assert asked.headers["x-mnemo-door"] == "cli"
+    assert asked.headers["content-type"] == "application/json"
+
+
+def test_a_namespace_in_the_body_goes_without_the_header_that_it_would_contradict(canned: CannedDaemon) -> None:
+    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(canned.path, "work") as client:
+        client.remember("x", namespace="other")
+    assert canned.asked[0].body["namespace"] == "other"
+    assert "x-namespace" not in canned.asked[0].headers
+
+
+def test_names_that_are_not_ascii_travel_as_utf_8(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/memories", {"memories": []})
+    with Client(canned.path, "Küche 台所", agent="Ägent") as client:
+        client.list_memories()
+    assert canned.asked[0].headers["x-namespace"] == "Küche 台所"
+    assert canned.asked[0].headers["x-mnemo-agent"] == "Ägent"
+
+
+def test_a_line_break_in_a_name_cannot_add_a_header(canned: CannedDaemon) -> None:
+    with Client(canned.path, "work\r\nX-Mnemo-Door: cli") as client, pytest.raises(BadUsage, match="control"):
+        client.status()
+    assert canned.asked == []
+
+
+def test_text_that_is_not_utf_8_is_wrong_usage_and_is_not_sent(canned: CannedDaemon) -> None:
+    with Client(canned.path) as client, pytest.raises(BadUsage, match="UTF-8"):
+        client.remember("bad \udcff byte")
+    assert canned.asked == []
+
+
+def test_filters_are_query_parameters_and_a_list_is_the_same_name_again(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/memories", {"memories": [memory()], "cursor": "c2"})
+    with Client(canned.path) as client:
+        page = client.list_memories(limit=10, cursor="c1", tag=["a b", "ü"], pinned=True, state=None)
+    assert canned.asked[0].query == {"limit": ["10"], "cursor": ["c1"], "tag": ["a b", "ü"], "pinned": ["true"]}
+    assert page.cursor == "c2"
+    assert len(page.memories) == 1
+
+
+def test_an_id_with_a_slash_stays_one_part_of_the_path(canned: CannedDaemon) -> None:
+    with Client(canned.path) as client, pytest.raises(Refused):
+        client.get("../status")
+    assert canned.asked[0].path == "/v1/memories/..%2Fstatus"
+
+
+def test_one_connection_serves_many_requests(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(canned.path) as client:
+        for _ in range(3):
+            assert client.health().ok
+    assert [asked.connection for asked in canned.asked] == [1, 1, 1]
+
+
+def test_a_connection_that_was_closed_meanwhile_is_opened_again_for_what_can_be_repeated(
+    canned: CannedDaemon,
+) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    canned.say("POST /v1/recall", msgspec.to_builtins(recall_answer()))
+    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(canned.path) as client:
+        client.health()
+        for ask in (client.health, lambda: client.recall("x"), lambda: client.remember("x", key="k")):
+            canned.close_connections()
+            ask()
+    assert len({asked.connection for asked in canned.asked}) == 4
+
+
+def test_a_write_without_a_key_is_never_sent_twice(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    canned.say("POST /v1/memories", None, hang_up=True)
+    with Client(canned.path) as client:
+        client.health()
+        with pytest.raises(Interrupted, match="may or may not"):
+            client.remember("x")
+    assert canned.paths() == ["GET /v1/health", "POST /v1/memories"]
+
+
+def test_a_write_without_a_key_goes_over_a_new_connection_after_a_pause(
+    canned: CannedDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    canned.say("POST /v1/memories", {"outcome": "stored", "memory": memory()})
+    with Client(canned.path) as client:
+        client.health()
+        canned.close_connections()
+        monkeypatch.setattr(client_module, "IDLE_SECONDS_MAX", -1.0)
+        assert client.remember("x").outcome == "stored"
+
+
+def test_a_daemon_that_hangs_up_on_every_try_is_tried_twice_at_most(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/status", None, hang_up=True)
+    with Client(canned.path) as client:
+        for _ in range(2):
+            with pytest.raises(Interrupted):
+                client.status()
+    assert canned.paths() == ["GET /v1/status"] * 2
+
+
+def test_an_answer_cut_off_in_the_middle_is_an_interruption(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"}, hang_up=5)
+    with Client(canned.path) as client, pytest.raises(Interrupted, match="middle"):
+        client.health()
+
+
+def test_a_daemon_that_says_nothing_is_not_waited_for_without_end(canned: CannedDaemon) -> None:
+    import threading
+
+    release = threading.Event()
+    canned.answers["GET /v1/health"] = lambda asked: release.wait(5)
+    with Client(canned.path, timeout=0.05) as client, pytest.raises(Interrupted, match=r"within 0\.05 seconds"):
+        client.health()
+    release.set()
+
+
+def test_nobody_listening_is_unreachable_with_the_way_to_start_it(short_folder: Path) -> None:
+    with Client(short_folder / "none.sock") as client, pytest.raises(Unreachable) as caught:
+        client.status()
+    assert str(caught.value) == f"no daemon listens on {short_folder / 'none.sock'}"
+    assert caught.value.hint == "start it with: mnemo up"
+    assert caught.value.exit_code == 4
+
+
+def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: CannedDaemon) -> None:
+    error = {"code": "busy", "message": "too many writes are waiting", "field": "content", "hint": "later", "new": 1}
+    canned.say("POST /v1/memories", {"error": error}, 429, headers={"Retry-After": "2"})
+    with Client(canned.path) as client, pytest.raises(Refused) as caught:
+        client.remember("x")
+    refused = caught.value
+    assert (refused.code, refused.field, refused.status, refused.retry_after) == ("busy", "content", 429, 2.0)
+    assert (refused.message, refused.hint, refused.exit_code) == ("content: too many writes are waiting", "later", 1)
+    assert refused.details["new"] == 1
+
+
+def test_what_is_not_there_ends_with_the_code_for_nothing_found(canned: CannedDaemon) -> None:
+    canned.say(f"GET /v1/memories/{ID}", {"error": {"code": "not_found", "message": "there is no such memory"}}, 404)
+    with Client(canned.path) as client, pytest.raises(Refused) as caught:
+        client.get(ID)
+    assert caught.value.exit_code == 3
+
+
+def test_an_error_of_another_shape_is_still_an_error(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/status", b"<html>no</html>", 502)
+    with Client(canned.path) as client, pytest.raises(Refused, match="answered 502"):
+        client.status()
+
+
+def test_an_answer_that_is_not_the_protocol_is_said_to_be_unreadable(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": "maybe"})
+    with Client(canned.path) as client, pytest.raises(BadAnswer, match="cannot be read"):
+        client.health()
+
+
+def test_what_listens_and_is_no_http_server_is_named(short_folder: Path) -> None:
+    import socket
+    import threading
+
+    path = short_folder / "odd.sock"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def speak() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"220 mail.example ready\r\n")
+
+        thread = threading.Thread(target=speak)
+        thread.start()
+        with Client(path) as client, pytest.raises(BadAnswer, match="no daemon of this kind"):
+            client.status()
+        thread.join()
+
+
+def test_fields_of_a_newer_daemon_are_passed_over_and_kept_in_the_raw_answer(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "9", "mood": "good"})
+    with Client(canned.path) as client:
+        assert client.health().version == "9"
+        assert msgspec.json.decode(client.last_body)["mood"] == "good"
+
+
+def test_a_batch_answers_each_in_order_kept_or_refused(canned: CannedDaemon) -> None:
+    results = [
+        {"error": {"code": "bad_value", "message": "no", "field": "tags"}},
+        {"outcome": "stored", "memory": memory()},
+    ]
+    canned.say("POST /v1/memories/batch", {"results": results})
+    with Client(canned.path) as client:
+        first, second = client.remember_many([protocol.NewMemory(content="a"), protocol.NewMemory(content="b")])
+    assert isinstance(first, protocol.Failure)
+    assert first.error.field == "tags"
+    assert isinstance(second, protocol.Remembered)
+    assert canned.asked[0].body == {"memories": [{"content": "a"}, {"content": "b"}]}
+
+
+@pytest.mark.parametrize("chunked", [True, False])
+def test_an_export_comes_line_by_line_and_leaves_the_connection_usable(canned: CannedDaemon, chunked: bool) -> None:
+    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n{"c":3}\n', chunked=chunked)
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(canned.path, "mine") as client:
+        assert list(client.export()) == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
+        client.health()
+    assert "x-namespace" not in canned.asked[0].headers  # everything, not what is in the client's own namespace
+    assert [asked.connection for asked in canned.asked] == [1, 1]
+
+
+def test_an_export_that_breaks_off_is_not_taken_for_whole(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n', chunked=True, hang_up=10)
+    with Client(canned.path) as client, pytest.raises(Interrupted, match="export"):
+        list(client.export())
+
+
+def test_an_export_left_early_does_not_spoil_the_next_answer(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n')
+    canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})
+    with Client(canned.path) as client:
+        lines = client.export()
+        assert next(lines) == b'{"a":1}'
+        lines.close()  # type: ignore[attr-defined]
+        assert client.health().ok
+
+
+def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -> None:
+    refused: dict[str, Any] = {"error": {"code": "x", "message": "x"}}
+    with Client(canned.path) as client:
+        calls: list[tuple[str, Any]] = [
+            ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", protocol.Patch(importance=1.0))),
+            ("DELETE /v1/memories/abcdef12", lambda: client.delete("abcdef12")),
+            ("DELETE /v1/memories", lambda: client.delete_many(confirm=True, tag=["a"])),
+            ("GET /v1/trash", client.trash),
+            ("POST /v1/trash/abcdef12/restore", lambda: client.restore("abcdef12")),
+            ("GET /v1/memories/abcdef12/history", lambda: client.history("abcdef12")),
+            ("POST /v1/undo", client.undo),
+            ("POST /v1/recall", lambda: client.recall("q")),
+            ("GET /v1/search", lambda: client.search("q", highlight=True)),
+            ("GET /v1/recent", lambda: client.recent(limit=3)),
+            ("POST /v1/context", lambda: client.context("q")),
+            ("GET /v1/config", client.config),
+            ("POST /v1/shutdown", client.shutdown),
+            ("GET /v1/models", client.models),
+            ("POST /v1/models/use", lambda: client.use_model("m")),
+            ("POST /v1/models/reindex", client.reindex),
+            ("GET /v1/notes/status", client.notes_status),
+            ("GET /v1/notes/roots", client.notes_roots),
+            ("POST /v1/notes/roots", lambda: client.add_root("/n", "ns")),
+            ("DELETE /v1/notes/roots", lambda: client.remove_root("r1")),
+            ("POST /v1/notes/rescan", client.rescan),
+        ]
+        for route, call in calls:
+            canned.say(route, refused, 400)
+            with pytest.raises(Refused):
+                call()
+    assert canned.paths() == [route for route, _ in calls]
+    bodies = {f"{asked.method} {asked.path}": asked.body for asked in canned.asked}
+    assert bodies["PATCH /v1/memories/abcdef12"] == {"importance": 1.0}
+    assert bodies["POST /v1/notes/roots"] == {"path": "/n", "namespace": "ns"}
+    queries = {f"{asked.method} {asked.path}": asked.query for asked in canned.asked}
+    assert queries["DELETE /v1/memories"] == {"tag": ["a"], "confirm": ["true"]}
+    assert queries["GET /v1/search"] == {"q": ["q"], "highlight": ["true"]}
+    assert queries["DELETE /v1/notes/roots"] == {"id": ["r1"]}
+
+
+def test_every_error_has_its_exit_code() -> None:
+    codes = {MnemoError: 1, BadUsage: 2, SocketPathTooLong: 2, Unreachable: 4, StartFailed: 4, Interrupted: 1}
+    assert {kind: kind("x").exit_code for kind in codes} == codes
+
+
+# Where things are (SPEC 15)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"MNEMO_SOCKET": "/s/x.sock", "MNEMO_DATA_DIR": "/d", "XDG_RUNTIME_DIR": "/run/u"}, "/s/x.sock"),
+        ({"MNEMO_DATA_DIR": "/d", "XDG_RUNTIME_DIR": "/run/u"}, "/d/run/mnemo.sock"),
+        ({"XDG_RUNTIME_DIR": "/run/u", "HOME": "/h"}, "/run/u/mnemo/mnemo.sock"),
+        ({"XDG_DATA_HOME": "/x", "HOME": "/h"}, "/x/mnemo/run/mnemo.sock"),
+        (
+            {"XDG_DATA_HOME": "not/absolute", "XDG_RUNTIME_DIR": "", "HOME": "/h"},
+            "/h/.local/share/mnemo/run/mnemo.sock",
+        ),
+    ],
+)
+def test_the_socket_is_where_the_environment_says(environ: dict[str, str], expected: str) -> None:
+    assert str(socket_path(environ)) == expected
+
+
+def test_a_socket_path_may_have_107_bytes_and_not_one_more() -> None:
+    longest = "/" + "é" * 53  # 1 + 2 * 53 = 107 bytes in 54 characters
+    assert str(socket_path({"MNEMO_SOCKET": longest})) == longest
+    with pytest.raises(SocketPathTooLong, match="108 bytes, and the system takes at most 107"):
+        socket_path({"MNEMO_SOCKET": longest + "x"})
+
+
+def test_data_and_configuration_have_their_own_places() -> None:
+    assert str(data_folder({"HOME": "/h"})) == "/h/.local/share/mnemo"
+    assert str(config_file({"HOME": "/h"})) == "/h/.config/mnemo/config.toml"
+    assert str(config_file({"MNEMO_CONFIG": "/c/my.toml", "HOME": "/h"})) == "/c/my.toml"
+    assert str(config_file({"XDG_CONFIG_HOME": "/c", "HOME": "/h"})) == "/c/mnemo/config.toml"

@@ -1,0 +1,376 @@
+"""The journal's files, what damage does to them, and what a failed append leaves. SPEC 3.3, 3.4, store/FORMAT.md."""
+
+import errno
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mnemo_store.disk import Disk
+from mnemo_store.errors import DiskFull, NewerFormat, OutcomeUnknown, WriteFailed
+from mnemo_store.journal import NOTHING, Journal, newest_header
+from mnemo_store.layout import Header, Line, Sealed, seal
+from mnemo_store.records import PutMeta
+
+SALT = "00" * 16
+
+
+class Faults(Disk):
+    """Fails the calls that are named, until told otherwise."""
+
+    def __init__(self) -> None:
+        self.failing: set[str] = set()  # "sync" is that of the journal's own files, not of what is put in place whole
+        self.error = errno.EIO
+        self._whole = False
+
+    def _check(self, call: str) -> None:
+        if call in self.failing:
+            raise OSError(self.error, os.strerror(self.error))
+
+    def append(self, fd: int, data: bytes) -> None:
+        if "half append" in self.failing:
+            super().append(fd, data[: len(data) // 2])
+            raise OSError(self.error, os.strerror(self.error))
+        super().append(fd, data)
+
+    def sync(self, fd: int) -> None:
+        if not self._whole:
+            self._check("sync")
+
+    def sync_folder(self, folder: Path) -> None:
+        self._check("sync_folder")
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._check("truncate")
+        super().truncate(fd, size)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._check("rename")
+        super().rename(source, target)
+
+    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        self._check("write_whole")
+        self._whole = True
+        try:
+            super().write_whole(path, pieces)
+        finally:
+            self._whole = False
+
+
+class Book:
+    """A journal and the chain of its lines."""
+
+    def __init__(self, folder: Path, disk: Disk | None = None, segment_bytes: int = 1 << 20) -> None:
+        self.folder = folder
+        self.journal = Journal(folder, "store", SALT, disk or Faults(), segment_bytes)
+        self.journal.open()
+        self.journal.begin(self.journal.last)
+        self.last = self.journal.last
+
+    def add(self, *files: str, value: str = "v") -> None:
+        """One group with a line for each name of a file."""
+        lines: list[tuple[Sealed, bool]] = []
+        end = self.last
+        for file in files:
+            sealed = seal(Line(end[0] + 1, 5, "test", end, (PutMeta(name="m", value=value),)))
+            lines.append((sealed, file == "long"))
+            end = (end[0] + 1, sealed.sum)
+        self.journal.append(lines, self.last[0] + 1)
+        self.last = end
+        self.journal.rotate_full()
+
+    def crash(self) -> "Book":
+        self.journal.close()
+        return Book(self.folder)
+
+    def seqs(self, after: int = 0) -> list[int]:
+        return [read.line.seq for read in self.journal.lines(after)]
+
+    def values(self) -> list[str]:
+        changes = [read.line.changes[0] for read in self.journal.lines()]
+        return [change.value for change in changes if isinstance(change, PutMeta)]
+
+
+def refuse(book: Book, error: type[Exception], *files: str) -> None:
+    with pytest.raises(error):
+        book.add(*files, value="refused")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def seqs_in(path: Path) -> list[int]:
+    return [json.loads(line)["seq"] for line in path.read_bytes().splitlines()[1:]]
+
+
+def test_lines_of_both_files_come_back_in_the_order_of_their_seq(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short", "long", "short")
+    book.add("long")
+    again = book.crash()
+    assert again.seqs() == [1, 2, 3, 4]
+    assert again.seqs(after=2) == [3, 4]
+    assert again.journal.last == book.last
+    assert seqs_in(tmp_path / "short_term.jsonl") == [1, 3]
+    assert seqs_in(tmp_path / "long_term.jsonl") == [2, 4]
+    assert again.journal.damage == []
+
+
+def test_each_line_names_the_one_before_it_in_either_file(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short", "long")
+    book.add("short")
+    read = list(book.journal.lines())
+    assert read[0].line.prev == NOTHING
+    assert [each.line.prev for each in read[1:]] == [(1, read[0].sum), (2, read[1].sum)]
+
+
+def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    header = json.loads((tmp_path / "short_term.jsonl").read_bytes().splitlines()[0])
+    header.pop("sum")
+    expected = {"journal": 1, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
+    assert header == expected
+    found = newest_header(tmp_path)
+    assert found is not None
+    assert (found.store, found.salt) == ("store", SALT)
+    assert newest_header(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("cut", [1, 10, 60])
+def test_a_torn_last_line_is_cut_off_reported_and_kept_beside(tmp_path: Path, cut: int) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    book.add("short")
+    path = tmp_path / "short_term.jsonl"
+    data = path.read_bytes()
+    start = data.rindex(b"\n", 0, -1) + 1
+    path.write_bytes(data[:-cut])
+    again = book.crash()
+    assert again.seqs() == [1]
+    (damage,) = again.journal.damage
+    assert (damage.segment, damage.offset, damage.length) == (path.name, start, len(data) - start - cut)
+    assert path.read_bytes() == data[:start]
+    assert (tmp_path / f"short_term.jsonl.{start}.torn").read_bytes() == data[start:-cut]
+    again.add("short")
+    assert again.crash().seqs() == [1, 2]
+
+
+def test_a_torn_end_of_several_lines_costs_no_earlier_one(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    path = tmp_path / "short_term.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\0" * 40 + b"\n" + b"{half\n" + b"\0" * 10)
+    again = book.crash()
+    assert again.seqs() == [1]
+    assert path.read_bytes() == whole
+
+
+def test_a_torn_line_right_behind_the_header_is_cut_off(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    path = tmp_path / "short_term.jsonl"
+    header = path.read_bytes()
+    path.write_bytes(header + b'{"seq":1,"at"')
+    again = book.crash()
+    assert again.journal.last == NOTHING
+    assert path.read_bytes() == header
+    again.add("short")
+    assert again.crash().seqs() == [1]
+
+
+@pytest.mark.parametrize("left", [b"", b"{", b'{"journal":1,"file":"short_te'])
+def test_a_segment_without_a_whole_header_is_put_aside_and_a_new_one_begun(tmp_path: Path, left: bytes) -> None:
+    book = Book(tmp_path)
+    book.add("long")
+    (tmp_path / "short_term.jsonl").write_bytes(left)
+    again = book.crash()
+    again.add("short")
+    assert again.crash().seqs() == [1, 2]
+    assert (tmp_path / "short_term.000001.jsonl").read_bytes() == left
+
+
+def test_a_damaged_line_in_the_middle_is_reported_with_its_offset_and_the_rest_loads(tmp_path: Path) -> None:
+    book = Book(tmp_path, segment_bytes=500)
+    for _ in range(9):
+        book.add("short")
+    path = tmp_path / "short_term.000001.jsonl"
+    data = path.read_bytes()
+    lines = data.splitlines(keepends=True)
+    offset = len(lines[0]) + len(lines[1])
+    path.write_bytes(data[: offset + 9] + b"\0" + data[offset + 10 :])
+    again = book.crash()
+    assert again.seqs() == [1, 3, 4, 5, 6, 7, 8, 9]
+    (damage,) = again.journal.damage
+    assert damage == (path.name, offset, len(lines[2]), "its checksum does not match")
+    assert again.seqs() == [1, 3, 4, 5, 6, 7, 8, 9]
+    assert len(again.journal.damage) == 1, "the same damage is told once"
+
+
+def test_a_damaged_header_costs_no_line_and_keeps_void_what_was_void(tmp_path: Path) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk)
+    book.add("short")
+    disk.failing = {"sync", "truncate"}
+    refuse(book, WriteFailed, "short")
+    disk.failing = set()
+    book.add("short", value="again")
+    path = tmp_path / "short_term.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"store"', b'"stork"', 1))
+    again = book.crash()
+    assert again.values() == ["v", "again"]
+
+
+def test_full_segments_are_put_aside_under_their_numbers(tmp_path: Path) -> None:
+    book = Book(tmp_path, segment_bytes=500)
+    for _ in range(6):
+        book.add("short")
+    book.add("long")
+    segments = [name for name in names(tmp_path) if name.startswith("short")]
+    assert segments == ["short_term.000001.jsonl", "short_term.000002.jsonl", "short_term.jsonl"]
+    assert "long_term.000001.jsonl" not in names(tmp_path)
+    again = book.crash()
+    assert again.seqs() == [1, 2, 3, 4, 5, 6, 7]
+    assert again.journal.size() == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_a_crash_between_the_two_names_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    book.journal.close()
+    (tmp_path / "short_term.jsonl").rename(tmp_path / "short_term.000001.jsonl")
+    (tmp_path / "short_term.jsonl.new").write_bytes(b'{"journal":1,"fi')
+    again = Book(tmp_path)
+    assert again.seqs() == [1]
+    again.add("short")
+    last = again.crash()
+    assert last.seqs() == [1, 2]
+    assert seqs_in(tmp_path / "short_term.jsonl") == [2]
+
+
+def test_a_failed_append_is_cut_back_and_void_behind_a_new_header(tmp_path: Path) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk)
+    book.add("short", "long")
+    before = (tmp_path / "short_term.jsonl").read_bytes()
+    disk.failing = {"half append"}
+    refuse(book, WriteFailed, "short")
+    assert (tmp_path / "short_term.000001.jsonl").read_bytes() == before
+    disk.failing = set()
+    assert seqs_in(tmp_path / "short_term.jsonl") == []
+    book.add("short", value="again")
+    assert book.crash().values() == ["v", "v", "again"]
+
+
+def test_lines_that_could_not_be_cut_back_are_void_for_good(tmp_path: Path) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk)
+    book.add("short")
+    disk.failing = {"sync", "truncate"}
+    refuse(book, WriteFailed, "short", "long")
+    refuse(book, WriteFailed, "short", "long")  # a second time, now behind a header alone
+    disk.failing = set()
+    book.add("short", value="again")
+    again = book.crash()
+    assert again.values() == ["v", "again"]
+    assert b"refused" in (tmp_path / "short_term.000001.jsonl").read_bytes()
+    assert b"refused" in (tmp_path / "short_term.000002.jsonl").read_bytes()
+
+
+def test_what_can_neither_be_cut_back_nor_made_void_is_of_unknown_outcome(tmp_path: Path) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk)
+    book.add("short")
+    disk.failing = {"sync", "truncate", "rename"}
+    refuse(book, OutcomeUnknown, "short")
+    assert book.crash().values() == ["v", "refused"]
+
+
+def test_a_full_disk_refuses_until_there_is_room_again(tmp_path: Path) -> None:
+    disk = Faults()
+    disk.error = errno.ENOSPC
+    book = Book(tmp_path, disk)
+    book.add("short")
+    disk.failing = {"half append", "write_whole"}
+    refuse(book, DiskFull, "short")
+    refuse(book, DiskFull, "short")
+    refuse(book, DiskFull, "long")
+    assert Book(tmp_path).values() == ["v"]
+    disk.failing = set()
+    book.add("short", "long", value="again")
+    assert book.crash().values() == ["v", "again", "again"]
+
+
+@pytest.mark.parametrize("failing", ["rename", "write_whole", "sync_folder"])
+def test_a_rotation_that_fails_makes_no_later_line_void(tmp_path: Path, failing: str) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk, segment_bytes=500)
+    book.add("short")
+    disk.failing = {failing}
+    for _ in range(2):
+        book.add("short")
+    if failing == "rename":
+        book.add("short")  # the full one stays in use
+    else:
+        refuse(book, WriteFailed, "short")
+    disk.failing = set()
+    before = book.last[0]
+    book.add("short", value="again")
+    again = book.crash()
+    assert again.seqs() == list(range(1, before + 2))
+
+
+def test_lines_behind_where_it_begins_are_void_in_both_files_for_good(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short", "long", "short", "long")
+    second = [(read.line.seq, read.sum) for read in book.journal.lines()][1]
+    book.journal.close()
+    journal = Journal(tmp_path, "store", SALT, Faults())
+    journal.open()
+    journal.begin(second)
+    journal.close()
+    again = Book(tmp_path)
+    assert again.seqs() == [1, 2]
+    again.add("short", value="again")
+    assert again.crash().values() == ["v", "v", "again"]
+
+
+def test_a_full_disk_does_not_keep_the_journal_from_being_opened(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short", "short")
+    (tmp_path / "short_term.jsonl").write_bytes((tmp_path / "short_term.jsonl").read_bytes()[:-5])
+    book.journal.close()
+    disk = Faults()
+    disk.error = errno.ENOSPC
+    disk.failing = {"write_whole", "truncate"}
+    again = Book(tmp_path, disk)
+    assert again.seqs() == [1]
+    refuse(again, DiskFull, "short")
+    disk.failing = set()
+    again.add("short", value="again")
+    assert again.crash().values() == ["v", "again"]
+
+
+def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    book.journal.close()
+    newer = seal(Header(2, "long_term", 1, "store", SALT, 1)).data.replace(b'"salt"', b'"pepper"')
+    (tmp_path / "long_term.jsonl").write_bytes(newer)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(NewerFormat, match="journal format 2, this version knows 1"):
+        Book(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_files_of_the_journal_are_for_their_owner_alone(tmp_path: Path) -> None:
+    book = Book(tmp_path / "journal", segment_bytes=500)
+    for _ in range(4):
+        book.add("short", "long")
+    paths: Sequence[Path] = list((tmp_path / "journal").iterdir())
+    assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
+    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,169 @@
+"""Records and keys as bytes, and the line of the journal. SPEC 3.3, store/FORMAT.md."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from mnemo_store import records
+from mnemo_store.layout import (
+    Header,
+    Line,
+    decode_memory,
+    digest_key,
+    encode,
+    id_key,
+    id_text,
+    is_sealed,
+    open_header,
+    open_line,
+    seal,
+    seq_key,
+    seq_of,
+)
+from mnemo_store.records import Change, DropMemory, Memory, PutMemory, Record, content_hash, embedded_text, is_long_term
+from tests.samples import sample_id, sample_memory
+
+FORMAT_PAGE = Path(__file__).resolve().parents[2] / "store" / "FORMAT.md"
+ID = "01890000-0000-7000-8000-000000000001"
+DROP = b'{"seq":3,"at":5,"by":"me","prev":[2,"00ff00ff00ff00ff"],"changes":[{"record_type":"memory_dropped","id":"%b"}]'
+
+
+def sealed_by_hand(body: bytes) -> bytes:
+    """The line that FORMAT.md says: the JSON but for its brace, then the checksum of that as the last field."""
+    return body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}'
+
+
+def test_a_line_is_its_json_with_the_checksum_of_all_before_as_the_last_field() -> None:
+    line = Line(3, 5, "me", (2, "00ff00ff00ff00ff"), (DropMemory(id=ID),))
+    expected = sealed_by_hand(DROP % ID.encode())
+    assert seal(line).data == expected + b"\n"
+    assert seal(line).sum == expected[-18:-2].decode()
+    assert open_line(expected) == (line, seal(line).sum)
+
+
+def test_what_and_group_stand_in_the_line_only_when_there_are_some() -> None:
+    line = Line(1, 5, "me", (0, ""), (), what="add", group="g")
+    assert seal(line).data.startswith(b'{"seq":1,"at":5,"by":"me","prev":[0,""],"changes":[],"what":"add","group":"g",')
+
+
+def test_a_header_is_sealed_like_a_line() -> None:
+    header = Header(1, "short_term", 7, "store", "ab", 12)
+    body = b'{"journal":1,"file":"short_term","segment":7,"store":"store","salt":"ab","first_seq":12'
+    assert seal(header).data == sealed_by_hand(body) + b"\n"
+    assert open_header(sealed_by_hand(body)) == header
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no checksum"),
+        (b'{"seq":3}', "no checksum"),
+        (sealed_by_hand(DROP % ID.encode()).replace(b"me", b"mf"), "does not match"),
+        (sealed_by_hand(DROP % ID.encode())[:-1], "no checksum"),
+        (sealed_by_hand(b'{"seq":3,"at":5,"by":"me"'), "missing required field"),
+        (sealed_by_hand((DROP % ID.encode()).replace(b"memory_dropped", b"nobody_knows")), "Invalid value"),
+    ],
+)
+def test_a_line_that_is_not_as_it_was_written_says_why(data: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        open_line(data)
+
+
+def test_a_line_of_an_unknown_kind_is_whole_all_the_same() -> None:
+    unknown = sealed_by_hand(b'{"seq":3,"newer":true')
+    assert is_sealed(unknown)
+    assert not is_sealed(unknown[:-3])
+
+
+def test_every_bit_of_a_line_is_covered_by_its_checksum() -> None:
+    data = sealed_by_hand(DROP % ID.encode())
+    for place in range(len(data)):
+        damaged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with pytest.raises(ValueError, match="checksum"):
+            open_line(damaged)
+
+
+def test_keys_of_ids_and_seqs_sort_as_they_do() -> None:
+    assert id_key(ID) == bytes.fromhex("01890000000070008000000000000001")
+    assert id_text(id_key(ID)) == ID
+    assert [seq_key(seq) for seq in (1, 255, 256)] == sorted(seq_key(seq) for seq in (256, 255, 1))
+    assert seq_key(258) == bytes([0, 0, 0, 0, 0, 0, 1, 2])
+    assert seq_of(seq_key(2**40)) == 2**40
+    for text in ("", "zz", "01", ID + "00"):
+        with pytest.raises(ValueError, match=r"not an id|hexadecimal"):
+            id_key(text)
+
+
+def test_no_two_lists_of_parts_share_a_digest_by_running_together() -> None:
+    lists = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("", "abc"), (b"ab", b"c", b"")]
+    assert len({digest_key(*parts) for parts in lists}) == len(lists)
+    assert digest_key("ab", "c") == digest_key(b"ab", b"c")
+    by_hand = hashlib.blake2b(b"\2\0\0\0ab\1\0\0\0c", digest_size=16).digest()
+    assert digest_key("ab", "c") == by_hand
+
+
+def test_a_field_at_its_default_is_not_written() -> None:
+    memory = sample_memory(1, "tea")
+    assert set(msgspec.msgpack.decode(encode(memory))) == {"id", "content", "created_at", "modified_at", "event_at"}
+    assert decode_memory(encode(memory)) == memory
+
+
+def test_a_field_that_nobody_knows_is_refused() -> None:
+    data = msgspec.msgpack.encode({**msgspec.to_builtins(sample_memory(1)), "newer": 1})
+    with pytest.raises(msgspec.ValidationError, match="newer"):
+        decode_memory(data)
+
+
+def test_contents_are_equal_by_hash_when_they_differ_in_case_space_or_composition_only() -> None:
+    assert content_hash("The  tea\n is Grün") == content_hash("the tea is gru\u0308n ")
+    assert content_hash("the tea") != content_hash("thetea")
+    assert len(content_hash("")) == 16
+
+
+def test_core_memories_and_summaries_are_long_term_and_nothing_else() -> None:
+    assert is_long_term(PutMemory(data=sample_memory(1, layer="core")))
+    assert is_long_term(PutMemory(data=sample_memory(1, compression_source=True)))
+    assert not is_long_term(PutMemory(data=sample_memory(1, layer="working")))
+    assert not is_long_term(DropMemory(id=ID))
+
+
+def test_a_chunk_is_embedded_with_its_trail_and_all_else_as_it_is() -> None:
+    assert embedded_text(sample_memory(1, "tea", speaker="Ann", tags=("x",))) == "tea"
+    place = records.NotePlace(title="Garden", headings=("Beds", "North"))
+    assert embedded_text(sample_memory(1, "tea", note=place)) == "Garden > Beds > North\ntea"
+    assert embedded_text(sample_memory(1, "tea", note=records.NotePlace(title="Garden"))) == "Garden\ntea"
+
+
+def written_defaults() -> set[tuple[str, str, str]]:
+    """The rows of the table of defaults in FORMAT.md."""
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(.*)` \|$", FORMAT_PAGE.read_text(), re.MULTILINE)
+    return set(rows)
+
+
+def actual_defaults() -> set[tuple[str, str, str]]:
+    found = set()
+    persisted = [each for each in vars(records).values() if isinstance(each, type) and issubclass(each, Record)]
+    for struct in persisted:
+        for field in msgspec.structs.fields(struct):
+            if field.default is not msgspec.NODEFAULT:
+                found.add((struct.__name__, field.name, msgspec.json.encode(field.default).decode()))
+    return found
+
+
+def test_the_defaults_that_the_format_froze_are_still_the_defaults() -> None:
+    assert actual_defaults() == written_defaults()
+
+
+def test_every_kind_of_change_is_described() -> None:
+    page = FORMAT_PAGE.read_text()
+    for change in get_args(Change):
+        assert f"`{change.__struct_config__.tag}`" in page, change.__name__
+
+
+def test_an_id_of_the_samples_is_one_that_the_layout_takes() -> None:
+    assert id_text(id_key(sample_id(7))) == sample_id(7)
+    assert isinstance(sample_memory(7), Memory)

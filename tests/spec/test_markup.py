@@ -1,0 +1,341 @@
+"""Reading notes: titles, front matter, headings, blocks, links, tags. SPEC 6"""
+
+import textwrap
+import time
+
+import pytest
+
+from mnemo_core.markup import Block, inline_tags, links_in, parse, suffix_of
+
+
+def blocks(text: str, suffix: str = ".md") -> list[tuple[str, str, tuple[str, ...], int, int]]:
+    document = parse(textwrap.dedent(text), suffix, "stem")
+    return [(b.kind, b.text, b.headings, b.first_line, b.last_line) for b in document.blocks]
+
+
+def kinds(text: str, suffix: str = ".md") -> list[str]:
+    return [block[0] for block in blocks(text, suffix)]
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [
+        ("a.md", ".md"),
+        ("A.MD", ".md"),
+        ("a.rst.txt", ".rst.txt"),
+        ("a.org", ".org"),
+        ("a.txt", ".txt"),
+        ("a.png", ""),
+        (".md", ""),
+        ("md", ""),
+    ],
+)
+def test_a_note_is_known_by_its_suffix(name: str, suffix: str) -> None:
+    assert suffix_of(name) == suffix
+
+
+# Markdown
+
+
+def test_headings_make_the_trail_and_a_lone_top_heading_is_the_title() -> None:
+    text = """\
+        # Garden
+
+        Intro.
+
+        ## Plants
+        Roses.
+        ### Old ones
+        Thorns.
+        ## Tools
+        Spade.
+        """
+    assert parse(textwrap.dedent(text), ".md", "stem").title == "Garden"
+    assert blocks(text) == [
+        ("paragraph", "Intro.", (), 3, 3),
+        ("paragraph", "Roses.", ("Plants",), 6, 6),
+        ("paragraph", "Thorns.", ("Plants", "Old ones"), 8, 8),
+        ("paragraph", "Spade.", ("Tools",), 10, 10),
+    ]
+
+
+def test_with_several_top_headings_the_file_name_is_the_title() -> None:
+    document = parse("# One\na\n# Two\nb", ".md", "stem")
+    assert document.title == "stem"
+    assert [block.headings for block in document.blocks] == [("One",), ("Two",)]
+
+
+def test_a_top_heading_beside_another_title_stays_a_heading() -> None:
+    document = parse("---\ntitle: Mine\n---\n# Theirs\ntext", ".md", "stem")
+    assert (document.title, document.blocks[0].headings) == ("Mine", ("Theirs",))
+
+
+def test_a_title_alone_makes_no_block() -> None:
+    assert parse("# Only a title", ".md", "stem")[:3:2] == ("Only a title", ())
+
+
+def test_two_headings_of_one_name_are_two_sections() -> None:
+    document = parse("# Log\na\n# Log\nb", ".md", "stem")
+    assert [block.section for block in document.blocks] == [1, 2]
+
+
+def test_a_heading_without_text_is_remembered_itself() -> None:
+    assert blocks("# A\n## Buy milk\n## Call Bob\ntomorrow") == [
+        ("paragraph", "Buy milk", (), 2, 2),
+        ("paragraph", "tomorrow", ("Call Bob",), 4, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [("## Plain", "Plain"), ("## Closed ##", "Closed"), ("## C#", "C#"), ("   ## Indented", "Indented")],
+)
+def test_a_heading_is_read_without_its_marks(line: str, heading: str) -> None:
+    assert blocks(f"# T\n\n{line}\n\ntext")[0][2] == (heading,)
+
+
+@pytest.mark.parametrize("line", ["#tag and text", "####### seven", "\\# escaped", "    # code"])
+def test_what_is_no_heading_is_text(line: str) -> None:
+    [block] = parse(line, ".md", "stem").blocks
+    assert (block.headings, block.text) == ((), line)
+
+
+def test_underlined_headings_count() -> None:
+    assert blocks("Top\n===\n\na\n\nSub\n---\n\nb") == [
+        ("paragraph", "a", (), 4, 4),
+        ("paragraph", "b", ("Sub",), 9, 9),
+    ]
+
+
+def test_a_code_fence_is_one_block_whatever_is_in_it() -> None:
+    text = "before\n```python\n# no heading\n\n| no | table |\n```\nafter"
+    assert [(b[0], b[3], b[4]) for b in blocks(text)] == [("paragraph", 1, 1), ("code", 2, 6), ("paragraph", 7, 7)]
+
+
+def test_a_longer_fence_holds_a_shorter_one_and_an_open_one_reaches_to_the_end() -> None:
+    assert kinds("````\n```\nx\n```\n````\nafter") == ["code", "paragraph"]
+    assert kinds("~~~\nx\n```\n# y") == ["code"]
+
+
+def test_a_table_needs_its_rule() -> None:
+    assert kinds("intro\n\n| a | b |\n|---|:-:|\n| 1 | 2 |\n\nafter") == ["paragraph", "table", "paragraph"]
+    assert kinds("a | b\nc | d") == ["paragraph"]
+
+
+def test_a_list_stays_together_with_its_indented_parts() -> None:
+    text = "Steps:\n- one\n  more\n\n- two\n\n  ```sh\n# inside\n  ```\n  - deep\n\nafter"
+    assert [(b[0], b[3], b[4]) for b in blocks(text)] == [("paragraph", 1, 1), ("list", 2, 10), ("paragraph", 12, 12)]
+
+
+@pytest.mark.parametrize("text", ["* a\n* b", "1. a\n2. b", "- [ ] a\n- [x] b", "+ a\n\n+ b"])
+def test_every_kind_of_list_is_one(text: str) -> None:
+    assert kinds(text) == ["list"]
+
+
+def test_a_rule_parts_and_is_not_text() -> None:
+    assert blocks("a\n\n---\n\n* * *\n\nb") == [("paragraph", "a", (), 1, 1), ("paragraph", "b", (), 7, 7)]
+
+
+# Front matter
+
+
+def test_front_matter_is_read_and_is_not_text() -> None:
+    text = """\
+        ---
+        title: "My: title"
+        tags: [Work, 'home', "#x/y"]
+        date: 2024-01-20
+        namespace: garden
+        importance: 0.9
+        aliases:
+          - whatever
+        ---
+        Text.
+        """
+    document = parse(textwrap.dedent(text), ".md", "stem")
+    assert document.title == "My: title"
+    assert document.meta.tags == ("work", "home", "x/y")
+    assert (document.meta.date, document.meta.namespace, document.meta.importance) == ("2024-01-20", "garden", 0.9)
+    assert document.meta.memory
+    assert blocks(text) == [("paragraph", "Text.", (), 10, 10)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "tags"),
+    [
+        ("tags: a, b c", ("a", "b c")),
+        ("tags: a b", ("a", "b")),
+        ("tags:\n- a\n- b", ("a", "b")),
+        ("tag: a # why", ("a",)),
+        ("tags: [a, b", ("a", "b")),
+        ("tags:", ()),
+        ("TAGS: a", ("a",)),
+    ],
+)
+def test_tags_are_read_in_every_way_people_write_them(lines: str, tags: tuple[str, ...]) -> None:
+    assert parse(f"---\n{lines}\n---\nx", ".md", "s").meta.tags == tags
+
+
+@pytest.mark.parametrize("value", ["false", "False", "no", "off"])
+def test_memory_false_is_honoured(value: str) -> None:
+    assert not parse(f"---\nmemory: {value}\n---\nx", ".md", "s").meta.memory
+
+
+@pytest.mark.parametrize("value", ["high", "1.5", "-1", "nan", "inf", ""])
+def test_an_importance_that_makes_no_sense_is_passed_over(value: str) -> None:
+    assert parse(f"---\nimportance: {value}\n---\nx", ".md", "s").meta.importance is None
+
+
+def test_front_matter_without_an_end_is_text() -> None:
+    assert [b[1] for b in blocks("---\na: b\n\ntext")] == ["a: b", "text"]
+
+
+def test_aliases_and_anchors_are_not_expanded() -> None:
+    bomb = "---\na: &a [x,x]\nb: &b [*a,*a]\ntags: [*b, *b]\n---\ntext"
+    assert parse(bomb, ".md", "s").meta.tags == ("*b",)
+
+
+# reStructuredText
+
+
+def test_rst_levels_follow_the_order_of_their_adornments() -> None:
+    text = """\
+        ======
+        Manual
+        ======
+
+        Intro.
+
+        Part
+        ====
+
+        a
+
+        Deep
+        ----
+
+        b
+
+        Next
+        ====
+
+        c
+        """
+    document = parse(textwrap.dedent(text), ".rst", "stem")
+    assert document.title == "Manual"
+    assert [(b.text, b.headings) for b in document.blocks] == [
+        ("Intro.", ()), ("a", ("Part",)), ("b", ("Part", "Deep")), ("c", ("Next",)),
+    ]  # fmt: skip
+
+
+def test_rst_code_is_what_follows_two_colons_or_a_directive() -> None:
+    text = """\
+        Like this::
+
+            Heading?
+            ========
+
+        Then
+
+        .. code-block:: python
+           :linenos:
+
+           x = 1
+
+        end
+        """
+    assert [(b[0], b[3], b[4]) for b in blocks(text, ".rst")] == [
+        ("paragraph", 1, 1), ("code", 3, 4), ("paragraph", 6, 6), ("code", 8, 11), ("paragraph", 13, 13),
+    ]  # fmt: skip
+
+
+def test_rst_tables_stay_whole() -> None:
+    grid = "+---+---+\n| a | b |\n+===+===+\n| 1 | 2 |\n+---+---+"
+    simple = "===  ===\na    b\n===  ===\n1    2\n\n3    4\n===  ==="
+    assert kinds(f"x\n\n{grid}\n\ny\n\n{simple}\n\nz", ".rst") == [
+        "paragraph", "table", "paragraph", "table", "paragraph",
+    ]  # fmt: skip
+
+
+# Org
+
+
+def test_org_headings_keywords_drawers_and_blocks() -> None:
+    text = """\
+        #+TITLE: Agenda
+        #+FILETAGS: :work:home:
+        #+DATE: <2024-01-20 Sat>
+        * TODO Call Bob :phone:
+        :PROPERTIES:
+        :ID: 7
+        :END:
+        About the roof.
+        ** Later
+        #+begin_src sh
+        * no heading
+        #+end_src
+        - item
+        """
+    document = parse(textwrap.dedent(text), ".org", "stem")
+    assert (document.title, document.meta.tags, document.meta.date) == ("Agenda", ("work", "home"), "2024-01-20 Sat")
+    assert [(b.kind, b.headings, b.first_line) for b in document.blocks] == [
+        ("paragraph", ("TODO Call Bob :phone:",), 8),
+        ("code", ("TODO Call Bob :phone:", "Later"), 10),
+        ("list", ("TODO Call Bob :phone:", "Later"), 13),
+    ]
+
+
+# Plain text
+
+
+def test_plain_text_has_paragraphs_and_lists_and_no_headings() -> None:
+    assert blocks("# not a heading\nline\n\n- a\n- b", ".txt") == [
+        ("paragraph", "# not a heading\nline", (), 1, 2),
+        ("list", "- a\n- b", (), 4, 5),
+    ]
+
+
+# Links and tags
+
+
+def test_links_are_read_without_alias_and_heading() -> None:
+    document = parse("See [[Roses|the roses]],\n![[img/Plan#North]] and [[https://x.org]].", ".md", "s")
+    assert document.links == (("Roses", 1), ("img/Plan", 2))
+
+
+def test_org_links_to_files_count() -> None:
+    assert links_in("[[file:notes/a.org::*Part][text]] [[https://x.org][web]]") == ("notes/a.org",)
+
+
+def test_inline_tags_are_words_behind_a_hash_outside_code() -> None:
+    text = "#Top and (#side) a#no #a/b-c #12 #ff0000 #fff0 #face `#code` x/#anchor\n```\n#fenced\n```\n，#中文"
+    assert inline_tags(text) == ("top", "side", "a/b-c", "fff0", "face", "中文")
+
+
+# What hostile files cost
+
+
+@pytest.mark.parametrize("suffix", [".md", ".rst", ".org", ".txt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="brackets"),
+        pytest.param("> " * 100_000, id="quotes"),
+        pytest.param("[[" * 100_000, id="links"),
+        pytest.param("| a | b |\n|---|---|\n" + "| x | y |\n" * 50_000, id="table"),
+        pytest.param("\n".join("  " * (n % 200) + "- x" for n in range(20_000)), id="nested list"),
+        pytest.param("== ==\nx\n\n" * 20_000, id="open tables"),
+        pytest.param("```\n" * 40_001, id="fences"),
+        pytest.param(":PROPERTIES:\n" * 20_000, id="drawers"),
+        pytest.param("\n".join("*" * (n % 5000 + 1) + " h" for n in range(5_000)), id="deep headings"),
+        pytest.param("\n".join("#" * (n % 6 + 1) + " h" for n in range(50_000)), id="headings"),
+        pytest.param("a\n" * 50_000, id="one paragraph"),
+        pytest.param("    x\n\n\n" * 20_000, id="indented"),
+        pytest.param("word " * 200_000, id="one line"),
+    ],
+)
+def test_hostile_files_are_parsed_in_time(suffix: str, text: str) -> None:
+    began = time.thread_time()
+    document = parse(text, suffix, "s")
+    assert time.thread_time() - began < 2.0
+    assert all(isinstance(block, Block) for block in document.blocks)

@@ -1,0 +1,668 @@
+"""The vector view: what it answers, what it refuses, and what it keeps on disk. SPEC 2.3, 3.1, 7.2."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mnemo_store.disk import Disk
+from mnemo_store.errors import ViewMismatch
+from mnemo_store.vectors import BadVector, VectorHits, VectorView
+
+SPACE = "mini/1/plain"
+WIDE = 24  # dimensions of the made vectors
+
+# Halves and quarters are exact in f16 and float32, so these products are exact too.
+NORTH = np.array([1, 0, 0, 0], np.float32)
+EAST = np.array([0, 1, 0, 0], np.float32)
+ALL = np.array([0.5, 0.5, 0.5, 0.5], np.float32)
+MIXED = np.array([0.5, -0.5, 0.5, -0.5], np.float32)
+
+
+def made(count: int, seed: int = 1, dimensions: int = WIDE) -> NDArray[np.float32]:
+    """Unit vectors in 20 clumps."""
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((20, dimensions))
+    rows: NDArray[np.float64] = centres[chance.integers(0, 20, count)] + 0.5 * chance.standard_normal(
+        (count, dimensions)
+    )
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows.astype(np.float32)
+
+
+def filled(count: int, *, exact_max: int = 20_000, seed: int = 1) -> VectorView:
+    view = VectorView(WIDE, SPACE, exact_max=exact_max)
+    view.put_many(range(count), list(made(count, seed)[:, None]))
+    return view
+
+
+def never() -> bool:
+    return False
+
+
+def assert_same(left: VectorHits, right: VectorHits) -> None:
+    assert left.numbers.tobytes() == right.numbers.tobytes()
+    assert left.sims.tobytes() == right.sims.tobytes()
+
+
+def test_the_most_similar_comes_first_with_its_cosine() -> None:
+    view = VectorView(4, SPACE)
+    view.put(7, NORTH[None])
+    view.put(3, ALL[None])
+    view.put(5, EAST[None])
+    hits = view.nearest(NORTH, 2)
+    assert hits.numbers.tolist() == [7, 3]
+    assert hits.sims.tolist() == [1.0, 0.5]
+    assert hits.numbers.dtype == np.uint32
+    assert hits.sims.dtype == np.float32
+
+
+def test_equal_similarities_are_in_order_of_number() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([9, 2, 4], [ALL[None], MIXED[None], ALL[None]])
+    assert view.nearest(NORTH, 3).numbers.tolist() == [2, 4, 9]
+    assert view.nearest(NORTH, 1).numbers.tolist() == [2]
+
+
+def test_a_memory_is_as_similar_as_its_best_window_and_comes_once() -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, np.stack([EAST, ALL, MIXED]))
+    view.put(2, np.stack([EAST, NORTH]))
+    view.put(3, EAST[None])
+    hits = view.nearest(NORTH, 10)
+    assert hits.numbers.tolist() == [2, 1, 3]
+    assert hits.sims.tolist() == [1.0, 0.5, 0.0]
+    assert (len(view), view.rows) == (3, 6)
+
+
+def test_many_windows_of_one_memory_do_not_crowd_out_the_others() -> None:
+    view = VectorView(4, SPACE)
+    view.put(0, np.repeat(NORTH[None], 45, axis=0))
+    view.put_many(range(1, 41), [ALL[None]] * 40)
+    assert view.nearest(NORTH, 5).numbers.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_putting_a_known_number_replaces_all_its_windows() -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, np.stack([NORTH, ALL]))
+    view.put(1, EAST[None])
+    assert view.nearest(NORTH, 5).sims.tolist() == [0.0]
+    assert (len(view), view.rows) == (1, 1)
+
+
+def test_of_a_number_given_twice_at_once_the_later_windows_stand() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([1, 2, 1], [NORTH[None], EAST[None], ALL[None]])
+    hits = view.nearest(NORTH, 5)
+    assert (hits.numbers.tolist(), hits.sims.tolist()) == ([1, 2], [0.5, 0.0])
+
+
+def test_a_dropped_number_is_gone_and_dropping_it_again_changes_nothing() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([1, 2], [NORTH[None], ALL[None]])
+    for _ in range(2):
+        view.drop(1)
+    view.drop(99)
+    assert view.nearest(NORTH, 5).numbers.tolist() == [2]
+    assert 1 not in view
+    assert 2 in view
+    assert -1 not in view
+    assert view.numbers().tolist() == [2]
+    assert view.vectors_of(1) is None
+
+
+def test_vectors_are_given_back_as_they_are_kept() -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, np.stack([NORTH, ALL]))
+    kept = view.vectors_of(1)
+    assert kept is not None
+    assert kept.dtype == np.float16
+    assert kept.tolist() == [[1, 0, 0, 0], [0.5, 0.5, 0.5, 0.5]]
+    assert view.vectors_of(0) is None
+
+
+def test_similarities_of_given_numbers_come_in_their_order_and_are_nan_where_there_is_none() -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, np.stack([EAST, ALL]))
+    view.put(4, NORTH[None])
+    sims = view.sims(NORTH, [4, 2, 1, 1_000_000, 4])
+    assert np.array_equal(sims, np.array([1, np.nan, 0.5, np.nan, 1], np.float32), equal_nan=True)
+    assert view.sims(NORTH, []).tolist() == []
+
+
+def test_the_filter_is_by_number_and_what_is_beyond_its_end_is_out() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([0, 1, 2, 3], [NORTH[None], ALL[None], NORTH[None], NORTH[None]])
+    allowed = np.array([False, True, True])
+    assert view.nearest(NORTH, 5, allowed).numbers.tolist() == [2, 1]
+    assert view.nearest(NORTH, 5, np.zeros(0, np.bool_)).numbers.tolist() == []
+    assert view.nearest(NORTH, 5, np.ones(1_000, np.bool_)).numbers.tolist() == [0, 2, 3, 1]
+
+
+def test_an_empty_view_answers_with_nothing() -> None:
+    view = VectorView(4, SPACE)
+    assert view.nearest(NORTH, 5).numbers.tolist() == []
+    assert len(view) == 0
+    assert np.isnan(view.sims(NORTH, [0])).all()
+    assert not view.needs_index()
+
+
+@pytest.mark.parametrize(
+    ("windows", "told"),
+    [
+        (np.array([[np.nan, 0, 0, 1]], np.float32), "NaN"),
+        (np.array([[np.inf, 0, 0, 0]], np.float32), "infinity"),
+        (np.array([[1e30, 0, 0, 0]], np.float32), "length 1e\\+30"),
+        (np.zeros((1, 4), np.float32), "all zeros"),
+        (np.array([[3, 4, 0, 0]], np.float16), "length 5, not 1"),
+        (np.ones((1, 5), np.float32), "shape"),
+        (np.ones(4, np.float32), "shape"),
+        (np.ones((0, 4), np.float32), "0 windows"),
+        (np.array([[1, 0, 0, 0]]), "int64"),
+    ],
+)
+def test_a_vector_that_cannot_be_compared_is_refused_and_nothing_changes(
+    windows: NDArray[np.float32], told: str
+) -> None:
+    view = VectorView(4, SPACE)
+    view.put(8, NORTH[None])
+    with pytest.raises(BadVector, match=told) as raised:
+        view.put_many([1, 8, 2], [ALL[None], windows, ALL[None]])
+    assert "memory 8" in str(raised.value)
+    assert view.numbers().tolist() == [8]
+    assert view.nearest(NORTH, 5).sims.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("query", [np.full(4, np.nan), np.zeros(4), np.ones(3), np.full(4, 2.0), np.eye(4)])
+def test_a_query_that_cannot_be_compared_is_refused(query: NDArray[np.float64]) -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, NORTH[None])
+    for ask in (lambda: view.nearest(query, 1), lambda: view.sims(query, [1])):
+        with pytest.raises(BadVector, match="the query"):
+            ask()
+
+
+def test_wrong_numbers_counts_and_filters_are_refused() -> None:
+    view = VectorView(4, SPACE)
+    for number in (-1, 1 << 26):
+        with pytest.raises(ValueError, match="number"):
+            view.put(number, NORTH[None])
+    with pytest.raises(ValueError, match="k is 0"):
+        view.nearest(NORTH, 0)
+    with pytest.raises(ValueError, match="bools"):
+        view.nearest(NORTH, 1, np.array([1, 0]))
+    with pytest.raises(ValueError, match="2 numbers"):
+        view.put_many([1, 2], [NORTH[None]])
+
+
+def test_the_order_in_which_memories_came_does_not_show_in_one_byte() -> None:
+    vectors, queries = made(3_000), made(20, seed=9)
+    straight, shuffled = filled(3_000), VectorView(WIDE, SPACE)
+    for number in np.random.default_rng(3).permutation(3_000).tolist():
+        shuffled.put(number, vectors[number - 7][None])  # something else first
+        shuffled.put(number, vectors[number][None])
+    some = np.random.default_rng(4).random(3_000) < 0.1
+    most = np.random.default_rng(4).random(3_000) < 0.9
+    for query in queries:
+        for k, allowed in ((40, None), (40, some), (40, most), (3_000, None)):
+            assert_same(straight.nearest(query, k, allowed), shuffled.nearest(query, k, allowed))
+        numbers = np.arange(0, 3_000, 7)
+        assert straight.sims(query, numbers).tobytes() == shuffled.sims(query, numbers).tobytes()
+        hits = straight.nearest(query, 40)
+        assert straight.sims(query, hits.numbers).tobytes() == hits.sims.tobytes()
+
+
+def test_a_row_whose_code_flatters_it_does_not_push_out_a_better_one() -> None:
+    """Both have one large component, which sets the step of their codes: 1/127 of 0.997, so 0.00785.
+
+    The query is 1/√383 = 0.0511 everywhere else. There one row has 0.004 on all 383 places, just over half a step, so
+    its code says 383 · 0.00785 · 0.0511 = 0.154 where 0.078 is true. The other has a whole step on 212 places: 0.085.
+    """
+    query, flattered, better = np.zeros(384), np.full(384, 0.004), np.zeros(384)
+    query[1:] = 1 / np.sqrt(383)
+    better[1:213] = 0.997 / 127
+    for row in (flattered, better):
+        row[0] = 0.0
+        row[0] = np.sqrt(1 - np.square(row).sum())
+    view = VectorView(384, SPACE)
+    view.put_many([1, 2], [flattered[None], better[None]])
+    hits = view.nearest(query, 1)
+    assert hits.numbers.tolist() == [2]
+    assert hits.sims[0] == pytest.approx(0.085, abs=0.001)
+
+
+def test_many_near_windows_of_one_memory_do_not_hide_which_other_is_second() -> None:
+    """A vector with p on the first axis and m · p/127 on the 383 others is unit for p² (1 + 383 m²/127²) = 1, and its
+    product with the query, 0.0511 on those others, is m · p/127 · 19.57: 0.861 for m = 11, 0.811 for 9, 0.797 for
+    8.55. But the last one's code rounds m to 9, so that it might be 0.880, while the one of 0.811 is known exactly.
+    """
+
+    def with_steps(steps: float) -> NDArray[np.float64]:
+        row = np.full(384, steps / 127)
+        row[0] = 1
+        row /= np.linalg.norm(row)
+        return row
+
+    query = np.full(384, 1 / np.sqrt(383))
+    query[0] = 0
+    view = VectorView(384, SPACE)
+    view.put(1, np.repeat(with_steps(11)[None], 4, axis=0))
+    view.put_many([2, 3], [with_steps(9)[None], with_steps(8.55)[None]])
+    hits = view.nearest(query, 2)
+    assert hits.numbers.tolist() == [1, 2]
+    assert hits.sims == pytest.approx([0.861, 0.811], abs=0.001)
+
+
+def test_a_search_works_on_the_rows_as_they_were_when_it_began() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([1, 2], [NORTH[None], ALL[None]])
+    began = view._moment()
+    view.drop(1)
+    view.put(2, EAST[None])
+    assert began.alive.tolist() == [True, True]
+    assert began.take("vectors", None).tolist() == [NORTH.tolist(), ALL.tolist()]
+
+
+def test_what_is_replaced_over_and_over_does_not_pile_up_in_memory() -> None:
+    view = VectorView(4, SPACE)
+    for _ in range(20_000):
+        view.put(1, NORTH[None])
+    assert len(view._tail.serials) < 1_000
+
+
+# On disk
+
+
+def test_a_saved_view_comes_back_with_the_same_bytes_in_its_answers(tmp_path: Path) -> None:
+    view = filled(9_000)  # more than one save may write again: a base and what came since
+    view.save(tmp_path, {"seq": 1}, Disk())
+    view.put_many([1, 9_500], [made(3, 5), made(1, 6)])
+    view.drop(17)
+    view.save(tmp_path, {"seq": 2, "store": "x"}, Disk())
+    loaded, meta = VectorView.load(tmp_path, WIDE, SPACE)
+    assert meta == {"seq": 2, "store": "x"}
+    assert (len(loaded), loaded.rows) == (len(view), view.rows) == (9_000, 9_002)
+    assert loaded.numbers().tolist() == view.numbers().tolist()
+    for query in made(10, seed=9):
+        assert_same(view.nearest(query, 50), loaded.nearest(query, 50))
+        assert_same(
+            view.nearest(query, 50, np.arange(9_501) % 50 == 1), loaded.nearest(query, 50, np.arange(9_501) % 50 == 1)
+        )
+    assert loaded._base.vectors.flags.writeable is False  # mapped
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_loaded_view_goes_on_as_the_one_that_was_saved(tmp_path: Path) -> None:
+    view = filled(5_000)
+    view.save(tmp_path, {}, Disk())
+    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    for each in (view, loaded):
+        each.put_many(range(4_000, 7_000), list(made(3_000, 5)[:, None]))
+        each.drop(3)
+    loaded.save(tmp_path, {}, Disk())
+    again, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    for query in made(5, seed=9):
+        assert_same(view.nearest(query, 100), loaded.nearest(query, 100))
+        assert_same(view.nearest(query, 100), again.nearest(query, 100))
+
+
+def test_a_small_change_does_not_write_the_base_again(tmp_path: Path) -> None:
+    view = filled(20_000)
+    view.save(tmp_path, {}, Disk())
+    (base,) = tmp_path.glob("*.rows")
+    before = (base.name, base.stat().st_mtime_ns)
+    view.put(5, made(1))
+    view.save(tmp_path, {}, Disk())
+    (base,) = tmp_path.glob("*.rows")
+    assert (base.name, base.stat().st_mtime_ns) == before
+    assert (tmp_path / "vectors.view").stat().st_size < 10_000
+
+
+def test_dead_rows_leave_the_disk_in_time(tmp_path: Path) -> None:
+    view = filled(12_000)
+    view.save(tmp_path, {}, Disk())
+    for number in range(0, 12_000, 2):
+        view.drop(number)
+    view.save(tmp_path, {}, Disk())
+    row_bytes = WIDE * 3 + 16
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 6_000 * row_bytes + 10_000
+    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    assert loaded.numbers().tolist() == list(range(1, 12_000, 2))
+
+
+def test_saving_elsewhere_makes_a_whole_view_there(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    view = filled(9_000)
+    view.save(here, {}, Disk())
+    view.save(there, {}, Disk())
+    shutil.rmtree(here)
+    assert_same(VectorView.load(there, WIDE, SPACE)[0].nearest(made(1)[0], 9), view.nearest(made(1)[0], 9))
+
+
+def test_a_view_of_another_space_or_other_dimensions_is_not_loaded(tmp_path: Path) -> None:
+    filled(10).save(tmp_path, {}, Disk())
+    with pytest.raises(ViewMismatch, match="mini/1/plain"):
+        VectorView.load(tmp_path, WIDE, "mini/2/plain")
+    with pytest.raises(ViewMismatch, match="24"):
+        VectorView.load(tmp_path, WIDE + 1, SPACE)
+
+
+def test_where_nothing_was_saved_there_is_nothing_to_load(tmp_path: Path) -> None:
+    with pytest.raises(ViewMismatch, match="No such file"):
+        VectorView.load(tmp_path, WIDE, SPACE)
+
+
+@pytest.mark.parametrize("suffix", ["view", "rows"])
+def test_one_flipped_byte_anywhere_is_found(tmp_path: Path, suffix: str) -> None:
+    filled(6_000).save(tmp_path, {"seq": 12345}, Disk())
+    (path,) = tmp_path.glob(f"*.{suffix}")
+    whole = path.read_bytes()
+    places = [*range(0, 600, 7), *np.linspace(600, len(whole) - 1, 40).astype(int).tolist()]
+    for place in places:
+        if place >= len(whole):
+            continue
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x01]) + whole[place + 1 :])
+        with pytest.raises(ViewMismatch):
+            VectorView.load(tmp_path, WIDE, SPACE)
+    path.write_bytes(whole)
+    assert VectorView.load(tmp_path, WIDE, SPACE)[1] == {"seq": 12345}
+
+
+@pytest.mark.parametrize("suffix", ["view", "rows"])
+def test_a_cut_off_or_missing_file_is_found(tmp_path: Path, suffix: str) -> None:
+    filled(6_000).save(tmp_path, {}, Disk())
+    (path,) = tmp_path.glob(f"*.{suffix}")
+    whole = path.read_bytes()
+    for size in (0, 5, 40, 200, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ViewMismatch):
+            VectorView.load(tmp_path, WIDE, SPACE)
+    path.unlink()
+    with pytest.raises(ViewMismatch):
+        VectorView.load(tmp_path, WIDE, SPACE)
+
+
+def test_a_base_of_another_save_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder, seed in ((one, 1), (other, 2)):
+        folder.mkdir()
+        filled(6_000, seed=seed).save(folder, {}, Disk())
+    (base,) = one.glob("*.rows")
+    shutil.copy(other / base.name, base)
+    with pytest.raises(ViewMismatch, match="is not the base"):
+        VectorView.load(one, WIDE, SPACE)
+
+
+class FailingDisk(Disk):
+    """Fails at its n-th sync or rename."""
+
+    def __init__(self, failing: int):
+        self.failing = failing
+
+    def _step(self) -> None:
+        self.failing -= 1
+        if self.failing == 0:
+            raise OSError(28, "No space left on device")
+
+    def sync(self, fd: int) -> None:
+        self._step()
+        super().sync(fd)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._step()
+        super().rename(source, target)
+
+
+def test_whichever_write_fails_the_last_save_still_loads_and_the_next_one_succeeds(tmp_path: Path) -> None:
+    query = made(1, seed=9)[0]
+    view = filled(6_000)
+    view.save(tmp_path, {"seq": 1}, Disk())
+    saved = view.nearest(query, 20)
+    view.put_many(range(6_000, 12_000), list(made(6_000, 5)[:, None]))
+    now = view.nearest(query, 20)
+    for failing in (1, 2, 3, 4):  # the base's sync and rename, the view's sync and rename
+        with pytest.raises(OSError, match="No space"):
+            view.save(tmp_path, {"seq": 2}, FailingDisk(failing))
+        loaded, meta = VectorView.load(tmp_path, WIDE, SPACE)
+        assert meta == {"seq": 1}
+        assert_same(loaded.nearest(query, 20), saved)
+        assert_same(view.nearest(query, 20), now)
+        view = filled(6_000)  # a view that has not made its base yet
+        view.put_many(range(6_000, 12_000), list(made(6_000, 5)[:, None]))
+    view.save(tmp_path, {"seq": 2}, Disk())
+    assert_same(VectorView.load(tmp_path, WIDE, SPACE)[0].nearest(query, 20), now)
+    assert len(list(tmp_path.iterdir())) == 2  # what was left of the failures is gone
+
+
+# With a graph
+
+
+def test_an_index_is_needed_above_the_exact_limit_and_when_it_no_longer_covers_enough(tmp_path: Path) -> None:
+    view = filled(1_000, exact_max=1_000)
+    assert not view.needs_index()
+    view.put(1_000, made(1))
+    assert view.needs_index()
+    view.build_index(tmp_path, Disk(), never)
+    assert not view.needs_index()
+    view.put_many(range(2_000, 2_250), list(made(250, 3)[:, None]))  # a quarter of exact_max may wait
+    assert not view.needs_index()
+    view.put(2_250, made(1))
+    assert view.needs_index()
+    view.build_index(tmp_path, Disk(), never)
+    assert not view.needs_index()
+    for number in range(312):  # of 1,252 rows in the graph a quarter, 313, may be dead
+        view.drop(number)
+    assert not view.needs_index()
+    for number in range(312, 320):
+        view.drop(number)
+    assert not view.needs_index()  # 932 are left: all exact
+    view.put_many(range(3_000, 3_100), list(made(100, 3)[:, None]))
+    assert view.needs_index()
+
+
+def test_a_cancelled_build_changes_nothing(tmp_path: Path) -> None:
+    view = filled(2_000, exact_max=500)
+    looks = iter([False, True])
+    view.build_index(tmp_path, Disk(), lambda: next(looks))
+    assert view.needs_index()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_came_after_the_index_is_found_and_what_was_dropped_is_not(tmp_path: Path) -> None:
+    view = filled(3_000, exact_max=500)
+    view.build_index(tmp_path, Disk(), never)
+    query = made(1, seed=9)[0]
+    best = view.nearest(query, 5).numbers.tolist()
+    view.drop(best[0])
+    view.put(best[1], -query[None])
+    for number in (4_998, 4_999, 5_000):
+        view.put(number, query[None])
+    view.drop(4_998)
+    view.put(4_999, -query[None])
+    hits = view.nearest(query, 5)
+    assert hits.numbers[0] == 5_000
+    assert hits.sims[0] == pytest.approx(1, abs=1e-3)
+    assert not {best[0], best[1], 4_998, 4_999} & set(hits.numbers.tolist())
+    assert set(best[2:]) <= set(hits.numbers.tolist())
+
+
+def test_a_filter_starves_nothing_whatever_its_width(tmp_path: Path) -> None:
+    vectors = made(4_000)
+    view = filled(4_000, exact_max=300)
+    view.build_index(tmp_path, Disk(), never)
+    query = made(1, seed=9)[0]
+    true = vectors.astype(np.float16).astype(np.float64) @ query.astype(np.float64)
+    far = np.argsort(true)
+    for count in (1, 12, 250, 350, 2_000, 3_999):
+        allowed = np.zeros(4_000, np.bool_)
+        allowed[far[:count]] = True  # the worst for a graph: none of the nearest are let in
+        hits = view.nearest(query, 10, allowed)
+        assert len(hits.numbers) == min(10, count)
+        assert allowed[hits.numbers].all()
+        if count <= 300:
+            assert hits.numbers.tolist() == far[:count][::-1][:10].tolist()
+
+
+def test_asked_to_be_exact_it_is_exact_beside_an_index(tmp_path: Path) -> None:
+    view, plain = filled(3_000, exact_max=100), filled(3_000)
+    view.build_index(tmp_path, Disk(), never)
+    for query in made(20, seed=9):
+        assert_same(view.nearest(query, 30, exact=True), plain.nearest(query, 30))
+
+
+def test_with_an_index_answers_are_the_same_after_a_restart(tmp_path: Path) -> None:
+    view = filled(3_000, exact_max=500)
+    view.build_index(tmp_path, Disk(), never)
+    view.put_many(range(2_900, 3_050), list(made(150, 3)[:, None]))
+    view.save(tmp_path, {}, Disk())
+    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    assert not loaded.needs_index()
+    assert loaded.graph_lost is None
+    for query in made(30, seed=9):
+        assert_same(view.nearest(query, 20), loaded.nearest(query, 20))
+        assert_same(view.nearest(query, 20), view.nearest(query, 20))
+
+
+def test_an_index_grows_and_is_replaced_under_a_new_name(tmp_path: Path) -> None:
+    view = filled(1_500, exact_max=500)
+    view.build_index(tmp_path, Disk(), never)
+    view.save(tmp_path, {}, Disk())
+    (first,) = tmp_path.glob("*.usearch")
+    content = first.read_bytes()
+    view.put_many(range(1_500, 3_000), list(made(1_500, 5)[:, None]))
+    view.build_index(tmp_path, Disk(), never)
+    assert first.read_bytes() == content  # still named by the save on disk
+    view.save(tmp_path, {}, Disk())
+    (second,) = tmp_path.glob("*.usearch")
+    assert second.name != first.name
+    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    assert not loaded.needs_index()
+    exact = filled(1_500)
+    exact.put_many(range(1_500, 3_000), list(made(1_500, 5)[:, None]))
+    found = sum(
+        len(set(loaded.nearest(q, 10).numbers.tolist()) & set(exact.nearest(q, 10).numbers.tolist()))
+        for q in made(50, seed=9)
+    )
+    assert found >= 495
+
+
+@pytest.mark.parametrize("harm", ["flipped", "cut", "gone", "older"])
+def test_a_harmed_index_costs_only_itself_and_answers_are_exact_until_it_is_built_again(
+    tmp_path: Path, harm: str
+) -> None:
+    view = filled(2_000, exact_max=500)
+    view.build_index(tmp_path, Disk(), never)
+    (path,) = tmp_path.glob("*.usearch")
+    older = path.read_bytes()
+    view.put_many(range(2_000, 2_400), list(made(400, 5)[:, None]))
+    view.build_index(tmp_path, Disk(), never)
+    view.save(tmp_path, {"seq": 4}, Disk())
+    (path,) = tmp_path.glob("*.usearch")
+    whole = path.read_bytes()
+    middle = len(whole) // 2
+    match harm:
+        case "flipped":
+            path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        case "cut":
+            path.write_bytes(whole[:middle])
+        case "gone":
+            path.unlink()
+        case _:
+            path.write_bytes(older)
+    loaded, meta = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    assert meta == {"seq": 4}
+    assert loaded.needs_index()
+    assert loaded.graph_lost is not None
+    assert path.name in loaded.graph_lost
+    for query in made(5, seed=9):
+        assert_same(loaded.nearest(query, 30), view.nearest(query, 30, exact=True))
+    loaded.build_index(tmp_path, Disk(), never)
+    loaded.save(tmp_path, {}, Disk())
+    again, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    assert not again.needs_index()
+
+
+def test_a_base_made_anew_leaves_the_index_as_good_as_it_was(tmp_path: Path) -> None:
+    view = filled(16_000, exact_max=2_000)
+    view.build_index(tmp_path, Disk(), never)
+    view.save(tmp_path, {}, Disk())
+    for number in range(0, 16_000, 5):  # under the index's own bound of a quarter
+        view.drop(number)
+    view.put_many(range(20_000, 24_200), list(made(4_200, 5)[:, None]))
+    before = [view.nearest(query, 20) for query in made(20, seed=9)]
+    view.save(tmp_path, {}, Disk())
+    assert len(view._base.serials) == 17_000  # what lives: 12,800 and 4,200
+    for query, hits in zip(made(20, seed=9), before, strict=True):
+        assert_same(view.nearest(query, 20), hits)
+
+
+# Several at once
+
+
+def test_a_search_beside_changes_sees_a_memory_before_or_after_never_between(tmp_path: Path) -> None:
+    view = VectorView(4, SPACE)
+    view.put_many(range(50), [MIXED[None]] * 50)
+    view.put(7, np.stack([NORTH, EAST]))
+    stop, wrong, looked = threading.Event(), [], [0]
+
+    def search() -> None:
+        while not stop.is_set():
+            hits = view.nearest(NORTH, 1)
+            sims = view.sims(EAST, [7])
+            looked[0] += 1
+            if hits.numbers.tolist() != [7] or hits.sims.tolist() != [1.0] or sims.tolist() != [1.0]:
+                wrong.append((hits, sims))
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for turn in range(3_000):  # always one window north and one east, in rows that move
+        view.put(7, np.stack([NORTH, EAST] if turn % 2 else [EAST, NORTH, ALL]))
+        if turn % 500 == 0:
+            view.save(tmp_path, {}, Disk())
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert looked[0] > 50
+
+
+def test_changes_made_while_an_index_is_built_and_a_save_is_written_are_kept(tmp_path: Path) -> None:
+    view = filled(5_000, exact_max=1_000)
+    looks = 0
+
+    def change() -> bool:
+        nonlocal looks
+        looks += 1
+        view.put(9_000 + looks, made(1, looks))
+        view.drop(looks)
+        if looks == 10:
+            view.save(tmp_path, {}, Disk())  # makes a base of it all meanwhile
+        return False
+
+    view.build_index(tmp_path, Disk(), change)
+    assert looks >= 10
+    view.save(tmp_path, {}, Disk())
+    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=1_000)
+    for number in range(1, looks + 1):
+        query = made(1, number)[0]
+        for each in (view, loaded):
+            assert each.nearest(query, 3).numbers[0] == 9_000 + number
+            assert number not in each
+            assert number not in each.nearest(query, 100).numbers
+
+
+def test_a_small_view_never_imports_usearch() -> None:
+    program = (
+        "import sys, numpy as np; from mnemo_store.vectors import VectorView; v = VectorView(4, 's');"
+        "v.put(1, np.eye(4, dtype=np.float32)); v.nearest(np.eye(4)[0], 3); v.needs_index();"
+        "sys.exit('usearch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

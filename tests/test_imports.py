@@ -1,0 +1,177 @@
+"""Who may import whom. DESIGN 2.
+
+The contracts stand in pyproject.toml and hold transitively; each is shown to be able to fail, on a small tree of the
+same packages with one forbidden import after another. What contracts cannot say, "this and nothing else", is read from
+the sources below.
+"""
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+SOURCES = {
+    "mnemo_store": ROOT / "store",
+    "mnemo_core": ROOT / "daemon",
+    "mnemo_daemon": ROOT / "daemon",
+    "mnemo_client": ROOT / "clients",
+}
+
+# Of the package on the right, the one on the left may import these modules; of itself everything; of others nothing.
+ALLOWED_WITHIN = {
+    ("mnemo_core", "mnemo_store"): {"records"},
+    ("mnemo_daemon", "mnemo_client"): {"protocol", "places"},
+    ("mnemo_daemon", "mnemo_core"): None,
+    ("mnemo_daemon", "mnemo_store"): None,
+}  # None: any module
+# Packages from outside, beside the standard library; None: whatever pyproject.toml names.
+ALLOWED_FROM_OUTSIDE = {
+    "mnemo_store": {"lmdb", "usearch", "numkong", "numpy", "msgspec", "py_rust_stemmers", "rjieba"},
+    "mnemo_core": {"numpy", "msgspec"},
+    "mnemo_daemon": None,
+    "mnemo_client": {"msgspec"},
+}
+
+
+def lint(config: Path, *roots: Path) -> subprocess.CompletedProcess[str]:
+    """What import-linter says of the packages in roots."""
+    program = (
+        "import sys; sys.path[:0] = sys.argv[2:]; from importlinter.cli import lint_imports; "
+        "sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"
+    )
+    command = [sys.executable, "-P", "-c", program, str(config), *map(str, roots)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=config.parent)
+
+
+def forbidden_imports(contract: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(importing package, imported module) for everything that contract forbids directly."""
+    if contract["type"] == "layers":
+        layers = contract["layers"]
+        for i, lower in enumerate(layers):
+            yield from ((lower, higher) for higher in layers[:i])
+    elif contract["type"] == "forbidden":
+        for source in contract["source_modules"]:
+            yield from ((source, module) for module in contract["forbidden_modules"])
+    else:
+        raise AssertionError(f"say here what a contract of type {contract['type']} forbids")
+
+
+def write_tree(folder: Path, contract: dict[str, Any], bad: list[tuple[str, str]]) -> Path:
+    """Our packages with the modules that contract names, empty, and beside them the bad imports; returns the config."""
+    for package in LINTER["root_packages"]:
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").touch()
+    for name in contract.get("forbidden_modules", ()):
+        package, _, module = name.partition(".")
+        if package in SOURCES and module:
+            (folder / package / f"{module}.py").touch()
+    for n, (importing, imported) in enumerate(bad):
+        (folder / importing / f"bad_{n}.py").write_text(f"import {imported}\n")
+    config = folder / "importlinter.toml"
+    lines = [f"{key} = {value!r}" for key, value in contract.items()]
+    config.write_text(
+        f"[tool.importlinter]\nroot_packages = {LINTER['root_packages']}\ninclude_external_packages = true\n"
+        "[[tool.importlinter.contracts]]\n" + "\n".join(lines)
+    )
+    return config
+
+
+def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+    """(absolute module name, line) of everything path imports, anywhere in it; `from x import y` as x.y."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def strays(package: str, source: str, path: Path) -> list[str]:
+    """The imports of path, a module of package, that the two tables above do not allow."""
+    found = []
+    outside = ALLOWED_FROM_OUTSIDE[package]
+    for name, line in imports_of(path):
+        root, _, rest = name.partition(".")
+        if root == package or root in sys.stdlib_module_names:
+            continue
+        if root in SOURCES:
+            allowed = ALLOWED_WITHIN.get((package, root), set())
+            is_fine = allowed is None or rest.partition(".")[0] in allowed
+        else:
+            is_fine = outside is None or root in outside
+        if not is_fine:
+            found.append(f"{source}:{line}: {package} may not import {name}")
+    return found
+
+
+def test_every_contract_holds() -> None:
+    done = lint(ROOT / "pyproject.toml", ROOT / "store", ROOT / "daemon", ROOT / "clients")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("contract", LINTER["contracts"], ids=lambda contract: contract["name"])
+def test_every_contract_reports_each_import_that_it_forbids(contract: dict[str, Any], tmp_path: Path) -> None:
+    bad = list(forbidden_imports(contract))
+    clean = lint(write_tree(tmp_path / "clean", contract, []), tmp_path / "clean")
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    broken = lint(write_tree(tmp_path / "broken", contract, bad), tmp_path / "broken")
+    assert broken.returncode == 1, broken.stdout + broken.stderr
+    silent = [pair for n, pair in enumerate(bad) if f"{pair[0]}.bad_{n} -> {pair[1]} (l.1)" not in broken.stdout]
+    assert not silent, broken.stdout
+
+
+def test_every_package_imports_only_what_the_design_allows() -> None:
+    found = [
+        stray
+        for package, folder in SOURCES.items()
+        for path in sorted((folder / package).rglob("*.py"))
+        for stray in strays(package, str(path.relative_to(ROOT)), path)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_package_from_outside_is_named_in_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    known = {Requirement(line).name.replace("-", "_") for line in named}
+    origins = packages_distributions()
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for package, folder in SOURCES.items()
+        for path in sorted((folder / package).rglob("*.py"))
+        for name, line in imports_of(path)
+        if (root := name.partition(".")[0]) not in SOURCES and root not in sys.stdlib_module_names
+        if not {origin.replace("-", "_") for origin in origins.get(root, [root])} & known
+    ]
+    assert not found, "not a dependency of its own:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("package", "statement", "is_fine"),
+    [
+        ("mnemo_core", "from mnemo_store.records import Memory", True),
+        ("mnemo_core", "from mnemo_store import records", True),
+        ("mnemo_core", "from mnemo_store import journal", False),
+        ("mnemo_core", "def f():\n    import onnxruntime", False),
+        ("mnemo_client", "import json, msgspec", True),
+        ("mnemo_client", "import rich", False),
+        ("mnemo_client", "from mnemo_core.ranking import fuse", False),
+        ("mnemo_daemon", "from mnemo_client.protocol import Ask", True),
+        ("mnemo_daemon", "from mnemo_client.wire import call", False),
+        ("mnemo_store", "import mnemo_client", False),
+        ("mnemo_store", "import mnemo_store.records", True),
+    ],
+)
+def test_an_import_beyond_the_design_is_seen(package: str, statement: str, is_fine: bool, tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(statement)
+    assert (strays(package, "module.py", path) == []) is is_fine
