@@ -17,7 +17,7 @@ export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 run: environment-core
 	@mkdir -p .run
 	@# The model is fetched beside the demonstration: until it is there, answers come by words.
-	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & \
+	@$(PY) -m mnemo_daemon.offline pull $(EMBEDDING_MODEL) >.run/pull.log 2>&1 </dev/null & echo $$! >.run/pull.pid; \
 	$(PY) packaging/demonstration.py "$(NOTES)"
 
 test: environment-dev models

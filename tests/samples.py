@@ -1,8 +1,11 @@
 """Records and stores for tests: what a test does not name has a value that it can do without."""
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,12 @@ import lmdb
 from mnemo_store.disk import Disk
 from mnemo_store.records import Change, Memory, PutMemory
 from mnemo_store.store import Store, Turn
-from mnemo_store.tables import TABLES
+from mnemo_store.tables import TABLES, Snapshot
 
 AT = 1_700_000_000_000  # ms: a moment of November 2023
 WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang
+
+NOTHING: Turn[None] = Turn((), None)
 
 MEMORY_DISK = Path("/dev/shm")  # where fsync costs nothing
 
@@ -71,3 +76,38 @@ def opened(folder: Path, disk: Disk | None = None, **options: Any) -> Iterator[S
         yield store
     finally:
         store.close()
+
+
+def contents(store: Store) -> list[str]:
+    """What is remembered, whatever its state, in the order of the ids."""
+    with store.snapshot() as snapshot:
+        return [memory.content for memory in snapshot.memories()]
+
+
+def lines_in(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a segment of the journal, without its header."""
+    return [json.loads(line) for line in (folder / "journal" / name).read_bytes().splitlines()[1:]]
+
+
+def put(memory: Memory) -> Callable[[Snapshot], Turn[str]]:
+    """The decision to write this memory."""
+    return lambda _: Turn((PutMemory(data=memory),), memory.id)
+
+
+class Held:
+    """The writer, kept busy until `let_go`; what is asked of it meanwhile makes one group afterwards."""
+
+    def __init__(self, store: Store) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.future = store.transact(self._wait, by="test")
+        assert self.begun.wait(WAIT_SECONDS)
+
+    def _wait(self, _: Snapshot) -> Turn[None]:
+        self.begun.set()
+        self.go.wait(WAIT_SECONDS)
+        return NOTHING
+
+    def let_go(self) -> None:
+        time.sleep(0.006)  # over the time of a group, so that the next one begins with what waits
+        self.go.set()
+        self.future.result(WAIT_SECONDS)

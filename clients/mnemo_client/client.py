@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
-from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -31,6 +30,9 @@ TIMEOUT_SECONDS = 60.0  # for one answer; a daemon that stops (10 s, SPEC 16) or
 # A connection idle for longer is opened anew before a request that must not be sent twice. The daemon keeps an idle
 # one for longer than this.
 IDLE_SECONDS_MAX = 5.0
+
+# What needs no quoting in a path or a query string. RFC 3986, 2.3
+UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # Requests that change nothing, or the same thing however often they are sent, besides GET.
 REPEATABLE = frozenset({"/recall", "/context", "/models/use", "/notes/roots", "/notes/rescan"})
@@ -96,7 +98,7 @@ class Client:
 
     def get(self, id: str) -> protocol.MemoryView:  # noqa: A002 - the field's own name
         """One memory, by its whole id or 8 or more hex digits of its start or end."""
-        return self._ask("GET", f"/memories/{_segment(id)}", protocol.MemoryView)
+        return self._ask("GET", f"/memories/{_quoted(id)}", protocol.MemoryView)
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
@@ -106,11 +108,11 @@ class Client:
         return self._ask("GET", "/memories", protocol.MemoryPage, query=query, namespace=namespace)
 
     def patch(self, id: str, change: protocol.Patch) -> protocol.MemoryView:  # noqa: A002
-        return self._ask("PATCH", f"/memories/{_segment(id)}", protocol.MemoryView, change)
+        return self._ask("PATCH", f"/memories/{_quoted(id)}", protocol.MemoryView, change)
 
     def delete(self, id: str) -> protocol.Deleted:  # noqa: A002
         """Move one to the trash."""
-        return self._ask("DELETE", f"/memories/{_segment(id)}", protocol.Deleted)
+        return self._ask("DELETE", f"/memories/{_quoted(id)}", protocol.Deleted)
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
@@ -127,10 +129,10 @@ class Client:
 
     def restore(self, id: str) -> protocol.MemoryView:  # noqa: A002
         """Bring one back from the trash."""
-        return self._ask("POST", f"/trash/{_segment(id)}/restore", protocol.MemoryView)
+        return self._ask("POST", f"/trash/{_quoted(id)}/restore", protocol.MemoryView)
 
     def history(self, id: str) -> protocol.Versions:  # noqa: A002
-        return self._ask("GET", f"/memories/{_segment(id)}/history", protocol.Versions)
+        return self._ask("GET", f"/memories/{_quoted(id)}/history", protocol.Versions)
 
     def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> protocol.Undone:
         """Take back the last change, or the one named."""
@@ -249,8 +251,8 @@ class Client:
         """Send, read and decode. A namespace in the body needs no header beside it, which it might contradict."""
         if getattr(body, "namespace", None) is None:
             namespace = namespace or self.namespace
-        parameters = [(name, text) for name, value in (query or {}).items() for text in _texts(value)]
-        target = f"{route}?{urlencode(parameters)}" if parameters else route
+        parameters = [f"{name}={_quoted(text)}" for name, value in (query or {}).items() for text in _texts(value)]
+        target = f"{route}?{'&'.join(parameters)}" if parameters else route
         data = None if body is None else _encode(body)
         repeatable = repeatable or method in ("GET", "DELETE") or route in REPEATABLE
         response = self._send(method, target, data, namespace, repeatable)
@@ -370,8 +372,9 @@ def _encode(body: Any) -> bytes:
         raise BadUsage("the text is not valid UTF-8") from undecoded
 
 
-def _segment(text: str) -> str:
-    return quote(_utf8(text), safe="")
+def _quoted(text: str) -> str:
+    """The text as it may stand in a path or a query string (RFC 3986, 2.1)."""
+    return "".join(chr(byte) if byte in UNRESERVED else f"%{byte:02X}" for byte in _utf8(text))
 
 
 def _decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:

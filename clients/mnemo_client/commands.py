@@ -131,7 +131,8 @@ _MODELS = (
     Command(
         "import", "take a model from a file or folder of this machine", "upkeep:models_import",
         (Argument(("path",), "the file or folder", {"metavar": "PATH"}, True),
-         _option("--name", help="the catalogue name it goes by", metavar="NAME")),
+         _option("--name", help="what to call it; weights that are known keep their own name", metavar="NAME"),
+         _flag("--allow-unverified", help="take weights whose hash is not known")),
     ),
     Command("use", "switch to a model", "upkeep:models_use", (_MODEL,)),
     Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX),

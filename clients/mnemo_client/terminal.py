@@ -8,7 +8,6 @@ terminal.
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
@@ -124,17 +123,20 @@ def plain(text: str, *, lines: bool = False) -> str:
 
     With `lines`, line breaks and tabs stay; else they are spaces.
     """
-    return "".join(_shown(character, lines) for character in text)
+    if text.isascii() and text.isprintable():
+        return text
+    from unicodedata import category  # a megabyte of tables, of which most lines have no need
 
+    def shown(character: str) -> str:
+        if character in "\n\t":
+            return character if lines else " "
+        if character == "\r":
+            return " "
+        if category(character) in ("Cc", "Zl", "Zp", "Cs") or character in _DIRECTION:
+            return "\ufffd"
+        return character
 
-def _shown(character: str, lines: bool) -> str:
-    if character in "\n\t":
-        return character if lines else " "
-    if character == "\r":
-        return " "
-    if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs") or character in _DIRECTION:
-        return "\ufffd"
-    return character
+    return "".join(map(shown, text))
 
 
 def cells(text: str) -> int:
@@ -145,6 +147,10 @@ def cells(text: str) -> int:
 
 
 def _cells(character: str) -> int:
+    if character.isascii():
+        return 1
+    import unicodedata
+
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,9 +1,11 @@
 """The commands about the daemon and its parts: init, up, down, status, config, notes, models, reindex."""
 
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from mnemo_client import display, launch, namespace
 from mnemo_client.errors import EXIT_DONE, BadUsage, MnemoError, NothingFound, Unreachable
@@ -196,49 +198,55 @@ def models_list(invocation: Invocation) -> int:
 
 def models_pull(invocation: Invocation) -> int:
     """Fetches in a process of its own, which needs no daemon; one that runs then takes the model up."""
-    name = invocation.options.name or DEFAULT_MODEL
-    _offline(invocation, "pull", name)
-    return _use_if_running(invocation, name)
+    return _take_up(invocation, _offline(invocation, "pull", invocation.options.name or DEFAULT_MODEL))
 
 
 def models_import(invocation: Invocation) -> int:
-    path = (invocation.here / Path(invocation.options.path).expanduser()).resolve()
+    options = invocation.options
+    path = (invocation.here / Path(options.path).expanduser()).resolve()
     if not path.exists():
         raise BadUsage(f"there is no {path}")
-    name = invocation.options.name or path.name
-    _offline(invocation, "import", str(path), *(["--name", name] if invocation.options.name else []))
-    return _use_if_running(invocation, name)
+    words = ["import", str(path), *(["--name", options.name] if options.name else [])]
+    words += ["--allow-unverified"] if options.allow_unverified else []
+    return _take_up(invocation, _offline(invocation, *words))
 
 
-def _offline(invocation: Invocation, *words: str) -> None:
-    """Run a command of mnemo_daemon.offline; its progress and messages appear as its own."""
+def _offline(invocation: Invocation, *words: str) -> dict[str, Any]:
+    """What a command of mnemo_daemon.offline answers; its progress appears as it goes. Raises MnemoError."""
     invocation.terminal.flush()
     ended = subprocess.run(
-        [sys.executable, "-m", "mnemo_daemon.offline", *words],
+        [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
         check=False,
         env=dict(invocation.environ),
         stdin=subprocess.DEVNULL,
-        # Standard output is for the answer; what it prints is told, as every message is.
-        stdout=sys.stderr.fileno(),
+        stdout=subprocess.PIPE,
     )
-    if ended.returncode:
-        raise MnemoError(f"{words[0]} {words[1]} did not succeed", "what was wrong stands above")
-
-
-def _use_if_running(invocation: Invocation, name: str) -> int:
     try:
-        answer = invocation.connect().use_model(name)
-    except Unreachable:
-        if invocation.wants_json:
-            invocation.say_value({"installed": name, "daemon": "not running"})
-        else:
-            invocation.say(f"{name} is installed; the daemon takes it up when it starts")
-        return EXIT_DONE
-    if invocation.wants_json:
-        invocation.say_answer()
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        raise MnemoError(f"models {words[0]} ended with code {ended.returncode}") from None
+    if error := answer.get("error"):
+        raise MnemoError(str(error["message"]), str(error.get("hint") or ""))
+    return answer
+
+
+def _take_up(invocation: Invocation, installed: dict[str, Any]) -> int:
+    """Has a daemon that runs use the embedding model that was just installed; says what is there now."""
+    name = str(installed["name"])
+    state = "the daemon takes it up when it starts"
+    if installed["role"] == "embedding":
+        try:
+            invocation.connect().use_model(name)
+            state = "the daemon takes it up; see how far it is with: mnemo status --watch"
+        except Unreachable:
+            pass
     else:
-        state = answer.embedding.state if answer.embedding.name == name else "in use"
-        invocation.say(f"{name} is installed ({state}); see what it has done with: mnemo status --watch")
+        state = "it is ready to be used"
+    if invocation.wants_json:
+        invocation.say_value(installed)
+    else:
+        checked = "its hash is the known one" if installed.get("verified") else "its hash could not be checked"
+        invocation.say(f"{name} is installed ({checked}): {installed.get('path')}", state)
     return EXIT_DONE
 
 

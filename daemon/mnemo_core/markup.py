@@ -94,8 +94,8 @@ def _in_sections(
     """The title, and the blocks with their trails.
 
     A heading that is alone on the top level and stands before everything else is the document's title and not part
-    of any trail (not in Org, whose headings are entries). A heading with nothing below it is remembered as a paragraph of its own: in an outline the headings
-    are the text.
+    of any trail (not in Org, whose headings are entries). A heading with nothing below it is remembered as a
+    paragraph of its own: in an outline the headings are the text.
     """
     headings = [item for item in items if isinstance(item, _Heading)]
     top = min((heading.level for heading in headings), default=0)

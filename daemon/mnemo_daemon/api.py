@@ -1,4 +1,4 @@
-"""The routes of /v1: each handler decodes nothing and decides nothing, it asks a service and shapes the answer. SPEC 13."""
+"""The routes of /v1: a handler decides nothing, it asks a service and shapes the answer. SPEC 13."""
 
 import asyncio
 import os
@@ -114,7 +114,7 @@ class Api:
                   ask=protocol.NewMemory, statuses=(200, 201), read_only=read_only),
             Route("POST", "/v1/memories/batch", self.remember_many, protocol.BatchAnswer, "Remember up to 1,000",
                   ask=protocol.NewMemories, body_max=BULK_BYTES_MAX),
-            Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "List, the newest first", query=ListQuery),
+            Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "The newest first", query=ListQuery),
             Route("DELETE", "/v1/memories", self.delete_many, protocol.DeletedMany,
                   "Move to the trash by filter; without `confirm` a dry run", query=DeleteQuery),
             Route("GET", IdPath, self.get, one, "One memory"),
@@ -358,6 +358,7 @@ class Api:
         return Reply(await self._off_loop(self._daemon.models_answer))
 
     async def use_model(self, request: Request) -> Reply:
+        await self._daemon.opened()
         await self._off_loop(self._daemon.use_model, request.ask.name)
         return Reply(await self._off_loop(self._daemon.models_answer))
 

@@ -19,7 +19,7 @@ from mnemo_daemon import wire
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing
 from mnemo_daemon.memories import Memories
-from mnemo_daemon.models import Catalogue
+from mnemo_daemon.models import Catalogue, ModelError
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.recall import Recall, Touches
 from mnemo_daemon.refusals import Refusal
@@ -27,10 +27,11 @@ from mnemo_daemon.settings import Configuration, Settings
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
-from mnemo_store.records import STATES
-from mnemo_store.store import Store
+from mnemo_store.records import STATES, PutMeta
+from mnemo_store.store import Store, Turn
 
 HOUSEKEEPING_SECONDS = 1.0
+MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
 REFRESH_SECONDS = 3.0  # between two looks whether a model has been installed
 
 log = logging.getLogger("mnemo.daemon")
@@ -166,10 +167,11 @@ class Daemon:
         return protocol.ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
 
     def use_model(self, name: str) -> None:
-        """Switches to an installed embedding model; its vectors are filled beside the old ones. SPEC 4.4"""
+        """Switches to an installed embedding model for good; its vectors are filled beside the old ones. SPEC 4.4"""
         self.embedding.use(name)
-        if self._is_open:
-            self.indexing.wake()
+        change = PutMeta(name=MODEL_IN_USE, value=name)
+        self.store.transact(lambda _: Turn((change,), None, "models use"), by="models").result()
+        self.indexing.wake()
 
     def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
         progress, waiting = self.indexing.progress(), self.indexing.waiting()
@@ -253,7 +255,16 @@ class Daemon:
     def _follow_behind(self) -> None:
         """The model, the vectors, the notes: none of them holds up an answer by words."""
         self.notes.start()
-        self.embedding.refresh()
+        with self.store.snapshot() as snapshot:
+            chosen = snapshot.meta(MODEL_IN_USE)
+        try:
+            if chosen:
+                self.embedding.use(chosen)
+            else:
+                self.embedding.refresh()
+        except ModelError as error:
+            log.warning("%s, which was in use, cannot be loaded: %s", chosen, error)
+            self.embedding.refresh()
         self.indexing.start()
 
     def _keep_house(self) -> None:

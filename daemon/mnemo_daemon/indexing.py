@@ -48,6 +48,7 @@ class _Wanted(NamedTuple):
 
     number: int
     text: str
+    content: str
     text_hash: bytes
     known: NDArray[np.float16] | None
 
@@ -245,6 +246,15 @@ class Indexing:
             current = target.view.vectors_of(row.number)
             if current is None or not np.array_equal(current, rows):
                 target.view.put(row.number, rows)
+        self._count_tokens(target.embedder, wanted)
+
+    def _count_tokens(self, embedder: Embedder, wanted: Sequence[_Wanted]) -> None:
+        """Keeps the token counts that budgets are made of, so that no recall has to count."""
+        columns = self._views.columns
+        uncounted = [row for row in wanted if not columns.column("tokens")[row.number]]
+        counts = embedder.count_tokens([row.content for row in uncounted])
+        for row, tokens in zip(uncounted, counts, strict=True):
+            columns.set_tokens(row.number, tokens)
 
     def _look_up(self, ids: Sequence[str], embedder: Embedder) -> tuple[list[_Wanted], list[int]]:
         wanted, unwanted = [], []
@@ -259,7 +269,7 @@ class Indexing:
                 text = embedded_text(memory)
                 digest = text_hash(text)
                 known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
-                wanted.append(_Wanted(number, text, digest, known))
+                wanted.append(_Wanted(number, text, memory.content, digest, known))
         return wanted, unwanted
 
     def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
@@ -277,6 +287,7 @@ class Indexing:
         self._behind_since = 0.0
         if self._filling is target:
             self._serving, self._filling = target, None
+            self._views.columns.forget_tokens()
             self._saved_seq = 0
         if target.view.needs_index():
             target.view.build_index(self._folder, self._disk, lambda: self._stopping)

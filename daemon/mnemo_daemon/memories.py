@@ -4,7 +4,6 @@ Each write is decided within its write turn, from what the store holds at that m
 Refusal, and nothing of it remains.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -14,6 +13,7 @@ import numpy as np
 
 from mnemo_core import changing
 from mnemo_core.changing import Decision, Draft, Reverted
+from mnemo_core.note_matching import skip_hash
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter
@@ -62,11 +62,6 @@ def found(snapshot: Snapshot, memory: Memory) -> Found:
     """The memory with what an answer shows beside it."""
     usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
     return Found(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
-
-
-def skip_hash(salt: str, content: str) -> str:
-    """The salted hash under which a rescan knows a chunk that a person deleted. SPEC 6"""
-    return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
 
 
 class Memories:

@@ -31,7 +31,7 @@ from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, Turn
 
 SETTLE_SECONDS_MAX = 1.0  # a path that keeps changing is looked at this often
-PRESENCE_SECONDS = 2.0  # between two looks whether the folders are there
+PRESENCE_SECONDS = 1.0  # between two looks whether the folders are there
 RETRY_SECONDS = 2.0  # after an error; doubles up to RETRY_SECONDS_MAX
 RETRY_SECONDS_MAX = 60.0
 WATCH_AGAIN_SECONDS = 600.0  # before a folder that could not be watched is tried again

@@ -159,12 +159,16 @@ class Recall:
         clock.mark("embed")
         near = [serving.view.nearest(query, fetch, mask, exact=question.exact) for query in queries]
         numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
-        sims = np.fmax.reduce([serving.view.sims(query, numbers) for query in queries])
-        score = np.zeros(len(numbers), np.float32)
-        score[np.searchsorted(numbers, words.numbers)] = words.scores
-        in_vectors = np.isin(numbers, np.concatenate([hits.numbers for hits in near]))
+        in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
+        channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
+        for query, (_, sims) in zip(queries, channels, strict=True):
+            unknown = np.flatnonzero(np.isnan(sims))
+            if len(unknown):
+                sims[unknown] = serving.view.sims(query, numbers[unknown])
+        in_vectors = np.logical_or.reduce([found for found, _ in channels])
+        sims = np.fmax.reduce([sims for _, sims in channels])
         clock.mark("vectors")
-        return _Channels(numbers, score, sims, np.isin(numbers, words.numbers), in_vectors)
+        return _Channels(numbers, score, sims, in_words, in_vectors)
 
     def _encodings(self, question: Question, mask: NDArray[np.bool_]) -> list[str]:
         """The texts to embed: the query without the names of those who speak in the scope, where it has any.
@@ -303,6 +307,17 @@ class _Clock:
         now = time.perf_counter()
         self.stages[stage] = round((now - self._last) * 1000, 3)
         self._last = now
+
+
+def _spread(
+    numbers: NDArray[np.uint32], found: NDArray[np.uint32], values: NDArray[np.float32], missing: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """A channel's finds over all candidates (sorted): which are among them, and their values."""
+    places = np.searchsorted(numbers, found)
+    is_found = np.zeros(len(numbers), np.bool_)
+    spread = np.full(len(numbers), missing, np.float32)
+    is_found[places], spread[places] = True, values
+    return is_found, spread
 
 
 def _ranker(question: Question, serving: Serving | None) -> Ranker:

@@ -7,6 +7,7 @@ find theirs in REFUSALS. What is in neither is a fault of ours, and is answered 
 from typing import NamedTuple
 
 from mnemo_client.protocol import ErrorBody, Failure
+from mnemo_daemon import models
 from mnemo_store import errors
 
 
@@ -47,6 +48,9 @@ REFUSALS: dict[type[Exception], Rule] = {
     errors.OutcomeUnknown: Rule(503, "outcome_unknown"),
     errors.Closed: Rule(503, "stopping", 1),
     errors.StoreError: Rule(503, "degraded", 5),
+    models.Unknown: Rule(404, "unknown_model"),
+    models.NotInstalled: Rule(409, "not_installed"),
+    models.ModelError: Rule(422, "refused"),
 }
 
 

@@ -1,1 +1,1 @@
-"""Keeps memories: LMDB, the journal, and the views rebuilt from them. Knows nothing of daemon, core, clients, models."""
+"""Keeps memories: LMDB, the journal, and the views rebuilt from them. Knows nothing of the other packages."""

@@ -20,6 +20,7 @@ class Gate:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
+        """Within it the database stays open; waits while someone is alone with it."""
         with self._condition:
             while self._closed:
                 self._condition.wait()
@@ -34,6 +35,7 @@ class Gate:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
+        """Within it nobody reads; waits until those who do have done."""
         with self._condition:
             self._closed = True
             while self._readers:

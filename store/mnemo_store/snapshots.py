@@ -1,15 +1,19 @@
 """One file format for the arrays of a view: a header, then the arrays' bytes, checksummed, replaced whole.
 
-    magic · SHA-256 of all that follows · 8 bytes header length · header (JSON) · padding to 64 · arrays, padded to 64
+    magic · checksum of all that follows · header length, 8 bytes · header (JSON) · padding to 64 · arrays, padded to 64
 
 The header names the kind of view, what its owner wants to know of it (`meta`: the store's id, the seq applied, the
 model) and where each array stands. The checksum covers the header too: a seq with a flipped bit would skip changes. A
 view whose file is missing, damaged or of another kind is rebuilt, so every doubt here is a ViewMismatch.
+
+The checksum is CRC-32: it guards against accidents, which is all that a file that can be rebuilt needs, and reads
+1.6 GB/s where SHA-256 reads 0.2 on a processor without instructions for it: with 100,000 memories a start of half a
+second more.
 """
 
-import hashlib
 import mmap
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +24,10 @@ from numpy.typing import NDArray
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 
-MAGIC = b"mnemo-view-1\n\0\0\0"
+MAGIC = b"mnemo-view-2\n\0\0\0"
 ALIGNMENT = 64  # bytes; a cache line, so that mapped arrays are aligned for any dtype
-_DIGEST_END = len(MAGIC) + hashlib.sha256().digest_size
+_SUM_BYTES = 8
+_SUM_END = len(MAGIC) + _SUM_BYTES
 
 
 class _Header(msgspec.Struct):
@@ -30,6 +35,14 @@ class _Header(msgspec.Struct):
     meta: dict[str, Any]
     arrays: dict[str, tuple[str, tuple[int, ...], int]]  # dtype, shape, offset in the body
     body: int  # bytes
+
+
+def checksum(pieces: Iterable[Any]) -> int:
+    """CRC-32 of the pieces' bytes, one after the other."""
+    total = 0
+    for piece in pieces:
+        total = zlib.crc32(piece, total)
+    return total
 
 
 def _padding(size: int) -> bytes:
@@ -49,11 +62,8 @@ def save(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, ND
             offset += len(piece)
     header = msgspec.json.encode(_Header(kind, dict(meta), places, offset))
     head = len(header).to_bytes(8, "little") + header
-    pieces[:0] = [head, _padding(_DIGEST_END + len(head))]
-    digest = hashlib.sha256()
-    for piece in pieces:
-        digest.update(piece)
-    disk.write_whole(path, [MAGIC, digest.digest(), *pieces])
+    pieces[:0] = [head, _padding(_SUM_END + len(head))]
+    disk.write_whole(path, [MAGIC, checksum(pieces).to_bytes(_SUM_BYTES, "little"), *pieces])
 
 
 def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -69,11 +79,11 @@ def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any]
     if buffer[: len(MAGIC)] != MAGIC:
         raise ViewMismatch(f"{path.name} is not a view file")
     with memoryview(buffer) as view:
-        if hashlib.sha256(view[_DIGEST_END:]).digest() != view[len(MAGIC) : _DIGEST_END]:
+        if checksum([view[_SUM_END:]]) != int.from_bytes(view[len(MAGIC) : _SUM_END], "little"):
             raise ViewMismatch(f"{path.name}: its checksum does not match")
-    start = _DIGEST_END + 8 + int.from_bytes(buffer[_DIGEST_END : _DIGEST_END + 8], "little")
+    start = _SUM_END + 8 + int.from_bytes(buffer[_SUM_END : _SUM_END + 8], "little")
     try:
-        header = msgspec.json.decode(buffer[_DIGEST_END + 8 : start], type=_Header)
+        header = msgspec.json.decode(buffer[_SUM_END + 8 : start], type=_Header)
     except msgspec.MsgspecError as error:
         raise ViewMismatch(f"{path.name}: its header is of another format") from error
     start += -start % ALIGNMENT

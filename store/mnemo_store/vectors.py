@@ -28,7 +28,6 @@ One thread applies changes, any number search, a background thread saves and bui
 the lock and works outside it.
 """
 
-import hashlib
 import mmap
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,17 +88,17 @@ DEAD_SHARE_OF_GRAPH = 4  # a quarter of its rows may be dead before it is built 
 class _Graph:
     """A usearch index over the rows with serials below `end`, viewed from a file that no one changes."""
 
-    def __init__(self, path: Path, sha256: str, end: int, dimensions: int):
+    def __init__(self, path: Path, checksum: int, end: int, dimensions: int):
         """Opens the file, which must be the one that hash was taken of. Raises ViewMismatch."""
         from usearch.index import Index  # 0.2 s and 40 MB, which a small store never pays
 
-        self.path, self.sha256, self.end = path, sha256, end
+        self.path, self.checksum, self.end = path, checksum, end
         try:
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                found = hashlib.sha256(content).hexdigest()
+                found = snapshots.checksum([content])
         except (OSError, ValueError) as error:
             raise ViewMismatch(f"{path.name}: {error}") from error
-        if found != sha256:
+        if found != checksum:
             raise ViewMismatch(f"{path.name}: its checksum does not match")
         index = Index.restore(str(path), view=True, expansion_search=EXPANSION_SEARCH)  # the file does not keep it
         if index is None or index.ndim != dimensions:
@@ -163,10 +162,8 @@ def _new_path(folder: Path, suffix: str) -> Path:
 
 def _fingerprint(rows: Rows) -> str:
     """Of a base: its file's own checksum guards the content, this one says which base it is."""
-    digest = hashlib.sha256()
-    for column in (rows.serials, rows.numbers, rows.scales):
-        digest.update(np.ascontiguousarray(column).tobytes())
-    return digest.hexdigest()
+    columns = (rows.serials, rows.numbers, rows.scales)
+    return f"{snapshots.checksum(np.ascontiguousarray(column).data for column in columns):08x}-{len(rows.serials)}"
 
 
 class VectorView:
@@ -445,7 +442,7 @@ class VectorView:
         with self._files:
             path = _new_path(folder, ".usearch")
             disk.write_whole(path, [content])
-            graph = _Graph(path, hashlib.sha256(content).hexdigest(), moment.serial, self.dimensions)
+            graph = _Graph(path, snapshots.checksum([content]), moment.serial, self.dimensions)
             with self._lock:
                 self._graph = graph
 
@@ -470,7 +467,7 @@ class VectorView:
                 "dimensions": self.dimensions,
                 "serial": moment.serial,
                 "base": {"file": base.name, "fingerprint": _fingerprint(moment.base)} if base else None,
-                "graph": {"file": graph.path.name, "sha256": graph.sha256, "end": graph.end} if graph else None,
+                "graph": {"file": graph.path.name, "checksum": graph.checksum, "end": graph.end} if graph else None,
             }
             arrays = {"alive": np.packbits(moment.alive), **moment.tail._asdict()}
             snapshots.save(folder / VIEW_FILE, VIEW_KIND, head, arrays, disk)
@@ -518,7 +515,7 @@ class VectorView:
         with ThreadPoolExecutor(max_workers=1) as beside:  # the two large files are checked at once
             graph: Future[_Graph] | None = None
             if (saved := head["graph"]) is not None:
-                graph = beside.submit(_Graph, folder / saved["file"], saved["sha256"], saved["end"], dimensions)
+                graph = beside.submit(_Graph, folder / saved["file"], saved["checksum"], saved["end"], dimensions)
             if head["base"] is not None:
                 view._base_path = folder / head["base"]["file"]
                 view._base = Rows(**snapshots.load(view._base_path, BASE_KIND, mapped=True)[1])

@@ -92,7 +92,7 @@ def test_a_text_alone_has_the_same_vector_as_in_any_batch(embedder: Embedder) ->
 def test_a_text_has_the_same_vector_on_any_thread(embedder: Embedder) -> None:
     texts = [" ".join(tokens(12, seed)) for seed in range(24)]
     expected = embedder.encode_batch(texts)
-    start = threading.Barrier(4)
+    start = threading.Barrier(4, timeout=30)
 
     def encode(_: int) -> bool:
         start.wait()

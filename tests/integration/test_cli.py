@@ -255,3 +255,23 @@ def test_control_c_ends_with_130_and_a_reader_that_leaves_early_hears_no_complai
     assert leaving.stderr is not None
     assert leaving.stderr.read() == b""
     leaving.stderr.close()
+
+
+def test_a_model_that_cannot_be_had_is_told_in_plain_words(newcomer: Person) -> None:
+    newcomer.give("models", "pull", "no-such-model", code=1)
+    assert "no-such-model" in newcomer.told
+    (newcomer.home / "empty").mkdir()
+    newcomer.give("models", "import", "empty", code=1)
+    assert newcomer.told.startswith("mnemo: ")
+    newcomer.give("models", "import", "not-there", code=2)
+
+
+def test_a_model_that_is_imported_is_taken_up_by_the_daemon_that_runs(newcomer: Person, minilm_source: Path) -> None:
+    newcomer.give("add", "The spare key is with Ines.")
+    said = newcomer.give("models", "import", str(minilm_source))
+    assert said.startswith("all-MiniLM-L6-v2 is installed (its hash is the known one)")
+    deadline = time.monotonic() + 60
+    while newcomer.answer("recall", "spare key")["degraded"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert "The spare" in newcomer.give("recall", "who can open the door")

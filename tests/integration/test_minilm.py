@@ -85,7 +85,9 @@ def test_float32_is_the_definition_and_int8_is_close_to_it(encoder: minilm.Encod
     prepared = minilm.prepare(encoder, minilm_source / "tokenizer.json", EVERYDAY)
     exact = minilm.open_session(minilm.build_graph(encoder))
     quick = minilm.open_session(prepared.graph)
-    assert prepared.form in ("int8", "float32")  # float32 where this processor's int8 is not good enough
+    processor = Path("/proc/cpuinfo")
+    if processor.exists() and "vnni" in processor.read_text():  # others may overflow, and then get float32
+        assert prepared.form == "int8"
     for text, told in zip(EVERYDAY, prepared.vectors, strict=True):
         ids = tokenizer.encode(text).ids
         true = forward(encoder, ids)

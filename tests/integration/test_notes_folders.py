@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.note_changes import MEMORIES_A_TURN, Progress, decide, plan
+from mnemo_core.note_matching import ChunkText
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.notes_scan import Folder, understand
 from mnemo_daemon.notes_watch import CannotWatch, Watch
@@ -15,6 +16,7 @@ from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.settings import NotesSettings
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, Turn
+from mnemo_store.tables import Snapshot
 from tests.vaults import Vault, watched_vault
 
 # The service puts the same filter in place for itself; pytest puts its own in place for each phase of a test.
@@ -99,8 +101,8 @@ def test_a_long_file_that_was_cut_off_half_way_is_finished_without_doubling(vaul
     folder.close()
     planned = plan(reading, None, {})
 
-    def first_slice(snapshot: object) -> Turn[None]:
-        decided = decide(planned, Progress(), snapshot, 1, vault.store.new_id)  # type: ignore[arg-type]
+    def first_slice(snapshot: Snapshot) -> Turn[None]:
+        decided = decide(planned, Progress(), snapshot, 1, vault.store.new_id)
         return Turn((PutRoot(data=record), *decided.changes), None)
 
     vault.store.transact(first_slice, by="notes").result()
@@ -110,6 +112,36 @@ def test_a_long_file_that_was_cut_off_half_way_is_finished_without_doubling(vaul
     assert vault.texts("a.md") == [f"text {number}" for number in range(250)]
     assert vault.ids("a.md")[:MEMORIES_A_TURN] == written
     assert vault.count() == 250
+
+
+def test_a_long_edit_that_was_cut_off_half_way_is_finished_with_the_same_ids(vault: Vault) -> None:
+    vault.write("a.md", "\n".join(f"## H{number}\nThe port of {number} is 8080." for number in range(250)))
+    root = vault.watch()
+    ids = vault.ids("a.md")
+    vault.notes.stop()
+    vault.write("a.md", "\n".join(f"## H{number}\nThe port of {number} is 9090." for number in range(250)))
+    before = vault.files()["a.md"]
+    folder = Folder(vault.folder)
+    reading = understand(folder.read("a.md", 1 << 20), root, before.id)
+    folder.close()
+    texts = {
+        ref.memory: ChunkText(ref.hash, memory.note.headings, memory.content)
+        for ref, memory in zip(before.chunks, vault.memories("a.md"), strict=True)
+        if memory.note is not None
+    }
+    planned = plan(reading, before, texts)
+
+    def first_slice(snapshot: Snapshot) -> Turn[None]:
+        return Turn(decide(planned, Progress(), snapshot, 1, vault.store.new_id).changes, None)
+
+    vault.store.transact(first_slice, by="notes").result()
+    assert vault.texts("a.md")[MEMORIES_A_TURN - 1 : MEMORIES_A_TURN + 1] == [
+        "The port of 99 is 9090.", "The port of 100 is 8080.",
+    ]  # fmt: skip
+    vault.restart()
+    assert vault.texts("a.md") == [f"The port of {number} is 9090." for number in range(250)]
+    assert vault.ids("a.md") == ids
+    assert {memory.version for memory in vault.memories("a.md")} == {2}
 
 
 # Watching fails

@@ -15,6 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, Turn
 from mnemo_store.tables import Snapshot
@@ -76,6 +78,7 @@ def contents_of(store: Store) -> list[str]:
             after = memories[-1].id
 
 
+@pytest.mark.timeout(60 + 10 * ROUNDS)
 def test_kills_under_eight_writers_lose_and_double_nothing(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     chance = random.Random(seed)

@@ -250,6 +250,12 @@ def test_an_export_that_breaks_off_is_not_taken_for_whole(canned: CannedDaemon) 
         list(client.export())
 
 
+def test_an_export_whose_last_line_has_no_end_is_not_taken_for_whole(canned: CannedDaemon) -> None:
+    canned.say("GET /v1/export", b'{"a":1}\n{"b":')
+    with Client(canned.path) as client, pytest.raises(Interrupted, match="export"):
+        list(client.export())
+
+
 def test_an_export_left_early_does_not_spoil_the_next_answer(canned: CannedDaemon) -> None:
     canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n')
     canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"})

@@ -87,6 +87,7 @@ def now(name: str, content: str, inode: int = 0, root: str = "r") -> FileNow:
     [
         pytest.param([before("a", "h1")], [now("b", "h1")], ["id-a"], id="renamed"),
         pytest.param([before("a", "h1")], [now("a", "h2")], ["id-a"], id="edited"),
+        pytest.param([before("a", "h1", 7)], [now("b", "h1", 8)], ["id-a"], id="moved by copying"),
         pytest.param(
             [before("a", "h1"), before("b", "h2")], [now("a", "h2"), now("b", "h1")], ["id-b", "id-a"], id="swapped"
         ),

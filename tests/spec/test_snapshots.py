@@ -1,7 +1,7 @@
 """The file of a view: whole and of its kind, or not used at all. SPEC 3.1, 3.5."""
 
-import hashlib
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +39,13 @@ def test_arrays_and_meta_come_back_as_they_were(tmp_path: Path, mapped: bool) ->
 
 def test_the_file_is_laid_out_as_the_format_says(tmp_path: Path) -> None:
     data = save(tmp_path / "a.view")
-    assert data[:16] == b"mnemo-view-1\n\0\0\0"
-    assert data[16:48] == hashlib.sha256(data[48:]).digest()
-    (length,) = struct.unpack("<Q", data[48:56])
-    assert data[56 : 56 + length].startswith(
+    assert data[:16] == b"mnemo-view-2\n\0\0\0"
+    assert struct.unpack("<Q", data[16:24]) == (zlib.crc32(data[24:]),)
+    (length,) = struct.unpack("<Q", data[24:32])
+    assert data[32 : 32 + length].startswith(
         b'{"kind":"sample-1","meta":{"store":"s","seq":9},"arrays":{"ids":["<u4",[5],0]'
     )
-    start = -(-(56 + length) // 64) * 64
+    start = -(-(32 + length) // 64) * 64
     assert np.frombuffer(data, "<u4", 5, start).tolist() == [0, 1, 2, 3, 4]
     assert np.frombuffer(data, "<f2", 12, start + 64).tolist() == ARRAYS["rows"].ravel().tolist()
     assert len(data) == start + 128

@@ -1,0 +1,216 @@
+"""The columns: what is filtered and counted without decoding a record. SPEC 2.1, 2.4, 7.1."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mnemo_store import snapshots
+from mnemo_store.columns import KIND, Columns, Filter
+from mnemo_store.disk import Disk
+from mnemo_store.errors import ViewMismatch
+from mnemo_store.layout import id_key
+from mnemo_store.records import STATES, Usage
+from tests.samples import AT, sample_id, sample_memory
+
+
+def columns_of(*rows: dict[str, Any]) -> Columns:
+    """One memory for each row of fields, numbered from 0."""
+    columns = Columns()
+    for number, fields in enumerate(rows):
+        columns.put(number, sample_memory(number, **fields), Usage(id=sample_id(number)))
+    return columns
+
+
+def passing(columns: Columns, **wanted: Any) -> list[int]:
+    return np.flatnonzero(columns.allowed(Filter(**wanted))).tolist()
+
+
+def test_only_active_and_archived_memories_pass_unless_other_states_are_named() -> None:
+    columns = columns_of(*({"state": state} for state in STATES))
+    assert STATES == ("active", "archived", "compressed", "superseded", "discarded", "trashed")
+    assert passing(columns) == [0, 1]
+    assert passing(columns, states=("trashed",)) == [5]
+    assert passing(columns, states=STATES) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted", "expected"),
+    [
+        (({}, {"namespace": "p"}, {"namespace": "q"}), {"namespaces": ("p", "default")}, [0, 1]),
+        (({}, {"namespace": "p"}), {"namespaces": ("nobody",)}, []),
+        (({}, {"user_id": "ann"}), {"user_id": "ann"}, [1]),
+        (({}, {"user_id": "ann"}), {"user_id": "bob"}, []),
+        (({"agent_id": "a"}, {"run_id": "a"}), {"agent_id": "a"}, [0]),
+        (({"agent_id": "a"}, {"run_id": "a"}), {"run_id": "a"}, [1]),
+        (({}, {"session_id": "s"}), {"session_id": "s"}, [1]),
+        (({}, {"session_id": "s"}), {"session_id": ""}, [0]),
+        (({"kind": "episodic"}, {}), {"kinds": ("episodic", "working")}, [0]),
+        (({"category": "crumb"}, {}), {"categories": ("fact",)}, [1]),
+        (({"layer": "core"}, {}), {"layers": ("core",)}, [0]),
+        (({"source": "note"}, {}), {"source": "note"}, [0]),
+        (({"speaker": "Ann"}, {}), {"speaker": "Ann"}, [0]),
+        (({"trust": "user"}, {"trust": "note"}, {"trust": "agent"}), {"trust_min": "note"}, [0, 1]),
+        (({"importance": 0.3}, {"importance": 0.29}), {"min_importance": 0.3}, [0]),
+        (({"event_at": 5}, {"event_at": 6}, {"event_at": 7}), {"since": 6, "until": 7}, [1]),
+        (({"event_at": -5}, {}), {"until": 0}, [0]),
+        (({"expires_at": 10}, {"expires_at": 11}, {}), {"now": 10}, [1, 2]),
+        (({"tags": ("a", "b")}, {"tags": ("a",)}, {}), {"tags": ("a",)}, [0, 1]),
+        (({"tags": ("a", "b")}, {"tags": ("a",)}, {}), {"tags": ("a", "b")}, [0]),
+        (({"tags": ("a",)}, {}), {"tags": ("nobody",)}, []),
+        (({"tags": ("a",)}, {}), {"without_tags": ("a", "nobody")}, [1]),
+    ],
+)
+def test_each_filter_lets_through_what_it_names(
+    rows: tuple[dict[str, Any], ...], wanted: dict[str, Any], expected: list[int]
+) -> None:
+    assert passing(columns_of(*rows), **wanted) == expected
+
+
+def test_an_empty_view_lets_nothing_through_and_finds_nothing() -> None:
+    columns = Columns()
+    assert passing(columns, tags=("a",), namespaces=("default",)) == []
+    assert columns.find("01234567") == []
+    assert columns.count_by("state") == {}
+
+
+def test_a_changed_memory_passes_by_what_it_is_now() -> None:
+    columns = columns_of({"tags": ("a", "b"), "namespace": "p"}, {})
+    columns.put(0, sample_memory(0, tags=("b", "c"), version=2), None)
+    assert passing(columns, tags=("a",)) == []
+    assert passing(columns, tags=("b", "c")) == [0]
+    assert passing(columns, namespaces=("p",)) == []
+    assert columns.tags_of(0) == ("b", "c")
+
+
+def test_a_tag_named_twice_counts_once_and_can_be_taken_away() -> None:
+    columns = columns_of({"tags": ("a", "a")})
+    columns.put(0, sample_memory(0), None)
+    assert passing(columns, tags=("a",)) == []
+
+
+def test_a_dropped_memory_is_gone_and_numbers_may_have_gaps() -> None:
+    columns = columns_of({"tags": ("a",)})
+    columns.put(5, sample_memory(5, tags=("a",)), None)
+    columns.drop(0)
+    columns.drop(99)
+    assert columns.size == 6
+    assert passing(columns, states=STATES) == [5]
+    assert passing(columns, tags=("a",)) == [5]
+    assert columns.find(sample_id(0).replace("-", "")) == []
+    assert columns.count_states(STATES) == 1
+
+
+def test_usage_is_kept_when_the_record_changes_and_the_other_way_round() -> None:
+    columns = columns_of({"importance": 0.25})
+    columns.use(0, Usage(id=sample_id(0), access_count=3, strength=0.75, last_accessed=AT, strength_epoch=4))
+    columns.put(0, sample_memory(0, importance=0.5), None)
+    columns.use(7, Usage(id=sample_id(7)))
+    names = ("access_count", "strength", "last_accessed", "strength_epoch", "importance")
+    assert [columns.column(name)[0] for name in names] == [3, 0.75, AT, 4, 0.5]
+    assert columns.size == 1
+
+
+def test_counts_follow_every_change_of_state() -> None:
+    columns = columns_of({}, {"state": "archived"}, {"state": "trashed"})
+    assert columns.count_states(("active", "archived")) == 2
+    columns.put(0, sample_memory(0, state="trashed"), None)
+    assert columns.count_states(("active",)) == 0
+    assert columns.count_states(("trashed",)) == 2
+    columns.drop(2)
+    assert columns.count_states(("trashed",)) == 1
+    assert columns.count_by("state") == {"archived": 1, "trashed": 1}
+
+
+def test_counting_by_a_name_leaves_out_what_is_hidden() -> None:
+    columns = columns_of({}, {"namespace": "p"}, {"namespace": "p"}, {"namespace": "p", "state": "trashed"})
+    assert columns.count_by("namespace") == {"default": 1, "p": 2}
+    assert columns.count_by("kind") == {"semantic": 3}
+
+
+def test_ids_are_found_by_8_or_more_digits_of_their_beginning_or_end() -> None:
+    columns = Columns()
+    ids = [
+        "01890000-1111-7000-8000-aaaaaaaaaaaa",
+        "01890000-2222-7000-8000-aaaaaaaaaaab",
+        "aaaaaaaa-0000-7000-8000-000000000001",
+    ]
+    for number, text in enumerate(ids):
+        memory = sample_memory(number)
+        columns.put(number, type(memory)(id=text, content="x", created_at=AT, modified_at=AT, event_at=AT), None)
+    assert columns.find("01890000") == ids[:2]
+    assert columns.find("018900001") == ids[:1]
+    assert columns.find("aaaaaaaa") == [ids[0], ids[2]]
+    assert columns.find("aaaaaaab") == [ids[1]]
+    assert columns.find("bbbbbbbb") == []
+    assert columns.find("01890000", limit=1) == ids[:1]
+
+
+def test_every_prefix_and_suffix_of_an_id_finds_it_and_one_wrong_digit_does_not() -> None:
+    chance = random.Random(4)
+    text = bytes(chance.randrange(256) for _ in range(16)).hex()
+    columns = Columns()
+    dashed = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    memory = sample_memory(0)
+    columns.put(0, type(memory)(id=dashed, content="x", created_at=AT, modified_at=AT, event_at=AT), None)
+    assert id_key(dashed).hex() == text
+    for length in range(8, 33):
+        for part in (text[:length], text[-length:]):
+            assert columns.find(part) == [dashed]
+            place = chance.randrange(length)
+            wrong = part[:place] + ("0" if part[place] != "0" else "1") + part[place + 1 :]
+            assert columns.find(wrong) == []
+
+
+def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name() -> None:
+    columns = columns_of({"speaker": "Ann Lee"}, {"speaker": "Bob", "namespace": "p"})
+    everywhere = columns.allowed(Filter())
+    project = columns.allowed(Filter(namespaces=("p",)))
+    assert columns.has_speaker("lee", everywhere)
+    assert not columns.has_speaker("lee", project)
+    assert columns.has_speaker("bob", project)
+    assert not columns.has_speaker("carl", everywhere)
+
+
+def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:
+    columns = columns_of(
+        {"tags": ("b", "a"), "namespace": "p", "speaker": "Ann Lee"},
+        {"tags": ("a",), "state": "archived", "expires_at": AT},
+        {"state": "trashed"},
+        {},
+    )
+    columns.drop(3)
+    columns.save(tmp_path / "c.view", {"store": "s", "seq": 4}, Disk())
+    again, meta = Columns.load(tmp_path / "c.view")
+    assert meta == {"store": "s", "seq": 4}
+    for wanted in ({}, {"tags": ("a",)}, {"namespaces": ("p",)}, {"states": STATES}, {"now": AT}):
+        assert passing(again, **wanted) == passing(columns, **wanted)
+    assert again.size == columns.size
+    assert again.count_by("state") == columns.count_by("state")
+    assert again.count_states(STATES) == 3
+    assert again.ids([0, 1]) == [sample_id(0), sample_id(1)]
+    assert again.has_speaker("lee", again.allowed(Filter()))
+    for each in (columns, again):
+        each.put(4, sample_memory(4, namespace="q", tags=("a",)), Usage(id=sample_id(4), access_count=2))
+        each.put(0, sample_memory(0), None)
+    assert passing(again, tags=("a",)) == passing(columns, tags=("a",)) == [1, 4]
+    assert passing(again, namespaces=("q",)) == [4]
+
+
+def test_a_file_with_other_columns_is_not_used(tmp_path: Path) -> None:
+    arrays: dict[str, NDArray[Any]] = {"state": np.zeros(1, np.uint8), "tag_numbers": np.zeros(0, np.uint32)}
+    snapshots.save(tmp_path / "c.view", KIND, {"own": {}}, arrays, Disk())
+    with pytest.raises(ViewMismatch, match="other columns"):
+        Columns.load(tmp_path / "c.view")
+
+
+def test_rows_are_found_again_after_the_arrays_have_grown_many_times() -> None:
+    columns = Columns()
+    for number in range(5000):
+        columns.put(number, sample_memory(number, importance=(number % 10) / 10), None)
+    assert columns.size == 5000
+    assert len(passing(columns, min_importance=0.9)) == 500
+    assert columns.ids([4999]) == [sample_id(4999)]

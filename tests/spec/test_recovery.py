@@ -1,0 +1,361 @@
+"""What a store makes of what was lost, damaged or fails while it runs. SPEC 3.3, 3.4, 17.1, 17.3."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_store.disk import Commits, Disk
+from mnemo_store.errors import DiskFull, OutcomeUnknown, WriteFailed
+from mnemo_store.layout import Line, open_line, seal
+from mnemo_store.records import (
+    DropMemory,
+    PutMemory,
+)
+from mnemo_store.store import QUEUE_MAX, Store, Turn
+from tests.samples import (
+    AT,
+    WAIT_SECONDS,
+    Held,
+    contents,
+    lines_in,
+    opened,
+    put,
+    quick_folder,
+    remember,
+    sample_id,
+    sample_memory,
+    tables_of,
+    write,
+)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory: hundreds of commits, none of them about fsync."""
+    with quick_folder() as folder:
+        yield folder
+
+
+# What is lost or damaged
+
+
+@pytest.mark.parametrize("left", [None, b"", b"{", b'{"format":1}', b"\xff\xfe"])
+def test_a_lost_or_damaged_store_json_is_written_anew_with_the_same_id_and_salt(
+    tmp_path: Path, left: bytes | None
+) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+        store_id = store.store_id
+        with store.snapshot() as snapshot:
+            salt = snapshot.meta("salt")
+    path = tmp_path / "store.json"
+    if left is None:
+        path.unlink()
+    else:
+        path.write_bytes(left)
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert store.store_id == store_id
+        assert "store.json was" in store.reasons[0]
+        with store.snapshot() as snapshot:
+            assert snapshot.meta("salt") == salt
+    with opened(tmp_path) as store:
+        assert (store.store_id, store.reasons) == (store_id, [])
+
+
+def test_the_database_knows_the_id_and_salt_where_all_else_is_lost(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+        store_id = store.store_id
+    manifest = json.loads((tmp_path / "store.json").read_bytes())
+    (tmp_path / "store.json").unlink()
+    shutil.rmtree(tmp_path / "journal")
+    with opened(tmp_path) as store:
+        assert store.store_id == store_id
+        remember(store, 2)
+    assert json.loads((tmp_path / "store.json").read_bytes())["salt"] == manifest["salt"]
+    header = json.loads((tmp_path / "journal" / "short_term.jsonl").read_bytes().splitlines()[0])
+    assert (header["store"], header["salt"]) == (store_id, manifest["salt"])
+
+
+def test_a_new_salt_comes_from_the_chance_that_was_handed_in(tmp_path: Path) -> None:
+    with opened(tmp_path, random_bytes=lambda count: b"\7" * count) as store, store.snapshot() as snapshot:
+        assert snapshot.meta("salt") == "07" * 16
+
+
+def test_a_lost_database_is_restored_and_its_views_go_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1200):  # more than are replayed in one commit
+            store.transact(put(sample_memory(number)), by="me")
+            while store.waiting() > QUEUE_MAX // 2:
+                time.sleep(0.001)
+        write(store)
+    before = tables_of(tmp_path)
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "words.view").write_bytes(b"by the old numbers")
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert store.reasons == ["the database was missing or empty: restored from the journal"]
+        assert not (tmp_path / "views").exists()
+    assert tables_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("harm", ["cut short", "overwritten", "emptied"])
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_damaged_database_is_put_aside_and_restored(tmp_path: Path, harm: str, crashed: bool) -> None:
+    folder = tmp_path / "store"
+    with opened(folder) as store:
+        for number in range(50):
+            remember(store, number)
+        if crashed:
+            shutil.copytree(folder, tmp_path / "crashed")
+            folder = tmp_path / "crashed"
+    data = folder / "db" / "data.mdb"
+    size = data.stat().st_size
+    match harm:
+        case "cut short":
+            os.truncate(data, size // 2)
+        case "overwritten":
+            data.write_bytes(b"\0" * size)
+        case "emptied":
+            os.truncate(data, 0)
+    with opened(folder) as store:
+        assert len(contents(store)) == 50
+        assert "restored from the journal" in store.reasons[0]
+    aside = [path.name for path in folder.iterdir() if path.name.startswith("db.damaged-")]
+    assert len(aside) == (0 if harm == "emptied" else 1)
+    with opened(folder) as store:
+        assert store.reasons == []
+
+
+def damage_line(path: Path, seq: int) -> None:
+    data = path.read_bytes()
+    start = data.index(b'{"seq":%d,' % seq)
+    path.write_bytes(data[: start + 20] + b"\0" + data[start + 21 :])
+
+
+def test_a_damaged_line_of_the_journal_does_not_cost_the_rest_when_the_database_is_lost(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1, 11):
+            remember(store, number)
+    damage_line(tmp_path / "journal" / "short_term.jsonl", 4)
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10)]
+        assert "changes 4 to 4 cannot be read in the journal" in store.reasons
+        assert [damage.segment for damage in store.damage] == ["short_term.jsonl"]
+        assert remember(store, 11).id == sample_id(11)
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert len(contents(store)) == 10
+
+
+def test_a_damaged_line_does_not_cost_the_rest_when_the_database_is_an_old_copy(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    shutil.copytree(tmp_path / "db", tmp_path / "old")
+    with opened(tmp_path) as store:
+        for number in range(2, 101):  # more than one group can hold
+            remember(store, number)
+    shutil.rmtree(tmp_path / "db")
+    (tmp_path / "old").rename(tmp_path / "db")
+    damage_line(tmp_path / "journal" / "short_term.jsonl", 4)
+    with opened(tmp_path) as store:
+        assert len(contents(store)) == 99
+        assert store.reasons == ["changes 4 to 4 cannot be read in the journal"]
+
+
+def write_group_by_hand(folder: Path, files: list[str]) -> None:
+    """Appends what a group would have appended, one memory a line, as a crash before the commit leaves it."""
+    ends = [open_line(line) for path in (folder / "journal").glob("*_term.jsonl") for line in
+            path.read_bytes().splitlines()[1:]]  # fmt: skip
+    last = max(ends, key=lambda end: end[0].seq)
+    end = (last[0].seq, last[1])
+    for number, file in enumerate(files, start=100):
+        memory = sample_memory(number, layer="core" if file == "long_term" else "buffer")
+        sealed = seal(Line(end[0] + 1, AT, "me", end, (PutMemory(data=memory),)))
+        with (folder / "journal" / f"{file}.jsonl").open("ab") as journal:
+            journal.write(sealed.data)
+        end = (end[0] + 1, sealed.sum)
+
+
+def test_a_group_that_stands_whole_in_the_journal_is_replayed_after_a_crash(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    write_group_by_hand(tmp_path, ["short_term", "long_term", "short_term"])
+    with opened(tmp_path) as store:
+        assert store.seq == 4
+        assert len(contents(store)) == 4
+        assert store.reasons == []
+
+
+def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    write_group_by_hand(tmp_path, ["short_term", "long_term", "short_term", "long_term"])
+    long_term = tmp_path / "journal" / "long_term.jsonl"
+    data = long_term.read_bytes()
+    long_term.write_bytes(data[: data.index(b"\n") + 30])  # its tail is torn: 3 and 5 are gone, 2 and 4 are whole
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert store.seq == 2
+            assert contents(store) == ["memory number 1", "memory number 100"]
+    with opened(tmp_path) as store:
+        assert write(store, PutMemory(data=sample_memory(2))) == 3
+    before = tables_of(tmp_path)
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert sorted(contents(store)) == ["memory number 1", "memory number 100", "memory number 2"]
+    assert tables_of(tmp_path) == before
+
+
+def test_a_lost_journal_is_told_and_goes_on_from_the_database(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(3):
+            remember(store, number)
+        with store.snapshot() as snapshot:
+            end = [3, snapshot.meta("sum")]
+    shutil.rmtree(tmp_path / "journal")
+    with opened(tmp_path) as store:
+        assert store.reasons == [
+            "the journal ends at change 0, the database at 3: what lies between is in the database alone"
+        ]
+        assert write(store, PutMemory(data=sample_memory(3))) == 4
+        assert len(contents(store)) == 4
+    (line,) = lines_in(tmp_path, "short_term.jsonl")
+    assert (line["seq"], line["prev"]) == (4, end)
+    with opened(tmp_path) as store:
+        assert store.reasons == []
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert contents(store) == ["memory number 3"]
+        assert "changes 1 to 3 cannot be read in the journal" in store.reasons
+
+
+# What fails while it runs
+
+
+class CommitFails(Disk):
+    """Fails the commits that are to come, before or after they are made."""
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.done_all_the_same = False
+
+    def commit(self, transaction: Commits) -> None:
+        if self.times > 0:
+            self.times -= 1
+            if self.done_all_the_same:
+                super().commit(transaction)
+            raise OSError(errno.EIO, "the disk is ill")
+        super().commit(transaction)
+
+
+@pytest.mark.parametrize("done_all_the_same", [False, True])
+def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snapshot(
+    tmp_path: Path, done_all_the_same: bool
+) -> None:
+    disk = CommitFails()
+    disk.done_all_the_same = done_all_the_same
+    with opened(tmp_path, disk=disk) as store:
+        remember(store, 1)
+        heard: list[int] = []
+        store.follow(lambda applied: heard.append(applied.seq))
+        reading, failed = threading.Event(), threading.Event()
+        read: list[int] = []
+
+        def hold() -> None:
+            with store.snapshot() as snapshot:
+                reading.set()
+                failed.wait(WAIT_SECONDS)
+                time.sleep(0.05)  # the writer waits for this reader before it closes the database
+                read.append(snapshot.count())
+
+        reader = threading.Thread(target=hold)
+        reader.start()
+        reading.wait(WAIT_SECONDS)
+        disk.times = 1
+        future = store.transact(put(sample_memory(2)), by="me")
+        failed.set()
+        assert future.result(WAIT_SECONDS).seq == 2
+        reader.join()
+        assert read == [1]
+        assert heard == [2]
+        assert write(store, PutMemory(data=sample_memory(3))) == 3
+        assert len(contents(store)) == 3
+
+
+def test_a_database_that_cannot_be_reopened_answers_that_it_cannot_and_comes_back(tmp_path: Path) -> None:
+    disk = CommitFails()
+    store = Store.open(tmp_path, disk=disk)
+    remember(store, 1)
+    disk.times = 1
+    data = tmp_path / "db" / "data.mdb"
+    whole = data.read_bytes()
+    held = Held(store)
+    future = store.transact(put(sample_memory(2)), by="me")
+    data.rename(tmp_path / "moved.mdb")
+    (tmp_path / "db" / "data.mdb").write_bytes(b"\0" * len(whole))
+    held.let_go()
+    with pytest.raises(OutcomeUnknown):
+        future.result(WAIT_SECONDS)
+    with pytest.raises(WriteFailed, match="out of order"):
+        write(store, PutMemory(data=sample_memory(3)))
+    data.write_bytes(whole)
+    assert write(store, PutMemory(data=sample_memory(4))) == 3
+    assert contents(store) == ["memory number 1", "memory number 2", "memory number 4"]
+    store.close()
+
+
+def test_a_full_database_refuses_the_write_that_fills_it_and_serves_the_others(tmp_path: Path) -> None:
+    with opened(tmp_path, map_bytes=1 << 20) as store:
+        remember(store, 1)
+        held = Held(store)
+        small = store.transact(put(sample_memory(2)), by="me")
+        big = [PutMemory(data=sample_memory(number, "x" * 8192)) for number in range(100, 400)]
+        turn: Turn[None] = Turn(big, None)
+        too_big = store.transact(lambda _: turn, by="me")
+        also_small = store.transact(put(sample_memory(3)), by="me")
+        held.let_go()
+        assert small.result(WAIT_SECONDS).seq == 1 + 1
+        with pytest.raises(DiskFull, match="database is full"):
+            too_big.result(WAIT_SECONDS)
+        assert also_small.result(WAIT_SECONDS).seq == 3
+        assert write(store, DropMemory(id=sample_id(1))) == 4
+    with opened(tmp_path) as store:
+        assert contents(store) == ["memory number 2", "memory number 3"]
+
+
+def test_a_follower_that_raises_takes_no_durable_write_back_and_stops_the_writer(tmp_path: Path) -> None:
+    program = """
+import pathlib, sys
+from mnemo_store.errors import Closed, StoreError
+from mnemo_store.store import Store
+from tests.samples import remember
+store = Store.open(pathlib.Path(sys.argv[1]))
+store.follow(lambda applied: 1 / 0)
+remember(store, 1)
+try:
+    while True:
+        remember(store, 2)
+except StoreError as error:
+    print(type(error).__name__)
+store.close()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=WAIT_SECONDS,
+        check=True, cwd=Path(__file__).resolve().parents[2],
+    )  # fmt: skip
+    assert result.stdout.strip() in ("Closed", "WriteFailed")
+    assert "ZeroDivisionError" in result.stderr
+    with opened(tmp_path) as store:
+        assert "memory number 1" in contents(store)

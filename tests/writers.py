@@ -1,0 +1,223 @@
+"""Writers that know what they were told: eight kinds of things done to a daemon that may be killed at any moment.
+
+Each keeps an account of what was acknowledged, and of the one request that was under way when the daemon went. What is
+found in the daemon afterwards (`compare`) must be what was acknowledged, with or without what was under way, and
+nothing of what was refused.
+"""
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Interrupted, Refused, Unreachable
+from mnemo_client.protocol import MemoryView, Patch
+from tests.running import RunningDaemon
+
+NAMESPACE = "written"
+REFUSED = "refusednever"  # stands in every text that is refused; no file may ever hold it
+KEYS = 6  # of each writer, so that a key is written again and again
+
+
+class Known(NamedTuple):
+    """A memory as far as the tests look at it."""
+
+    content: str
+    version: int
+    state: str
+
+
+class UnderWay(NamedTuple):
+    """A request that has no answer: it was done or it was not."""
+
+    id: str  # of the memory it changes; "" for one that stores a new one
+    content: str  # of the memory afterwards; "" where it stays as it is
+    state: str
+
+
+class Found(NamedTuple):
+    """What a daemon holds."""
+
+    memories: dict[str, Known]  # by id
+    keys: dict[str, str]  # key → id
+
+
+@dataclass
+class Difference:
+    """What is wrong: ids and texts."""
+
+    lost: list[str]
+    doubled: list[str]
+    unasked: list[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.lost or self.doubled or self.unasked)
+
+
+def read_all(client: Client) -> Found:
+    """Everything in NAMESPACE, as the daemon exports it."""
+    memories: dict[str, Known] = {}
+    keys: dict[str, str] = {}
+    for line in client.export(NAMESPACE):
+        change: Mapping[str, Any] = msgspec.json.decode(line)
+        if change["record_type"] == "memory":
+            data = change["data"]
+            memories[data["id"]] = Known(data["content"], data.get("version", 1), data.get("state", "active"))
+            if data.get("key"):
+                keys[data["key"]] = data["id"]
+    return Found(memories, keys)
+
+
+class Writer:
+    """Writes until the daemon goes or `ends` is set. The account outlives many daemons: `again` makes the next one."""
+
+    def __init__(self, own: str, round_number: int, daemon: RunningDaemon, seed: int) -> None:
+        self.own = own
+        self.name = f"{own}r{round_number}"
+        self.round_number = round_number
+        self.running = daemon
+        self.chance = random.Random(seed)
+        self.account: dict[str, Known] = {}
+        self.keys: dict[str, str] = {}
+        self.under_way: UnderWay | None = None
+        self.acknowledged = self.refused = 0
+        self.ends = threading.Event()
+        self.surprise: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+
+    def again(self) -> "Writer":
+        """A writer for the next round, with the account of this one."""
+        writer = Writer(self.own, self.round_number + 1, self.running, self.chance.randrange(1 << 30))
+        writer.account, writer.keys = self.account, self.keys
+        writer.acknowledged, writer.refused = self.acknowledged, self.refused
+        return writer
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def finish(self, seconds: float = 20.0) -> None:
+        """Returns once it has seen its daemon gone, or `ends` set. Raises what it did not expect."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), f"{self.name} waits for a daemon that is gone"
+        if self.surprise is not None:
+            raise self.surprise
+
+    def _run(self) -> None:
+        try:
+            with self.running.client(NAMESPACE) as client:
+                number = 0
+                while not self.ends.is_set():
+                    self.write_once(client, f"{self.name}n{number}")
+                    number += 1
+        except (Interrupted, Unreachable):
+            return  # the daemon was killed
+        except BaseException as error:  # noqa: BLE001 - the test's own thread looks at it
+            self.surprise = error
+
+    def write_once(self, client: Client, word: str) -> None:
+        """One request of a kind that chance picks, its outcome noted. `word` is in no other text."""
+        active = [memory_id for memory_id, one in self.account.items() if one.state == "active"]
+        trashed = [memory_id for memory_id, one in self.account.items() if one.state == "trashed"]
+        choice = self.chance.random()
+        if choice < 0.35 or not active:
+            self._remember(client, f"{word} is new", None)
+        elif choice < 0.55:
+            self._remember(client, f"{word} has a key", f"{self.own}-key-{self.chance.randrange(KEYS)}")
+        elif choice < 0.75:
+            self._edit(client, self.chance.choice(active), f"{word} is edited")
+        elif choice < 0.85:
+            self._delete(client, self.chance.choice(active))
+        elif choice < 0.95 and trashed:
+            self._restore(client, self.chance.choice(trashed))
+        else:
+            self._be_refused(client, self.chance.choice(active), f"{word} {REFUSED}")
+
+    def _remember(self, client: Client, content: str, key: str | None) -> None:
+        self.under_way = UnderWay(self.keys.get(key or "", ""), content, "active")
+        self._note(client.remember(content, key=key).memory)
+
+    def _edit(self, client: Client, memory_id: str, content: str) -> None:
+        self.under_way = UnderWay(memory_id, content, "active")
+        self._note(client.patch(memory_id, Patch(content=content)))
+
+    def _restore(self, client: Client, memory_id: str) -> None:
+        self.under_way = UnderWay(memory_id, "", "active")
+        self._note(client.restore(memory_id))
+
+    def _delete(self, client: Client, memory_id: str) -> None:
+        self.under_way = UnderWay(memory_id, "", "trashed")
+        client.delete(memory_id)
+        before = self.account[memory_id]
+        self.account[memory_id] = before._replace(state="trashed", version=before.version + 1)
+        self._acknowledge()
+
+    def _be_refused(self, client: Client, memory_id: str, text: str) -> None:
+        try:
+            if self.chance.random() < 0.5:
+                client.patch(memory_id, Patch(content=text, if_version=self.account[memory_id].version + 1))
+            else:
+                client.remember(text.ljust(8193, "x"))
+        except Refused:
+            self.refused += 1
+        else:
+            raise AssertionError(f"{text} was taken")
+
+    def _note(self, view: MemoryView) -> None:
+        self.account[view.id] = Known(view.content, view.version, view.state)
+        if view.key:
+            self.keys[view.key] = view.id
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        self.under_way = None
+        self.acknowledged += 1
+
+
+def compare(writers: Sequence[Writer], found: Found) -> Difference:
+    """What differs from what the writers were told. Each account is then what was found, for the next round."""
+    difference = Difference([], [], [])
+    unknown = dict(found.memories)
+    for writer in writers:
+        for memory_id, one in writer.account.items():
+            now = unknown.pop(memory_id, None)
+            if now != one and not _is_after(writer.under_way, memory_id, one, now):
+                difference.lost.append(f"{memory_id}: {one} was acknowledged, {now} is there")
+    for memory_id, now in unknown.items():
+        if not any(_is_new(writer.under_way, now) for writer in writers):
+            difference.unasked.append(f"{memory_id}: {now}")
+    contents = Counter(one.content for one in found.memories.values())
+    difference.doubled += [content for content, times in contents.items() if times > 1]
+    for writer in writers:
+        moved = [key for key, memory_id in writer.keys.items() if found.keys.get(key) != memory_id]
+        difference.doubled += [f"key {key}" for key in moved]
+        _adopt(writer, found)
+    return difference
+
+
+def _adopt(writer: Writer, found: Found) -> None:
+    """The writer's account is what was found."""
+    under_way, writer.under_way = writer.under_way, None
+    writer.account.update(
+        {
+            memory_id: one
+            for memory_id, one in found.memories.items()
+            if memory_id in writer.account or _is_new(under_way, one)
+        }
+    )
+    writer.keys = {key: memory_id for key, memory_id in found.keys.items() if key.startswith(f"{writer.own}-key-")}
+
+
+def _is_new(under_way: UnderWay | None, now: Known) -> bool:
+    return under_way == ("", now.content, now.state)
+
+
+def _is_after(under_way: UnderWay | None, memory_id: str, before: Known, now: Known | None) -> bool:
+    """Whether the memory is as the request that was under way makes it."""
+    if under_way is None or now is None or under_way.id != memory_id:
+        return False
+    return now == Known(under_way.content or before.content, before.version + 1, under_way.state)
