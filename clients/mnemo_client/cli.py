@@ -5,11 +5,11 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachab
 
 import os
 import sys
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TextIO
+from types import SimpleNamespace
+from typing import TextIO
 
 from mnemo_client import commands, terminal
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, EXIT_USAGE, BadUsage, MnemoError
@@ -63,7 +63,7 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
     words = _common_last(words)
     if not words or words[0] in ("-h", "--help", "help"):
         named = commands.find(words[1:]) if words else None
-        for line in [_parser(*named[:2]).format_help()] if named is not None else _overview(screen.look):
+        for line in [_help(*named[:2])] if named is not None else _overview(screen.look):
             screen.say(line)
         return EXIT_DONE if words else EXIT_USAGE
     if words[0] == "--version":
@@ -74,7 +74,7 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
         raise _unknown(words[0])
     command, name, rest = found
     if "-h" in rest or "--help" in rest:
-        screen.say(_parser(command, name).format_help().rstrip())
+        screen.say(_help(command, name))
         return EXIT_DONE
     if command.parts and rest and not rest[0].startswith("-") and not command.arguments:
         raise _unknown_part(command, rest[0])
@@ -88,38 +88,20 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
         invocation.close()
 
 
-def parse(command: commands.Command, name: list[str], rest: list[str]) -> Namespace:
+def parse(command: commands.Command, name: list[str], rest: list[str]) -> SimpleNamespace:
     """The options of one command. Raises BadUsage."""
-    return _parser(command, name).parse_intermixed_args(rest)
+    if not rest and all(argument.is_flag for argument in command.arguments):
+        # The commonest commands carry nothing to read; they need not wait for what would read it.
+        return SimpleNamespace(json=False, namespace=None, **{flag.field: False for flag in command.arguments})
+    from mnemo_client.parsing import parser
+
+    return parser(command, name).parse_intermixed_args(rest, SimpleNamespace())
 
 
-class _Parser(ArgumentParser):
-    """A parser whose errors are BadUsage, so that they look like every other error."""
+def _help(command: commands.Command, name: list[str]) -> str:
+    from mnemo_client.parsing import parser
 
-    def error(self, message: str) -> NoReturn:
-        raise BadUsage(message, f"see: {self.prog} --help")
-
-
-def _parser(command: commands.Command, name: list[str]) -> ArgumentParser:
-    prog = " ".join(["mnemo", *name])
-    parts = "\n".join(f"  {prog} {part.name:<12} {part.help}" for part in command.parts)
-    positional = " ".join(_shown(argument) for argument in command.arguments if not argument.is_option)
-    parser = _Parser(
-        prog,
-        usage=f"{prog} [options] {positional}".rstrip(),
-        description=command.help[:1].upper() + command.help[1:] + ".",
-        epilog=f"and:\n{parts}" if parts else None,
-        formatter_class=RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    for argument in (*command.arguments, *commands.COMMON):
-        parser.add_argument(*argument.names, help=argument.help, **argument.settings)
-    return parser
-
-
-def _shown(argument: commands.Argument) -> str:
-    name = str(argument.settings.get("metavar") or "|".join(argument.choices))
-    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(argument.settings.get("nargs", ""), name)
+    return parser(command, name).format_help().rstrip()
 
 
 def _common_last(words: list[str]) -> list[str]:

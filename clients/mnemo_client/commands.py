@@ -25,6 +25,16 @@ class Argument(NamedTuple):
     def is_option(self) -> bool:
         return self.names[0].startswith("-")
 
+    @property
+    def is_flag(self) -> bool:
+        return self.settings.get("action") == "store_true"
+
+    @property
+    def field(self) -> str:
+        """What its value is called among the options: its first long name, as argparse has it."""
+        long_names = [name for name in self.names if name.startswith("--")]
+        return (long_names or list(self.names))[0].lstrip("-").replace("-", "_")
+
 
 class Command(NamedTuple):
     name: str

@@ -103,7 +103,7 @@ def _fish_rules(command: Command) -> Iterator[str]:
         yield "-F"
     for option in options_of(command):
         names = " ".join(f"-l {each[2:]}" if each.startswith("--") else f"-s {each[1:]}" for each in option.names)
-        takes = "" if option.settings.get("action") == "store_true" else " -x"
+        takes = "" if option.is_flag else " -x"
         choices = f" -a '{' '.join(option.choices)}'" if option.choices else ""
         yield f"{names}{takes}{choices} -d {_quoted(option.help)}"
 

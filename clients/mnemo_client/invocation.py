@@ -2,9 +2,9 @@
 
 import io
 import json
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, TextIO
 
 from mnemo_client import launch, namespace
@@ -22,7 +22,7 @@ class Invocation:
     """What a command's function is given. Nothing is looked up before it is asked for."""
 
     def __init__(
-        self, options: Namespace, terminal: Terminal, environ: Mapping[str, str], here: Path, stdin: TextIO
+        self, options: SimpleNamespace, terminal: Terminal, environ: Mapping[str, str], here: Path, stdin: TextIO
     ) -> None:
         self.options = options
         self.terminal = terminal

@@ -9,8 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 WIDTH_DEFAULT = 80
 WIDTH_MAX = 110  # longer lines are hard to read
@@ -21,8 +20,7 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """How text is drawn. `width` is in cells; None: lines are as long as they are, as a program wants them."""
 
     colour: bool = False

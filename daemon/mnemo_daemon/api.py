@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 THREADS = 4  # for what reads or waits off the loop: recall above all
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
+INDEXED_POLL_SECONDS = 0.002
 EXPORT_SLICE = 500  # records read under one snapshot
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
@@ -411,7 +412,7 @@ class Api:
         future = self._memories.remember(draft, by=wire.written_by(request))
         decision = (await asyncio.wrap_future(future)).result
         view = self._view(decision.memory.id)
-        indexed = asked.wait == "indexed" and await self._off_loop(self._wait_indexed, decision.memory.id)
+        indexed = asked.wait == "indexed" and await self._is_indexed_in_time(decision.memory.id)
         degraded = ["vectors"] if asked.wait == "indexed" and not indexed else []
         answer = protocol.Remembered(
             outcome=decision.outcome, memory=view, masked=masked, indexed=indexed, degraded=degraded
@@ -435,10 +436,19 @@ class Api:
     def _view(self, memory_id: str) -> protocol.MemoryView:
         return wire.memory_view(self._memories.get(memory_id), self._daemon.root_paths())
 
-    def _wait_indexed(self, memory_id: str) -> bool:
-        with self._daemon.store.snapshot() as snapshot:
+    async def _is_indexed_in_time(self, memory_id: str) -> bool:
+        """Whether its vector came while there was hope of it. No thread waits here: recalls need those."""
+        daemon, loop = self._daemon, asyncio.get_running_loop()
+        with daemon.store.snapshot() as snapshot:
             number = snapshot.number(memory_id)
-        return number is not None and self._daemon.indexing.wait_for(number, INDEXED_SECONDS_MAX)
+        deadline = loop.time() + INDEXED_SECONDS_MAX
+        while number is not None and not daemon.stopped.is_set() and loop.time() < deadline:
+            if daemon.indexing.holds(number):
+                return True
+            if daemon.embedding.status().state not in ("ready", "loading"):
+                return False
+            await asyncio.sleep(INDEXED_POLL_SECONDS)
+        return False
 
     def _recent_page(self, wanted: Filter, limit: int, cursor: str) -> Any:
         return self._memories.page(wanted, limit, cursor, recent=True)

@@ -5,6 +5,7 @@ which answer questions; the model, the vectors and the notes come behind, each i
 """
 
 import asyncio
+import contextlib
 import importlib.metadata
 import logging
 import os
@@ -31,6 +32,7 @@ from mnemo_store.records import STATES, PutMeta
 from mnemo_store.store import Store, Turn
 
 HOUSEKEEPING_SECONDS = 1.0
+STUMBLED_SECONDS = 30.0  # of rest after something that should not have happened, so that it does not fill the log
 MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
 REFRESH_SECONDS = 3.0  # between two looks whether a model has been installed
 
@@ -244,17 +246,28 @@ class Daemon:
             return bytes.fromhex(snapshot.meta("salt"))
 
     def _open_and_tell(self) -> None:
+        """Those who wait in `opened` get to know, whatever happens: nobody waits for a thread that is gone."""
         try:
             self.open()
         except (StoreError, OSError) as error:
-            self.failure = error
             log.error("the store could not be opened: %s", error)
-            self.stop_soon()
+            self._give_up(error)
+        except Exception as error:
+            log.exception("the store could not be opened")
+            self._give_up(error)
         self._loop.call_soon_threadsafe(self._opened.set)
+
+    def _give_up(self, error: Exception) -> None:
+        """What was opened is closed again, and the daemon ends and says why."""
+        self.failure = error
+        if hasattr(self, "store"):
+            self.store.close()
+        self.stop_soon()
 
     def _follow_behind(self) -> None:
         """The model, the vectors, the notes: none of them holds up an answer by words."""
         self.notes.start()
+        self.indexing.start()  # whatever becomes of the model, whoever installs one later finds this running
         with self.store.snapshot() as snapshot:
             chosen = snapshot.meta(MODEL_IN_USE)
         try:
@@ -265,7 +278,7 @@ class Daemon:
         except ModelError as error:
             log.warning("%s, which was in use, cannot be loaded: %s", chosen, error)
             self.embedding.refresh()
-        self.indexing.start()
+        self.indexing.wake()
 
     def _keep_house(self) -> None:
         """What is due now and then: touches written, views saved, a broken view rebuilt, a new model noticed."""
@@ -282,6 +295,9 @@ class Daemon:
                     self.indexing.wake()
             except (StoreError, OSError) as error:
                 log.warning("housekeeping: %s", error)
+            except Exception:  # the supervisor of this thread: what else is due must not end with it
+                log.exception("housekeeping stumbled")
+                self._closing.wait(STUMBLED_SECONDS)
 
     def _start(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
@@ -299,4 +315,9 @@ def _private_bytes() -> int:
 
 
 def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.glob("*") if path.is_file())
+    """Of the files in it. One that is just being replaced may be missing from the sum."""
+    size = 0
+    for path in folder.glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size

@@ -103,17 +103,10 @@ class Indexing:
         with self._wake:
             self._wake.notify_all()
 
-    def wait_for(self, number: int, timeout: float) -> bool:
-        """Whether the memory's vector was in the view within timeout seconds."""
-        deadline = time.monotonic() + timeout
-        while not self._stopping:
-            serving = self._serving
-            if serving is not None and number in serving.view:
-                return True
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(0.002)
-        return False
+    def holds(self, number: int) -> bool:
+        """Whether the memory of that number is found by its vector."""
+        serving = self._serving
+        return serving is not None and number in serving.view
 
     def waiting(self) -> int:
         """Memories that have no vector yet."""

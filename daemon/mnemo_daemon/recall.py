@@ -161,14 +161,14 @@ class Recall:
         numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
         channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
-        for query, (_, sims) in zip(queries, channels, strict=True):
-            unknown = np.flatnonzero(np.isnan(sims))
-            if len(unknown):
-                sims[unknown] = serving.view.sims(query, numbers[unknown])
-        in_vectors = np.logical_or.reduce([found for found, _ in channels])
-        sims = np.fmax.reduce([sims for _, sims in channels])
+        for query, (_, known) in zip(queries, channels, strict=True):
+            unsearched = np.flatnonzero(np.isnan(known))
+            if len(unsearched):
+                known[unsearched] = serving.view.sims(query, numbers[unsearched])
+        in_vectors: NDArray[np.bool_] = np.logical_or.reduce([found for found, _ in channels])
+        nearest: NDArray[np.float32] = np.fmax.reduce([sims for _, sims in channels])
         clock.mark("vectors")
-        return _Channels(numbers, score, sims, in_words, in_vectors)
+        return _Channels(numbers, score, nearest, in_words, in_vectors)
 
     def _encodings(self, question: Question, mask: NDArray[np.bool_]) -> list[str]:
         """The texts to embed: the query without the names of those who speak in the scope, where it has any.

@@ -1,6 +1,7 @@
 """The daemon's life on its loop: parts, routes and server put together, and taken apart again."""
 
 import asyncio
+import faulthandler
 import logging
 import os
 
@@ -10,6 +11,10 @@ from mnemo_daemon.app import Daemon
 from mnemo_daemon.server import HttpServer, serve
 from mnemo_daemon.service import Notifier
 from mnemo_daemon.sockets import Listener
+
+# After which a process that should end is ended, and its log says where its threads stood. What was acknowledged is
+# durable by then; a thread that hangs must not keep the socket, the lock and whoever waits for the end.
+CLOSE_SECONDS_MAX = 30.0
 
 log = logging.getLogger("mnemo.daemon")
 
@@ -25,6 +30,7 @@ async def serve_until_stopped(
     server = HttpServer(routes, connections_max=configuration.settings.daemon.connections_max)
 
     async def close() -> None:
+        faulthandler.dump_traceback_later(CLOSE_SECONDS_MAX, exit=True)
         api.close()
         await asyncio.to_thread(daemon.close)
 

@@ -124,9 +124,19 @@ class Views:
             self._saved_seq, self._saved_at = seq, time.monotonic()
 
     def rebuild(self) -> None:
-        """Builds both beside and swaps them in; the old ones answer meanwhile. For a view that is stale."""
+        """Builds both beside and swaps them in; the old ones answer meanwhile. For a view that is stale.
+
+        What keeps it from being built is raised, and the views stay stale.
+        """
         self._late = set()
         self.state = "building"
+        try:
+            self._rebuild()
+        except BaseException:
+            self._late, self.state = None, "stale"
+            raise
+
+    def _rebuild(self) -> None:
         columns, words = self._build()
 
         def finish(snapshot: Snapshot) -> Turn[None]:

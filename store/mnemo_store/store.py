@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import lmdb
-import lmdb.verify
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +43,7 @@ from mnemo_store.ids import IdSource
 from mnemo_store.journal import NOTHING, SEGMENT_BYTES, Damage, Journal, newest_header
 from mnemo_store.layout import FORMAT, Line, Sealed, open_line, seal
 from mnemo_store.records import Change, ChangeEntry, is_long_term
+from mnemo_store.soundness import is_long_enough, running_mark, verifies
 from mnemo_store.tables import DUPLICATES, TABLES, Applying, Snapshot, Tables, Touched
 
 T = TypeVar("T")
@@ -103,6 +103,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     clean: bool = False
     seq: int = 0  # at the last clean close
     database_bytes: int = 0  # then; a database of another size is verified before it is opened
+    running: str = ""  # the file that is open, in this run of the machine; "" where it is to be verified in any case
 
 
 class _Waiting(NamedTuple):
@@ -282,7 +283,9 @@ class Store:
         sound = self._is_database_sound(clean=was_clean)
         if not sound:
             self._put_database_aside()
-        if was_clean or not (self.folder / "store.json").exists():
+        mark = running_mark(self._database / "data.mdb")
+        if was_clean or mark != self._manifest.running or not (self.folder / "store.json").exists():
+            self._manifest.running = mark
             self._write_manifest(clean=False)
         try:
             try:
@@ -339,7 +342,10 @@ class Store:
             return False
         if clean and size == self._manifest.database_bytes:
             return True
-        sound = _verifies(self._database)
+        was_only_killed = not clean and self._manifest.running and self._manifest.running == running_mark(path)
+        if was_only_killed and is_long_enough(path):
+            return True
+        sound = verifies(self._database)
         if not sound:
             self.reasons.append("the database was damaged: put aside and restored from the journal")
         return sound
@@ -614,7 +620,8 @@ class Store:
                     self._env = None
                 self._journal.close()
                 self._journal.open()
-                if not _verifies(self._database):
+                self._distrust()
+                if not verifies(self._database):
                     return False
                 self._open_database()
                 self._replay(from_nothing=False)
@@ -623,6 +630,13 @@ class Store:
                 return False
         self._broken = None
         return True
+
+    def _distrust(self) -> None:
+        """Has the next start verify the database: what the disk refused to take may still look well in the cache."""
+        if self._manifest.running:
+            self._manifest.running = ""
+            with contextlib.suppress(OSError):
+                self._write_manifest(clean=False)
 
     def _fail_all_waiting(self) -> None:
         while (waiting := self._next_waiting()) is not None:
@@ -648,14 +662,3 @@ def _write_failure(error: lmdb.Error) -> StoreError:
 
 def _is_full(error: lmdb.Error) -> bool:
     return isinstance(error, lmdb.MapFullError) or os.strerror(errno.ENOSPC) in str(error)
-
-
-def _verifies(database: Path) -> bool:
-    verify: Callable[[str], list[str]] = lmdb.verify.verify
-    try:
-        problems = verify(str(database))
-    except lmdb.verify.VerifyError as error:
-        problems = [str(error)]
-    for problem in problems[:10]:
-        log.error("%s: %s", database / "data.mdb", problem)
-    return not problems

@@ -68,7 +68,7 @@ def _mnemo() -> str:
 def report(name: str, values: list[float], unit: str) -> None:
     ordered = sorted(values)
     p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
-    print(f"{name:<36} p50 {statistics.median(ordered):7.1f} {unit}   p95 {p95:7.1f} {unit}")
+    print(f"{name:<36} least {ordered[0]:6.1f}   p50 {statistics.median(ordered):6.1f}   p95 {p95:6.1f} {unit}")
 
 
 def main() -> None:

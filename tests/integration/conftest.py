@@ -31,6 +31,17 @@ def daemon() -> Iterator[RunningDaemon]:
         scratch = Path(folder)
         with running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started:
             yield started
+        assert "Traceback" not in started.log.read_text()
+
+
+@pytest.fixture
+def scratch_daemon(short_folder: Path) -> Iterator[RunningDaemon]:
+    """A daemon that the test starts and ends as it likes, without a model; whose log never shows a traceback."""
+    daemon = RunningDaemon(short_folder / "data", {"MNEMO_MODELS_FOLDER": str(short_folder / "models")})
+    yield daemon
+    if daemon.process is not None:
+        daemon.stop()
+        assert "Traceback" not in daemon.log.read_text()
 
 
 @pytest.fixture

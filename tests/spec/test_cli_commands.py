@@ -13,6 +13,7 @@ import pytest
 
 from mnemo_client import cli, commands, completion, doctor, editor, protocol, service
 from mnemo_client.errors import BadUsage, MnemoError
+from mnemo_client.parsing import parser
 from mnemo_client.terminal import Terminal
 from mnemo_client.trial import make_questions
 from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
@@ -270,6 +271,13 @@ def test_help_names_every_command_and_every_commands_help_its_arguments(person: 
 def test_every_command_leads_to_a_function_that_exists() -> None:
     for name, command in commands.leaves():
         assert callable(cli._function(command)), name
+
+
+def test_a_command_without_words_has_the_same_options_as_if_they_had_been_read() -> None:
+    quick = [(list(name), each) for name, each in commands.leaves() if all(part.is_flag for part in each.arguments)]
+    assert {tuple(name) for name, _ in quick} >= {("status",), ("mcp",), ("notes", "status"), ("service", "logs")}
+    for name, command in quick:
+        assert vars(cli.parse(command, name, [])) == vars(parser(command, name).parse_args([])), name
 
 
 def test_the_version_is_that_of_the_distribution(person: Person) -> None:

@@ -238,6 +238,31 @@ def test_full_segments_are_put_aside_under_their_numbers(tmp_path: Path) -> None
     assert again.journal.size() == sum(path.stat().st_size for path in tmp_path.iterdir())
 
 
+def test_a_rotation_makes_each_name_durable_before_the_next(tmp_path: Path) -> None:
+    class Notes(Disk):
+        calls: list[str] = []  # noqa: RUF012 - one instance only
+
+        def rename(self, source: Path, target: Path) -> None:
+            self.calls.append(f"rename to {target.name}")
+            super().rename(source, target)
+
+        def sync_folder(self, folder: Path) -> None:
+            self.calls.append("sync folder")
+            super().sync_folder(folder)
+
+    book = Book(tmp_path, Notes(), segment_bytes=500)
+    book.add("short")
+    Notes.calls.clear()
+    book.add("short")
+    book.add("short")
+    assert Notes.calls == [
+        "rename to short_term.000001.jsonl",
+        "sync folder",
+        "rename to short_term.jsonl",
+        "sync folder",
+    ]
+
+
 def test_a_crash_between_the_two_names_of_a_rotation_loses_nothing(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add("short")

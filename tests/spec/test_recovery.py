@@ -20,6 +20,7 @@ from mnemo_store.records import (
     DropMemory,
     PutMemory,
 )
+from mnemo_store.soundness import running_mark
 from mnemo_store.store import QUEUE_MAX, Store, Turn
 from tests.samples import (
     AT,
@@ -258,6 +259,44 @@ class CommitFails(Disk):
                 super().commit(transaction)
             raise OSError(errno.EIO, "the disk is ill")
         super().commit(transaction)
+
+
+class LinesVanish(CommitFails):
+    """Fails a commit, and loses the end of the journal with it."""
+
+    path: Path
+
+    def commit(self, transaction: Commits) -> None:
+        if self.times > 0:
+            os.truncate(self.path, self.path.stat().st_size - 5)
+        super().commit(transaction)
+
+
+def test_a_failed_commit_whose_line_cannot_be_read_again_is_of_unknown_outcome(tmp_path: Path) -> None:
+    disk = LinesVanish()
+    disk.path = tmp_path / "journal" / "short_term.jsonl"
+    with opened(tmp_path, disk=disk) as store:
+        remember(store, 1)
+        disk.times = 1
+        with pytest.raises(OutcomeUnknown):
+            remember(store, 2)
+        assert write(store, PutMemory(data=sample_memory(3))) == 2
+        assert contents(store) == ["memory number 1", "memory number 3"]
+
+
+def test_after_a_failed_commit_the_next_start_verifies_the_database(tmp_path: Path) -> None:
+    def mark() -> str:
+        return str(json.loads((tmp_path / "store.json").read_bytes())["running"])
+
+    Store.open(tmp_path).close()
+    disk = CommitFails()
+    with opened(tmp_path, disk=disk) as store:
+        assert mark() == running_mark(tmp_path / "db" / "data.mdb")
+        disk.times = 1
+        remember(store, 1)
+        assert mark() == ""
+    with opened(tmp_path):
+        assert mark() == running_mark(tmp_path / "db" / "data.mdb")
 
 
 @pytest.mark.parametrize("done_all_the_same", [False, True])

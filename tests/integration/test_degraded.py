@@ -1,0 +1,193 @@
+"""With no model, a broken one, one that comes and one that goes: always an answer, and always said. SPEC 1, 4.6, 9."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Refused
+from mnemo_client.protocol import ModelStatus
+from mnemo_daemon import installation
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST, Catalogue
+from tests.running import RunningDaemon
+
+ARRIVES_SECONDS_MAX = 20.0  # a busy machine; the daemon looks every 3 s
+MEANT = "The ferry to the island leaves at seven in the morning."
+ASKED = "when does the boat depart"  # no word in common with it but "the", which is none to the index
+
+
+def install(models: Path, minilm_folder: Path) -> None:
+    """The default model appears as an installation makes it appear: the manifest last."""
+    home, source = models / DEFAULT_EMBEDDING, minilm_folder / DEFAULT_EMBEDDING
+    shutil.copytree(source, home, ignore=shutil.ignore_patterns(MANIFEST), dirs_exist_ok=True)
+    shutil.copy2(source / MANIFEST, home / "beside")
+    (home / "beside").rename(home / MANIFEST)
+
+
+def break_weights(models: Path) -> None:
+    manifest = Catalogue(models).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    with manifest.path().open("r+b") as weights:
+        weights.seek(manifest.path().stat().st_size // 2)
+        byte = weights.read(1)
+        weights.seek(-1, os.SEEK_CUR)
+        weights.write(bytes([byte[0] ^ 1]))
+
+
+def until(client: Client, wanted: Callable[[ModelStatus], bool]) -> ModelStatus:
+    """The model's status once it is as wanted."""
+    deadline = time.monotonic() + ARRIVES_SECONDS_MAX
+    while time.monotonic() < deadline:
+        status = client.status().models["embedding"]
+        if wanted(status):
+            return status
+        time.sleep(0.05)
+    raise AssertionError(f"the model stays {status}")
+
+
+@pytest.fixture
+def models(short_folder: Path) -> Path:
+    """The scratch daemon's own folder of models."""
+    return short_folder / "models"
+
+
+def test_without_a_model_it_starts_answers_by_words_and_says_so(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        stored = client.remember(MEANT, wait="indexed")
+        assert (stored.indexed, stored.degraded) == (False, ["vectors"])
+        answer = client.recall("ferry")
+        assert [memory.content for memory in answer.memories] == [MEANT]
+        assert (answer.degraded, answer.ranker) == (["vectors"], "words")
+        assert client.recall(ASKED).memories == []
+        assert client.context("ferry").degraded == ["vectors"]
+        assert client.search("ferry").degraded == []  # words are all that was asked for
+        status = until(client, lambda model: model.state == "absent")
+        assert status.name == DEFAULT_EMBEDDING
+        assert "mnemo models pull" in (status.hint or "")
+        whole = client.status()
+        assert whole.state == "degraded"
+        assert "no embedding model" in whole.reasons[0]
+        assert client.health().ok is False
+
+
+def test_a_model_that_arrives_is_taken_up_without_a_restart(
+    scratch_daemon: RunningDaemon, models: Path, minilm_folder: Path
+) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.remember(MEANT)
+        until(client, lambda model: model.state == "absent")
+        install(models, minilm_folder)
+        until(client, lambda model: model.state == "ready")
+        scratch_daemon.wait_for_vectors(ARRIVES_SECONDS_MAX)
+        answer = client.recall(ASKED)
+        assert [memory.content for memory in answer.memories] == [MEANT]
+        assert answer.degraded == []
+        assert client.status().state == "ready"
+        assert client.remember("Said with a model there.", wait="indexed").indexed is True
+
+
+def test_a_broken_model_is_told_and_words_still_answer_and_a_whole_one_repairs_it(
+    scratch_daemon: RunningDaemon, models: Path, minilm_folder: Path
+) -> None:
+    install(models, minilm_folder)
+    break_weights(models)
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.remember(MEANT)
+        failed = until(client, lambda model: model.state == "failed")
+        assert "is not the file that was installed" in (failed.reason or "")
+        assert "install it again" in (failed.hint or "")
+        answer = client.recall("ferry")
+        assert ([memory.content for memory in answer.memories], answer.degraded) == ([MEANT], ["vectors"])
+        whole = client.status()
+        assert whole.state == "degraded"
+        assert any("is not the file that was installed" in reason for reason in whole.reasons)
+        shutil.rmtree(models / DEFAULT_EMBEDDING)
+        install(models, minilm_folder)
+        client.use_model(DEFAULT_EMBEDDING)  # as `mnemo models pull` does at its end
+        until(client, lambda model: model.state == "ready")
+        scratch_daemon.wait_for_vectors(ARRIVES_SECONDS_MAX)
+        assert [memory.content for memory in client.recall(ASKED).memories] == [MEANT]
+
+
+def test_a_model_that_is_removed_goes_on_until_the_next_start_and_then_words_answer(
+    scratch_daemon: RunningDaemon, models: Path, minilm_folder: Path
+) -> None:
+    install(models, minilm_folder)
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.remember(MEANT, wait="indexed")
+        shutil.rmtree(models / DEFAULT_EMBEDDING)
+        assert [memory.content for memory in client.recall(ASKED).memories] == [MEANT]
+    assert scratch_daemon.stop() == 0
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        until(client, lambda model: model.state == "absent")
+        answer = client.recall("ferry")
+        assert ([memory.content for memory in answer.memories], answer.degraded) == ([MEANT], ["vectors"])
+        with pytest.raises(Refused) as refused:
+            client.use_model(DEFAULT_EMBEDDING)
+        assert refused.value.status in (404, 422)
+        install(models, minilm_folder)
+        until(client, lambda model: model.state == "ready")
+        assert [memory.content for memory in client.recall(ASKED).memories] == [MEANT]
+
+
+def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+
+    def wait_in_vain(number: int) -> bool:
+        with scratch_daemon.client() as client:
+            return client.remember(f"Waiting, number {number}.", wait="indexed").indexed
+
+    with ThreadPoolExecutor(30) as clients, scratch_daemon.client() as client:
+        waiting = [clients.submit(wait_in_vain, number) for number in range(30)]
+        began = time.monotonic()
+        client.recall("anything")
+        client.status()
+        assert time.monotonic() - began < 5.0  # it was 10 s for each four of them
+        assert not any(one.result(timeout=30) for one in waiting)
+
+
+def test_looking_for_a_model_again_and_again_never_blocks(tmp_path: Path) -> None:
+    service = EmbeddingService(Catalogue(tmp_path))
+
+    def look() -> None:
+        for _ in range(500):
+            service.refresh()
+            assert service.status().state in ("absent", "loading")
+
+    looking = [threading.Thread(target=look, daemon=True) for _ in range(3)]
+    for thread in looking:
+        thread.start()
+    for thread in looking:
+        thread.join(20.0)
+    assert not any(thread.is_alive() for thread in looking)
+    service.close()
+
+
+def test_a_model_of_ones_own_stays_in_use_after_a_restart(
+    scratch_daemon: RunningDaemon, models: Path, tiny_source: Path
+) -> None:
+    installation.import_path(tiny_source, models, allow_unverified=True)
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.use_model("tiny-letters")
+        until(client, lambda model: model.state == "ready")
+        client.remember("a b c d", wait="indexed")
+        before = client.recall("a b c d", dry=True, now=1_800_000_000_000).memories
+    assert scratch_daemon.stop() == 0
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        assert until(client, lambda model: model.state == "ready").name == "tiny-letters"
+        scratch_daemon.wait_for_vectors(ARRIVES_SECONDS_MAX)
+        assert client.recall("a b c d", dry=True, now=1_800_000_000_000).memories == before

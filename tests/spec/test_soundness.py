@@ -1,0 +1,54 @@
+"""What may be known of a database file without opening it. SPEC 3.4, store/FORMAT.md."""
+
+import os
+import shutil
+from pathlib import Path
+
+from mnemo_store.soundness import is_long_enough, running_mark, verifies
+from tests.samples import opened, remember
+
+
+def database(folder: Path) -> Path:
+    with opened(folder) as store:
+        for number in range(20):
+            remember(store, number, "x" * 4000)
+    return folder / "db" / "data.mdb"
+
+
+def test_a_whole_database_is_long_enough_and_verifies(tmp_path: Path) -> None:
+    data = database(tmp_path)
+    assert is_long_enough(data)
+    assert verifies(data.parent)
+
+
+def test_one_page_less_is_noticed_without_a_walk(tmp_path: Path) -> None:
+    data = database(tmp_path)
+    for size in (data.stat().st_size - 4096, 8192, 4096, 100, 0):
+        os.truncate(data, size)
+        assert not is_long_enough(data)
+
+
+def test_what_is_no_database_is_not_long_enough_whatever_its_length(tmp_path: Path) -> None:
+    for content in (b"\0" * 100_000, b"x" * 100_000):
+        (tmp_path / "data.mdb").write_bytes(content)
+        assert not is_long_enough(tmp_path / "data.mdb")
+        assert not verifies(tmp_path)
+
+
+def test_a_torn_page_is_found_by_the_walk(tmp_path: Path) -> None:
+    data = database(tmp_path)
+    content = bytearray(data.read_bytes())
+    for page in range(2, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = bytes(64)
+    data.write_bytes(content)
+    assert is_long_enough(data)
+    assert not verifies(data.parent)
+
+
+def test_a_file_keeps_its_mark_and_a_copy_has_another(tmp_path: Path) -> None:
+    data = database(tmp_path / "store")
+    mark = running_mark(data)
+    assert mark == running_mark(data)
+    shutil.copy(data, tmp_path / "copy")
+    assert not mark or running_mark(tmp_path / "copy") != mark
+    assert running_mark(tmp_path / "nothing") == ""
