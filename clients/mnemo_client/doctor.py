@@ -51,7 +51,7 @@ def _checks(invocation: Invocation) -> Iterator[Check]:
         yield watches_check(WATCHES_FILE)
     try:
         yield socket_check(socket_path(environ))
-        with Client(socket_path(environ), NAMESPACE, door="cli") as client:
+        with Client(socket_path(environ), NAMESPACE, door="cli", agent="doctor") as client:
             status = client.status()
             yield Check("daemon", "ok", f"runs, pid {status.pid}, {status.state}")
             yield from status_checks(status)

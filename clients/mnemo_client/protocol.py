@@ -191,14 +191,14 @@ class Patch(Ask):
 
     content: str | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
-    form: Form | None | UnsetType = UNSET
+    form: Form | UnsetType | None = UNSET
     category: Category | UnsetType = UNSET
     importance: Unit | UnsetType = UNSET
     event_at: Time | UnsetType = UNSET
-    expires_at: Time | None | UnsetType = UNSET
-    speaker: ShortText | None | UnsetType = UNSET
+    expires_at: Time | UnsetType | None = UNSET
+    speaker: ShortText | UnsetType | None = UNSET
     tags: list[str] | UnsetType = UNSET
-    session_id: ShortText | None | UnsetType = UNSET
+    session_id: ShortText | UnsetType | None = UNSET
     evidence: list[str] | UnsetType = UNSET
     derived_from: list[str] | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
@@ -256,7 +256,7 @@ class RecallRequest(Ask):
     top_k: TopK | None = None
     limit: TopK | None = None  # alias of top_k; both is an error
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    token_budget: Annotated[int, Meta(ge=1)] | None | UnsetType = UNSET  # null: none; absent: 2000
+    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: none; absent: 2000
     namespace: Namespace | None = None
     user_id: ShortText | None = None
     agent_id: ShortText | None = None
@@ -326,7 +326,7 @@ class ContextRequest(Ask):
 
     query: str
     top_k: TopK | None = None
-    token_budget: Annotated[int, Meta(ge=1)] | None | UnsetType = UNSET
+    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET
     max_chars: Annotated[int, Meta(ge=1)] | None = None
     namespace: Namespace | None = None
     user_id: ShortText | None = None

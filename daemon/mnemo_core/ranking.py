@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+NEAR_COSINE = 0.45  # a best cosine under it is not stretched to 1: what is far from everything stays far
 WORDS_WEIGHT = 0.5  # of the two channels in `auto`; measured on the retrieval benchmark, see daemon/SPEC.md 7
 
 Ranker = Literal["auto", "words", "cosine"]
@@ -52,7 +53,8 @@ def cosine(sims: Floats) -> Floats:
 
 
 def fused(words: Floats, sims: Floats) -> Floats:
-    """The first fusion: half the share of the best BM25, half the share of the best cosine.
+    """The first fusion: half the share of the best BM25, half the share of the best cosine, which counts as 0.45 at
+    least.
 
     A memory that has no vector yet is judged by its words alone, so that what was just said is found at once.
     """
@@ -61,8 +63,7 @@ def fused(words: Floats, sims: Floats) -> Floats:
     if not known.any():
         return share
     close = cosine(sims)
-    best = float(close.max(initial=0.0))
-    near = close / np.float32(best) if best > 0 else close
+    near = close / np.float32(max(NEAR_COSINE, float(close.max(initial=0.0))))
     return np.where(known, WORDS_WEIGHT * share + (1 - WORDS_WEIGHT) * near, share).astype(np.float32)
 
 
@@ -72,7 +73,9 @@ def order(scores: Floats, candidates: Candidates) -> NDArray[np.intp]:
     return np.lexsort(keys)
 
 
-def choose(rows: Iterable[int], tokens_of: Callable[[int], int], budget: int | None, top_k: int) -> tuple[list[int], int]:
+def choose(
+    rows: Iterable[int], tokens_of: Callable[[int], int], budget: int | None, top_k: int
+) -> tuple[list[int], int]:
     """The rows that fit the budget, in order, and their tokens. SPEC 7.5 [L 2.6]
 
     What does not fit is passed over, and smaller ones after it may still be taken, until top_k.

@@ -339,7 +339,7 @@ class Api:
 
     async def health(self, _: Request) -> Reply:
         state, _reasons = self._daemon.state()
-        return Reply(protocol.Health(ok=state != "degraded", state=state, version=self._daemon.version))
+        return Reply(protocol.Health(ok=self._daemon.is_sound(), state=state, version=self._daemon.version))
 
     async def status(self, _: Request) -> Reply:
         return Reply(await self._off_loop(self._daemon.status))

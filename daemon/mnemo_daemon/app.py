@@ -121,6 +121,8 @@ class Daemon:
         if not self._is_open:
             return "warming", ["opening the store"]
         reasons = list(self.store.reasons)
+        if not (self.store.folder / "db" / "data.mdb").exists():
+            reasons.append("the database was removed while in use: the next start restores it from the journal")
         if self.views.state == "stale":
             reasons.append(f"words and columns are rebuilt: {self.views.reason}")
         model = self.embedding.status()
@@ -136,6 +138,10 @@ class Daemon:
         if waiting:
             return "warming", [f"{waiting} memories are waiting for their vectors"]
         return "ready", []
+
+    def is_sound(self) -> bool:
+        """Whether nothing is out of order. A missing model is no fault: answers are by words then."""
+        return self.failure is None and not (self._is_open and self.store.reasons)
 
     def status(self) -> protocol.Status:
         state, reasons = self.state()
@@ -215,7 +221,9 @@ class Daemon:
         }
         status.notes = self.notes.status()
         status.queue = {"writes": self.store.waiting(), "vectors": self.indexing.waiting()}
-        status.disk = {**self.store.disk_bytes(), "views": _folder_bytes(self.store.folder / "views")}
+        with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
+            status.disk = self.store.disk_bytes()
+        status.disk = {**status.disk, "views": _folder_bytes(self.store.folder / "views")}
 
     def _trash_size(self) -> dict[str, int]:
         """Memories in the trash and the bytes of their texts; counted anew when the store has changed."""

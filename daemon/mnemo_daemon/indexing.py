@@ -1,8 +1,8 @@
 """Vectors follow the store: what changed is embedded and put into the vector view, behind the acknowledgement.
 
-One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so that
-a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its hash, so
-that no text is ever embedded twice by one model; a view that is missing is filled again from there.
+One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
+that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
+hash, so that no text is ever embedded twice by one model; a view that is missing is filled again from there.
 """
 
 import contextlib
@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -38,7 +38,7 @@ ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
 UNDO_SEARCH = 10_000  # transactions looked back over for the last change to undo
-NOTES = "notes"  # who a change of the notes folder is by; a person's undo leaves those alone
+LEFT_ALONE = frozenset({"notes", "cli:doctor"})  # whose changes "the last change" passes over: nobody asked for them
 
 _HEX = re.compile(r"[0-9a-f]+")
 _UNDO = "undo:"
@@ -297,7 +297,7 @@ def _to_undo(snapshot: Snapshot, seq: int | None, group: str | None) -> list[tup
             if not chosen[0][1].group or entry.group != chosen[0][1].group:
                 break
             chosen.append((number, entry))
-        elif entry.ids and entry.by != NOTES and number not in undone:
+        elif entry.ids and entry.by not in LEFT_ALONE and number not in undone:
             chosen.append((number, entry))
     if not chosen:
         raise Refusal(404, "not_found", "there is no change to undo")

@@ -64,6 +64,7 @@ class Connection(web.RequestHandler):
         self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Nobody but the daemon's own user gets further than this, nor a connection too many."""
         super().connection_made(transport)
         try:
             self.peer = self.server.credentials(transport.get_extra_info("socket"))

@@ -45,6 +45,7 @@ def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> protocol.RecalledM
 def recall_answer(
     question: Question, recalled: Recalled, namespace: str, root_paths: Mapping[str, str]
 ) -> protocol.RecallAnswer:
+    """What was recalled, as it is answered; scores and times rounded to what they can mean."""
     budget = question.token_budget
     return protocol.RecallAnswer(
         memories=[recalled_view(hit, root_paths) for hit in recalled.hits],

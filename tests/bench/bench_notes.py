@@ -81,6 +81,11 @@ def take_in(daemon: RunningDaemon, vault: Path, question: str, *, vectors: bool)
             print(f"  all by vectors {all_vectors:.1f} s ({chunks / all_vectors:.0f} chunks/s)")
 
 
+def path_of(client: Client, memory_id: str) -> str:
+    note = client.get(memory_id).note
+    return note.path if note is not None else ""
+
+
 def ids_of(client: Client, word: str) -> list[str]:
     return [memory.id for memory in client.search(word, limit=10).memories if word in memory.content]
 
@@ -99,8 +104,7 @@ def changes(daemon: RunningDaemon, vault: Path) -> None:
         (added,) = ids_of(client, "quokkafold")
         moved = note.with_name("renamed.md")
         note.rename(moved)
-        path = lambda: client.get(added).note  # noqa: E731
-        seconds = until(lambda: (place := path()) is not None and place.path == str(moved))
+        seconds = until(lambda: path_of(client, added) == str(moved))
         print(f"  rename found after {seconds:.2f} s, same id")
         copy = vault / "folder-08" / "copy.md"
         known = client.status().memories

@@ -14,10 +14,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.running import running
-
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
+from tests.running import running
 
 TOP_K = 50
 BATCH = 500

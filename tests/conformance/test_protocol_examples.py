@@ -151,7 +151,10 @@ def daemon() -> Iterator[RunningDaemon]:
     """A new one without a model, which has noticed that there is none."""
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        with running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started, started.client() as client:
+        with (
+            running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started,
+            started.client() as client,
+        ):
             deadline = time.monotonic() + 20.0
             while client.status().state == "warming" and time.monotonic() < deadline:
                 time.sleep(0.02)

@@ -136,7 +136,7 @@ def test_a_model_that_is_removed_goes_on_until_the_next_start_and_then_words_ans
         assert ([memory.content for memory in answer.memories], answer.degraded) == ([MEANT], ["vectors"])
         with pytest.raises(Refused) as refused:
             client.use_model(DEFAULT_EMBEDDING)
-        assert refused.value.status in (404, 422)
+        assert "mnemo models pull" in str(refused.value)
         install(models, minilm_folder)
         until(client, lambda model: model.state == "ready")
         assert [memory.content for memory in client.recall(ASKED).memories] == [MEANT]

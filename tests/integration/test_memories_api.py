@@ -165,7 +165,8 @@ def test_supersedes_hides_the_older_one_until_it_is_asked_for(client: Client) ->
 def test_lists_go_from_new_to_old_page_by_page(client: Client) -> None:
     namespace = fresh()
     ids = [client.remember(f"Item {n}.", namespace=namespace).memory.id for n in range(5)]
-    seen, cursor = [], None
+    seen: list[str] = []
+    cursor: str | None = None
     for _ in range(5):
         page = client.list_memories(namespace=namespace, limit=2, cursor=cursor)
         seen.extend(memory.id for memory in page.memories)

@@ -53,7 +53,7 @@ def test_cosine_is_the_cosine_and_nothing_where_there_is_no_vector() -> None:
 
 def test_no_candidates_have_no_scores() -> None:
     for ranker in ("auto", "words", "cosine"):
-        assert ranking.score(ranker, candidates([], [])).tolist() == []  # type: ignore[arg-type]
+        assert ranking.score(ranker, candidates([], [])).tolist() == []
 
 
 def test_ties_go_to_the_more_important_then_the_newer_then_the_smaller_id() -> None:

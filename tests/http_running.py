@@ -1,0 +1,208 @@
+"""A small application behind the real HTTP server, for tests of the server."""
+
+import asyncio
+import contextlib
+import http.client
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mnemo_client.protocol import READ_ONLY, Ask, Limit, NewMemories, NewMemory
+from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route
+from mnemo_daemon.server import HttpServer
+from mnemo_daemon.sockets import bind
+from mnemo_store.errors import Busy, DiskFull
+
+Answer = tuple[int, dict[str, Any]]
+
+
+class Echo(msgspec.Struct):
+    content: str
+    tags: list[str] = []
+    namespace: str | None = None
+    door: str = ""
+    agent: str | None = None
+    uid: int = -1
+
+
+class Page(Ask):
+    limit: Limit = 50
+    tags: list[str] = msgspec.field(default_factory=list)
+    confirm: bool = False
+    since: int | None = None
+    namespace: str | None = None
+
+
+class Application:
+    """Handlers that do as little as can be seen from outside."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.begun = threading.Event()
+        self.finished = threading.Event()
+        self.cancelled = threading.Event()
+
+    async def remember(self, request: Request) -> Reply:
+        self.written.append(request.ask.content)
+        return Reply(
+            Echo(
+                content=request.ask.content,
+                tags=request.ask.tags,
+                namespace=request.namespace,
+                door=request.door,
+                agent=request.agent,
+                uid=request.peer.uid,
+            ),
+            201,
+        )
+
+    async def count(self, request: Request) -> Reply:
+        return Reply(Echo(content=str(len(request.ask.memories))))
+
+    async def show(self, request: Request) -> Reply:
+        return Reply({"id": request.path["id"], **msgspec.to_builtins(request.query)})
+
+    async def slow(self, request: Request) -> Reply:
+        self.begun.set()
+        try:
+            await asyncio.sleep(0.3)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+        self.finished.set()
+        return Reply(Echo(content="at last"))
+
+    async def endless(self, request: Request) -> Reply:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+        raise AssertionError("nobody sets it")
+
+    async def large(self, request: Request) -> Reply:
+        return Reply(Echo(content="a" * (8 << 20)))
+
+    async def fail(self, request: Request) -> Reply:
+        raise RuntimeError("a secret detail")
+
+    async def lose_a_child(self, request: Request) -> Reply:
+        raise BrokenPipeError("a worker died")
+
+    async def busy(self, request: Request) -> Reply:
+        raise Busy("300 writes are waiting")
+
+    async def full(self, request: Request) -> Reply:
+        raise DiskFull
+
+    async def export(self, request: Request) -> Reply:
+        return Reply(_lines(3, None))
+
+    async def break_off(self, request: Request) -> Reply:
+        return Reply(_lines(3, RuntimeError("in the middle")))
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/memories", self.remember, Echo, "Remember", NewMemory, read_only=READ_ONLY),
+            Route("GET", "/v1/memories", self.show, Echo, "List", query=Page),
+            Route("POST", "/v1/memories/batch", self.count, Echo, "Many", NewMemories, body_max=BULK_BYTES_MAX),
+            Route("GET", "/v1/memories/{id}", self.show, Echo, "One", query=Page),
+            Route("POST", "/v1/memories/{id}/restore", self.show, Echo, "Restore"),
+            Route("POST", "/v1/slow", self.slow, Echo, "Slow"),
+            Route("POST", "/v1/endless", self.endless, Echo, "Endless"),
+            Route("GET", "/v1/large", self.large, Echo, "Large"),
+            Route("GET", "/v1/fail", self.fail, Echo, "Fail"),
+            Route("GET", "/v1/lost", self.lose_a_child, Echo, "Lost"),
+            Route("GET", "/v1/busy", self.busy, Echo, "Busy"),
+            Route("GET", "/v1/full", self.full, Echo, "Full"),
+            Route("GET", "/v1/export", self.export, bytes, "Export", content_type="application/x-ndjson"),
+            Route("GET", "/v1/break", self.break_off, bytes, "Break", content_type="application/x-ndjson"),
+        ]
+
+
+async def _lines(count: int, then: Exception | None) -> AsyncIterator[bytes]:
+    for number in range(count):
+        yield b"%d\n" % number
+    if then is not None:
+        raise then
+
+
+class Running:
+    """The server on a thread and a loop of its own."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.application = Application()
+        self.path = folder / "mnemo.sock"
+        self._listener = bind(self.path)
+        self._options = options
+        self._is_up = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
+        self._thread.start()
+        assert self._is_up.wait(10)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        self.server = server = HttpServer(self.application.routes(), **self._options)
+        await server.start(self._listener.socket)
+        self._is_up.set()
+        await self._stop.wait()
+        await server.drain()
+        self._listener.close()
+
+    def stop(self) -> float:
+        """Drained; returns how many seconds that took."""
+        began = time.monotonic()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+        return time.monotonic() - began
+
+    def connections(self) -> int:
+        return len(self.server.http.connections)
+
+    def connect(self) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(10)
+        client.connect(str(self.path))
+        return client
+
+    def ask(self, method: str, target: str, body: bytes | None = None, headers: Any = None) -> Answer:
+        with contextlib.closing(http.client.HTTPConnection("localhost")) as connection:
+            connection.sock = self.connect()
+            connection.request(method, target, body, headers or {})
+            response = connection.getresponse()
+            return response.status, msgspec.json.decode(response.read())
+
+    def send(self, data: bytes) -> bytes:
+        """What comes back for these bytes until the daemon hangs up, or half a second of silence."""
+        with self.connect() as client:
+            with contextlib.suppress(BrokenPipeError):
+                client.sendall(data)
+            return received(client)
+
+
+def received(client: socket.socket, seconds: float = 0.5) -> bytes:
+    client.settimeout(seconds)
+    pieces = []
+    with contextlib.suppress(TimeoutError, ConnectionResetError):
+        while piece := client.recv(65536):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def until(is_so: Callable[[], bool], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def parsed(answer: bytes) -> Answer:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), msgspec.json.decode(body)

@@ -1,0 +1,170 @@
+"""How the daemon ends, and what does not end it. SPEC 15, 16."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Interrupted, Refused, Unreachable
+from tests.running import RunningDaemon
+
+END_SECONDS_MAX = 10.0  # SPEC 16
+WRITERS = 50
+
+
+def contents(client: Client) -> list[str]:
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = client.list_memories(limit=500, cursor=cursor)
+        found += [memory.content for memory in page.memories]
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+def write_until_refused(daemon: RunningDaemon, writer: int, begun: threading.Barrier) -> list[str]:
+    """What was acknowledged before the daemon was gone."""
+    acknowledged: list[str] = []
+    with daemon.client() as client:
+        client.health()  # connected
+        begun.wait(20.0)
+        while True:
+            content = f"writer {writer}, number {len(acknowledged)}"
+            try:
+                client.remember(content)
+            except (Interrupted, Unreachable):
+                return acknowledged
+            except Refused as refused:
+                if refused.code != "stopping":
+                    raise
+                return acknowledged
+            acknowledged.append(content)
+
+
+def end_while_written_to(daemon: RunningDaemon, end: Callable[[], object]) -> tuple[list[str], float]:
+    """What fifty clients had acknowledged when `end` had ended the daemon, and how many seconds that took."""
+    begun = threading.Barrier(WRITERS + 1)
+    with ThreadPoolExecutor(WRITERS) as clients:
+        writing: list[Future[list[str]]] = [
+            clients.submit(write_until_refused, daemon, writer, begun) for writer in range(WRITERS)
+        ]
+        begun.wait(20.0)
+        time.sleep(0.3)
+        began = time.monotonic()
+        end()
+        assert daemon.process is not None
+        assert daemon.process.wait(30.0) == 0
+        took = time.monotonic() - began
+        return [content for future in writing for content in future.result(20.0)], took
+
+
+@pytest.mark.parametrize("way", ["SIGTERM", "SIGINT", "POST /shutdown"])
+def test_what_was_acknowledged_before_the_end_is_there_after_it(scratch_daemon: RunningDaemon, way: str) -> None:
+    scratch_daemon.start()
+    process = scratch_daemon.process
+    assert process is not None
+
+    def end() -> None:
+        if way == "POST /shutdown":
+            with scratch_daemon.client() as client:
+                assert client.shutdown() == process.pid
+        else:
+            process.send_signal(getattr(signal, way))
+
+    acknowledged, took = end_while_written_to(scratch_daemon, end)
+    print(f"{way}: {len(acknowledged)} acknowledged, ended in {took:.2f} s")
+    assert len(acknowledged) >= WRITERS // 2
+    assert took < END_SECONDS_MAX
+    assert not scratch_daemon.socket.exists()
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        kept = contents(client)
+        assert client.status().reasons[0].startswith("no embedding model")
+    assert set(acknowledged) <= set(kept)
+    assert len(set(kept)) == len(kept)
+    log = scratch_daemon.log.read_text()
+    assert "built anew" not in log  # the views were saved at the end
+    assert "ERROR" not in log
+
+
+def test_a_connection_that_says_nothing_does_not_hold_up_the_end(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as silent:
+        silent.health()
+        began = time.monotonic()
+        assert scratch_daemon.stop() == 0
+        assert time.monotonic() - began < 5.0
+
+
+def test_the_end_is_quick_while_someone_waits_for_a_vector(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with ThreadPoolExecutor(1) as beside:
+
+        def wait_for_vector() -> bool:
+            with scratch_daemon.client() as client:
+                return client.remember("The last words.", wait="indexed").indexed
+
+        waiting = beside.submit(wait_for_vector)
+        began = time.monotonic()
+        assert scratch_daemon.stop() == 0
+        assert time.monotonic() - began < END_SECONDS_MAX
+        try:
+            assert waiting.result(20.0) is False
+        except (Interrupted, Unreachable):
+            return  # it came too late to be begun
+
+
+def test_a_second_signal_changes_nothing(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    assert scratch_daemon.process is not None
+    scratch_daemon.process.send_signal(signal.SIGTERM)
+    scratch_daemon.process.send_signal(signal.SIGTERM)
+    assert scratch_daemon.process.wait(END_SECONDS_MAX) == 0
+
+
+def test_an_end_in_the_middle_of_the_start_is_an_end(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.remember("There before.")
+    assert scratch_daemon.stop() == 0
+    for wait_seconds in (0.3, 0.5, 0.7, 0.9):
+        process = scratch_daemon.begin()
+        time.sleep(wait_seconds)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_SECONDS_MAX) in (0, -signal.SIGTERM)  # so early that it had not begun to listen for it
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        assert contents(client) == ["There before."]
+
+
+def test_a_wrong_configuration_on_sighup_is_told_and_changes_nothing(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    config = scratch_daemon.folder / "config.toml"
+    assert scratch_daemon.process is not None
+
+    def reload_and_find(words: str) -> None:
+        assert scratch_daemon.process is not None
+        scratch_daemon.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 10.0
+        while words not in scratch_daemon.log.read_text():
+            assert time.monotonic() < deadline, scratch_daemon.log.read_text()
+            time.sleep(0.02)
+
+    for wrong in ("[notes]\nsetle_ms = 3\n", "[notes\n", "[notes]\nsettle_ms = 'soon'\n", "\xff"):
+        config.write_text(wrong, encoding="latin-1")
+        scratch_daemon.log.write_text("")
+        reload_and_find("the configuration stays as it was")
+        with scratch_daemon.client() as client:
+            settings = {value.key: value.value for value in client.config().values}
+            assert settings["notes.settle_ms"] == 200
+    config.unlink()
+    scratch_daemon.process.send_signal(signal.SIGHUP)
+    config.write_text("[notes]\nsettle_ms = 250\n")
+    reload_and_find("notes.settle_ms is 250")
+    with scratch_daemon.client() as client:
+        client.remember("Still here.")
