@@ -89,9 +89,11 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
 def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
     """A write under a key that is known: equal content is a duplicate, other content a new version. SPEC 2.1
 
-    A keyed memory in the trash is restored first.
+    A keyed memory in the trash is restored first, and one that is hidden is shown again: who says it under its key
+    means it now.
     """
-    if normalised(before.content) == normalised(draft.content):
+    is_hidden = before.state in ("superseded", "discarded", "compressed")
+    if normalised(before.content) == normalised(draft.content) and not is_hidden:
         if entry is None:
             return Decision("duplicate", before, (PutUsage(data=repeated(usage, now)),))
         changes = restore(before, entry, now)
@@ -99,6 +101,8 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
     fields = _written(draft, before.created_at)
     if draft.importance is not None:
         fields |= {"importance": draft.importance, "importance_source": "user"}
+    if is_hidden:
+        fields |= {"state": "active", "superseded_by": ""}
     if entry is None:
         after = new_version(before, now, fields)
         return Decision("updated", after, (PutMemory(data=after),))

@@ -314,12 +314,12 @@ class Daemon:
 
 
 def _private_bytes() -> int:
-    """Memory that is this process's alone; 0 where the system does not tell."""
+    """Memory that is this process's alone and cannot be given back by reading a file again; 0 where nobody tells."""
     try:
         text = Path("/proc/self/smaps_rollup").read_text()
     except OSError:
         return 0
-    return 1024 * sum(int(kib) for kib in re.findall(r"^Private_\w+:\s+(\d+) kB", text, re.MULTILINE))
+    return 1024 * sum(int(kib) for kib in re.findall(r"^Private_Dirty:\s+(\d+) kB", text, re.MULTILINE))
 
 
 def _folder_bytes(folder: Path) -> int:

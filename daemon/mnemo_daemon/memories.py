@@ -129,7 +129,7 @@ class Memories:
         def decide(snapshot: Snapshot) -> Turn[Decision]:
             decision = self._decide_remember(snapshot, draft)
             older = [_existing(snapshot, memory_id, field="supersedes") for memory_id in draft.supersedes]
-            _refuse_managed(snapshot, older, "superseded")
+            _refuse_superseding(snapshot, older)
             hidden = changing.supersede(older, decision.memory.id, snapshot.now)
             return Turn((*decision.changes, *hidden), decision, "add")
 
@@ -165,7 +165,7 @@ class Memories:
         def decide(snapshot: Snapshot) -> Turn[list[str]]:
             changes: list[Change] = []
             deleted = []
-            for memory_id in ids:
+            for memory_id in dict.fromkeys(ids):
                 memory = _existing(snapshot, memory_id)
                 if memory.state == "trashed":
                     continue
@@ -243,10 +243,13 @@ def _existing(snapshot: Snapshot, memory_id: str, field: str = "id") -> Memory:
     return memory
 
 
-def _refuse_managed(snapshot: Snapshot, memories: Sequence[Memory], what: str) -> None:
+def _refuse_superseding(snapshot: Snapshot, memories: Sequence[Memory]) -> None:
     for memory in memories:
+        if memory.state == "trashed":
+            raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
         if memory.managed:
-            raise Refusal(422, "managed", f"a chunk of a note cannot be {what}: edit {_place(snapshot, memory)}")
+            place = _place(snapshot, memory)
+            raise Refusal(422, "managed", f"a chunk of a note cannot be superseded: edit {place}", field="supersedes")
 
 
 def _unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:

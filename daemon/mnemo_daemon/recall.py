@@ -30,7 +30,7 @@ from mnemo_store.records import KINDS, content_hash
 from mnemo_store.store import Store
 from mnemo_store.tables import Snapshot
 
-CANDIDATES_MIN = 100  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 94)
+CANDIDATES_MIN = 64  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 87)
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
 TOUCH_SCORE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5
@@ -121,8 +121,8 @@ class Recall:
         clock.mark("rank")
         hits, tokens = self._choose(question, channels, scores, rows)
         clock.mark("fetch")
-        trace = _trace(channels, candidates, scores, rows, clock) if question.explain else None
         took = (time.perf_counter() - started) * 1000
+        trace = _trace(channels, candidates, scores, rows, clock) if question.explain else None
         return Recalled(hits, tokens, len(rows), _ranker(question, serving), degraded, took, trace)
 
     def _allowed(self, question: Question) -> NDArray[np.bool_]:

@@ -263,3 +263,29 @@ def test_a_secret_that_a_person_says_is_kept_tagged_and_hidden_from_agents(daemo
         assert agent.recall("zanzibar").memories == []
         assert len(agent.recall("zanzibar", tags=["sensitive"]).memories) == 1
         assert person.context("zanzibar").block == ""
+
+
+def test_a_superseded_memory_that_is_said_again_under_its_key_is_shown_again(client: Client) -> None:
+    namespace = fresh()
+    old = client.remember("The launch is in May.", namespace=namespace, key="launch").memory
+    client.remember("The launch is in June.", namespace=namespace, supersedes=[old.id])
+    again = client.remember("The launch is in May.", namespace=namespace, key="launch")
+    assert (again.outcome, again.memory.state, again.memory.superseded_by) == ("updated", "active", None)
+
+
+def test_what_is_in_the_trash_cannot_be_superseded(client: Client) -> None:
+    namespace = fresh()
+    old = client.remember("To be thrown away.", namespace=namespace).memory
+    client.delete(old.id)
+    with pytest.raises(Refused) as refused:
+        client.remember("Newer.", namespace=namespace, supersedes=[old.id])
+    assert (refused.value.status, refused.value.code) == (409, "trashed")
+    assert client.get(old.id).state == "trashed"
+
+
+def test_undo_passes_over_what_the_doctor_tried(client: Client, daemon: RunningDaemon) -> None:
+    stored = client.remember("Mine to take back.", namespace=fresh()).memory
+    with Client(daemon.socket, "doctor", door="cli", agent="doctor") as doctor:
+        tried = doctor.remember("A round trip.", key="round-trip").memory
+        doctor.delete(tried.id)
+    assert client.undo(dry_run=True).ids == [stored.id]

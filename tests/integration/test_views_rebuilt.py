@@ -1,0 +1,202 @@
+"""Views can be lost at any time: the same answers, to the byte, with the real model. SPEC 2.3, 3.1, 7.2, 17.2."""
+
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.protocol import NewMemory, Patch, RecallRequest, Remembered
+from tests.running import RunningDaemon
+
+MEMORIES = 300
+NOTES = 40
+NOW = 1_800_000_000_000  # ms; of every question
+FILES = ("columns.view", "words.view", "vectors.view")
+
+PEOPLE = ("Ines", "Jonas", "Mirjam", "Tadeo", "Wanda")
+THINGS = ("the spare key", "the boat", "the server in the cellar", "the tax return", "the green bicycle", "the old oak")
+DOINGS = (
+    "hangs behind the door", "was repaired in spring", "needs new paint", "is lent to a neighbour",
+    "answers on port 8080", "must be handed in by July", "was seen at the harbour",
+)  # fmt: skip
+QUESTIONS = (
+    "where is the key",
+    "who had the bicycle repaired",
+    "what runs downstairs",
+    "deadline for the authorities",
+    "Jonas boat harbour",
+    "a tree that is very old",
+    "Wanda's server",
+    "port 8080",
+    "things given to people next door",
+    "section 7 of the handbook",
+)
+
+
+def make_texts(chance: random.Random) -> list[str]:
+    """Short ones and, now and then, one that takes several windows."""
+    texts = []
+    for number in range(MEMORIES):
+        sentence = f"{chance.choice(PEOPLE)} said that {chance.choice(THINGS)} {chance.choice(DOINGS)}, entry {number}."
+        texts.append(" ".join([sentence] * 30) if number % 60 == 7 else sentence)
+    return texts
+
+
+def make_notes(folder: Path, chance: random.Random) -> None:
+    folder.mkdir()
+    for number in range(NOTES):
+        paragraphs = [f"## Section {part}\n\n{' '.join(make_texts(chance)[:6])}\n" for part in range(3)]
+        (folder / f"note{number}.md").write_text(f"# Handbook, chapter {number}\n\n" + "\n".join(paragraphs))
+
+
+def fill(client: Client) -> None:
+    """Stored in a batch and alone, edited, deleted, restored, recalled: what a view has to follow."""
+    chance = random.Random(11)
+    texts = make_texts(chance)
+    batch = [NewMemory(content=text, tags=[f"t{number % 3}"], speaker=PEOPLE[number % 5])
+             for number, text in enumerate(texts[:-20])]  # fmt: skip
+    ids = [one.memory.id for one in client.remember_many(batch) if isinstance(one, Remembered)]
+    ids += [client.remember(text).memory.id for text in texts[-20:]]
+    for memory_id in ids[5:60:7]:
+        client.patch(memory_id, Patch(content=f"Corrected: {client.get(memory_id).content[:200]}"))
+    for memory_id in ids[3:60:9]:
+        client.delete(memory_id)
+    client.restore(ids[3])
+
+
+def answers(client: Client) -> list[bytes]:
+    """What is recalled, by meaning and by words, but for how long that took."""
+    given = []
+    for query in QUESTIONS:
+        for more in ({}, {"tags": ["t1"], "speaker": "Ines"}, {"ranker": "words"}, {"source": "note"}):
+            asked = RecallRequest(query=query, top_k=20, token_budget=None, dry=True, now=NOW, explain=True, **more)
+            answer = client.recall(asked)
+            assert answer.degraded == []
+            kept = [candidate for candidate in (answer.trace or {})["candidates"]]
+            for candidate in kept:
+                del candidate["number"]  # a place in the store, which a restored one gives anew
+            given.append(msgspec.json.encode([msgspec.structs.replace(answer, took_ms=0.0, trace=None), kept]))
+    return given
+
+
+@pytest.fixture(scope="module")
+def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
+    """A daemon that has stopped with all views saved, and what it answered."""
+    with tempfile.TemporaryDirectory(prefix="m") as scratch:
+        make_notes(Path(scratch) / "notes", random.Random(5))
+        daemon = RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+        daemon.start()
+        try:
+            with daemon.client() as client:
+                root = client.add_root(f"{scratch}/notes").id
+                fill(client)
+                while (found := client.notes_status().roots[0]).files < NOTES or found.waiting:
+                    assert found.id == root
+                daemon.wait_for_vectors()
+                given = answers(client)
+            assert daemon.stop() == 0
+            yield daemon, given
+        finally:
+            daemon.stop()
+        assert "Traceback" not in daemon.log.read_text()
+
+
+def answers_after(daemon: RunningDaemon, meanwhile: Callable[[Path], object]) -> list[bytes]:
+    """What is answered after a start that finds its views so. The daemon has stopped again, and saved them."""
+    meanwhile(daemon.folder / "views")
+    daemon.start()
+    try:
+        daemon.wait_for_vectors()
+        with daemon.client() as client:
+            return answers(client)
+    finally:
+        assert daemon.stop() == 0
+
+
+def flip_a_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) * 2 // 3] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_answers_are_many_and_by_both_channels(rested: tuple[RunningDaemon, list[bytes]]) -> None:
+    joined = b"".join(rested[1])
+    assert b'"vectors"' in joined
+    assert b'"words"' in joined
+    assert joined.count(b'"id"') > 400
+    assert {path.name for path in (rested[0].folder / "views").iterdir()} == set(FILES)
+
+
+def test_a_restart_changes_no_answer(rested: tuple[RunningDaemon, list[bytes]]) -> None:
+    daemon, before = rested
+    daemon.log.write_text("")
+    assert answers_after(daemon, lambda views: None) == before
+    assert "anew" not in daemon.log.read_text()
+
+
+def test_without_the_folder_of_views_the_answers_are_the_same(rested: tuple[RunningDaemon, list[bytes]]) -> None:
+    daemon, before = rested
+    daemon.log.write_text("")
+    assert answers_after(daemon, shutil.rmtree) == before
+    assert "built anew" in daemon.log.read_text()
+    assert "filled anew" in daemon.log.read_text()
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("spoil", [Path.unlink, flip_a_byte])
+def test_without_one_view_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]], name: str, spoil: Callable[[Path], object]
+) -> None:
+    daemon, before = rested
+    daemon.log.write_text("")
+    assert answers_after(daemon, lambda views: spoil(views / name)) == before
+    assert "anew" in daemon.log.read_text()
+
+
+def test_after_a_kill_the_answers_are_the_same(rested: tuple[RunningDaemon, list[bytes]]) -> None:
+    daemon, before = rested
+    daemon.start()
+    daemon.wait_for_vectors()
+    daemon.kill()
+    assert answers_after(daemon, lambda views: None) == before
+
+
+def test_without_the_database_texts_are_embedded_again_to_the_same_answers(
+    rested: tuple[RunningDaemon, list[bytes]],
+) -> None:
+    daemon, before = rested
+    assert answers_after(daemon, lambda views: shutil.rmtree(views.parent / "db")) == before
+
+
+def test_texts_told_one_by_one_and_all_at_once_are_found_with_the_same_scores(
+    short_folder: Path, minilm_folder: Path
+) -> None:
+    texts = make_texts(random.Random(23))[:60]
+    scores: list[list[tuple[str, float]]] = []
+    for way in ("alone", "together"):
+        daemon = RunningDaemon(short_folder / way, {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+        daemon.start()
+        try:
+            with daemon.client() as client:
+                while client.status().models["embedding"].state != "ready":
+                    pass
+                if way == "alone":
+                    for text in texts:
+                        client.remember(text, wait="indexed")
+                else:
+                    client.remember_many([NewMemory(content=text) for text in texts])
+                    daemon.wait_for_vectors()
+                found = []
+                for query in QUESTIONS:
+                    answer = client.recall(query, top_k=60, token_budget=None, dry=True, now=NOW)
+                    found += sorted((memory.content, memory.score) for memory in answer.memories)
+                scores.append(found)
+        finally:
+            daemon.stop()
+    assert len(scores[0]) > 100
+    assert scores[0] == scores[1]
