@@ -25,6 +25,7 @@ LEFT_OUT = {".git", ".venv", ".run", "node_modules", "tests"}
 READ_SECONDS_MAX = 120.0
 VECTORS_SECONDS_MAX = 600.0
 EDIT_SECONDS_MAX = 20.0
+NOTICE_SECONDS = 10.0  # for the daemon to notice a model that has just been put in place
 TELL_SECONDS = 5.0  # between two lines about the vectors
 HITS = 2
 
@@ -112,6 +113,7 @@ def wait_until_read(client: Client) -> None:
 def wait_for_vectors(client: Client, began: float) -> bool:
     """Tells how the vectors come in; whether all of them did."""
     told = 0.0
+    fetched_until = time.monotonic()
     deadline = time.monotonic() + VECTORS_SECONDS_MAX
     while time.monotonic() < deadline:
         status = client.status()
@@ -121,7 +123,9 @@ def wait_for_vectors(client: Client, began: float) -> bool:
             return False
         if model.state == "ready" and vectors.share >= 1.0:
             return True
-        if model.state == "absent" and not is_being_fetched():
+        if is_being_fetched():
+            fetched_until = time.monotonic()
+        if model.state == "absent" and time.monotonic() - fetched_until > NOTICE_SECONDS:
             say("", "The embedding model could not be fetched (see .run/pull.log). Answers stay by words; with a")
             say("network, `mnemo models pull all-MiniLM-L6-v2` brings it.")
             return False
