@@ -26,6 +26,7 @@ from mnemo_store.tables import Snapshot
 T = TypeVar("T")
 
 THREADS = 4  # for what reads or waits off the loop: recall above all
+BATCH_WRITES_MAX = 64  # of all batches together in the write queue: the rest of its 1,024 places is for single writes
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
 INDEXED_POLL_SECONDS = 0.002
 EXPORT_SLICE = 500  # records read under one snapshot
@@ -100,6 +101,7 @@ class Api:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-api")
+        self._batch_room = asyncio.Semaphore(BATCH_WRITES_MAX)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -425,7 +427,8 @@ class Api:
             asked = decode(raw, protocol.NewMemory, read_only=protocol.READ_ONLY, at=f"memories[{index}]")
             if request.namespace and asked.namespace and asked.namespace != request.namespace:
                 raise bad_value("it differs from the namespace of the batch", f"memories[{index}].namespace")
-            answer, _ = await self._remember(request, asked)
+            async with self._batch_room:
+                answer, _ = await self._remember(request, asked)
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:

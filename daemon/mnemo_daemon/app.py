@@ -111,6 +111,7 @@ class Daemon:
         if self._is_open:
             self.notes.stop()
             self.touches.write_if_due(now=True)
+            self.recall.close()
             self.indexing.stop()
             self.views.save()
             self.store.close()

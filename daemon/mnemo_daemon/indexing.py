@@ -48,6 +48,7 @@ class _Wanted(NamedTuple):
     number: int
     text: str
     content: str
+    modified_at: int
     text_hash: bytes
     known: NDArray[np.float16] | None
 
@@ -246,7 +247,7 @@ class Indexing:
         uncounted = [row for row in wanted if not columns.column("tokens")[row.number]]
         counts = embedder.count_tokens([row.content for row in uncounted])
         for row, tokens in zip(uncounted, counts, strict=True):
-            columns.set_tokens(row.number, tokens)
+            columns.set_tokens(row.number, tokens, row.modified_at)
 
     def _look_up(self, ids: Sequence[str], embedder: Embedder) -> tuple[list[_Wanted], list[int]]:
         wanted, unwanted = [], []
@@ -261,7 +262,7 @@ class Indexing:
                 text = embedded_text(memory)
                 digest = text_hash(text)
                 known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
-                wanted.append(_Wanted(number, text, memory.content, digest, known))
+                wanted.append(_Wanted(number, text, memory.content, memory.modified_at, digest, known))
         return wanted, unwanted
 
     def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:

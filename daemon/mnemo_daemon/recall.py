@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from mnemo_daemon.memories import Found, Memories, found
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter
 from mnemo_store.errors import StoreError
-from mnemo_store.records import KINDS, content_hash
+from mnemo_store.records import KINDS, Memory, content_hash
 from mnemo_store.store import Store
 from mnemo_store.tables import Snapshot
 
@@ -36,6 +37,7 @@ WORKING_HOURS = 24  # how long a memory of kind `working` without a session is r
 TOUCH_SCORE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5
 TOUCH_SECONDS = 2.0  # touches are written together, this late at most
 TOUCHES_MAX = 500  # in one write turn
+THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
 BEHIND_MAX = 64  # memories without a vector from which on an answer says so
 
 _WORD = re.compile(r"\w+(?:'s\b)?")
@@ -105,6 +107,10 @@ class Recall:
         self._views = views
         self._indexing = indexing
         self._embedding = embedding
+        self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
+
+    def close(self) -> None:
+        self._threads.shutdown()
 
     def ask(self, question: Question) -> Recalled:
         """Answers from what is there now. Without a model, or while it loads, by words alone, and says so."""
@@ -117,7 +123,7 @@ class Recall:
         channels = self._search(question, mask, serving, clock)
         candidates = self._candidates(channels)
         scores = ranking.score(_ranker(question, serving), candidates)
-        rows = self._ordered(question, scores, candidates)
+        rows = self._ordered(question, channels, scores, candidates)
         clock.mark("rank")
         hits, tokens = self._choose(question, channels, scores, rows)
         clock.mark("fetch")
@@ -149,15 +155,19 @@ class Recall:
         self, question: Question, mask: NDArray[np.bool_], serving: Serving | None, clock: "_Clock"
     ) -> _Channels:
         fetch = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * (question.top_k + question.offset))
-        words = self._views.words.search(question.query, fetch, mask)
-        clock.mark("words")
+        searching = self._threads.submit(self._views.words.search, question.query, fetch, mask)
         if serving is None:
+            words = searching.result()
+            clock.mark("words")
             found_all = np.ones(len(words.numbers), np.bool_)
             unknown = np.full(len(words.numbers), np.nan, np.float32)
             return _Channels(words.numbers, words.scores, unknown, found_all, ~found_all)
         queries = [self._embedding.encode_query(serving.embedder, text) for text in self._encodings(question, mask)]
         clock.mark("embed")
         near = [serving.view.nearest(query, fetch, mask, exact=question.exact) for query in queries]
+        clock.mark("vectors")
+        words = searching.result()
+        clock.mark("words")
         numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
         channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
@@ -167,7 +177,7 @@ class Recall:
                 known[unsearched] = serving.view.sims(query, numbers[unsearched])
         in_vectors: NDArray[np.bool_] = np.logical_or.reduce([found for found, _ in channels])
         nearest: NDArray[np.float32] = np.fmax.reduce([sims for _, sims in channels])
-        clock.mark("vectors")
+        clock.mark("join")
         return _Channels(numbers, score, nearest, in_words, in_vectors)
 
     def _encodings(self, question: Question, mask: NDArray[np.bool_]) -> list[str]:
@@ -195,13 +205,19 @@ class Recall:
             columns.column("id_low")[numbers],
         )
 
-    def _ordered(self, question: Question, scores: NDArray[np.float32], candidates: Candidates) -> list[int]:
+    def _ordered(
+        self, question: Question, channels: _Channels, scores: NDArray[np.float32], candidates: Candidates
+    ) -> list[int]:
         order = ranking.order(scores, candidates)
         order = order[scores[order] >= np.float32(question.min_score)]
         order = order[scores[order] > 0]
-        if question.sort != "score":
+        if question.sort == "recent":
             order = order[np.argsort(-candidates.event_at[order], kind="stable")]
-        return [int(row) for row in order]
+        elif question.sort == "accessed":  # what was never recalled has 0, and comes last
+            accessed = self._views.columns.column("last_accessed")[channels.numbers[order]]
+            order = order[np.argsort(-accessed, kind="stable")]
+        ordered: list[int] = order.tolist()
+        return ordered
 
     def _choose(
         self, question: Question, channels: _Channels, scores: NDArray[np.float32], rows: list[int]
@@ -212,7 +228,7 @@ class Recall:
             distinct = self._distinct(snapshot, channels, scores, rows, hits)
             chosen, total = ranking.choose(
                 itertools.islice(distinct, question.offset, None),
-                lambda row: self._tokens(int(channels.numbers[row]), hits[row].found.memory.content),
+                lambda row: self._tokens(int(channels.numbers[row]), hits[row].found.memory),
                 question.token_budget,
                 question.top_k,
             )
@@ -242,7 +258,7 @@ class Recall:
             hits[row] = Hit(found(snapshot, memory), float(scores[row]), channel_names)
             yield row
 
-    def _tokens(self, number: int, text: str) -> int:
+    def _tokens(self, number: int, memory: Memory) -> int:
         """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model."""
         columns = self._views.columns
         known = int(columns.column("tokens")[number])
@@ -250,9 +266,9 @@ class Recall:
             return known
         serving = self._indexing.serving()
         if serving is None:
-            return estimate_tokens([text])[0]
-        counted = self._embedding.count_tokens(serving.embedder, text)
-        columns.set_tokens(number, counted)
+            return estimate_tokens([memory.content])[0]
+        counted = self._embedding.count_tokens(serving.embedder, memory.content)
+        columns.set_tokens(number, counted, memory.modified_at)
         return counted
 
     def _best(self, answer: Found, query: str) -> Best:

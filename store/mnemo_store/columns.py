@@ -104,10 +104,13 @@ class Columns:
             if number < self._size:
                 self._set_usage(number, usage)
 
-    def set_tokens(self, number: int, tokens: int) -> None:
-        """Keeps how many tokens a memory's content has; 0, as after any change of it, when nobody has counted."""
+    def set_tokens(self, number: int, tokens: int, modified_at: int) -> None:
+        """Keeps how many tokens a memory's content has, unless it was changed behind the counter's back.
+
+        0, as after any change of it: nobody has counted.
+        """
         with self._lock:
-            if number < self._size:
+            if number < self._size and self._arrays["modified_at"][number] == modified_at:
                 self._arrays["tokens"][number] = tokens
 
     def forget_tokens(self) -> None:

@@ -345,7 +345,7 @@ class VectorView:
             in_scope = self._live_rows if allowed is None else self._count(allowed)
             if exact or in_scope <= self.exact_max:
                 graph = None
-            if graph is None and allowed is not None:
+            if graph is None and allowed is not None and in_scope < self._live_rows:
                 rows = self._rows_of(np.flatnonzero(allowed[: len(self._windows)]))
         if graph is not None:
             hits = self._through_graph(graph, moment, question, k, allowed, in_scope)

@@ -214,3 +214,12 @@ def test_rows_are_found_again_after_the_arrays_have_grown_many_times() -> None:
     assert columns.size == 5000
     assert len(passing(columns, min_importance=0.9)) == 500
     assert columns.ids([4999]) == [sample_id(4999)]
+
+
+def test_a_count_of_tokens_that_comes_after_a_change_of_the_text_is_not_kept() -> None:
+    columns = columns_of({"modified_at": 5})
+    columns.set_tokens(0, 7, modified_at=5)
+    assert columns.column("tokens").tolist() == [7]
+    columns.put(0, sample_memory(0, modified_at=6), None)
+    columns.set_tokens(0, 7, modified_at=5)
+    assert columns.column("tokens").tolist() == [0]
