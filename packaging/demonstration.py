@@ -7,6 +7,7 @@ FOLDER is copied, so that the edit touches nothing of yours; without one the pro
 """
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -43,19 +44,18 @@ def main() -> int:
     (RUN / "config.toml").touch()
     say(f"notes: {copy_notes(source, notes)} files of {source}, copied to {notes.relative_to(PROJECT)}")
     try:
-        launch.ensure_running(environ, say)
+        launch.ensure_running(environ, say, is_asked_for=True)
         with Client(socket_path(environ), door="cli") as client:
             show(client, notes, began)
     except MnemoError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    variables = (
-        f"MNEMO_DATA_DIR={RUN / 'data'} MNEMO_CONFIG={RUN / 'config.toml'} MNEMO_SOCKET={environ['MNEMO_SOCKET']}"
-    )
+    places = ("MNEMO_DATA_DIR", "MNEMO_CONFIG", "MNEMO_SOCKET")
+    variables = " ".join(f"{name}={shlex.quote(environ[name])}" for name in places)
     say(
         "",
         "The daemon goes on. In this shell:",
-        f"  export {variables} PATH={PROJECT / '.venv' / 'bin'}:$PATH",
+        f"  export {variables} PATH={shlex.quote(str(PROJECT / '.venv' / 'bin'))}:$PATH",
         "  mnemo recall what do you want to know",
         '  mnemo add "something worth remembering"',
         "  mnemo status",
@@ -131,7 +131,11 @@ def wait_for_vectors(client: Client, began: float) -> bool:
             return False
         if time.monotonic() - told >= TELL_SECONDS:
             told = time.monotonic()
-            what = f"vectors: {vectors.share:.0%}" if model.state == "ready" else "the embedding model is being fetched"
+            steps = {
+                "ready": f"vectors: {display.percent(vectors.share)}",
+                "loading": "the embedding model is being loaded",
+            }
+            what = steps.get(model.state, "the embedding model is being fetched")
             say(f"  {time.monotonic() - began:5.1f} s  {what}")
         time.sleep(0.2)
     return False

@@ -14,6 +14,7 @@ from tests.writers import NAMESPACE, REFUSED, Writer, compare, read_all
 
 WRITERS = 8
 ALIVE_SECONDS_MAX = 0.5  # of writing in a round; when in that time the kill comes is chance
+STARTING_SECONDS_MAX = 1.0  # into a start that is itself killed, while it recovers from the kill before
 NOW = 1_800_000_000_000  # ms; of every question, so that answers can be compared to the byte
 QUESTIONS = ("what is new", "which one has a key", "what was edited", "n1 n2 n3 r0 r1 r2")
 
@@ -61,6 +62,8 @@ def kill_in_rounds(folder: Path, rounds: int, seed: int) -> Tally:
     try:
         for number in range(rounds):
             _write_until_killed(daemon, writers, chance.random() * ALIVE_SECONDS_MAX)
+            if number % 5 == 2:
+                _kill_at_the_start(daemon, chance.random() * STARTING_SECONDS_MAX)
             tally.restarts.append(daemon.start())
             tally.rounds += 1
             _look(daemon, writers, tally)
@@ -81,6 +84,12 @@ def _write_until_killed(daemon: RunningDaemon, writers: list[Writer], seconds: f
     daemon.kill()
     for writer in writers:
         writer.finish()
+
+
+def _kill_at_the_start(daemon: RunningDaemon, seconds: float) -> None:
+    daemon.begin()
+    time.sleep(seconds)
+    daemon.kill()
 
 
 def _look(daemon: RunningDaemon, writers: list[Writer], tally: Tally) -> None:

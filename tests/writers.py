@@ -1,14 +1,16 @@
-"""Writers that know what they were told: eight kinds of things done to a daemon that may be killed at any moment.
+"""Writers that know what they were told: what is done to a daemon that may be killed at any moment.
 
 Each keeps an account of what was acknowledged, and of the one request that was under way when the daemon went. What is
 found in the daemon afterwards (`compare`) must be what was acknowledged, with or without what was under way, and
 nothing of what was refused.
 """
 
+import contextlib
+import itertools
 import random
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -74,7 +76,7 @@ def read_all(client: Client) -> Found:
 
 
 class Writer:
-    """Writes until the daemon goes or `ends` is set. The account outlives many daemons: `again` makes the next one."""
+    """Writes until the daemon goes. The account outlives many daemons: `again` makes the next one."""
 
     def __init__(self, own: str, round_number: int, daemon: RunningDaemon, seed: int) -> None:
         self.own = own
@@ -86,9 +88,8 @@ class Writer:
         self.keys: dict[str, str] = {}
         self.under_way: UnderWay | None = None
         self.acknowledged = self.refused = 0
-        self.ends = threading.Event()
-        self.surprise: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._threads = ThreadPoolExecutor(1, self.name)
+        self._working: Future[None]
 
     def again(self) -> "Writer":
         """A writer for the next round, with the account of this one."""
@@ -98,26 +99,17 @@ class Writer:
         return writer
 
     def start(self) -> None:
-        self._thread.start()
+        self._working = self._threads.submit(self._run)
 
     def finish(self, seconds: float = 20.0) -> None:
-        """Returns once it has seen its daemon gone, or `ends` set. Raises what it did not expect."""
-        self._thread.join(seconds)
-        assert not self._thread.is_alive(), f"{self.name} waits for a daemon that is gone"
-        if self.surprise is not None:
-            raise self.surprise
+        """Returns once it has seen its daemon gone. Raises what it did not expect, TimeoutError when it still waits."""
+        self._working.result(seconds)
+        self._threads.shutdown()
 
     def _run(self) -> None:
-        try:
-            with self.running.client(NAMESPACE) as client:
-                number = 0
-                while not self.ends.is_set():
-                    self.write_once(client, f"{self.name}n{number}")
-                    number += 1
-        except (Interrupted, Unreachable):
-            return  # the daemon was killed
-        except BaseException as error:  # noqa: BLE001 - the test's own thread looks at it
-            self.surprise = error
+        with contextlib.suppress(Interrupted, Unreachable), self.running.client(NAMESPACE) as client:
+            for number in itertools.count():
+                self.write_once(client, f"{self.name}n{number}")
 
     def write_once(self, client: Client, word: str) -> None:
         """One request of a kind that chance picks, its outcome noted. `word` is in no other text."""

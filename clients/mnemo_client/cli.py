@@ -41,22 +41,14 @@ def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str],
     try:
         return _run(words, screen, environ, stdin)
     except MnemoError as error:
-        say_error(error, screen)
+        screen.complain(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         raise
     except OSError as failed:
         place = f" ({failed.filename})" if failed.filename else ""
-        say_error(MnemoError(f"the system says: {failed.strerror or failed}{place}"), screen)
+        screen.complain(f"the system says: {failed.strerror or failed}{place}")
         return EXIT_FAILED
-
-
-def say_error(error: MnemoError, screen: terminal.Terminal) -> None:
-    """What happened, and what to do."""
-    look = screen.err_look
-    screen.tell(f"{look.bad('mnemo:')} {terminal.plain(error.message, lines=True)}")
-    if error.hint:
-        screen.tell(f"       {look.dim(terminal.plain(error.hint, lines=True))}")
 
 
 def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:

@@ -78,13 +78,14 @@ def short_id(id: str) -> str:  # noqa: A002 - the field's own name
     return id.replace("-", "")[-SHORT_ID_DIGITS:]
 
 
-def short_path(path: str, here: Path, home: Path) -> str:
-    """The path from `here` where it lies below, else from the home folder, else whole."""
+def short_path(path: str, here: Path | None, home: Path) -> str:
+    """The path from `here` where it lies below, else from the home folder, else whole.
+
+    `here` is None for what is not to be looked for from here: the same words in every folder.
+    """
     for base, prefix in ((here, ""), (home, "~/")):
-        try:
+        if base is not None and Path(path).is_relative_to(base):
             return prefix + str(Path(path).relative_to(base))
-        except ValueError:
-            continue
     return path
 
 
@@ -275,6 +276,11 @@ def memory_lines(memory: protocol.MemoryView, look: Look, here: Path, home: Path
     return [*lines, "", plain(memory.content, lines=True)]
 
 
+def candidate_lines(memories: Sequence[protocol.MemoryView], look: Look) -> list[str]:
+    """Memories to choose among, a line each: the end of the id, which is enough to name it, and how it begins."""
+    return table([[look.place(short_id(memory.id)), first_line(memory)] for memory in memories], "  ")
+
+
 def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
     entries = page.entries or [protocol.TrashedView(memory=m, at=m.modified_at, why="") for m in page.memories]
     rows = [
@@ -298,7 +304,7 @@ def state_word(state: str, look: Look) -> str:
     return _STATE_LOOK.get(state, Look.dim)(look, state.replace("_", " "))
 
 
-def status_lines(status: protocol.Status, look: Look, here: Path, home: Path) -> list[str]:
+def status_lines(status: protocol.Status, look: Look, home: Path) -> list[str]:
     """The state of every part, a line each."""
     head = [
         f"{look.bold('mnemod')} {plain(status.version)}",
@@ -317,8 +323,8 @@ def status_lines(status: protocol.Status, look: Look, here: Path, home: Path) ->
         ["waiting", " · ".join(f"{plain(name)} {number(count)}" for name, count in status.queue.items() if count)],
         ["trash", f"{number(status.trash.get('count', 0))}, {size(status.trash.get('bytes', 0))}"],
         ["disk", _disk(status.disk)],
-        ["data", plain(short_path(status.data_dir, here, home))],
-        ["socket", plain(short_path(status.socket, here, home))],
+        ["data", plain(short_path(status.data_dir, None, home))],
+        ["socket", plain(short_path(status.socket, None, home))],
     ]
     lines = [look.dim(" · ").join(head), *table([[look.dim(name), text] for name, text in rows if text], "  ")]
     return lines + [f"  {look.warn('!')} {plain(reason)}" for reason in status.reasons]
@@ -400,9 +406,12 @@ def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path)
 
 
 def model_lines(answer: protocol.ModelsAnswer, look: Look) -> list[str]:
+    """Each model of the catalogue: what it is for, whether it is here, its size and licence."""
     rows = []
     for model in answer.models:
-        state = look.good("in use") if model.in_use else "installed" if model.installed else look.dim("not installed")
+        state = "installed" if model.installed else look.dim("not installed")
+        if model.in_use and model.installed:  # one that is missing is named in the settings, and used by nobody
+            state = look.good("in use")
         facts = [size(model.bytes)] if model.bytes else []
         facts.append(plain(model.licence))
         if model.dimensions:

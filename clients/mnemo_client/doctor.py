@@ -181,4 +181,5 @@ def round_trip(client: Client) -> Check:
         return Check("round trip", "fail", error.message, error.hint or "mnemo status")
     if [memory.id for memory in found.memories] != [kept.memory.id]:
         return Check("round trip", "fail", "what was just remembered was not found", "mnemo down; mnemo up")
-    return Check("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, removed")
+    where = f"in namespace {NAMESPACE}, and moved to its trash"
+    return Check("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, {where}")

@@ -1,4 +1,7 @@
-"""Opening a file at a line in the person's own editor."""
+"""Opening a file at a line in the person's own editor.
+
+An editor that draws on the terminal is not started where there is none: it would fill a pipe with its drawing.
+"""
 
 import os
 import shlex
@@ -18,6 +21,8 @@ PLUS_LINE = frozenset({
 })  # fmt: skip
 GOTO_OPTION = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 COLON_LINE = frozenset({"hx", "helix", "subl", "zed", "zeditor", "micro", "lite-xl"})
+# These draw on the terminal and nowhere else. What stands in none of these sets may be a script of the person's own.
+NEEDS_TERMINAL = (PLUS_LINE - {"gvim", "mvim", "emacs", "emacsclient", "gedit", "geany"}) | {"hx", "helix", "micro"}
 # These return at once and leave the window open, unless they are told to wait.
 NEEDS_WAIT = GOTO_OPTION | {"subl", "zed", "zeditor", "gvim", "mvim", "gedit"}
 WAIT_OPTIONS = {"gvim": "-f", "mvim": "-f"}
@@ -55,6 +60,13 @@ def command(editor: list[str], path: Path, line: int | None = None, *, wait: boo
     if name == "kate":
         return [*words, "--line", str(line), str(path)]
     return [*words, str(path)]
+
+
+def check_terminal(environ: Mapping[str, str], has_terminal: bool, otherwise: str) -> None:
+    """Raises BadUsage, with `otherwise` for a hint, where the chosen editor needs a terminal and there is none."""
+    editor = chosen(environ)[0]
+    if not has_terminal and Path(editor).stem.lower() in NEEDS_TERMINAL:
+        raise BadUsage(f"the editor {editor!r} needs a terminal, and this is none", otherwise)
 
 
 def edit(environ: Mapping[str, str], path: Path, line: int | None = None, *, wait: bool = False) -> None:

@@ -8,9 +8,10 @@ MnemoError                exit 1
 │   └── StartFailed               it was started and did not come up
 ├── Interrupted           exit 1  the daemon went away before it answered
 ├── BadAnswer             exit 1  what answered does not speak this protocol
-└── Refused               exit 1  the daemon answered with an error (404: exit 3)
+└── Refused               exit 1  the daemon answered with an error (400: exit 2, 404: exit 3)
 """
 
+import re
 from typing import Any
 
 EXIT_DONE = 0
@@ -18,6 +19,8 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
 EXIT_UNREACHABLE = 4
+
+_WHOLE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MnemoError(Exception):
@@ -69,7 +72,8 @@ class Refused(MnemoError):
     """The daemon answered with an error of the one shape {"error": {"code", "message", "field"}}.
 
     `status` is the HTTP status; `retry_after` seconds where the daemon named them; `details` every field of the
-    error, those of a newer daemon included.
+    error, those of a newer daemon included. The message of a value that cannot be right (400) begins with its field,
+    where it does not name it anyhow; every other one is a sentence of its own.
     """
 
     def __init__(self, status: int, details: dict[str, Any], retry_after: float | None = None) -> None:
@@ -79,10 +83,15 @@ class Refused(MnemoError):
         self.code = str(details.get("code") or "error")
         self.field = details.get("field")
         message = str(details.get("message") or f"the daemon answered {status}")
-        if self.field and str(self.field) not in message:
+        if status == 400 and self.field and str(self.field) not in message:
             message = f"{self.field}: {message}"
         super().__init__(message, str(details.get("hint") or ""))
 
     @property
+    def candidates(self) -> list[str]:
+        """The ids that digits of an id could stand for, which the daemon names in its message; else none."""
+        return _WHOLE_ID.findall(self.message) if self.code == "ambiguous_id" else []
+
+    @property
     def exit_code(self) -> int:  # type: ignore[override]
-        return EXIT_NOTHING if self.status == 404 else EXIT_FAILED
+        return {400: EXIT_USAGE, 404: EXIT_NOTHING}.get(self.status, EXIT_FAILED)

@@ -41,6 +41,11 @@ class Invocation:
         return bool(self.options.json)
 
     @property
+    def has_terminal(self) -> bool:
+        """Whether a person sits at both ends, so that a program can be run that draws and reads keys."""
+        return self.stdin.isatty() and self.terminal.out.isatty()
+
+    @property
     def home(self) -> Path:
         return home(self.environ)
 

@@ -45,12 +45,15 @@ def answers(path: Path) -> bool:
     return True
 
 
-def ensure_running(environ: Mapping[str, str], tell: Tell) -> bool:
-    """The daemon listens after this; True when it had to be started. Raises StartFailed."""
+def ensure_running(environ: Mapping[str, str], tell: Tell, *, is_asked_for: bool = False) -> bool:
+    """The daemon listens after this; True when it had to be started. Raises StartFailed.
+
+    Where MNEMO_AUTOSTART is off it is started only if that `is_asked_for`; else this raises Unreachable.
+    """
     path = socket_path(environ)
     if answers(path):
         return False
-    if environ.get("MNEMO_AUTOSTART", "").lower() in ("0", "false", "no", "off"):
+    if not is_asked_for and environ.get("MNEMO_AUTOSTART", "").lower() in ("0", "false", "no", "off"):
         raise Unreachable(f"no daemon listens on {path}", "MNEMO_AUTOSTART is off; start it with: mnemo up")
     start(environ, path, tell)
     return True

@@ -2,13 +2,19 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mnemo_client import display, launch, protocol
 from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError, NothingFound, Refused
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import run_folder
+from mnemo_client.terminal import Look
+
+if TYPE_CHECKING:
+    from mnemo_client.client import Client
 
 LAST_FILE = "last.json"
 HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
@@ -125,11 +131,17 @@ def context(invocation: Invocation) -> int:
     )
     if options.budget is not None:
         request.token_budget = options.budget or None
-    answer = invocation.client().context(request)
+    client = invocation.client()
+    answer = client.context(request)
     if invocation.wants_json:
         invocation.say_answer()
     elif answer.block:
         invocation.say(answer.block.rstrip("\n"))
+    elif not answer.cut:
+        status = client.status() if "vectors" in answer.degraded else None
+        return _nothing(invocation, answer.namespace, display.degraded_words(answer.degraded, status))
+    if answer.cut and not answer.block:
+        raise MnemoError("something was found, and nothing of it fits", "allow more: --max-chars, --budget")
     return EXIT_DONE if answer.block else EXIT_NOTHING
 
 
@@ -202,6 +214,7 @@ def _open_file(invocation: Invocation, path: Path, line: int) -> None:
 
     if not path.exists():
         raise NothingFound(f"{path} is not there any more", "ask again: the daemon sees what moved within seconds")
+    editor.check_terminal(invocation.environ, invocation.has_terminal, f"it stands in {path}:{line}")
     invocation.terminal.flush()
     editor.edit(invocation.environ, path, line)
 
@@ -209,8 +222,23 @@ def _open_file(invocation: Invocation, path: Path, line: int) -> None:
 # One memory
 
 
+@contextmanager
+def _telling_apart(client: "Client") -> Iterator[None]:
+    """Digits that begin or end several ids are refused with those memories a line each, to choose from."""
+    try:
+        yield
+    except Refused as error:
+        if not error.candidates:
+            raise
+        lines = display.candidate_lines([client.get(each) for each in error.candidates], Look())
+        said = error.message.partition(" could be ")[0]
+        raise BadUsage("\n".join([f"{said} could be", *lines]), "give one of these, or more digits") from error
+
+
 def show(invocation: Invocation) -> int:
-    memory = invocation.client().get(_id(invocation, invocation.options.id))
+    client = invocation.client()
+    with _telling_apart(client):
+        memory = client.get(_id(invocation, invocation.options.id))
     if invocation.wants_json:
         invocation.say_answer()
     else:
@@ -220,10 +248,12 @@ def show(invocation: Invocation) -> int:
 
 def edit(invocation: Invocation) -> int:
     client = invocation.client()
-    memory = client.get(_id(invocation, invocation.options.id))
+    with _telling_apart(client):
+        memory = client.get(_id(invocation, invocation.options.id))
     change = _change(invocation)
     if change is None and memory.note is not None:
-        invocation.tell("this memory is part of a note: what you save there is what is remembered")
+        if invocation.has_terminal:
+            invocation.tell("this memory is part of a note: what you save there is what is remembered")
         _open_file(invocation, Path(memory.note.path), memory.note.lines[0])
         return EXIT_DONE
     changed = client.patch(memory.id, change) if change is not None else _edit_text(invocation, memory)
@@ -257,6 +287,8 @@ def _change(invocation: Invocation) -> protocol.Patch | None:
 def _edit_text(invocation: Invocation, memory: protocol.MemoryView) -> protocol.MemoryView | None:
     from mnemo_client import editor
 
+    otherwise = "give the new text: mnemo edit ID --content TEXT, or --content - from standard input"
+    editor.check_terminal(invocation.environ, invocation.has_terminal, otherwise)
     folder = run_folder(invocation.environ)
     launch.make_private_folder(folder)
     invocation.terminal.flush()
@@ -281,17 +313,18 @@ def rm(invocation: Invocation) -> int:
     gone = []
     for text in invocation.options.id:
         try:
-            gone.append(client.delete(_id(invocation, text)).id)
-        except (Refused, NothingFound) as error:
+            with _telling_apart(client):
+                gone.append(client.delete(_id(invocation, text)).id)
+        except (Refused, NothingFound, BadUsage) as error:
             worst = worst or error
-            invocation.tell(f"{text}: {error.message}")
+            invocation.terminal.complain(error.message, error.hint)
     if invocation.wants_json:
         invocation.say_value({"deleted": len(gone), "ids": gone})
     elif gone:
-        invocation.say(f"moved to the trash: {', '.join(map(display.short_id, gone))}")
-        invocation.tell(
-            "take it back with: mnemo undo" if len(gone) == 1 else "take them back with: mnemo trash restore"
-        )
+        ids = list(map(display.short_id, gone))
+        invocation.say(f"moved to the trash: {', '.join(ids)}")
+        again = f"take them back with: mnemo trash restore {' '.join(ids)}"
+        invocation.tell("take it back with: mnemo undo" if len(ids) == 1 else again)
     return worst.exit_code if worst is not None else EXIT_DONE
 
 
@@ -313,7 +346,8 @@ def trash_restore(invocation: Invocation) -> int:
     client = invocation.client()
     bodies = []
     for text in invocation.options.id:
-        memory = client.restore(_id(invocation, text))
+        with _telling_apart(client):
+            memory = client.restore(_id(invocation, text))
         bodies.append(json.loads(client.last_body))
         if not invocation.wants_json:
             invocation.say(f"{invocation.look.good('restored')}: {display.short_id(memory.id)}  "

@@ -319,6 +319,7 @@ class SearchAnswer(Answer):
     total: int
     namespace: str = "default"
     degraded: list[str] = []
+    cursor: str | None = None  # of /v1/recent: where to go on; null at the end
 
 
 class ContextRequest(Ask):
@@ -342,6 +343,7 @@ class ContextAnswer(Answer):
     memories: list[str]
     namespace: str = "default"
     degraded: list[str] = []
+    cut: bool = False  # lines were left out for `max_chars`, or nothing that was found fits the token budget
 
 
 class ModelStatus(Answer):
@@ -464,7 +466,7 @@ class UseModel(Ask):
 class ReindexRequest(Ask):
     dry_run: bool = False
     force: bool = False
-    batch_size: Annotated[int, Meta(ge=1, le=1024)] = 32
+    batch_size: Annotated[int, Meta(ge=1, le=1024)] | None = None  # texts embedded at once; null: 64
 
 
 class ReindexAnswer(Answer):

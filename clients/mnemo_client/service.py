@@ -4,8 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 from mnemo_client import launch
 from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError
@@ -75,54 +76,102 @@ def _job_file(environ: Mapping[str, str]) -> Path:
 
 
 def install(invocation: Invocation) -> int:
-    """The units are written and the service runs; a daemon that was started by hand stops first."""
+    """The service's files are written and it runs; a daemon that was started by hand stops first.
+
+    Where that cannot be finished nothing is left of it. Raises MnemoError.
+    """
     environ = invocation.environ
-    if sys.platform == "darwin":
-        job = _job_file(environ)
-        launch.make_private_folder(launch.log_file(environ).parent)
-        _write(job, property_list(sys.executable, environ, launch.log_file(environ)))
+    texts = _texts(environ)
+    _check_manager(environ)
+    _take_away(environ)  # of an earlier installation
+    try:
+        for path, text in texts.items():
+            _write(path, text)
         launch.stop(invocation.connect())
-        _run(["launchctl", "bootstrap", f"gui/{os.getuid()}", str(job)])
-        written = [job]
-    else:
-        _need_systemd(environ)
-        texts = units(Path(sys.executable).with_name("mnemod"), environ)
-        written = [units_folder(environ) / name for name in texts]
-        for path, text in zip(written, texts.values(), strict=True):
-            _write(path, text.encode())
-        launch.stop(invocation.connect())
-        _run(["systemctl", "--user", "daemon-reload"])
-        _run(["systemctl", "--user", "enable", "--now", SOCKET, SERVICE])
+        for words in _commands("start", texts):
+            _run(words, environ)
+    except (MnemoError, OSError):
+        _take_away(environ)
+        raise
     if invocation.wants_json:
-        invocation.say_value({"installed": [str(path) for path in written]})
+        invocation.say_value({"installed": [str(path) for path in texts]})
     else:
-        invocation.say("the daemon now starts with your session", *(f"  {path}" for path in written))
+        invocation.say("the daemon now starts with your session", *(f"  {path}" for path in texts))
     return EXIT_DONE
 
 
 def uninstall(invocation: Invocation) -> int:
-    """The service is stopped and its units are gone; what is remembered stays."""
-    environ = invocation.environ
-    if sys.platform == "darwin":
-        files = [_job_file(environ)]
-        if files[0].exists():
-            _run(["launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"])
-    else:
-        files = [units_folder(environ) / SERVICE, units_folder(environ) / SOCKET]
-        if any(file.exists() for file in files):
-            _need_systemd(environ)
-            _run(["systemctl", "--user", "disable", "--now", SOCKET, SERVICE])
-    gone = [file for file in files if file.exists()]
-    for file in gone:
-        file.unlink()
-    if gone and sys.platform != "darwin":
-        _run(["systemctl", "--user", "daemon-reload"])
+    """The service's files are gone, and it is stopped where its manager can be reached; what is remembered stays."""
+    gone, complaint = _take_away(invocation.environ)
     if invocation.wants_json:
         invocation.say_value({"removed": [str(path) for path in gone]})
     else:
         said = "the service is gone; what is remembered stays, and mnemo up starts the daemon" if gone else ""
         invocation.say(said or "no service was installed")
+    if gone and complaint:
+        invocation.terminal.complain(complaint, "if the daemon still runs, stop it with: mnemo down")
     return EXIT_DONE
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    if sys.platform == "darwin":
+        return [_job_file(environ)]
+    return [units_folder(environ) / name for name in (SERVICE, SOCKET)]
+
+
+def _texts(environ: Mapping[str, str]) -> dict[Path, bytes]:
+    """The service's files as they are to be."""
+    if sys.platform == "darwin":
+        log = launch.log_file(environ)
+        launch.make_private_folder(log.parent)
+        return {_job_file(environ): property_list(sys.executable, environ, log)}
+    texts = units(Path(sys.executable).with_name("mnemod"), environ)
+    return {units_folder(environ) / name: text.encode() for name, text in texts.items()}
+
+
+def _commands(what: Literal["start", "stop", "forget"], files: Iterable[Path]) -> list[list[str]]:
+    """What the manager of services is told once the files are written, before they go, and when they are gone."""
+    if sys.platform == "darwin":
+        domain = f"gui/{os.getuid()}"
+        told = {"start": [["bootstrap", domain, *map(str, files)]], "stop": [["bootout", f"{domain}/{LABEL}"]]}
+        return [["launchctl", *words] for words in told.get(what, [])]
+    told = {
+        "start": [["daemon-reload"], ["enable", "--now", SOCKET, SERVICE]],
+        "stop": [["disable", "--now", SOCKET, SERVICE]],
+        "forget": [["daemon-reload"]],
+    }
+    return [["systemctl", "--user", *words] for words in told[what]]
+
+
+def _check_manager(environ: Mapping[str, str]) -> None:
+    """Raises MnemoError where systemd does not answer this person, as in a container or after `su`."""
+    if sys.platform == "darwin":
+        return
+    if shutil.which("systemctl", path=environ.get("PATH")) is None:
+        raise BadUsage("this system has no systemd", "start the daemon with: mnemo up")
+    try:
+        _run(["systemctl", "--user", "show-environment"], environ)
+    except MnemoError as error:
+        hint = "log in as yourself, not by su or sudo, and try again; until then: mnemo up"
+        raise MnemoError(f"nothing was installed: {error.message}", hint) from error
+
+
+def _take_away(environ: Mapping[str, str]) -> tuple[list[Path], str]:
+    """The service is stopped if it can be, and its files are gone in any case: those, and why it could not be."""
+    files = [file for file in _files(environ) if file.exists()]
+    complaint = ""
+    for what in ("stop", "forget") if files else ():
+        for words in _commands(what, files):
+            try:
+                _run(words, environ)
+            except MnemoError as error:
+                complaint = complaint or error.message
+        for file in files:
+            file.unlink(missing_ok=True)
+    for folder in units_folder(environ).glob("*.wants"):  # links that `disable` takes away where it can be reached
+        for name in (SERVICE, SOCKET):
+            (folder / name).unlink(missing_ok=True)
+    return files, complaint
 
 
 def status(invocation: Invocation) -> int:
@@ -148,20 +197,15 @@ def logs(invocation: Invocation) -> int:
     invocation.terminal.flush()
     if sys.platform != "darwin" and (units_folder(environ) / SERVICE).exists():
         words = ["journalctl", "--user", "-u", SERVICE, "-n", str(LOG_LINES), *(["-f"] if follow else ["--no-pager"])]
-        return _run(words, environ=environ)
+        return _show(words, environ)
     log = launch.log_file(environ)
     if not log.exists():
         invocation.tell(f"there is no log yet: {log}")
         return EXIT_NOTHING
     if follow:
-        return _run(["tail", "-n", str(LOG_LINES), "-F", str(log)])
+        return _show(["tail", "-n", str(LOG_LINES), "-F", str(log)], environ)
     invocation.say(*launch.last_lines(log, count=LOG_LINES))
     return EXIT_DONE
-
-
-def _need_systemd(environ: Mapping[str, str]) -> None:
-    if shutil.which("systemctl", path=environ.get("PATH")) is None:
-        raise BadUsage("this system has no systemd", "start the daemon with: mnemo up")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -171,11 +215,20 @@ def _write(path: Path, data: bytes) -> None:
     beside.replace(path)
 
 
-def _run(words: list[str], environ: Mapping[str, str] | None = None) -> int:
+def _run(words: list[str], environ: Mapping[str, str]) -> None:
+    """The command has done its work. Raises MnemoError with what it said."""
     try:
-        ended = subprocess.run(words, check=False, env=dict(environ) if environ is not None else None)
+        ended = subprocess.run(words, check=False, env=dict(environ), capture_output=True, text=True, errors="replace")
     except OSError as failed:
         raise MnemoError(f"{words[0]} cannot be run: {failed.strerror}") from failed
     if ended.returncode:
-        raise MnemoError(f"`{' '.join(words)}` ended with code {ended.returncode}", "what it said stands above")
-    return EXIT_DONE
+        said = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[0]
+        raise MnemoError(f"`{' '.join(words)}` failed: {said}")
+
+
+def _show(words: list[str], environ: Mapping[str, str]) -> int:
+    """Run a command whose output is the person's to read; its exit code."""
+    try:
+        return subprocess.run(words, check=False, env=dict(environ)).returncode
+    except OSError as failed:
+        raise MnemoError(f"{words[0]} cannot be run: {failed.strerror}") from failed

@@ -75,6 +75,12 @@ class Terminal:
         self.err.write(line + "\n")
         self.err.flush()
 
+    def complain(self, message: str, hint: str = "") -> None:
+        """What went wrong, and what to do."""
+        self.tell(f"{self.err_look.bad('mnemo:')} {plain(message, lines=True)}")
+        if hint:
+            self.tell(f"       {self.err_look.dim(plain(hint, lines=True))}")
+
     def progress(self, text: str) -> None:
         """Show a line that the next one replaces; nothing where nobody watches."""
         if self.shows_progress and text != self._progress:

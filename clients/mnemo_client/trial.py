@@ -224,6 +224,9 @@ def _heading(passage: protocol.MemoryView) -> str:
 
 
 def _is_telling(heading: str) -> bool:
+    """Whether it reads as a question; code, and paths such as those of routes, do not."""
+    if "`" in heading or "/" in heading:
+        return False
     words = _WORD.findall(heading)
     return HEADING_WORDS[0] <= len(words) <= HEADING_WORDS[1] and any(len(word) >= WORD_CHARS_MIN for word in words)
 

@@ -1,7 +1,6 @@
 """The commands about the daemon and its parts: init, up, down, status, config, notes, models, reindex."""
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -36,8 +35,10 @@ def init(invocation: Invocation) -> int:
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(CONFIG_SAMPLE, encoding="utf-8")
     client = invocation.client()
+    watched = {root.path for root in client.notes_roots()}
     for folder in invocation.options.folder:
-        _add_root(invocation, folder)
+        if str(_folder(invocation, folder)) not in watched:
+            _add_root(invocation, folder)
     status = client.status()
     if invocation.wants_json:
         invocation.say_answer()
@@ -45,8 +46,8 @@ def init(invocation: Invocation) -> int:
     look, home = invocation.look, invocation.home
     invocation.say(
         f"{look.good('ready')}: the daemon runs",
-        f"  memories       {display.short_path(status.data_dir, home, home)}",
-        f"  configuration  {display.short_path(str(config), home, home)}",
+        f"  memories       {display.short_path(status.data_dir, None, home)}",
+        f"  configuration  {display.short_path(str(config), None, home)}",
     )
     model = status.models.get("embedding")
     if model is None or model.state == "absent":
@@ -58,7 +59,7 @@ def init(invocation: Invocation) -> int:
 
 
 def up(invocation: Invocation) -> int:
-    started = launch.ensure_running(invocation.environ, invocation.tell)
+    started = launch.ensure_running(invocation.environ, invocation.tell, is_asked_for=True)
     health = invocation.connect().health()
     if invocation.wants_json:
         invocation.say_answer()
@@ -85,7 +86,7 @@ def status(invocation: Invocation) -> int:
     if invocation.wants_json:
         invocation.say_answer()
     else:
-        invocation.say(*display.status_lines(answer, invocation.look, invocation.here, invocation.home))
+        invocation.say(*display.status_lines(answer, invocation.look, invocation.home))
     return EXIT_DONE
 
 
@@ -94,7 +95,7 @@ def _watch_status(invocation: Invocation) -> int:
     while True:
         try:
             answer = invocation.connect().status()
-            lines = display.status_lines(answer, invocation.look, invocation.here, invocation.home)
+            lines = display.status_lines(answer, invocation.look, invocation.home)
         except Unreachable as gone:
             lines = [gone.message]
         if invocation.wants_json:
@@ -213,6 +214,8 @@ def models_import(invocation: Invocation) -> int:
 
 def _offline(invocation: Invocation, *words: str) -> dict[str, Any]:
     """What a command of mnemo_daemon.offline answers; its progress appears as it goes. Raises MnemoError."""
+    import subprocess  # 9 ms that no other command of this module needs
+
     invocation.terminal.flush()
     ended = subprocess.run(
         [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
@@ -269,10 +272,8 @@ def reindex(invocation: Invocation) -> int:
         invocation.say_answer()
         return EXIT_DONE
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
-    invocation.say(
-        f"{display.number(answer.with_vectors)} of {display.plural(answer.total, 'memory', 'memories')} "
-        f"have their vector{dimensions}"
-    )
+    share = f"{display.number(answer.with_vectors)} of {display.number(answer.total)}"
+    invocation.say(f"memories with their vector: {share}{dimensions}")
     if not options.stats:
         verb = "would be" if answer.dry_run else "are"
         invocation.say(f"{display.number(answer.queued)} {verb} computed")

@@ -5,6 +5,10 @@ from collections.abc import Sequence
 
 SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the words that were asked for
 
+# Lines that hold a mark and no words of their own: an opening fence with its language, Org's and reStructuredText's
+# directives (whose `..` ends a sentence of its own) and properties, a lone tag or comment of HTML.
+_MARKUP = re.compile(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
+
 _END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
@@ -26,14 +30,14 @@ def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int
     best, most = (0, min(len(text), SENTENCE_CHARS_MAX)), -1
     for start, end in spans(text):
         words = {text[a:b].lower() for a, b in marks if a >= start and b <= end}
-        if len(words) > most and not _is_heading_mark(text[start:end]):
+        if len(words) > most and not _is_markup(text[start:end]):
             best, most = (start, end), len(words)
     return _cut(text, best, marks)
 
 
-def _is_heading_mark(sentence: str) -> bool:
-    """Lines of rules and underlines say nothing."""
-    return not any(character.isalnum() for character in sentence)
+def _is_markup(sentence: str) -> bool:
+    """Rules, underlines, fences and directives say nothing."""
+    return not any(character.isalnum() for character in sentence) or _MARKUP.match(sentence) is not None
 
 
 def _cut(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from mnemo_client import protocol
 from mnemo_core import briefing
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.memories import Memories
+from mnemo_daemon.memories import SENSITIVE, Memories
 from mnemo_daemon.recall import Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value, refusal_of
 from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route, decode
@@ -29,6 +29,8 @@ THREADS = 4  # for what reads or waits off the loop: recall above all
 BATCH_WRITES_MAX = 64  # of all batches together in the write queue: the rest of its 1,024 places is for single writes
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
 INDEXED_POLL_SECONDS = 0.002
+RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
+RESCAN_POLL_SECONDS = 0.01
 EXPORT_SLICE = 500  # records read under one snapshot
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
@@ -192,41 +194,47 @@ class Api:
 
     async def get(self, request: Request) -> Reply:
         await self._daemon.opened()
-        return Reply(self._view(request.path["id"]))
+        return Reply(self._view(self._memories.resolve(request.path["id"], wire.caller_of(request))))
 
     async def edit(self, request: Request) -> Reply:
         await self._daemon.opened()
         patch: protocol.Patch = request.ask
-        fields = wire.edited_fields(request, patch)
+        fields = wire.edited_fields(request, patch, self._daemon.mask_key, self._daemon.settings.privacy.mask)
+        caller = wire.caller_of(request)
         if "content" in fields:
-            before = self._memories.get(request.path["id"]).memory
+            before = self._memories.get(self._memories.resolve(request.path["id"], caller)).memory
             fields["tags"] = wire.tagged_if_sensitive(fields["content"], fields.get("tags", before.tags))
         if_version = None if patch.if_version is UNSET else patch.if_version
-        future = self._memories.edit(request.path["id"], fields, if_version, by=wire.written_by(request))
+        future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)
         return Reply(self._view(done.result))
 
     async def delete(self, request: Request) -> Reply:
         await self._daemon.opened()
-        memory_id = self._memories.resolve(request.path["id"])
-        future = self._memories.delete([memory_id], request.query.why, by=wire.written_by(request))
+        caller = wire.caller_of(request)
+        memory_id = self._memories.resolve(request.path["id"], caller)
+        future = self._memories.delete([memory_id], request.query.why, caller)
         done = await asyncio.wrap_future(future)
         return Reply(protocol.Deleted(deleted=len(done.result), id=memory_id))
 
     async def delete_many(self, request: Request) -> Reply:
         await self._daemon.opened()
         query: DeleteQuery = request.query
-        if request.namespace is None and not any((query.session_id, query.run_id, query.agent_id, query.tag, query.kind,
-                                                  query.source, query.category, query.since, query.until)):  # fmt: skip
+        wire.writable_namespace(request)
+        if request.namespace is None and not any(getattr(query, name) for name in _ListFilter.__struct_fields__):
             raise bad_value("name at least one filter, the namespace for one: this would delete everything")
-        rows, cursor = await self._off_loop(self._memories.page, self._list_filter(request, query), DELETE_MAX, "")
+        if "trashed" in query.state:
+            raise bad_value("what is in the trash is deleted already", "state")
+        wanted = self._list_filter(request, query)
+        rows, cursor = await self._off_loop(self._memories.page, wanted, DELETE_MAX, "")
         ids = [row.memory.id for row in rows]
         if not query.confirm:
-            total = self._daemon.views.columns.allowed(self._list_filter(request, query)).sum()
+            total = self._daemon.views.columns.allowed(wanted).sum()
             return Reply(protocol.DeletedMany(ids=ids, would_delete=int(total)))
         if cursor:
-            raise Refusal(422, "refused", f"that is more than {DELETE_MAX}: narrow the filter", field="confirm")
-        future = self._memories.delete(ids, "deleted by filter", by=wire.written_by(request))
+            message = f"more than {DELETE_MAX} memories pass the filter: narrow it"
+            raise Refusal(422, "refused", message, field="confirm")
+        future = self._memories.delete(ids, "deleted by filter", wire.caller_of(request))
         done = await asyncio.wrap_future(future)
         return Reply(protocol.DeletedMany(ids=done.result, deleted=len(done.result)))
 
@@ -235,19 +243,19 @@ class Api:
         roots = self._daemon.root_paths()
         versions = [
             protocol.Version(seq=stored.seq, at=entry.at, by=entry.by, memory=wire.memory_view(row, roots))
-            for stored, entry, row in self._memories.versions(request.path["id"])
+            for stored, entry, row in self._memories.versions(request.path["id"], wire.caller_of(request))
         ]
         return Reply(protocol.Versions(versions=versions))
 
     async def restore(self, request: Request) -> Reply:
         await self._daemon.opened()
-        future = self._memories.restore(request.path["id"], by=wire.written_by(request))
+        future = self._memories.restore(request.path["id"], wire.caller_of(request))
         done = await asyncio.wrap_future(future)
         return Reply(self._view(done.result))
 
     async def trash(self, request: Request) -> Reply:
         await self._daemon.opened()
-        wanted = Filter(states=("trashed",), namespaces=(request.namespace,) if request.namespace else ())
+        wanted = Filter(states=("trashed",), namespaces=_namespaces(request), without_tags=_hidden_tags(request, []))
         query: PageQuery = request.query
         rows, cursor = await self._off_loop(self._memories.page, wanted, query.limit, query.cursor)
         roots = self._daemon.root_paths()
@@ -265,8 +273,8 @@ class Api:
         asked: protocol.UndoRequest = request.ask
         if asked.seq is not None and asked.group is not None:
             raise bad_value("give `seq` or `group`, not both", "group")
-        by = wire.written_by(request)
-        future = self._memories.undo(asked.seq, asked.group, by=by, dry_run=asked.dry_run)
+        caller = wire.caller_of(request)
+        future = self._memories.undo(asked.seq, asked.group, caller, dry_run=asked.dry_run)
         done = (await asyncio.wrap_future(future)).result
         return Reply(protocol.Undone(seq=done.seq, what=done.what, ids=done.ids, dry_run=asked.dry_run))
 
@@ -303,11 +311,11 @@ class Api:
         wanted = wanted._replace(namespaces=wire.scope(namespace))
         if query.hours is not None:
             wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
-        rows, _ = await self._off_loop(self._recent_page, wanted, query.limit, query.cursor)
+        rows, cursor = await self._off_loop(self._recent_page, wanted, query.limit, query.cursor)
         total = int(self._daemon.views.columns.allowed(wanted).sum())
         roots = self._daemon.root_paths()
         memories = [protocol.RecalledMemory(**msgspec.structs.asdict(wire.memory_view(row, roots))) for row in rows]
-        return Reply(protocol.SearchAnswer(memories=memories, total=total, namespace=namespace))
+        return Reply(protocol.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
 
     async def context(self, request: Request) -> Reply:
         await self._daemon.opened()
@@ -317,8 +325,8 @@ class Api:
             session_id=None, tags=asked.tags,
         )  # fmt: skip
         question = wire.question_of(request, inner, self._daemon.store.now())
-        if wire.SENSITIVE not in question.filter.tags:
-            question = question._replace(filter=question.filter._replace(without_tags=(wire.SENSITIVE,)))
+        if SENSITIVE not in question.filter.tags:
+            question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._ask(question, dry=False)
         lines = [_line(hit.found.memory) for hit in recalled.hits]
@@ -327,15 +335,18 @@ class Api:
             lines.pop()
             block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
         kept = recalled.hits[: len(lines)]
+        is_cut = len(kept) < len(recalled.hits)
+        nothing_fits = bool(recalled.total and not recalled.hits)
         return Reply(protocol.ContextAnswer(
-            block=block, total_tokens=recalled.total_tokens if len(kept) == len(recalled.hits) else len(block) // 4,
+            block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens, cut=is_cut or nothing_fits,
             memories=[hit.found.memory.id for hit in kept],
             namespace=request.namespace or wire.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],
         ))  # fmt: skip
 
     async def export(self, request: Request) -> Reply:
         await self._daemon.opened()
-        return Reply(self._export_lines(request.namespace))
+        namespace = None if request.namespace == wire.EVERY_NAMESPACE else request.namespace
+        return Reply(self._export_lines(namespace, sees_sensitive=wire.sees_sensitive(request)))
 
     # The parts
 
@@ -376,7 +387,7 @@ class Api:
     async def add_root(self, request: Request) -> Reply:
         await self._daemon.opened()
         asked: protocol.NewRoot = request.ask
-        namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
+        namespace = wire.writable_namespace(request, asked.namespace)
         return Reply(await self._off_loop(self._daemon.add_root, asked.path, namespace))
 
     async def remove_root(self, request: Request) -> Reply:
@@ -389,7 +400,13 @@ class Api:
 
     async def rescan(self, _: Request) -> Reply:
         await self._daemon.opened()
-        await self._off_loop(self._daemon.rescan)
+        daemon, loop = self._daemon, asyncio.get_running_loop()
+        await self._off_loop(daemon.notes.rescan)
+        deadline = loop.time() + RESCAN_SECONDS_MAX
+        while not daemon.stopped.is_set() and loop.time() < deadline:
+            if daemon.notes.settled(0.0):
+                break
+            await asyncio.sleep(RESCAN_POLL_SECONDS)  # no thread waits here: recalls need those
         return Reply(await self._off_loop(self._daemon.notes_status))
 
     # What they share
@@ -411,7 +428,7 @@ class Api:
         daemon = self._daemon
         await daemon.opened()
         draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
-        future = self._memories.remember(draft, by=wire.written_by(request))
+        future = self._memories.remember(draft, wire.caller_of(request))
         decision = (await asyncio.wrap_future(future)).result
         view = self._view(decision.memory.id)
         indexed = asked.wait == "indexed" and await self._is_indexed_in_time(decision.memory.id)
@@ -426,7 +443,7 @@ class Api:
         try:
             asked = decode(raw, protocol.NewMemory, read_only=protocol.READ_ONLY, at=f"memories[{index}]")
             if request.namespace and asked.namespace and asked.namespace != request.namespace:
-                raise bad_value("it differs from the namespace of the batch", f"memories[{index}].namespace")
+                raise bad_value("the namespace is another than the batch's", f"memories[{index}].namespace")
             async with self._batch_room:
                 answer, _ = await self._remember(request, asked)
         except Exception as error:
@@ -457,10 +474,9 @@ class Api:
         return self._memories.page(wanted, limit, cursor, recent=True)
 
     def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
-        namespace = request.namespace or wire.DEFAULT_NAMESPACE
-        hides_secrets = request.door in ("mcp", "hook") and wire.SENSITIVE not in query.tag
+        tags = [tag.strip().lower() for tag in query.tag]
         return Filter(
-            namespaces=() if namespace == wire.EVERY_NAMESPACE else (namespace,),
+            namespaces=_namespaces(request),
             user_id=query.user_id or "local",
             agent_id=query.agent_id,
             run_id=query.run_id,
@@ -469,8 +485,8 @@ class Api:
             categories=tuple(query.category),
             layers=tuple(query.layer),
             states=tuple(query.state) or ("active", "archived"),
-            tags=tuple(tag.strip().lower() for tag in query.tag),
-            without_tags=(wire.SENSITIVE,) if hides_secrets else (),
+            tags=tuple(tags),
+            without_tags=_hidden_tags(request, tags),
             source=query.source,
             speaker=query.speaker,
             since=_time(query.since, "since"),
@@ -478,52 +494,52 @@ class Api:
             now=self._daemon.store.now(),
         )
 
-    async def _export_lines(self, namespace: str | None) -> AsyncIterator[bytes]:
+    async def _export_lines(self, namespace: str | None, *, sees_sensitive: bool) -> AsyncIterator[bytes]:
         """The state as the changes that would make it, a line each; a slice of records under one snapshot."""
-        for read in (_export_roots, _export_notes):
+        for read in (_export_roots, _export_notes, _export_memories):
             after = ""
             while True:
-                lines, after = await self._off_loop(self._export_slice, read, after, namespace)
+                lines, after = await self._off_loop(self._export_slice, read, after, namespace, sees_sensitive)
                 yield lines
                 if not after:
                     break
-        after = ""
-        while True:
-            lines, after = await self._off_loop(self._export_slice, _export_memories, after, namespace)
-            yield lines
-            if not after:
-                return
 
     def _export_slice(
-        self, read: Callable[[Snapshot, str, str | None], tuple[list[bytes], str]], after: str, namespace: str | None
+        self, read: "_ReadSlice", after: str, namespace: str | None, sees_sensitive: bool
     ) -> tuple[bytes, str]:
         with self._daemon.store.snapshot() as snapshot:
-            lines, after = read(snapshot, after, namespace)
+            lines, after = read(snapshot, after, namespace, sees_sensitive)
         return b"".join(line + b"\n" for line in lines), after
 
+
+# From the snapshot, after an id, of a namespace (None: all), with what is sensitive or without: the lines, and the id
+# to go on after ("" at the end).
+_ReadSlice = Callable[[Snapshot, str, str | None, bool], tuple[list[bytes], str]]
 
 _NOT_EDITED = frozenset({
     "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
 })  # fmt: skip
 
 
-def _export_roots(snapshot: Snapshot, _after: str, namespace: str | None) -> tuple[list[bytes], str]:
+def _export_roots(snapshot: Snapshot, _after: str, namespace: str | None, _: bool) -> tuple[list[bytes], str]:
     roots = [root for root in snapshot.roots() if namespace in (None, root.namespace)]
     return [encode_json(PutRoot(data=root)) for root in roots], ""
 
 
-def _export_notes(snapshot: Snapshot, after: str, namespace: str | None) -> tuple[list[bytes], str]:
+def _export_notes(snapshot: Snapshot, after: str, namespace: str | None, _: bool) -> tuple[list[bytes], str]:
     wanted = {root.id for root in snapshot.roots() if namespace in (None, root.namespace)}
     notes = snapshot.notes(after, EXPORT_SLICE)
     lines = [encode_json(PutNote(data=note)) for note in notes if note.root in wanted]
     return lines, notes[-1].id if len(notes) == EXPORT_SLICE else ""
 
 
-def _export_memories(snapshot: Snapshot, after: str, namespace: str | None) -> tuple[list[bytes], str]:
+def _export_memories(
+    snapshot: Snapshot, after: str, namespace: str | None, sees_sensitive: bool
+) -> tuple[list[bytes], str]:
     memories = snapshot.memories(after, EXPORT_SLICE)
     lines: list[bytes] = []
     for memory in memories:
-        if namespace not in (None, memory.namespace):
+        if namespace not in (None, memory.namespace) or (SENSITIVE in memory.tags and not sees_sensitive):
             continue
         lines.append(encode_json(PutMemory(data=memory)))
         usage, entry = snapshot.usage(memory.id), snapshot.trash(memory.id)
@@ -532,6 +548,17 @@ def _export_memories(snapshot: Snapshot, after: str, namespace: str | None) -> t
         edges = (edge for edge in snapshot.edges(memory.id) if edge.source == memory.id)
         lines.extend(encode_json(PutEdge(data=edge)) for edge in edges)
     return lines, memories[-1].id if len(memories) == EXPORT_SLICE else ""
+
+
+def _namespaces(request: Request) -> tuple[str, ...]:
+    """What lists and the trash are about: the namespace named, `default` where none is, all for `*`."""
+    namespace = request.namespace or wire.DEFAULT_NAMESPACE
+    return () if namespace == wire.EVERY_NAMESPACE else (namespace,)
+
+
+def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
+    """The tags whose memories this request does not see, unless it asks for them."""
+    return () if wire.sees_sensitive(request) or SENSITIVE in asked else (SENSITIVE,)
 
 
 def _line(memory: Any) -> briefing.Remembered:

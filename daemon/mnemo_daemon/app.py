@@ -99,6 +99,13 @@ class Daemon:
         self._start(self._follow_behind, "mnemo-start")
         self._start(self._keep_house, "mnemo-house")
 
+    def reconfigure(self, configuration: Configuration) -> None:
+        """Uses other settings from here on; those that wait for the next start are not among them."""
+        before, self.configuration = self.settings, configuration
+        logging.getLogger().setLevel(self.settings.daemon.log_level.upper())
+        if self._is_open and self.settings.notes != before.notes:
+            self.notes.reconfigure(self.settings.notes)
+
     def stop_soon(self) -> None:
         """Has the server stop once what was begun is answered."""
         self._loop.call_soon_threadsafe(self.stopped.set)
@@ -183,15 +190,14 @@ class Daemon:
         self.indexing.wake()
 
     def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
-        progress, waiting = self.indexing.progress(), self.indexing.waiting()
-        serving = self.indexing.serving()
-        total = progress.items + waiting
-        queued = total if asked.force else waiting
-        if asked.force and not asked.dry_run:
-            self.indexing.reindex()
+        """Has vectors computed: those that are missing, with `force` all of them."""
+        serving, waiting = self.indexing.serving(), self.indexing.waiting()
+        total = self.indexing.eligible()
+        if not asked.dry_run:
+            self.indexing.reindex(anew=asked.force, batch=asked.batch_size)
         return protocol.ReindexAnswer(
-            total=total, with_vectors=progress.items, queued=queued, dry_run=asked.dry_run,
-            dimensions=serving.embedder.dimensions if serving else None,
+            total=total, with_vectors=total - waiting, queued=total if asked.force else waiting,
+            dimensions=serving.embedder.dimensions if serving else None, dry_run=asked.dry_run,
         )  # fmt: skip
 
     def notes_status(self) -> protocol.NotesStatus:
@@ -203,9 +209,6 @@ class Daemon:
 
     def remove_root(self, which: str) -> list[str]:
         return self.notes.remove_root(which)
-
-    def rescan(self) -> None:
-        self.notes.rescan()
 
     def _fill(self, status: protocol.Status) -> None:
         columns, seq, now = self.views.columns, self.store.seq, time.monotonic()

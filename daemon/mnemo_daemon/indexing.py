@@ -2,7 +2,8 @@
 
 One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
 that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
-hash, so that no text is ever embedded twice by one model; a view that is missing is filled again from there.
+hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. Only `reindex`
+computes anew what is known.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ from mnemo_store.records import STATES, embedded_text
 from mnemo_store.store import Applied, Store, Vectors
 from mnemo_store.vectors import VectorView
 
-BATCH = 64  # memories embedded and committed together: a second's work on a laptop
+BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 IDLE_SECONDS = 1.0
@@ -77,6 +78,10 @@ class Indexing:
         self._dropped: deque[int] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._is_new = store.seq == 0
+        self._anew_asked = False  # by `reindex`; the thread takes it up
+        self._computes_anew = False  # the view that is filled takes no vectors from the database
+        self._batch = BATCH
         self._reason = ""
         self._thread = threading.Thread(target=self._run, name="mnemo-indexing", daemon=True)
         views.listen(self._notice)
@@ -108,29 +113,35 @@ class Indexing:
         serving = self._serving
         return serving is not None and number in serving.view
 
+    def eligible(self) -> int:
+        """Memories that belong into the view."""
+        return self._views.columns.count_states(INDEXED_STATES)
+
     def waiting(self) -> int:
         """Memories that have no vector yet."""
         serving = self._filling or self._serving
-        return max(0, self._eligible() - (len(serving.view) if serving else 0))
+        done = 0 if serving is None or self._anew_asked else len(serving.view)
+        return max(0, self.eligible() - done)
 
     def progress(self) -> Progress:
         serving = self._filling or self._serving
         if serving is None:
             return Progress("off", 0, 0, 0.0, self._behind_since, self._reason or "no embedding model is loaded")
-        eligible, items = self._eligible(), len(serving.view)
+        eligible = self.eligible()
+        seq, items = (0, 0) if self._anew_asked else (self._seq, len(serving.view))
         share = min(1.0, items / eligible) if eligible else 1.0
-        state: ViewState = "ready" if self._seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
-        return Progress(state, self._seq, items, share, self._behind_since, self._reason)
+        state: ViewState = "ready" if seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
+        return Progress(state, seq, items, share, self._behind_since, self._reason)
 
-    def reindex(self) -> None:
-        """Fills a new view from the start, beside the one that answers."""
+    def reindex(self, *, anew: bool, batch: int | None = None) -> None:
+        """Embeds what waits, `batch` texts at once from now on (None: BATCH).
+
+        With `anew` every text is computed again, into a view beside the one that answers, which takes over once it is
+        whole; without a model, as soon as there is one. A restart of the daemon ends that.
+        """
         with self._wake:
-            serving = self._serving
-            if serving is not None:
-                self._filling = Serving(
-                    VectorView(serving.embedder.dimensions, serving.embedder.space), serving.embedder
-                )
-                self._seq = 0
+            self._batch = batch or BATCH
+            self._anew_asked = self._anew_asked or anew
             self._wake.notify_all()
 
     def _notice(self, applied: Applied) -> None:
@@ -141,9 +152,6 @@ class Indexing:
                 self._express.extend(touched.memory.id for touched in applied.touched if touched.memory)
             self._dropped.extend(touched.number for touched in applied.touched if touched.dropped)
             self._wake.notify_all()
-
-    def _eligible(self) -> int:
-        return self._views.columns.count_states(INDEXED_STATES)
 
     def _run(self) -> None:
         while not self._stopping:
@@ -178,11 +186,16 @@ class Indexing:
 
     def _target(self, embedder: Embedder) -> Serving:
         """The view to fill: the one that answers, or, when the model is another, a new one beside it."""
+        if self._anew_asked and self._serving is not None:
+            self._filling = Serving(VectorView(embedder.dimensions, embedder.space), embedder)
+            self._seq, self._computes_anew, self._anew_asked = 0, True, False
         if self._filling is not None and self._filling.embedder.space == embedder.space:
             return self._filling
         if self._serving is not None and self._serving.embedder.space == embedder.space:
-            self._filling = None
+            if self._filling is not None:  # the switch was taken back, and what came meanwhile went to the other view
+                self._filling, self._seq, self._computes_anew = None, 0, False
             return self._serving
+        self._computes_anew = False
         target, seq = self._load(embedder)
         self._seq = self._saved_seq = seq
         if self._serving is None:
@@ -198,7 +211,8 @@ class Indexing:
             if meta.get("store") != self._store.store_id or seq > self._store.seq:
                 raise ViewMismatch("the vector view belongs to another store")
         except ViewMismatch as error:
-            log.info("the vector view is filled anew: %s", error)
+            if not self._is_new:
+                log.info("the vector view is filled anew: %s", error)
             return Serving(VectorView(embedder.dimensions, embedder.space), embedder), 0
         states = self._views.columns.column("state")
         gone = ~np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
@@ -222,7 +236,7 @@ class Indexing:
         seq = self._seq
         with self._store.snapshot() as snapshot:
             for entry_seq, entry in snapshot.entries(self._seq, limit=1000):
-                if ids and len(ids) + len(entry.ids) > BATCH:
+                if ids and len(ids) + len(entry.ids) > self._batch:
                     break
                 ids.update(dict.fromkeys(entry.ids))
                 seq = entry_seq
@@ -261,25 +275,29 @@ class Indexing:
                     continue
                 text = embedded_text(memory)
                 digest = text_hash(text)
-                known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
+                known = None
+                if not self._computes_anew:
+                    known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
                 wanted.append(_Wanted(number, text, memory.content, memory.modified_at, digest, known))
         return wanted, unwanted
 
     def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
-        """Vectors by text hash, kept in the database too."""
-        if not texts:
-            return {}
-        vectors = self._embedding.encode_batch(embedder, list(texts.values()))
-        fresh = {digest: rows.astype(np.float16) for digest, rows in zip(texts, vectors, strict=True)}
-        kept = [Vectors(embedder.space, digest, rows) for digest, rows in fresh.items()]
-        self._store.put_vectors(kept).result()
+        """Vectors by text hash, kept in the database too; a batch at once."""
+        fresh: dict[bytes, NDArray[Any]] = {}
+        digests = list(texts)
+        for start in range(0, len(digests), self._batch):
+            some = digests[start : start + self._batch]
+            vectors = self._embedding.encode_batch(embedder, [texts[digest] for digest in some])
+            rows = {digest: row.astype(np.float16) for digest, row in zip(some, vectors, strict=True)}
+            self._store.put_vectors([Vectors(embedder.space, digest, row) for digest, row in rows.items()]).result()
+            fresh |= rows
         return fresh
 
     def _finish(self, target: Serving) -> None:
         """The view is current: it answers from now on; saved and given its index when that is due."""
         self._behind_since = 0.0
         if self._filling is target:
-            self._serving, self._filling = target, None
+            self._serving, self._filling, self._computes_anew = target, None, False
             self._views.columns.forget_tokens()
             self._saved_seq = 0
         if target.view.needs_index():

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from mnemo_core import changing
@@ -17,7 +18,7 @@ from mnemo_core.note_matching import skip_hash
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter
-from mnemo_store.layout import id_key
+from mnemo_store.layout import id_key, id_text
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -34,6 +35,8 @@ from mnemo_store.records import (
 from mnemo_store.store import Committed, Store, Turn
 from mnemo_store.tables import Snapshot, Stored
 
+SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
+ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
@@ -42,6 +45,13 @@ LEFT_ALONE = frozenset({"notes", "cli:doctor"})  # whose changes "the last chang
 
 _HEX = re.compile(r"[0-9a-f]+")
 _UNDO = "undo:"
+
+
+class Caller(NamedTuple):
+    """Who asks. To a caller who sees nothing sensitive such a memory is not there, for reading or for writing."""
+
+    name: str  # for the history: the door, and the agent behind a colon
+    sees_sensitive: bool = True
 
 
 class Found(NamedTuple):
@@ -71,34 +81,42 @@ class Memories:
         self._store = store
         self._views = views
 
-    def resolve(self, text: str) -> str:
+    def resolve(self, text: str, caller: Caller, field: str = "id") -> str:
         """The whole id for an id, or for a unique prefix or suffix of 8 or more hexadecimal digits. SPEC 2.1
 
-        Raises a Refusal: 400 for what can be no id, 404 for none, 409 with up to 10 candidates for several.
+        Raises a Refusal that names the field: 400 for what can be no id, 404 for none that the caller may see, 409
+        with up to 10 candidates for several.
         """
         digits = text.strip().lower().replace("-", "")
-        if not _HEX.fullmatch(digits) or not ID_DIGITS_MIN <= len(digits) <= 32:
-            raise bad_value("an id, or 8 or more digits (0-9, a-f) of its beginning or end, is wanted", "id")
-        ids = self._views.columns.find(digits, CANDIDATES_SHOWN + 1)
+        if not _HEX.fullmatch(digits) or not ID_DIGITS_MIN <= len(digits) <= ID_DIGITS:
+            raise bad_value("an id, or 8 or more digits (0-9, a-f) of its beginning or end, is wanted", field)
+        if len(digits) == ID_DIGITS:
+            ids = [id_text(bytes.fromhex(digits))]
+        else:
+            ids = self._views.columns.find(digits, CANDIDATES_SHOWN + 1)
+        with self._store.snapshot() as snapshot:
+            ids = [memory_id for memory_id in ids if _is_seen(snapshot.memory(memory_id), caller)]
         if len(ids) == 1:
             return ids[0]
         if not ids:
-            raise Refusal(404, "not_found", f"there is no memory {digits[-12:]!r}", field="id")
+            raise Refusal(404, "not_found", f"there is no memory {digits[-12:]!r}", field=field)
         shown = ", ".join(ids[:CANDIDATES_SHOWN])
         more = " and more" if len(ids) > CANDIDATES_SHOWN else ""
-        raise Refusal(409, "ambiguous_id", f"{digits!r} could be {shown}{more}: give more digits", field="id")
+        raise Refusal(409, "ambiguous_id", f"{digits!r} could be {shown}{more}: give more digits", field=field)
 
-    def get(self, text: str) -> Found:
-        memory_id = self.resolve(text)
+    def get(self, memory_id: str) -> Found:
+        """By its whole id."""
         with self._store.snapshot() as snapshot:
             return found(snapshot, _existing(snapshot, memory_id))
 
-    def versions(self, text: str) -> list[tuple[Stored, ChangeEntry, Found]]:
-        """Every version kept, the newest first, with the transaction that made it."""
-        memory_id = self.resolve(text)
+    def versions(self, text: str, caller: Caller) -> list[tuple[Stored, ChangeEntry, Found]]:
+        """Every version kept that the caller may see, the newest first, with the transaction that made it."""
+        memory_id = self.resolve(text, caller)
         with self._store.snapshot() as snapshot:
             rows = []
             for stored in reversed(snapshot.versions(memory_id)):
+                if not _is_seen(stored.memory, caller):
+                    continue
                 entry = snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by="")
                 rows.append((stored, entry, found(snapshot, stored.memory)))
             return rows
@@ -123,44 +141,50 @@ class Memories:
             rows = [found(snapshot, memory) for memory in memories]
         return rows, f"{int(first[order[limit - 1]])}.{ids[limit - 1]}" if len(ids) > limit else ""
 
-    def remember(self, draft: Draft, *, by: str) -> "Future[Committed[Decision]]":
+    def remember(self, draft: Draft, caller: Caller) -> "Future[Committed[Decision]]":
         """Stores it, or finds that it is known. SPEC 5.5"""
+        draft = draft._replace(
+            supersedes=self._resolved(draft.supersedes, caller, "supersedes"),
+            derived_from=self._resolved(draft.derived_from, caller, "derived_from"),
+        )
 
         def decide(snapshot: Snapshot) -> Turn[Decision]:
-            decision = self._decide_remember(snapshot, draft)
+            decision = self._decide_remember(snapshot, draft, caller)
             older = [_existing(snapshot, memory_id, field="supersedes") for memory_id in draft.supersedes]
             _refuse_superseding(snapshot, older)
             hidden = changing.supersede(older, decision.memory.id, snapshot.now)
             return Turn((*decision.changes, *hidden), decision, "add")
 
-        return self._store.transact(decide, by=by)
+        return self._store.transact(decide, by=caller.name)
 
     def edit(
-        self, text: str, fields: Mapping[str, Any], if_version: int | None, *, by: str
+        self, text: str, fields: Mapping[str, Any], if_version: int | None, caller: Caller
     ) -> "Future[Committed[str]]":
         """Changes the fields, if the memory is still at if_version. Answers the id."""
-        memory_id = self.resolve(text)
+        memory_id = self.resolve(text, caller)
+        if "derived_from" in fields:
+            fields = {**fields, "derived_from": self._resolved(fields["derived_from"], caller, "derived_from")}
 
         def decide(snapshot: Snapshot) -> Turn[str]:
             before = _existing(snapshot, memory_id)
             if if_version is not None and if_version != before.version:
-                message = f"it is at version {before.version} now, not {if_version}: read it again"
+                message = f"the memory is at version {before.version} now, not {if_version}: read it again"
                 raise Refusal(409, "conflict", message, field="if_version")
             if before.state == "trashed":
-                raise Refusal(409, "trashed", "it is in the trash: restore it first")
+                raise Refusal(409, "trashed", "the memory is in the trash: restore it first")
             if "content" in fields and before.managed:
                 raise Refusal(
-                    422, "managed", f"its text is the file's: edit {_place(snapshot, before)}", field="content"
+                    422, "managed", f"the text is that of a note: edit {_place(snapshot, before)}", field="content"
                 )
             if not changing.is_changed(before, fields):
                 return Turn((), memory_id)
             after = changing.new_version(before, snapshot.now, fields)
             return Turn((PutMemory(data=after),), memory_id, "edit")
 
-        return self._store.transact(decide, by=by)
+        return self._store.transact(decide, by=caller.name)
 
-    def delete(self, ids: Sequence[str], why: str, *, by: str) -> "Future[Committed[list[str]]]":
-        """Moves them to the trash, all in one turn; at most 500. What is there already stays as it is."""
+    def delete(self, ids: Sequence[str], why: str, caller: Caller) -> "Future[Committed[list[str]]]":
+        """Moves them (whole ids) to the trash, all in one turn; at most 500. What is there already stays as it is."""
 
         def decide(snapshot: Snapshot) -> Turn[list[str]]:
             changes: list[Change] = []
@@ -176,36 +200,41 @@ class Memories:
                 deleted.append(memory_id)
             return Turn(changes, deleted, "rm")
 
-        return self._store.transact(decide, by=by)
+        return self._store.transact(decide, by=caller.name)
 
-    def restore(self, text: str, *, by: str) -> "Future[Committed[str]]":
-        """Back from the trash, or from discarded or archived."""
-        memory_id = self.resolve(text)
+    def restore(self, text: str, caller: Caller) -> "Future[Committed[str]]":
+        """Back from the trash, or from discarded or archived. A chunk that no note keeps is a memory of its own."""
+        memory_id = self.resolve(text, caller)
 
         def decide(snapshot: Snapshot) -> Turn[str]:
             memory = _existing(snapshot, memory_id)
             if memory.state not in ("trashed", "discarded", "archived"):
-                raise Refusal(409, "not_trashed", f"it is {memory.state}: there is nothing to restore")
+                raise Refusal(409, "not_trashed", f"the memory is {memory.state}: there is nothing to restore")
+            memory = _freed(snapshot, memory)
             changes = changing.restore(memory, snapshot.trash(memory_id), snapshot.now)
             return Turn((*changes, *_unskip(snapshot, [memory])), memory_id, "restore")
 
-        return self._store.transact(decide, by=by)
+        return self._store.transact(decide, by=caller.name)
 
-    def undo(self, seq: int | None, group: str | None, *, by: str, dry_run: bool) -> "Future[Committed[Undone]]":
+    def undo(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> "Future[Committed[Undone]]":
         """Takes back a change: the one of seq, those of group, or the last one that a person or agent made. SPEC 3.3"""
 
         def decide(snapshot: Snapshot) -> Turn[Undone]:
             chosen = _to_undo(snapshot, seq, group)
             rows = _reverted(snapshot, chosen)
+            if not all(_is_seen(row.now, caller) and (not row.before or _is_seen(row.before, caller)) for row in rows):
+                raise Refusal(404, "not_found", "there is no change that you could undo")
             last, entry = chosen[-1]
             undone = Undone(last, entry.what, [row.now.id for row in rows])
             if dry_run:
                 return Turn((), undone)
+            rows = [row._replace(before=row.before and _freed(snapshot, row.before)) for row in rows]
             changes = changing.undo(rows, f"undo of {entry.what}", snapshot.now)
-            changes = (*changes, *_unskip(snapshot, [row.now for row in rows if row.now.state == "trashed"]))
+            back = [row.before for row in rows if row.before and row.now.state == "trashed"]
+            changes = (*changes, *_unskip(snapshot, back))
             return Turn(changes, undone, f"{_UNDO}{','.join(str(number) for number, _ in chosen)}")
 
-        return self._store.transact(decide, by=by)
+        return self._store.transact(decide, by=caller.name)
 
     def touch(self, ids: Sequence[str]) -> "Future[Committed[int]]":
         """Notes that they were recalled. SPEC 7.5"""
@@ -217,27 +246,36 @@ class Memories:
 
         return self._store.transact(decide, by="recall", background=True)
 
-    def _decide_remember(self, snapshot: Snapshot, draft: Draft) -> Decision:
+    def _resolved(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.resolve(text, caller, field) for text in texts))
+
+    def _decide_remember(self, snapshot: Snapshot, draft: Draft, caller: Caller) -> Decision:
         known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
         if known is not None:
             before = _existing(snapshot, known)
+            if not _is_seen(before, caller):
+                raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
             usage = snapshot.usage(known) or Usage(id=known)
             return changing.store_keyed(draft, before, usage, snapshot.trash(known), snapshot.now)
         if not draft.key:
             scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
             for memory_id in snapshot.ids_by_hash(*scope, content_hash(draft.content)):
                 same = _existing(snapshot, memory_id)
+                if not _is_seen(same, caller):
+                    continue
                 usage = snapshot.usage(memory_id) or Usage(id=memory_id)
                 change = PutUsage(data=changing.repeated(usage, snapshot.now))
                 return Decision("duplicate", same, (change,))
         return changing.store_new(draft, self._store.new_id(), snapshot.now)
 
 
+def _is_seen(memory: Memory | None, caller: Caller) -> bool:
+    """Whether the memory is there, as far as this caller is concerned."""
+    return memory is not None and (caller.sees_sensitive or SENSITIVE not in memory.tags)
+
+
 def _existing(snapshot: Snapshot, memory_id: str, field: str = "id") -> Memory:
-    try:
-        memory = snapshot.memory(memory_id)
-    except ValueError:
-        raise bad_value(f"{memory_id!r} is not an id", field) from None
+    memory = snapshot.memory(memory_id)
     if memory is None:
         raise Refusal(404, "not_found", f"there is no memory {memory_id}", field=field)
     return memory
@@ -258,6 +296,14 @@ def _unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
     return [
         DropSkip(file=memory.managed, hash=skip_hash(salt, memory.content)) for memory in memories if memory.managed
     ]
+
+
+def _freed(snapshot: Snapshot, memory: Memory) -> Memory:
+    """What comes back, as a memory of its own where no note keeps it: its file, or its text there, is gone. SPEC 6"""
+    note = snapshot.note(memory.managed) if memory.managed else None
+    if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
+        return memory
+    return msgspec.structs.replace(memory, managed="")
 
 
 def _place(snapshot: Snapshot, memory: Memory) -> str:

@@ -151,6 +151,12 @@ class NotesService:
             self._retry_at = 0.0
             self._wake.notify_all()
 
+    def reconfigure(self, settings: NotesSettings) -> None:
+        """Goes by other settings from here on, beginning with a look at every folder."""
+        self._settings = settings
+        self._writing.file_bytes_max = settings.file_mib_max << 20
+        self.rescan()
+
     def settled(self, timeout: float) -> bool:
         """Waits until nothing is left to do about what has been noticed so far; False when that takes too long."""
         with self._wake:

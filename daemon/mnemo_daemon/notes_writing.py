@@ -55,7 +55,7 @@ class Writing:
         only another content could change that, the file as it was)."""
         self._store = store
         self._catalogue = catalogue
-        self._file_bytes_max = file_bytes_max
+        self.file_bytes_max = file_bytes_max  # larger files are passed over; may be set at any time
         self._is_stopping = is_stopping
         self._on_skipped = on_skipped
         self._pause = threading.Event()
@@ -154,7 +154,7 @@ class Writing:
     def _read(self, found: Found, path: str) -> Content | None:
         """The file, or None where it cannot be read, which is told, or is gone, which the next look will find."""
         try:
-            content = found.folder.read(path, self._file_bytes_max)
+            content = found.folder.read(path, self.file_bytes_max)
         except FileNotFoundError:
             return None
         except Unreadable as error:

@@ -36,10 +36,11 @@ async def serve_until_stopped(
 
     def reload() -> None:
         try:
-            daemon.configuration, changed = settings.reload(daemon.configuration, os.environ)
+            configuration, changed = settings.reload(daemon.configuration, os.environ)
         except settings.ConfigError as error:
             log.error("the configuration stays as it was: %s", error)
             return
+        daemon.reconfigure(configuration)
         for change in changed:
             when = "at the next start" if change.needs_restart else "now"
             log.info("%s is %r %s (%s)", change.key, change.after, when, change.origin)

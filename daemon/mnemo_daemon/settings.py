@@ -179,8 +179,8 @@ def _keys() -> Iterator[Key]:
 KEYS: Mapping[str, Key] = {key.path: key for key in _keys()}
 SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
 
-# Set in the environment alone, and no keys of a section.
-PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG")
+# Set in the environment alone, and no keys of a section: clients need them before there is a daemon to ask.
+PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG", "MNEMO_AUTOSTART")
 
 
 def load(environ: Mapping[str, str]) -> Configuration:

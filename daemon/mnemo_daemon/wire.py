@@ -10,7 +10,7 @@ from msgspec import UNSET
 from mnemo_client import protocol
 from mnemo_core import cleaning, secrets
 from mnemo_core.changing import Draft
-from mnemo_daemon.memories import Found
+from mnemo_daemon.memories import SENSITIVE, Caller, Found
 from mnemo_daemon.recall import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
@@ -19,7 +19,6 @@ from mnemo_daemon.views import Progress
 from mnemo_store.columns import Filter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Trace, Trust
 
-SENSITIVE = "sensitive"
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 DEFAULT_NAMESPACE = "default"
 
@@ -90,7 +89,7 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
     trace = asked.trace
     draft = Draft(
         content=content,
-        namespace=request.namespace or asked.namespace or DEFAULT_NAMESPACE,
+        namespace=writable_namespace(request, asked.namespace),
         user_id=asked.user_id or "local",
         trust=trust,
         source=_text(asked.source, "source") or request.door,
@@ -112,13 +111,11 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
         pinned=asked.pinned,
         trace=Trace(**msgspec.structs.asdict(trace)) if trace is not None else None,
     )
-    if draft.namespace == EVERY_NAMESPACE:
-        raise bad_value("`*` is for reading: name one namespace to write to", "namespace")
     return draft, masked
 
 
-def edited_fields(request: Request, patch: protocol.Patch) -> dict[str, Any]:
-    """The fields of a memory that a patch sets, checked. Raises a Refusal."""
+def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask: str) -> dict[str, Any]:
+    """The fields of a memory that a patch sets, checked, and masked as at the first writing. Raises a Refusal."""
     fields: dict[str, Any] = {}
     given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not UNSET}
     given.pop("layer", None)
@@ -126,7 +123,7 @@ def edited_fields(request: Request, patch: protocol.Patch) -> dict[str, Any]:
     for name, value in given.items():
         match name:
             case "content":
-                fields[name] = _content(value)
+                fields[name], _, _ = _guarded(_content(value), trust_of(request, None), mask_key, mask)
             case "tags":
                 fields[name] = _tags(value)
             case "evidence":
@@ -156,7 +153,7 @@ def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
 def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Question:
     """A recall request, checked. Raises a Refusal."""
     if not asked.query.strip():
-        raise bad_value("an empty query asks nothing; `mnemo recent` lists what is new", "query")
+        raise bad_value("an empty query asks nothing: say what to look for", "query")
     _refuse_broken(asked.query, "query")
     if asked.top_k is not None and asked.limit is not None:
         raise bad_value("`limit` is another name for `top_k`: give one of them", "limit")
@@ -187,6 +184,19 @@ def scope(namespace: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((namespace, DEFAULT_NAMESPACE)))
 
 
+def writable_namespace(request: Request, named: str | None = None) -> str:
+    """The one namespace to write to. Raises a Refusal for `*`. SPEC 2.4"""
+    namespace = request.namespace or named or DEFAULT_NAMESPACE
+    if namespace == EVERY_NAMESPACE:
+        raise bad_value("`*` is for reading: name one namespace to write to", "namespace")
+    return namespace
+
+
+def sees_sensitive(request: Request) -> bool:
+    """Whether memories tagged `sensitive` are there for this door, where it does not ask for them by tag. SPEC 5.1"""
+    return request.door not in ("mcp", "hook")
+
+
 def trust_of(request: Request, agent_id: str | None) -> Trust:
     """Who said it, by the door it came in by; never by the caller's own word. SPEC 2.1"""
     if request.door == "cli":
@@ -196,9 +206,10 @@ def trust_of(request: Request, agent_id: str | None) -> Trust:
     return "user"
 
 
-def written_by(request: Request) -> str:
-    """Who made a change, for the history."""
-    return f"{request.door}:{request.agent}" if request.agent else request.door
+def caller_of(request: Request) -> Caller:
+    """Who reads or writes single memories."""
+    name = f"{request.door}:{request.agent}" if request.agent else request.door
+    return Caller(name, sees_sensitive(request))
 
 
 def date_of(milliseconds_at: int) -> str:
@@ -208,7 +219,7 @@ def date_of(milliseconds_at: int) -> str:
 
 def _filter(request: Request, asked: protocol.RecallRequest, namespace: str, now: int) -> Filter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
-    hides_secrets = request.door in ("mcp", "hook") and SENSITIVE not in asked.tags
+    tags = _tags(asked.tags)
     return Filter(
         namespaces=scope(namespace),
         user_id=asked.user_id or "local",
@@ -219,8 +230,8 @@ def _filter(request: Request, asked: protocol.RecallRequest, namespace: str, now
         categories=tuple(asked.categories),
         layers=tuple(asked.layers),
         states=("active", "archived", *included),
-        tags=_tags(asked.tags),
-        without_tags=(SENSITIVE,) if hides_secrets else (),
+        tags=tags,
+        without_tags=() if SENSITIVE in tags or sees_sensitive(request) else (SENSITIVE,),
         source=asked.source,
         speaker=asked.speaker,
         trust_min=asked.trust_min,
@@ -280,9 +291,9 @@ def _content(text: str) -> str:
     except cleaning.Unclean as error:
         raise bad_value(str(error), "content") from None
     if not content:
-        raise bad_value("there is nothing in it to remember", "content")
+        raise bad_value("there is nothing in the text to remember", "content")
     if len(content) > CONTENT_CHARS_MAX:
-        message = f"it has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it"
+        message = f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it"
         raise bad_value(message, "content")
     return content
 
@@ -296,7 +307,9 @@ def _tags(tags: list[str]) -> tuple[str, ...]:
 
 def _evidence(items: list[str]) -> tuple[str, ...]:
     if len(items) > EVIDENCE_MAX:
-        raise bad_value(f"{len(items)} pieces of evidence, at most {EVIDENCE_MAX}", "evidence")
+        raise bad_value(
+            f"there are {len(items)} pieces of evidence, and at most {EVIDENCE_MAX} can be kept", "evidence"
+        )
     for item in items:
         _refuse_broken(item, "evidence")
     return tuple(items)

@@ -144,9 +144,24 @@ class TestNothingIsStored:
     def test_every_namespace_cannot_be_written_to(self, daemon: RunningDaemon) -> None:
         assert remember(daemon, content="x", namespace="*")[:3] == (400, "bad_value", "namespace")
 
-    def test_superseding_what_is_not_there_stores_nothing(self, daemon: RunningDaemon) -> None:
-        answer = remember(daemon, content="newer", supersedes=[str(uuid.UUID(int=1))])
-        assert answer[:3] == (404, "not_found", "supersedes")
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [
+            ("DELETE", "/v1/memories?namespace=*&confirm=true", b""),
+            ("DELETE", "/v1/memories?namespace=*", b""),
+            ("POST", "/v1/notes/roots", b'{"path": "/", "namespace": "*"}'),
+        ],
+    )
+    def test_nothing_else_can_be_done_to_every_namespace(
+        self, daemon: RunningDaemon, method: str, path: str, body: bytes
+    ) -> None:
+        assert send(daemon, method, path, body)[:3] == (400, "bad_value", "namespace")
+
+    @pytest.mark.parametrize("field", ["supersedes", "derived_from"])
+    def test_naming_a_memory_that_is_not_there_stores_nothing(self, daemon: RunningDaemon, field: str) -> None:
+        answer = remember(daemon, content="newer", **{field: [str(uuid.UUID(int=1))]})
+        assert answer[:3] == (404, "not_found", field)
+        assert remember(daemon, content="newer", **{field: ["short"]})[:3] == (400, "bad_value", field)
 
     def test_a_request_that_is_only_half_sent_leaves_nothing(self, daemon: RunningDaemon) -> None:
         with socket.socket(socket.AF_UNIX) as half:
@@ -169,6 +184,9 @@ class TestNothingIsStored:
 
     def test_deleting_without_a_filter_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "DELETE", "/v1/memories?confirm=true")[:2] == (400, "bad_value")
+
+    def test_deleting_from_the_trash_is_refused(self, daemon: RunningDaemon) -> None:
+        assert send(daemon, "DELETE", "/v1/memories?state=trashed")[:3] == (400, "bad_value", "state")
 
     def test_a_cursor_of_nothing_is_refused(self, daemon: RunningDaemon) -> None:
         assert send(daemon, "GET", "/v1/memories?cursor=abc")[:3] == (400, "bad_value", "cursor")

@@ -104,12 +104,10 @@ def test_notes_are_found_with_path_and_line_and_again_after_an_edit(person: Pers
     assert "notes/deploy.md:" in wait_for(person, "quetzal", "Quetzal")
     person.environ["EDITOR"] = "echo"
     assert person.give("open", "1") == f"{page}\n"  # echo is no editor of which it is known how to tell it a line
-    person.environ["EDITOR"] = f"{person.home / 'nvim'}"
-    (person.home / "nvim").write_text('#!/bin/sh\necho "$@"\n')
-    (person.home / "nvim").chmod(0o700)
-    opened = person.give("open", "1").split()
-    assert opened[0] in ("+5", "+6")
-    assert opened[1] == str(page)
+    person.environ["EDITOR"] = f"{person.home / 'code'}"
+    (person.home / "code").write_text('#!/bin/sh\necho "$@"\n')
+    (person.home / "code").chmod(0o700)
+    assert person.give("open", "1") in (f"--goto {page}:5\n", f"--goto {page}:6\n")
     assert person.give("notes", "rm", "notes").startswith("no longer watching notes: 1 memory moved to the trash")
     assert page.exists()
     assert person.give("notes", "status") == ""
@@ -134,6 +132,18 @@ def test_the_doctor_finds_nothing_broken_in_a_new_home(person: Person) -> None:
     assert checks["model"]["fix"] == "mnemo models pull all-MiniLM-L6-v2"
 
 
+def test_the_doctor_leaves_one_memory_however_often_it_is_asked_and_nothing_in_your_own_trash(
+    newcomer: Person,
+) -> None:
+    newcomer.give("up")
+    for _ in range(3):
+        checks = {check["name"]: check for check in newcomer.answer("doctor")["checks"]}
+        assert checks["round trip"]["found"].endswith("in namespace doctor, and moved to its trash")
+    assert newcomer.answer("trash")["memories"] == []
+    assert newcomer.answer("status")["trash"]["count"] == 1
+    assert len(newcomer.answer("trash", "-n", "doctor")["memories"]) == 1
+
+
 def test_every_reading_command_answers_in_words_and_in_json(person: Person) -> None:
     person.give("add", "The spare key is with Ines.")
     for words in (["status"], ["config"], ["models", "list"], ["notes", "status"], ["trash"], ["reindex", "--stats"],
@@ -144,12 +154,13 @@ def test_every_reading_command_answers_in_words_and_in_json(person: Person) -> N
 
 
 def test_bad_values_are_refused_in_the_daemons_words(person: Person) -> None:
-    person.give("add", "x" * 8193, code=1)
+    person.give("add", "x" * 8193, code=2)
     assert "8192" in person.told
-    person.give("add", "x", "--importance", "7", code=1)
+    person.give("add", "x", "--importance", "7", code=2)
     assert "importance" in person.told
     person.give("show", "00000000", code=3)
-    person.give("recall", "x", "--since", "yesterweek", code=1)
+    person.give("add", "x", "-n", "*", code=2)
+    person.give("recall", "x", "--since", "yesterweek", code=2)
     assert "since" in person.told or "yesterweek" in person.told
 
 
@@ -211,6 +222,53 @@ def test_a_daemon_that_cannot_start_says_why_in_the_commands_own_message(newcome
     del newcomer.environ["MNEMO_CONFIG"]
 
 
+def test_where_commands_may_not_start_the_daemon_up_still_does(newcomer: Person) -> None:
+    newcomer.environ["MNEMO_AUTOSTART"] = "off"
+    newcomer.give("recall", "x", code=4)
+    assert "MNEMO_AUTOSTART is off" in newcomer.told
+    assert newcomer.give("up").startswith("the daemon started")
+    newcomer.give("recall", "x", code=3)
+
+
+def service_files(person: Person) -> list[Path]:
+    return sorted(path for path in (person.home / ".config").rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+def test_a_service_that_cannot_be_started_leaves_nothing(newcomer: Person) -> None:
+    newcomer.environ["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={newcomer.home / 'no-bus'}"
+    newcomer.give("service", "install", code=1)
+    assert newcomer.told.startswith("mnemo: nothing was installed: ")
+    assert "until then: mnemo up" in newcomer.told
+    assert service_files(newcomer) == []
+    replace_systemctl(newcomer, 'case "$*" in *enable*) echo "no such unit" >&2; exit 1;; esac')
+    newcomer.give("service", "install", code=1)
+    assert "enable --now mnemod.socket mnemod.service` failed: no such unit" in newcomer.told
+    assert service_files(newcomer) == []
+
+
+def test_a_service_is_uninstalled_also_where_systemd_cannot_be_reached(newcomer: Person) -> None:
+    replace_systemctl(newcomer, "")
+    said = newcomer.give("service", "install")
+    units = newcomer.home / ".config" / "systemd" / "user"
+    assert said == f"the daemon now starts with your session\n  {units}/mnemod.service\n  {units}/mnemod.socket\n"
+    (units / "default.target.wants").mkdir()
+    (units / "default.target.wants" / "mnemod.service").symlink_to(units / "mnemod.service")
+    replace_systemctl(newcomer, "echo no bus >&2; exit 1")
+    assert newcomer.give("service", "uninstall").startswith("the service is gone")
+    assert "disable --now mnemod.socket mnemod.service` failed: no bus" in newcomer.told
+    assert service_files(newcomer) == []
+    assert newcomer.give("service", "uninstall") == "no service was installed\n"
+
+
+def replace_systemctl(person: Person, script: str) -> None:
+    """A systemctl that does what a broken or a willing one would."""
+    programs = person.home / "bin"
+    programs.mkdir(exist_ok=True)
+    (programs / "systemctl").write_text(f"#!/bin/sh\n{script}\n")
+    (programs / "systemctl").chmod(0o700)
+    person.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+
+
 def test_init_writes_a_configuration_to_begin_with_and_says_what_is_next(newcomer: Person) -> None:
     (newcomer.home / "vault").mkdir()
     said = newcomer.give("init", "vault")
@@ -218,7 +276,9 @@ def test_init_writes_a_configuration_to_begin_with_and_says_what_is_next(newcome
     assert "watching vault" in said
     assert "mnemo models pull all-MiniLM-L6-v2" in said
     assert "mnemo notes add" not in said
-    newcomer.give("init")  # again is no mistake
+    again = newcomer.give("init", "vault")  # is no mistake
+    assert again.startswith("ready")
+    assert len(newcomer.answer("notes")["roots"]) == 1
 
 
 def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: Person) -> None:
@@ -235,6 +295,23 @@ def test_a_trial_answers_from_the_folders_own_text_and_leaves_nothing(newcomer: 
     assert "mnemo models pull all-MiniLM-L6-v2" in newcomer.told
     assert list(scratch.iterdir()) == []
     assert not (newcomer.home / "data").exists()
+
+
+def test_a_trial_uses_the_models_of_the_cache_folder_or_of_the_one_that_is_configured(
+    newcomer: Person, minilm_source: Path
+) -> None:
+    vault = newcomer.home / "vault"
+    vault.mkdir()
+    (vault / "garden.md").write_text("# Garden\n\n## Pruning apple trees\n\nPrune in late winter, before buds swell.\n")
+    del newcomer.environ["MNEMO_MODELS_FOLDER"]
+    newcomer.give("models", "import", str(minilm_source))
+    cache = newcomer.home / ".cache" / "mnemo" / "models"
+    assert "By meaning and by words" in newcomer.give("try", "vault")
+    cache.rename(newcomer.home / "mine")
+    config = newcomer.home / ".config" / "mnemo" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[models]\nfolder = "{newcomer.home / "mine"}"\n')
+    assert "By meaning and by words" in newcomer.give("try", "vault")
 
 
 def test_control_c_ends_with_130_and_a_reader_that_leaves_early_hears_no_complaint(person: Person) -> None:

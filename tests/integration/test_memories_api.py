@@ -1,12 +1,16 @@
 """Remember, get, list, edit, delete, restore, undo through the socket. SPEC 2.1, 3.7, 5.5, 13."""
 
+import time
 import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
-from mnemo_client.protocol import NewMemory, Patch, Remembered
+from mnemo_client.protocol import MemoryView, NewMemory, Patch, Remembered
 from tests.running import RunningDaemon
 
 
@@ -289,3 +293,248 @@ def test_undo_passes_over_what_the_doctor_tried(client: Client, daemon: RunningD
         tried = doctor.remember("A round trip.", key="round-trip").memory
         doctor.delete(tried.id)
     assert client.undo(dry_run=True).ids == [stored.id]
+
+
+# What agents do not see
+
+SECRET = "ghp_" + "z9Y8x7W6v5U4t3S2r1Q0" + "p9O8n7M6l5K4j3I2"
+
+
+def keep_secret(person: Client, **fields: object) -> MemoryView:
+    kept = person.remember(f"Quebec forge {uuid.uuid4().hex}: {SECRET}", **fields).memory
+    assert kept.tags == ["sensitive"]
+    return kept
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda agent, kept: agent.get(kept.id),
+        lambda agent, kept: agent.get(kept.id[-8:]),
+        lambda agent, kept: agent.history(kept.id),
+        lambda agent, kept: agent.patch(kept.id, Patch(tags=[])),
+        lambda agent, kept: agent.delete(kept.id),
+        lambda agent, kept: agent.restore(kept.id),
+        lambda agent, kept: agent.remember("A newer one.", supersedes=[kept.id]),
+        lambda agent, kept: agent.remember("A summary.", derived_from=[kept.id]),
+    ],
+)
+@pytest.mark.parametrize("door", ["mcp", "hook"])
+def test_to_an_agent_a_sensitive_memory_is_not_there(
+    daemon: RunningDaemon, door: str, attempt: Callable[[Client, MemoryView], object]
+) -> None:
+    namespace = fresh()
+    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door=door) as agent:
+        kept = keep_secret(person)
+        before = person.status().seq
+        with pytest.raises(Refused) as refused:
+            attempt(agent, kept)
+        assert (refused.value.status, refused.value.code) == (404, "not_found")
+        assert person.status().seq == before
+        assert SECRET in person.get(kept.id).content
+
+
+def test_neither_lists_nor_the_trash_nor_an_export_show_an_agent_what_is_sensitive(daemon: RunningDaemon) -> None:
+    namespace = fresh()
+    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+        keep_secret(person)
+        gone = keep_secret(person)
+        person.delete(gone.id)
+        assert agent.list_memories().memories == []
+        assert namespace not in {memory.namespace for memory in agent.recent().memories}
+        assert agent.trash().memories == []
+        assert agent.trash().entries == []
+        assert list(agent.export(namespace)) == []
+        assert len(list(person.export(namespace))) == 5  # two memories, their usage, and why one is in the trash
+        assert len(agent.list_memories(tag="sensitive").memories) == 1
+        assert agent.delete_many(confirm=True).deleted == 0
+
+
+def test_an_agent_cannot_take_back_a_change_to_what_it_does_not_see(daemon: RunningDaemon) -> None:
+    with daemon.client(fresh(), door="cli") as person, daemon.client(door="mcp") as agent:
+        kept = keep_secret(person)
+        for seq in (None, person.history(kept.id).versions[0].seq):
+            with pytest.raises(Refused) as refused:
+                agent.undo(seq=seq)
+            assert refused.value.status == 404
+        assert person.undo().ids == [kept.id]
+
+
+def test_an_agent_cannot_write_under_the_key_of_what_it_does_not_see(daemon: RunningDaemon) -> None:
+    namespace = fresh()
+    with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
+        kept = keep_secret(person, key="forge")
+        with pytest.raises(Refused) as refused:
+            agent.remember("Something else.", key="forge")
+        assert (refused.value.status, refused.value.field) == (409, "key")
+        assert person.get(kept.id).version == 1
+
+
+def test_versions_that_held_a_secret_stay_hidden_from_agents_when_it_is_taken_out(daemon: RunningDaemon) -> None:
+    with daemon.client(fresh(), door="cli") as person, daemon.client(door="mcp") as agent:
+        kept = keep_secret(person)
+        person.patch(kept.id, Patch(content="The forge has a token.", tags=[]))
+        assert [version.memory.content for version in agent.history(kept.id).versions] == ["The forge has a token."]
+        assert len(person.history(kept.id).versions) == 2
+
+
+def test_what_an_agent_writes_can_be_read_back_in_its_own_answer(daemon: RunningDaemon) -> None:
+    with daemon.client(fresh(), door="mcp") as agent:
+        assert agent.remember("Between us.", tags=["sensitive"]).memory.content == "Between us."
+
+
+def test_a_secret_that_an_agent_puts_in_by_an_edit_is_masked_too(daemon: RunningDaemon) -> None:
+    secret = "ghp_" + "m1N2b3V4c5X6z7L8k9J0" + "h1G2f3D4s5A6p7O8"
+    with daemon.client(fresh(), door="mcp") as agent:
+        stored = agent.remember("The token is in the safe.").memory
+        edited = agent.patch(stored.id, Patch(content=f"The token is {secret}."))
+        assert edited.content.startswith("The token is [masked:")
+        assert "sensitive" not in edited.tags
+    journal = b"".join(path.read_bytes() for path in (daemon.folder / "journal").iterdir())
+    assert secret.encode() not in journal
+
+
+# Order, pages, namespaces, filters
+
+
+def test_recall_sorts_by_when_it_happened_and_by_when_it_was_last_recalled(client: Client) -> None:
+    namespace = fresh()
+    old, older = (
+        client.remember(f"The heron stood {n} times.", namespace=namespace, event_at=1000 * n).memory.id for n in (9, 5)
+    )
+    never = client.remember("A heron nobody asked for.", namespace=namespace, event_at=7000).memory.id
+    client.recall("heron stood 9", namespace=namespace, top_k=1)
+    until(lambda: client.get(old).access_count == 1)
+    client.recall("heron stood 5", namespace=namespace, top_k=1)
+    until(lambda: client.get(older).access_count == 1)
+
+    def order(sort: str) -> list[str]:
+        answer = client.recall("heron", namespace=namespace, sort=sort, dry=True)
+        return [memory.id for memory in answer.memories]
+
+    assert order("recent") == [old, never, older]
+    assert order("accessed") == [older, old, never]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10.0
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_what_is_recent_comes_page_by_page(client: Client) -> None:
+    namespace = fresh()
+    now = time.time_ns() // 1_000_000
+    for n in (2, 0, 1):
+        client.remember(f"Number {n}.", namespace=namespace, event_at=now + 10**9 + n)
+    first = client.recent(namespace=namespace, limit=2)
+    assert [memory.content for memory in first.memories] == ["Number 2.", "Number 1."]
+    second = client.recent(namespace=namespace, limit=1, cursor=first.cursor)
+    assert [memory.content for memory in second.memories] == ["Number 0."]
+    assert client.recent(namespace=namespace, limit=500).cursor is None
+
+
+def test_a_star_shows_the_trash_and_the_export_of_all_namespaces_and_none_only_the_default_trash(
+    client: Client,
+) -> None:
+    stored = client.remember("Elsewhere.", namespace=fresh()).memory.id
+    client.delete(stored)
+
+    def trashed(namespace: str | None) -> bool:
+        return stored in {memory.id for memory in client.trash(namespace=namespace, limit=500).memories}
+
+    assert (trashed("*"), trashed(None)) == (True, False)
+    assert list(client.export("*")) == list(client.export())
+    assert stored.encode() in b"".join(client.export())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"speaker": "Ines"}, {"user_id": "ann"}, {"source": "diary"}, {"session_id": "s1"}, {"layer": "buffer"}]
+)
+def test_one_filter_is_enough_to_delete_by(client: Client, fields: dict[str, Any]) -> None:
+    client.delete_many(layer="buffer", confirm=True)
+    client.delete_many(user_id="ann", confirm=True)
+    client.remember("Not this one.", user_id="ben")
+    mine = client.remember("This one.", **{name: value for name, value in fields.items() if name != "layer"}).memory
+    assert client.delete_many(**fields).ids == [mine.id]
+    assert client.delete_many(**fields, confirm=True).ids == [mine.id]
+
+
+def test_what_is_superseded_can_be_deleted_by_its_state(client: Client) -> None:
+    namespace = fresh()
+    old = client.remember("The launch is in May.", namespace=namespace).memory.id
+    new = client.remember("The launch is in June.", namespace=namespace, supersedes=[old]).memory.id
+    assert client.delete_many(namespace=namespace, state="superseded", confirm=True).ids == [old]
+    assert client.get(new).state == "active"
+
+
+def test_memories_are_superseded_and_derived_from_by_the_digits_that_people_are_shown(client: Client) -> None:
+    namespace = fresh()
+    old = client.remember("The launch is in May.", namespace=namespace).memory.id
+    new = client.remember("It is in June.", namespace=namespace, supersedes=[old[-8:]], derived_from=[old[-8:]]).memory
+    assert client.get(old).superseded_by == new.id
+    assert new.derived_from == [old]
+    assert client.patch(new.id, Patch(derived_from=[old.replace("-", "")])).version == 1
+
+
+def test_a_context_says_that_it_had_to_leave_something_out(client: Client) -> None:
+    namespace = fresh()
+    for name in ("first", "second"):
+        client.remember(f"The {name} pelican.", namespace=namespace)
+    whole = client.context("pelican", namespace=namespace)
+    assert (len(whole.memories), whole.cut) == (2, False)
+    shorter = client.context("pelican", namespace=namespace, max_chars=len(whole.block) - 1)
+    assert (len(shorter.memories), shorter.cut) == (1, True)
+    for tight in ({"max_chars": 10}, {"token_budget": 1}):
+        nothing = client.context("pelican", namespace=namespace, **tight)
+        assert (nothing.block, nothing.memories, nothing.total_tokens, nothing.cut) == ("", [], 0, True)
+    assert client.context("albatross", namespace=namespace).cut is False
+
+
+# Chunks of notes
+
+
+def test_a_chunk_restored_after_its_text_has_left_the_note_is_a_memory_of_its_own(
+    client: Client, tmp_path: Path
+) -> None:
+    note = tmp_path / "vault" / "garden.md"
+    note.parent.mkdir()
+    note.write_text("## One\nPrune in winter.\n\n## Two\nWater at dusk.\n")
+    namespace = fresh()
+    root = client.add_root(note.parent, namespace)
+    assert client.rescan().roots[0].chunks == 2
+    lost = next(m for m in client.list_memories(namespace=namespace).memories if m.content == "Water at dusk.")
+    client.delete(lost.id)
+    note.write_text("## One\nPrune in winter.\n")
+    assert client.rescan().roots[0].chunks == 1
+    back = client.restore(lost.id)
+    assert (back.state, back.managed, back.note) == ("active", None, None)
+    assert client.patch(lost.id, Patch(content="Water at dawn.")).content == "Water at dawn."
+    note.unlink()
+    client.rescan()
+    kept = [memory.id for memory in client.list_memories(namespace=namespace).memories]
+    assert kept == [lost.id]
+    client.remove_root(root.id)
+    assert client.get(lost.id).state == "active"
+
+
+def test_undoing_a_deletion_after_its_text_has_left_the_note_gives_a_memory_of_its_own(
+    client: Client, tmp_path: Path
+) -> None:
+    note = tmp_path / "vault" / "garden.md"
+    note.parent.mkdir()
+    note.write_text("## One\nPrune in winter.\n\n## Two\nWater at dusk.\n")
+    namespace = fresh()
+    root = client.add_root(note.parent, namespace)
+    client.rescan()
+    kept, lost = sorted(client.list_memories(namespace=namespace).memories, key=lambda memory: memory.content)
+    client.delete(lost.id)
+    note.write_text("## One\nPrune in winter.\n")
+    client.rescan()
+    assert client.undo().ids == [lost.id]
+    assert client.get(lost.id).managed is None
+    client.delete(kept.id)
+    client.undo()
+    assert client.get(kept.id).managed is not None
+    client.remove_root(root.id)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -168,3 +169,30 @@ def test_a_wrong_configuration_on_sighup_is_told_and_changes_nothing(scratch_dae
     reload_and_find("notes.settle_ms is 250")
     with scratch_daemon.client() as client:
         client.remember("Still here.")
+
+
+def test_the_settings_that_need_no_restart_hold_from_sighup_on(scratch_daemon: RunningDaemon, tmp_path: Path) -> None:
+    """The log's level is seen by what it says; the notes' by a file that was too large and is remembered."""
+    config = scratch_daemon.folder / "config.toml"
+    scratch_daemon.folder.mkdir()
+    config.write_text("[daemon]\nlog_level = 'error'\n[notes]\nfile_mib_max = 1\n")
+    vault = tmp_path / "vault"
+    vault.mkdir()
+    (vault / "large.md").write_text("```\n" + "some words of code\n" * 60_000 + "```\n")
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        client.add_root(vault)
+        assert [Path(skip.path).name for skip in client.rescan().skipped] == ["large.md"]
+        assert scratch_daemon.log.read_text() == ""
+        config.write_text("[daemon]\nlog_level = 'info'\nconnections_max = 64\n[notes]\nfile_mib_max = 2\n")
+        assert scratch_daemon.process is not None
+        scratch_daemon.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 20.0
+        while not client.notes_status().roots[0].chunks:
+            assert time.monotonic() < deadline, scratch_daemon.log.read_text()
+            time.sleep(0.02)
+        assert client.config().values
+    log = scratch_daemon.log.read_text()
+    assert "daemon.log_level is 'info' now" in log
+    assert "notes.file_mib_max is 2 now" in log
+    assert "daemon.connections_max is 64 at the next start" in log

@@ -3,6 +3,7 @@
 import random
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory, Patch, RecallRequest, Remembered
-from tests.running import RunningDaemon
+from tests.running import RunningDaemon, running
 
 MEMORIES = 300
 NOTES = 40
@@ -116,12 +117,32 @@ def answers_after(daemon: RunningDaemon, meanwhile: Callable[[Path], object]) ->
             return answers(client)
     finally:
         assert daemon.stop() == 0
+        assert "Traceback" not in daemon.log.read_text()
 
 
-def flip_a_byte(path: Path) -> None:
+def flip_a_byte(path: Path, at: float = 2 / 3) -> None:
+    """`at` is a share of the file."""
     data = bytearray(path.read_bytes())
-    data[len(data) * 2 // 3] ^= 0x10
+    data[int(len(data) * at)] ^= 0x10
     path.write_bytes(data)
+
+
+def flip_the_first_byte(path: Path) -> None:
+    flip_a_byte(path, 0)
+
+
+def flip_a_byte_of_the_head(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[100] ^= 0x01
+    path.write_bytes(data)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-64])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
 
 
 def test_answers_are_many_and_by_both_channels(rested: tuple[RunningDaemon, list[bytes]]) -> None:
@@ -158,6 +179,19 @@ def test_without_one_view_the_answers_are_the_same(
     assert "anew" in daemon.log.read_text()
 
 
+@pytest.mark.parametrize("spoil", [flip_the_first_byte, flip_a_byte_of_the_head, cut_short, empty])
+def test_with_every_view_spoilt_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]], spoil: Callable[[Path], object]
+) -> None:
+    daemon, before = rested
+
+    def spoil_all(views: Path) -> None:
+        for name in FILES:
+            spoil(views / name)
+
+    assert answers_after(daemon, spoil_all) == before
+
+
 def test_after_a_kill_the_answers_are_the_same(rested: tuple[RunningDaemon, list[bytes]]) -> None:
     daemon, before = rested
     daemon.start()
@@ -173,30 +207,37 @@ def test_without_the_database_texts_are_embedded_again_to_the_same_answers(
     assert answers_after(daemon, lambda views: shutil.rmtree(views.parent / "db")) == before
 
 
-def test_texts_told_one_by_one_and_all_at_once_are_found_with_the_same_scores(
-    short_folder: Path, minilm_folder: Path
+def tell(daemon: RunningDaemon, texts: list[str], way: str) -> None:
+    """The texts are told in that way, and have their vectors."""
+    with daemon.client() as client:
+        while client.status().models["embedding"].state != "ready":
+            time.sleep(0.02)
+        if way == "alone":
+            for text in texts:
+                assert client.remember(text, wait="indexed").indexed
+        else:
+            client.remember_many([NewMemory(content=text) for text in texts])
+    if way == "killed in the middle":
+        daemon.kill()
+        daemon.start()
+    daemon.wait_for_vectors()
+
+
+@pytest.mark.parametrize("way", ["alone", "killed in the middle"])
+def test_however_texts_were_embedded_they_are_found_with_the_same_scores(
+    short_folder: Path, minilm_folder: Path, way: str
 ) -> None:
     texts = make_texts(random.Random(23))[:60]
     scores: list[list[tuple[str, float]]] = []
-    for way in ("alone", "together"):
-        daemon = RunningDaemon(short_folder / way, {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
-        daemon.start()
-        try:
+    for folder, so in (("one", way), ("other", "together")):
+        with running(short_folder / folder, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon:
+            tell(daemon, texts, so)
+            found = []
             with daemon.client() as client:
-                while client.status().models["embedding"].state != "ready":
-                    pass
-                if way == "alone":
-                    for text in texts:
-                        client.remember(text, wait="indexed")
-                else:
-                    client.remember_many([NewMemory(content=text) for text in texts])
-                    daemon.wait_for_vectors()
-                found = []
                 for query in QUESTIONS:
                     answer = client.recall(query, top_k=60, token_budget=None, dry=True, now=NOW)
+                    assert answer.degraded == []
                     found += sorted((memory.content, memory.score) for memory in answer.memories)
-                scores.append(found)
-        finally:
-            daemon.stop()
+        scores.append(found)
     assert len(scores[0]) > 100
     assert scores[0] == scores[1]

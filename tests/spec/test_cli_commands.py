@@ -121,12 +121,12 @@ def test_open_starts_the_editor_at_the_line(person: Person, canned: CannedDaemon
     hit = recalled(note=note(str(file)), best=best("Run it.", line=44))
     say(canned, "POST /v1/recall", recall_answer(hit))
     person.give("recall", "x")
-    record = short_folder / "nvim"
+    record = short_folder / "code"
     record.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.args"\n')
     record.chmod(0o700)
-    person.environ["VISUAL"] = f"{record} -p"
+    person.environ["VISUAL"] = f"{record} -n"
     assert person.give("open", "1") == 0
-    assert (short_folder / "nvim.args").read_text() == f"-p\n+44\n{file}\n"
+    assert (short_folder / "code.args").read_text() == f"-n\n--goto\n{file}:44\n"
     file.unlink()
     assert person.give("open") == 3
     assert "is not there any more" in person.err
@@ -158,12 +158,76 @@ def test_a_text_the_daemon_refuses_is_kept(person: Person, canned: CannedDaemon,
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
+def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
+    person: Person, canned: CannedDaemon, short_folder: Path
+) -> None:
+    file = short_folder / "deploy.md"
+    file.write_text("x\n")
+    person.environ["VISUAL"] = "/usr/bin/vim -n"
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    assert person.give("edit", ID) == 2
+    assert person.err == (
+        "mnemo: the editor '/usr/bin/vim' needs a terminal, and this is none\n"
+        "       give the new text: mnemo edit ID --content TEXT, or --content - from standard input\n"
+    )
+    say(canned, "POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
+    person.give("recall", "x")
+    assert person.give("open", "1") == 2
+    assert person.err.endswith(f"it stands in {file}:44\n")
+    for windowed in ("code --wait", "emacsclient", "/my/own/script"):
+        editor.check_terminal({"VISUAL": windowed}, False, "")
+    editor.check_terminal({"VISUAL": "vim"}, True, "")
+
+
 def test_edit_by_options_needs_no_editor(person: Person, canned: CannedDaemon) -> None:
     say(canned, f"GET /v1/memories/{ID}", recalled())
     say(canned, f"PATCH /v1/memories/{ID}", recalled(version=2))
     assert person.give("edit", ID, "--tag", "a", "--pin", "--content", "-", typed="new text") == 0
     assert canned.asked[-1].body == {"content": "new text", "tags": ["a"], "pinned": True}
     assert person.give("edit", ID, "--pin", "--unpin") == 2
+
+
+def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
+    person: Person, canned: CannedDaemon
+) -> None:
+    other = ID[:-8] + "c0ffee02"
+    error = {"code": "ambiguous_id", "message": f"'01999999' could be {ID}, {other}: give more digits", "field": "id"}
+    canned.say("DELETE /v1/memories/01999999", {"error": error}, 409)
+    canned.say("GET /v1/memories/01999999", {"error": error}, 409)
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    say(canned, f"GET /v1/memories/{other}", recalled(id=other, content="The key is with Otto.\nOr was."))
+    said = (
+        "mnemo: '01999999' could be\n"
+        "  c0ffee01  The key is with Ines.\n"
+        "  c0ffee02  The key is with Otto.\n"
+        "       give one of these, or more digits\n"
+    )
+    for command in ("rm", "show", "edit"):
+        assert person.give(command, "01999999") == 2
+        assert (person.out, person.err) == ("", said)
+
+
+def test_what_cannot_be_removed_does_not_keep_the_others(person: Person, canned: CannedDaemon) -> None:
+    canned.say("DELETE /v1/memories/deadbeef", {"error": {"code": "not_found", "message": "there is none"}}, 404)
+    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
+    assert person.give("rm", "deadbeef", "abc", ID) == 3
+    assert person.out == "moved to the trash: c0ffee01\n"
+    assert person.err.startswith("mnemo: there is none\nmnemo: 'abc' is too short for an id\n")
+
+
+@pytest.mark.parametrize(
+    ("cut", "code", "said"),
+    [
+        (False, 3, "nothing found in namespace default\n"),
+        (True, 1, "mnemo: something was found, and nothing of it fits\n       allow more: --max-chars, --budget\n"),
+    ],
+)
+def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
+    person: Person, canned: CannedDaemon, cut: bool, code: int, said: str
+) -> None:
+    say(canned, "POST /v1/context", protocol.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
+    assert person.give("context", "key", "--max-chars", "60") == code
+    assert (person.out, person.err) == ("", said)
 
 
 def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedDaemon) -> None:
@@ -205,6 +269,14 @@ def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: C
     assert [asked.headers.get("x-namespace") for asked in canned.asked] == [None, "work"]
 
 
+def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Person, canned: CannedDaemon) -> None:
+    for total, said in ((1, "1 of 1"), (5190, "1 of 5,190")):
+        say(canned, "POST /v1/models/reindex",
+            protocol.ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
+        assert person.give("reindex", "--stats") == 0
+        assert person.out == f"memories with their vector: {said}, 384 dimensions\n"
+
+
 def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/undo", protocol.Undone(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
@@ -226,10 +298,10 @@ def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: Person, cann
     assert person.out == "no daemon was running\n"
 
 
-def test_a_refusal_is_the_daemons_message_and_exit_code_1(person: Person, canned: CannedDaemon) -> None:
+def test_a_value_that_is_refused_is_the_daemons_message_and_wrong_usage(person: Person, canned: CannedDaemon) -> None:
     error = {"code": "bad_value", "message": "content has 9000 characters\x1b[2J, at most 8192", "field": "content"}
     canned.say("POST /v1/memories", {"error": error}, 400)
-    assert person.give("add", "x") == 1
+    assert person.give("add", "x") == 2
     assert person.err == "mnemo: content has 9000 characters�[2J, at most 8192\n"
 
 
@@ -438,6 +510,14 @@ def test_the_doctor_remembers_finds_and_removes(person: Person, canned: CannedDa
 )
 def test_a_question_leaves_out_what_only_counts_the_heading(heading: str, asked: str) -> None:
     assert make_questions([recalled(note=note(headings=[heading]))])[0].text == asked
+
+
+def test_a_heading_that_is_code_or_a_path_is_no_question() -> None:
+    headings = ["GET `/v1/memories/{id}/history`", "POST /v1/recall for agents", "Pruning apple trees"]
+    passages = [
+        recalled(content="", note=note(f"/n/{place}.md", headings=[each])) for place, each in enumerate(headings)
+    ]
+    assert [question.text for question in make_questions(passages)] == ["Pruning apple trees"]
 
 
 def test_a_folder_of_one_file_gives_its_other_headings_too() -> None:

@@ -61,6 +61,8 @@ def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
     assert display.short_path("/w/app/docs/a.md", HERE, HOME) == "docs/a.md"
     assert display.short_path("/h/ines/notes/a.md", HERE, HOME) == "~/notes/a.md"
     assert display.short_path("/etc/a.md", HERE, HOME) == "/etc/a.md"
+    assert display.short_path("/w/app/docs/a.md", None, HOME) == "/w/app/docs/a.md"
+    assert display.short_path("/h/ines/notes/a.md", None, HOME) == "~/notes/a.md"
 
 
 def test_stored_text_cannot_drive_the_terminal() -> None:
@@ -187,7 +189,7 @@ def test_other_things_that_were_missing_have_their_words_too() -> None:
 
 
 def test_the_status_is_a_line_a_part() -> None:
-    assert display.status_lines(status(), PLAIN, HERE, HOME) == [
+    assert display.status_lines(status(), PLAIN, HOME) == [
         "mnemod 0.1.0 · warming · pid 4711 · up 3 h 10 min · 84.2 MB of memory",
         "  memories         12,345 (345 archived)",
         "  namespaces       default 12,345",
@@ -237,6 +239,22 @@ def test_a_whole_memory_is_shown_with_its_fields_and_its_text_as_it_is() -> None
     assert "tags        a, b" in lines
     assert "recalled    1 time" in lines
     assert lines[-2:] == ["", "one\n\ntwo�"]
+
+
+def test_a_model_that_is_wanted_and_not_installed_is_not_in_use() -> None:
+    def model(name: str, *, installed: bool, in_use: bool) -> protocol.CatalogueModel:
+        return protocol.CatalogueModel(name=name, role="embedding", bytes=1000, licence="MIT", sha256="", sources=[],
+                                       installed=installed, in_use=in_use)  # fmt: skip
+
+    absent = protocol.ModelStatus(name="a", state="absent")
+    listed = [model("a", installed=False, in_use=True), model("b", installed=True, in_use=True),
+              model("c", installed=True, in_use=False)]  # fmt: skip
+    answer = protocol.ModelsAnswer(models=listed, embedding=absent, llm=absent)
+    assert display.model_lines(answer, PLAIN) == [
+        "a  embedding  not installed  1.0 KB · MIT",
+        "b  embedding  in use         1.0 KB · MIT",
+        "c  embedding  installed      1.0 KB · MIT",
+    ]
 
 
 def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:

@@ -167,8 +167,25 @@ def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: Canne
         client.remember("x")
     refused = caught.value
     assert (refused.code, refused.field, refused.status, refused.retry_after) == ("busy", "content", 429, 2.0)
-    assert (refused.message, refused.hint, refused.exit_code) == ("content: too many writes are waiting", "later", 1)
+    assert (refused.message, refused.hint, refused.exit_code) == ("too many writes are waiting", "later", 1)
     assert refused.details["new"] == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "said", "code"),
+    [
+        (400, "expected `float` <= 1.0", "importance: expected `float` <= 1.0", 2),
+        (400, "`importance` is given twice", "`importance` is given twice", 2),
+        (404, "there is no change 7", "there is no change 7", 3),
+        (409, "it is watched already", "it is watched already", 1),
+        (422, "only a person can pin a memory", "only a person can pin a memory", 1),
+    ],
+)
+def test_a_wrong_value_is_wrong_usage_and_names_its_field_and_other_refusals_are_sentences(
+    status: int, message: str, said: str, code: int
+) -> None:
+    refused = Refused(status, {"code": "x", "message": message, "field": "importance"})
+    assert (refused.message, refused.exit_code) == (said, code)
 
 
 def test_what_is_not_there_ends_with_the_code_for_nothing_found(canned: CannedDaemon) -> None:

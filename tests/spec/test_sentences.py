@@ -1,5 +1,7 @@
 """The sentence that is shown for a memory."""
 
+import pytest
+
 from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, spans
 
 
@@ -24,6 +26,28 @@ def test_of_equals_the_first_is_shown() -> None:
 
 def test_rules_and_underlines_are_never_shown() -> None:
     assert shown("=====\nTitle\n=====") == "Title"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "```http",
+        "~~~",
+        "#+begin_src sh",
+        ".. code-block:: http",
+        ":PROPERTIES:",
+        "<details>",
+        "</http>",
+        "<!-- http -->",
+    ],
+)
+def test_a_line_of_markup_alone_is_never_shown(line: str) -> None:
+    assert shown(f"{line}\nGET http\n```", *(["http"] if "http" in line else [])) == "GET http"
+
+
+def test_a_line_with_words_beside_its_markup_is_shown() -> None:
+    assert shown(".. note:: Mind the step.\nNothing else.", "step") == "note:: Mind the step."
+    assert shown("```mnemo up``` starts it.\nNothing else.", "mnemo") == "```mnemo up``` starts it."
 
 
 def test_a_long_sentence_is_cut_around_the_first_marked_word() -> None:

@@ -1,0 +1,152 @@
+"""What goes wrong inside where nothing should: it is told, others go on, nobody waits for ever. SPEC 3.5, DESIGN 3.9.
+
+Only the failures are made: the parts are real.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_daemon import app, settings
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.records import PutMemory, PutUsage, Usage
+from mnemo_store.store import Store, Turn
+from tests.samples import sample_memory
+
+
+class Surprise(Exception):
+    """An error that nothing expects."""
+
+
+class SurprisingDisk(Disk):
+    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        raise Surprise("the disk is made of cheese")
+
+
+def configuration(folder: Path) -> settings.Configuration:
+    names = {"DATA_DIR": "data", "SOCKET": "s", "MODELS_FOLDER": "models"}
+    return settings.load({f"MNEMO_{name}": str(folder / path) for name, path in names.items()} | {"HOME": str(folder)})
+
+
+def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: Path) -> None:
+    async def wait_three_times() -> tuple[list[Any], Daemon]:
+        daemon = Daemon(configuration(tmp_path), disk=SurprisingDisk())
+        waiting = [asyncio.create_task(daemon.opened()) for _ in range(3)]
+        daemon.open_beside()
+        async with asyncio.timeout(10.0):
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            await daemon.stopped.wait()  # and the daemon ends
+        await asyncio.to_thread(daemon.close)
+        return told, daemon
+
+    told, daemon = asyncio.run(wait_three_times())
+    assert [type(error) for error in told] == [Refusal] * 3
+    assert "made of cheese" in str(told[0])
+    assert daemon.state()[0] != "ready"
+    Store.open(tmp_path / "data").close()  # the lock was given back
+
+
+def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "HOUSEKEEPING_SECONDS", 0.01)
+    monkeypatch.setattr(app, "STUMBLED_SECONDS", 0.01)
+    calls = threading.Semaphore(0)
+
+    def stumble() -> None:
+        calls.release()
+        raise Surprise("no touch today")
+
+    async def run() -> None:
+        daemon = Daemon(configuration(tmp_path))
+        await asyncio.to_thread(daemon.open)
+        monkeypatch.setattr(daemon.touches, "write_if_due", stumble)
+        assert all([await asyncio.to_thread(calls.acquire, timeout=10.0) for _ in range(3)])
+        monkeypatch.undo()
+        await asyncio.to_thread(daemon.close)
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path / "data")
+    yield opened
+    opened.close()
+
+
+def put(store: Store, number: int, content: str) -> None:
+    memory = sample_memory(number, content=content)
+    changes = (PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))
+    store.transact(lambda _: Turn(changes, None), by="test").result(10.0)
+
+
+def found(views: Views, word: str) -> int:
+    return len(views.words.search(word, 10).numbers)
+
+
+def failing(times: int, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Raises the first so many times."""
+    left = iter(range(times))
+
+    def call(*arguments: Any) -> Any:
+        if next(left, None) is not None:
+            raise Surprise("once more")
+        return otherwise(*arguments)
+
+    return call
+
+
+def test_a_view_that_breaks_costs_no_write_and_is_built_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = Views(store, Disk())
+    views.open()
+    put(store, 1, "first harbour")
+    monkeypatch.setattr(views.words, "put", failing(1, views.words.put))
+    put(store, 2, "second harbour")  # durable, though the view failed
+    assert (views.state, found(views, "harbour")) == ("stale", 1)
+    assert "once more" in views.reason
+    put(store, 3, "third harbour")
+    views.rebuild()
+    assert (views.state, views.reason, found(views, "harbour")) == ("ready", "", 3)
+    put(store, 4, "fourth harbour")
+    assert found(views, "harbour") == 4
+
+
+def test_a_rebuild_that_fails_leaves_the_views_stale_to_be_tried_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views = Views(store, Disk())
+    views.open()
+    put(store, 1, "first harbour")
+    monkeypatch.setattr(views.words, "put", failing(1, views.words.put))
+    put(store, 2, "second harbour")
+    monkeypatch.setattr(views, "_build", failing(1, views._build))
+    with pytest.raises(Surprise):
+        views.rebuild()
+    assert views.state == "stale"
+    views.rebuild()
+    assert (views.state, found(views, "harbour")) == ("ready", 2)
+
+
+def test_what_is_written_during_a_rebuild_is_in_the_new_views(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    views = Views(store, Disk())
+    views.open()
+    for number in range(5):
+        put(store, number, f"before {number}")
+    build = views._build
+
+    def build_slowly() -> Any:
+        built = build()
+        put(store, 7, "meanwhile")
+        put(store, 3, "changed meanwhile")
+        return built
+
+    monkeypatch.setattr(views, "_build", build_slowly)
+    views.rebuild()
+    assert (found(views, "before"), found(views, "meanwhile"), len(views.words)) == (4, 2, 6)
+    assert views.applied_seq == store.seq

@@ -1,0 +1,152 @@
+"""Vectors computed behind the store, by a small model: what a view is filled from, and when it is computed anew."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_core.changing import Draft
+from mnemo_daemon import installation
+from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.indexing import Indexing, text_hash
+from mnemo_daemon.memories import Caller, Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.store import Store, Vectors
+
+WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
+
+
+class Counting(EmbeddingService):
+    """Embeds as always, and keeps how many texts came at once."""
+
+    def __init__(self, models: Path) -> None:
+        super().__init__(Catalogue(models), "tiny-letters", threads=1)
+        self.sizes: list[int] = []
+
+    def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
+        self.sizes.append(len(texts))
+        return super().encode_batch(embedder, texts)
+
+
+class Filled:
+    """A store whose memories are embedded by the tiny model."""
+
+    def __init__(self, folder: Path, embedding: Counting) -> None:
+        self.store = Store.open(folder)
+        self.views = Views(self.store, Disk())
+        self.views.open()
+        self.embedding = embedding
+        self.indexing = Indexing(self.store, self.views, embedding, Disk())
+        self.memories = Memories(self.store, self.views)
+
+    def remember(self, *texts: str) -> None:
+        for text in texts:
+            draft = Draft(content=text, namespace="default", user_id="local", trust="user", source="test")
+            self.memories.remember(draft, Caller("test")).result()
+
+    def close(self) -> None:
+        self.indexing.stop()
+        self.views.save()
+        self.store.close()
+
+    def wait(self) -> None:
+        until(lambda: self.indexing.serving() is not None and self.indexing.progress().state == "ready")
+        assert self.indexing.waiting() == 0
+
+    def similarity(self, text: str) -> float:
+        """Of the text's own vector to what the view has for the one memory in it."""
+        serving = self.indexing.serving()
+        assert serving is not None
+        rows = serving.view.vectors_of(self.number())
+        assert rows is not None
+        return float(self.embedding.encode_query(serving.embedder, text) @ rows[0].astype(np.float32))
+
+    def number(self) -> int:
+        with self.store.snapshot() as snapshot:
+            number = snapshot.number(snapshot.memories()[0].id)
+        assert number is not None
+        return number
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def embedding(tmp_path: Path, tiny_source: Path) -> Iterator[Counting]:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    service = Counting(tmp_path / "models")
+    service.refresh()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def filled(tmp_path: Path, embedding: Counting) -> Iterator[Filled]:
+    filled = Filled(tmp_path / "data", embedding)
+    yield filled
+    filled.close()
+
+
+def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_compute_anew(filled: Filled) -> None:
+    filled.remember("a b c")
+    embedder = filled.embedding.current()
+    assert embedder is not None
+    wrong = np.zeros((1, embedder.dimensions), np.float16)
+    wrong[0, 0] = 1.0
+    filled.store.put_vectors([Vectors(embedder.space, text_hash("a b c"), wrong)]).result()
+    filled.indexing.start()
+    filled.wait()
+    assert filled.similarity("a b c") < 0.9
+    filled.indexing.reindex(anew=False)
+    filled.wait()
+    assert filled.similarity("a b c") < 0.9
+    filled.indexing.reindex(anew=True)
+    assert filled.indexing.waiting() == 1
+    until(lambda: filled.similarity("a b c") > 0.999)
+    filled.wait()
+    with filled.store.snapshot() as snapshot:
+        kept = snapshot.vectors(embedder.space, text_hash("a b c"), embedder.dimensions)
+    assert kept is not None
+    assert not np.array_equal(kept, wrong)
+
+
+def test_texts_are_embedded_as_many_at_once_as_was_asked_for(filled: Filled) -> None:
+    filled.remember(*("a " * n for n in range(1, 8)))
+    filled.indexing.reindex(anew=False, batch=3)
+    filled.indexing.start()
+    filled.wait()
+    assert filled.embedding.sizes == [3, 3, 1]
+
+
+def test_asking_again_and_again_while_texts_come_in_loses_none(filled: Filled) -> None:
+    filled.indexing.start()
+    for number in range(40):
+        filled.remember(f"a b {'c ' * number}")
+        filled.indexing.reindex(anew=True)
+    filled.wait()
+    serving = filled.indexing.serving()
+    assert serving is not None
+    assert len(serving.view) == 40
+
+
+def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
+    tmp_path: Path, embedding: Counting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mnemo")
+    for told in (False, True):
+        filled = Filled(tmp_path / "data", embedding)
+        filled.remember("a b c")
+        filled.indexing.start()
+        filled.wait()
+        filled.close()
+        assert ("the vector view is filled anew" in caplog.text) == told
+        (tmp_path / "data" / "views" / "vectors.view").unlink()
