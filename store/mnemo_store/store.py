@@ -102,7 +102,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     salt: str  # 16 bytes in hexadecimal: the key of salted hashes
     clean: bool = False
     seq: int = 0  # at the last clean close
-    database_bytes: int = 0  # then; a database of another size is verified before it is opened
+    database_bytes: int = 0  # then; a database of another size or time is verified before it is opened
+    database_mtime_ns: int = 0
     running: str = ""  # the file that is open, in this run of the machine; "" where it is to be verified in any case
 
 
@@ -283,25 +284,37 @@ class Store:
         sound = self._is_database_sound(clean=was_clean)
         if not sound:
             self._put_database_aside()
-        mark = running_mark(self._database / "data.mdb")
-        if was_clean or mark != self._manifest.running or not (self.folder / "store.json").exists():
-            self._manifest.running = mark
-            self._write_manifest(clean=False)
+        self._manifest.running = ""  # until all is open: a start that fails makes the next one verify
+        self._write_manifest(clean=False)
         try:
-            try:
-                self._open_database()
-            except (lmdb.InvalidError, lmdb.CorruptedError) as error:
-                self.reasons.append(f"the database was damaged ({error}): put aside and restored from the journal")
-                sound = False
-                self._put_database_aside()
-                self._open_database()
-            self._replay(from_nothing=not sound)
+            self._open_and_replay(sound=sound)
         except lmdb.Error as error:
             if _is_full(error):
                 raise DiskFull(f"no room to open the database: {error}") from error
             raise Damaged(f"the database cannot be opened: {error}") from error
+        self._manifest.running = running_mark(self._database / "data.mdb")
+        self._write_manifest(clean=False)
         for damage in self._journal.damage:
             log.warning("journal %s at byte %d, %d bytes: %s", *damage)
+
+    def _open_and_replay(self, *, sound: bool) -> None:
+        """Opens the database and catches up. One that was taken for sound and is not is put aside and restored."""
+        try:
+            self._open_database()
+            self._replay(from_nothing=not sound)
+        except lmdb.Error as error:
+            if _is_full(error) or not sound:
+                raise
+            if self._env is not None:
+                self._env.close()
+                self._env = None
+            is_surely_damaged = isinstance(error, lmdb.InvalidError | lmdb.CorruptedError)
+            if not is_surely_damaged and verifies(self._database):
+                raise
+            self.reasons.append(f"the database was damaged ({error}): put aside and restored from the journal")
+            self._put_database_aside()
+            self._open_database()
+            self._replay(from_nothing=True)
 
     def _read_manifest(self) -> Manifest:
         path = self.folder / "store.json"
@@ -328,7 +341,8 @@ class Store:
         self._manifest.clean = clean
         if clean:
             self._manifest.seq = self._turn_end[0]
-            self._manifest.database_bytes = (self._database / "data.mdb").stat().st_size
+            stat = (self._database / "data.mdb").stat()
+            self._manifest.database_bytes, self._manifest.database_mtime_ns = stat.st_size, stat.st_mtime_ns
         self._disk.write_whole(self.folder / "store.json", [msgspec.json.encode(self._manifest)])
 
     def _is_database_sound(self, *, clean: bool) -> bool:
@@ -340,7 +354,8 @@ class Store:
             if self._manifest.seq or self._journal.last != NOTHING:
                 self.reasons.append("the database was missing or empty: restored from the journal")
             return False
-        if clean and size == self._manifest.database_bytes:
+        as_closed = (self._manifest.database_bytes, self._manifest.database_mtime_ns)
+        if clean and (size, path.stat().st_mtime_ns) == as_closed:
             return True
         was_only_killed = not clean and self._manifest.running and self._manifest.running == running_mark(path)
         if was_only_killed and is_long_enough(path):
@@ -519,6 +534,10 @@ class Store:
                 self._broken = failure
             _fail(done, failure)
             return
+        except BaseException as error:
+            transaction.abort()
+            _fail(done, WriteFailed(f"the write could not be made: {error}"))
+            raise
         if lines or any(item.waiting.vectors for item in done):
             self._commit(transaction, done, lines, first_seq)
         else:

@@ -3,6 +3,7 @@
 SPEC 3.1, 3.3, 17.3.
 """
 
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -108,6 +109,13 @@ def overwrite_with_as_much_text(database: Path) -> None:
     database.write_bytes((b"This was a database once.\n" * (size // 26 + 1))[:size])
 
 
+def overwrite_the_middle(database: Path) -> None:
+    size = database.stat().st_size
+    with database.open("r+b") as file:
+        file.seek(size // 4 // 4096 * 4096)
+        file.write(random.Random(4).randbytes(size // 2))
+
+
 def remove_the_file_alone(database: Path) -> None:
     database.unlink()
 
@@ -116,7 +124,7 @@ def remove_the_file_alone(database: Path) -> None:
     "spoil",
     [
         delete, remove_the_file_alone, empty, cut_in_half, cut_within_the_first_page, overwrite_with_text,
-        overwrite_with_as_much_text,
+        overwrite_with_as_much_text, overwrite_the_middle,
     ],
 )  # fmt: skip
 def test_a_database_that_is_gone_or_spoilt_is_restored_from_the_journal(
