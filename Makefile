@@ -11,7 +11,7 @@ BENCH ?=
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-cli bench-quality format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -33,8 +33,21 @@ check: environment-dev
 	$(PY) -m mypy
 	$(PY) -m pytest -q tests/spec tests/properties tests/test_tidy.py tests/test_imports.py
 
+# Measurements, each printed with what it is compared with. DATA=folder holds the retrieval benchmark.
 bench: environment-dev models
 	$(PY) -m tests.bench.bench_socket $(BENCH)
+
+bench-notes: environment-dev models
+	$(PY) -m tests.bench.bench_notes $(BENCH)
+
+bench-crash: environment-dev
+	$(PY) -m tests.bench.bench_crash $(BENCH)
+
+bench-cli: environment-dev models
+	$(PY) tests/bench/bench_cli.py $(BENCH)
+
+bench-quality: environment-dev models
+	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
 
 format: environment-dev
 	$(PY) -m ruff check --fix .

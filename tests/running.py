@@ -66,12 +66,13 @@ class RunningDaemon:
         return Client(self.socket, namespace, door=door)  # type: ignore[arg-type]
 
     def wait_for_vectors(self, seconds: float = 120.0) -> None:
-        """Returns once every memory has its vector."""
+        """Returns once every memory has its vector, and the graph over them, where one is wanted, is built."""
         deadline = time.monotonic() + seconds
         with self.client() as client:
             while time.monotonic() < deadline:
                 status = client.status()
-                if status.models["embedding"].state == "ready" and not status.queue["vectors"]:
+                vectors = status.views["vectors"]
+                if status.models["embedding"].state == "ready" and not status.queue["vectors"] and not vectors.reason:
                     return
                 time.sleep(0.1)
         raise AssertionError(f"no vectors after {seconds} s: {status}")

@@ -275,7 +275,7 @@ class EmbeddingService:
         self._queries: OrderedDict[tuple[str, str], Floats] = OrderedDict()
         self._loader = ThreadPoolExecutor(1, "mnemo-model")
         workers = threads or min(os.cpu_count() or 1, THREADS_MAX)
-        self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=_step_back)
+        self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=step_back)
 
     def status(self) -> ModelStatus:
         """What can be said of the model in use. A switch that failed leaves the old one ready, with the reason."""
@@ -381,7 +381,7 @@ class EmbeddingService:
         return load_embedder(manifest)
 
 
-def _step_back() -> None:
+def step_back() -> None:
     """Lets others go before this thread. Linux can do that for one thread; elsewhere short runs have to do."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.embedding import Embedder, EmbeddingService
+from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError, ViewMismatch
@@ -30,6 +30,7 @@ BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 IDLE_SECONDS = 1.0
+GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built
 SAVE_AFTER_CHANGES = 20_000
 SAVE_AFTER_SECONDS = 300.0
 
@@ -78,6 +79,9 @@ class Indexing:
         self._dropped: deque[int] = deque()
         self._wake = threading.Condition()
         self._stopping = False
+        self._builder: threading.Thread | None = None
+        self._has_new_graph = False
+        self._grow_after = 0.0  # monotonic
         self._is_new = store.seq == 0
         self._anew_asked = False  # by `reindex`; the thread takes it up
         self._computes_anew = False  # the view that is filled takes no vectors from the database
@@ -94,10 +98,11 @@ class Indexing:
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
-        if self._thread.is_alive():
-            self._thread.join(10.0)
+        for thread in (self._builder, self._thread):
+            if thread is not None and thread.is_alive():
+                thread.join(10.0)
         if not self._thread.is_alive():
-            self._save()
+            self._save(unchanged_too=self._has_new_graph)
 
     def serving(self) -> Serving | None:
         """None while no model has been loaded since the start."""
@@ -131,7 +136,10 @@ class Indexing:
         seq, items = (0, 0) if self._anew_asked else (self._seq, len(serving.view))
         share = min(1.0, items / eligible) if eligible else 1.0
         state: ViewState = "ready" if seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
-        return Progress(state, seq, items, share, self._behind_since, self._reason)
+        growing = (
+            "the graph over the vectors is being built: searches are exact until then" if self._is_growing() else ""
+        )
+        return Progress(state, seq, items, share, self._behind_since, self._reason or growing)
 
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
@@ -300,16 +308,33 @@ class Indexing:
             self._serving, self._filling, self._computes_anew = target, None, False
             self._views.columns.forget_tokens()
             self._saved_seq = 0
-        if target.view.needs_index():
-            target.view.build_index(self._folder, self._disk, lambda: self._stopping)
-            self._save()
+        if self._has_new_graph:
+            self._has_new_graph = False
+            self._save(unchanged_too=True)
+        if target.view.needs_index() and not self._is_growing() and time.monotonic() >= self._grow_after:
+            self._builder = threading.Thread(target=self._grow, args=(target.view,), name="mnemo-graph", daemon=True)
+            self._builder.start()
         changes, waited = self._seq - self._saved_seq, time.monotonic() - self._saved_at
         if changes and (changes >= SAVE_AFTER_CHANGES or waited >= SAVE_AFTER_SECONDS):
             self._save()
 
-    def _save(self) -> None:
+    def _is_growing(self) -> bool:
+        return self._builder is not None and self._builder.is_alive()
+
+    def _grow(self, view: VectorView) -> None:
+        """Builds the view's graph, in a thread of its own: it takes minutes, in which new vectors still come in."""
+        step_back()
+        try:
+            view.build_index(self._folder, self._disk, lambda: self._stopping)
+            self._has_new_graph = True
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+            log.warning("the graph over the vectors could not be built, searches stay exact: %s", error)
+            self._grow_after = time.monotonic() + GROW_AGAIN_SECONDS
+        self.wake()
+
+    def _save(self, *, unchanged_too: bool = False) -> None:
         serving = self._serving
-        if serving is None or self._filling is not None or self._seq == self._saved_seq:
+        if serving is None or self._filling is not None or (self._seq == self._saved_seq and not unchanged_too):
             return
         seq = self._seq
         with contextlib.suppress(StoreError):
