@@ -128,7 +128,7 @@ class Daemon:
         """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
         if not self._is_open:
             return "warming", ["opening the store"]
-        reasons = list(self.store.reasons)
+        reasons = [*self.store.reasons, *filter(None, [self.store.trouble])]
         if not (self.store.folder / "db" / "data.mdb").exists():
             reasons.append("the database was removed while in use: the next start restores it from the journal")
         if self.views.state == "stale":
@@ -149,7 +149,7 @@ class Daemon:
 
     def is_sound(self) -> bool:
         """Whether nothing is out of order. A missing model is no fault: answers are by words then."""
-        return self.failure is None and not (self._is_open and self.store.reasons)
+        return self.failure is None and not (self._is_open and (self.store.reasons or self.store.trouble))
 
     def status(self) -> protocol.Status:
         state, reasons = self.state()

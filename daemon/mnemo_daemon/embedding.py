@@ -5,6 +5,7 @@ and all are held to it by one suite of tests.
 """
 
 import hashlib
+import logging
 import os
 import sys
 import threading
@@ -45,6 +46,8 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
 EncodeRun = Callable[[Ids], Floats]
 RunAll = Callable[[EncodeRun, Iterable[Ids]], Iterable[Floats]]  # `map`, or that of a pool of threads
+
+log = logging.getLogger("mnemo.embedding")
 
 
 class Embedder(Protocol):
@@ -365,6 +368,9 @@ class EmbeddingService:
             embedder = self._open(name)
         except ModelError as error:
             failure = error
+        except Exception as error:
+            log.exception("%s cannot be loaded", name)
+            failure = Damaged(f"{name} cannot be loaded: {error!r}")
         with self._lock:
             self._current = embedder or self._current
             if self._name == name:  # otherwise another load was begun since, and the status is about that one

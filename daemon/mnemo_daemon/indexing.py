@@ -129,6 +129,7 @@ class Indexing:
         return max(0, self.eligible() - done)
 
     def progress(self) -> Progress:
+        """How far the view is: of the one being filled, where a model is switched to or all is computed anew."""
         serving = self._filling or self._serving
         if serving is None:
             return Progress("off", 0, 0, 0.0, self._behind_since, self._reason or "no embedding model is loaded")

@@ -193,6 +193,11 @@ class Store:
         """What of the journal could not be read at the start."""
         return tuple(self._journal.damage)
 
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be written now; "" when it can. Each write tries anew."""
+        return str(self._broken) if self._broken is not None else ""
+
     def now(self) -> int:
         """Milliseconds since the epoch."""
         return self._now()

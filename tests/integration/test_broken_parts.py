@@ -13,9 +13,12 @@ import pytest
 
 from mnemo_daemon import app, settings
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.models import Catalogue, Manifest
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, Turn
 from tests.samples import sample_memory
@@ -150,3 +153,48 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_views(store: Store, monk
     views.rebuild()
     assert (found(views, "before"), found(views, "meanwhile"), len(views.words)) == (4, 2, 6)
     assert views.applied_seq == store.seq
+
+
+class SurprisingCatalogue(Catalogue):
+    def installed(self, name: str) -> Manifest | None:
+        raise Surprise("the shelf is gone")
+
+
+def test_a_model_that_cannot_be_loaded_for_an_unexpected_reason_is_told_as_failed(tmp_path: Path) -> None:
+    service = EmbeddingService(SurprisingCatalogue(tmp_path))
+    service.refresh()
+    status = service.status()
+    assert (status.state, service.current()) == ("failed", None)
+    assert "the shelf is gone" in (status.reason or "")
+    service.close()
+
+
+class DeafDisk(Disk):
+    """Takes bytes and cannot make them durable, once told to fail."""
+
+    fails = False
+
+    def sync(self, fd: int) -> None:
+        if self.fails:
+            raise OSError(5, "the medium does not answer")
+        super().sync(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        if self.fails:
+            raise OSError(5, "the medium does not answer")
+        super().truncate(fd, size)
+
+
+def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -> None:
+    disk = DeafDisk()
+    store = Store.open(tmp_path, disk=disk)
+    put(store, 1, "before")
+    assert store.trouble == ""
+    disk.fails = True
+    with pytest.raises(StoreError):
+        put(store, 2, "lost")
+    assert "the medium does not answer" in store.trouble
+    disk.fails = False
+    put(store, 3, "after")
+    assert store.trouble == ""
+    store.close()
