@@ -137,9 +137,8 @@ class Indexing:
         seq, items = (0, 0) if self._anew_asked else (self._seq, len(serving.view))
         share = min(1.0, items / eligible) if eligible else 1.0
         state: ViewState = "ready" if seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
-        growing = (
-            "the graph over the vectors is being built: searches are exact until then" if self._is_growing() else ""
-        )
+        wants_graph = self._is_growing() or serving.view.needs_index()
+        growing = "the graph over the vectors is being built: searches are exact until then" if wants_graph else ""
         return Progress(state, seq, items, share, self._behind_since, self._reason or growing)
 
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
