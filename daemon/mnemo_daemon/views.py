@@ -112,7 +112,7 @@ class Views:
         """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""
         with self._saving:
             seq = self.applied_seq
-            if self.state != "ready" or seq == self._saved_seq:
+            if self.state != "ready" or (seq == self._saved_seq and not self.columns.has_unsaved_counts):
                 return
             meta = {"store": self._store.store_id, "seq": seq}
             try:

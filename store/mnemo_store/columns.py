@@ -68,6 +68,7 @@ class Columns:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._size = 0
+        self.has_unsaved_counts = False  # of tokens, which come without a change of the store
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
         self._names: dict[str, list[str]] = {name: [""] for name in NAMED}
         self._codes: dict[str, dict[str, int]] = {name: {"": 0} for name in NAMED}
@@ -112,11 +113,13 @@ class Columns:
         with self._lock:
             if number < self._size and self._arrays["modified_at"][number] == modified_at:
                 self._arrays["tokens"][number] = tokens
+                self.has_unsaved_counts = True
 
     def forget_tokens(self) -> None:
         """The counts are another model's."""
         with self._lock:
             self._arrays["tokens"][:] = 0
+            self.has_unsaved_counts = True
 
     def drop(self, number: int) -> None:
         with self._lock:
@@ -202,6 +205,7 @@ class Columns:
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
         """Replaces the view's file."""
         with self._lock:
+            self.has_unsaved_counts = False
             arrays = {name: array[: self._size].copy() for name, array in self._arrays.items()}
             tags = {name: sorted(numbers) for name, numbers in sorted(self._tags.items())}
             names = {name: list(values) for name, values in self._names.items()}

@@ -198,3 +198,16 @@ def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -
     put(store, 3, "after")
     assert store.trouble == ""
     store.close()
+
+
+def test_token_counts_are_saved_although_the_store_did_not_change(store: Store) -> None:
+    views = Views(store, Disk())
+    views.open()
+    put(store, 1, "five words are counted here")
+    views.save()
+    (modified_at,) = views.columns.column("modified_at").tolist()
+    views.columns.set_tokens(0, 7, modified_at)
+    views.save()
+    again = Views(store, Disk())
+    again.open()
+    assert again.columns.column("tokens").tolist() == [7]
