@@ -11,7 +11,7 @@ BENCH ?=
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-cli bench-quality format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -42,6 +42,17 @@ bench-notes: environment-dev models
 
 bench-crash: environment-dev
 	$(PY) -m tests.bench.bench_crash $(BENCH)
+
+# Losses of power, refused system calls, a full disk. As root, with strace, mount and a C compiler (Debian: strace,
+# mount, gcc, libc6-dev). What it could not run it names, and fails.
+bench-faults: environment-dev
+	$(PY) -m tests.bench.bench_faults $(BENCH)
+
+bench-durability: environment-dev
+	$(PY) -m tests.bench.bench_durability $(BENCH)
+
+bench-growth: environment-dev
+	$(PY) -m tests.bench.bench_growth $(BENCH)
 
 bench-cli: environment-dev models
 	$(PY) tests/bench/bench_cli.py $(BENCH)

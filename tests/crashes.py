@@ -1,7 +1,14 @@
-"""Rounds of kill -9 under writers, and what they cost: for the test of it and for the benchmark. SPEC 17.1."""
+"""Rounds of kill -9 under writers, and what they cost: for the test of it and for the benchmark. SPEC 17.1.
+
+Each round a number of writers from 1 to 16 write, and a note is edited; kill -9; restart; what is there is what they
+were told, and `check` is clean. Now and then the daemon is killed while it starts, or while it rests, or stopped in
+peace, which saves its views, so that the next kill finds views that are behind.
+"""
 
 import random
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +19,10 @@ from mnemo_client.protocol import RecallRequest
 from tests.running import RunningDaemon
 from tests.writers import NAMESPACE, REFUSED, Writer, compare, read_all
 
-WRITERS = 8
+WRITERS_MAX = 16
+NOTES = "noted"  # namespace of the notes, which the writers do not look at
 ALIVE_SECONDS_MAX = 0.5  # of writing in a round; when in that time the kill comes is chance
+NOTICED_SECONDS_MAX = 20.0  # within which a note that was edited is read, after a start too
 STARTING_SECONDS_MAX = 1.0  # into a start that is itself killed, while it recovers from the kill before
 NOW = 1_800_000_000_000  # ms; of every question, so that answers can be compared to the byte
 QUESTIONS = ("what is new", "which one has a key", "what was edited", "n1 n2 n3 r0 r1 r2")
@@ -30,15 +39,20 @@ class Tally:
     doubled: list[str] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
     other_answers: list[str] = field(default_factory=list)
+    unclean: list[str] = field(default_factory=list)  # what `check` found
     restarts: list[float] = field(default_factory=list)  # seconds from exec to the first answer
+
+    @property
+    def wrong(self) -> list[str]:
+        return [*self.lost, *self.doubled, *self.unasked, *self.other_answers, *self.unclean]
 
     def said(self) -> str:
         ordered = sorted(self.restarts)
         return (
             f"{self.rounds} rounds, {self.acknowledged} acknowledged writes, {self.refused} refused, "
             f"{len(self.lost)} lost, {len(self.doubled)} doubled, {len(self.unasked)} that nobody asked for, "
-            f"{len(self.other_answers)} other answers, restart p50 {ordered[len(ordered) // 2]:.2f} s, "
-            f"max {ordered[-1]:.2f} s"
+            f"{len(self.other_answers)} other answers, {len(self.unclean)} found by check, "
+            f"restart p50 {ordered[len(ordered) // 2]:.2f} s, max {ordered[-1]:.2f} s"
         )
 
 
@@ -52,29 +66,78 @@ def answers(client: Client) -> list[bytes]:
     return found
 
 
+def kill_several(folder: Path, daemons: int, rounds: int, seed: int) -> Tally:
+    """So many rounds in all, shared by daemons that are killed at the same time."""
+    folders = [folder / str(number) for number in range(daemons)]
+    shares = [rounds // daemons + (number < rounds % daemons) for number in range(daemons)]
+    with ThreadPoolExecutor(daemons) as threads:
+        tallies = list(threads.map(kill_in_rounds, folders, shares, range(seed, seed + daemons)))
+    total = Tally()
+    for tally in tallies:
+        for name in Tally.__dataclass_fields__:
+            setattr(total, name, getattr(total, name) + getattr(tally, name))
+    return total
+
+
 def kill_in_rounds(folder: Path, rounds: int, seed: int) -> Tally:
     """Each round: writers write, kill -9, restart, compare; the last words before a kill are read after the next."""
     chance = random.Random(seed)
-    daemon = RunningDaemon(folder, {"XDG_CACHE_HOME": str(folder / "cache")})
+    folder.mkdir()
+    daemon = RunningDaemon(folder / "data", {"XDG_CACHE_HOME": str(folder / "cache")})
     tally = Tally()
-    writers = [Writer(f"w{number}", 0, daemon, chance.randrange(1 << 30)) for number in range(WRITERS)]
+    writers = [Writer(f"w{number}", 0, daemon, chance.randrange(1 << 30)) for number in range(WRITERS_MAX)]
+    note = folder / "notes" / "note.md"
     daemon.start()
     try:
+        _watch_notes(daemon, note)
         for number in range(rounds):
-            _write_until_killed(daemon, writers, chance.random() * ALIVE_SECONDS_MAX)
-            if number % 5 == 2:
+            writing = chance.sample(writers, chance.randint(1, WRITERS_MAX))
+            note.write_text(f"# Round\n\nThe note says {_word_of(number)}.\n")
+            _write_until_killed(daemon, writing, chance.random() * ALIVE_SECONDS_MAX)
+            if number % 10 == 2:
                 _kill_at_the_start(daemon, chance.random() * STARTING_SECONDS_MAX)
             tally.restarts.append(daemon.start())
             tally.rounds += 1
             _look(daemon, writers, tally)
-            if number % 5 == 0:
+            if number % 10 == 0:
                 _kill_at_rest(daemon, tally)
-            writers = [writer.again() for writer in writers]
+            if number % 10 == 6:
+                assert daemon.stop() == 0
+                tally.restarts.append(daemon.start())
+            writers = [writer.again() if writer in writing else writer for writer in writers]
+        _look_at_note(daemon, tally, _word_of(rounds - 1))
         tally.acknowledged = sum(writer.acknowledged for writer in writers)
         tally.refused = sum(writer.refused for writer in writers)
     finally:
         daemon.stop()
+    if "Traceback" in (log := daemon.log.read_text()):
+        tally.other_answers.append(f"the log shows a traceback: {log[log.index('Traceback') :][:2000]}")
     return tally
+
+
+def _word_of(number: int) -> str:
+    return f"round{'abcdefghij'[number % 10]}{number}x"
+
+
+def _watch_notes(daemon: RunningDaemon, note: Path) -> None:
+    note.parent.mkdir()
+    note.write_text("# Round\n\nNothing yet.\n")
+    with daemon.client() as client:
+        client.add_root(note.parent, namespace=NOTES)
+
+
+def _look_at_note(daemon: RunningDaemon, tally: Tally, word: str) -> None:
+    """Whatever kills met its edits, in the end the note is remembered as it stands, once."""
+    deadline = time.monotonic() + NOTICED_SECONDS_MAX
+    with daemon.client(NOTES) as client:
+        while True:
+            said = [one.content for one in client.list_memories(namespace=NOTES, state="active").memories]
+            if len(said) == 1 and word in said[0]:
+                return
+            if time.monotonic() > deadline:
+                tally.other_answers.append(f"the note says {word}, and what is remembered of it is {said}")
+                return
+            time.sleep(0.05)
 
 
 def _write_until_killed(daemon: RunningDaemon, writers: list[Writer], seconds: float) -> None:
@@ -101,13 +164,16 @@ def _look(daemon: RunningDaemon, writers: list[Writer], tally: Tally) -> None:
         tally.doubled += difference.doubled
         tally.unasked += difference.unasked
         status = client.status()
-        if status.memories != sum(one.state == "active" for one in found.memories.values()):
-            tally.other_answers.append(f"{status.memories} counted, {found.memories} there")
+        counted, there = status.namespaces.get(NAMESPACE, 0), Counter(one.state for one in found.memories.values())
+        if counted != there["active"]:
+            tally.other_answers.append(f"{counted} counted, {there} there")
         for writer in writers:
             for memory_id, one in list(writer.account.items())[-5:]:
                 hits = [hit.id for hit in client.search(one.content.split()[0], namespace=NAMESPACE).memories]
                 if hits != ([memory_id] if one.state == "active" else []):
                     tally.other_answers.append(f"{one} is found as {hits}")
+        report = client.check()
+        tally.unclean += [f"{each.invariant}: {each.subject}: {each.what}" for each in report.violations]
     journal = b"".join(path.read_bytes() for path in (daemon.folder / "journal").iterdir())
     if REFUSED.encode() in journal:
         tally.unasked.append("a refused text stands in the journal")

@@ -30,6 +30,7 @@ class RunningDaemon:
             "MNEMO_SOCKET": str(self.socket),
             **(environ or {}),
         }
+        self.program = ["-m", "mnemo_daemon"]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> float:
@@ -57,7 +58,7 @@ class RunningDaemon:
             config.write_text("")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "mnemo_daemon"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [sys.executable, *self.program], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=self.environ, start_new_session=True,
             )  # fmt: skip
         return self.process

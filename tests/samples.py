@@ -13,9 +13,10 @@ from typing import Any
 import lmdb
 
 from mnemo_store.disk import Disk
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, Memory, PutMemory
 from mnemo_store.store import Store, Turn
-from mnemo_store.tables import TABLES, Snapshot
+from mnemo_store.tables import TABLES
 
 AT = 1_700_000_000_000  # ms: a moment of November 2023
 WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_core.note_matching import skip_hash
+from mnemo_store.records import skip_hash
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.settings import NotesSettings
 from mnemo_store.records import Change, Memory, NoteFile, NoteRoot, PutMemory, PutSkip, PutTrash, Skip, TrashEntry

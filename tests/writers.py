@@ -1,6 +1,6 @@
 """Writers that know what they were told: what is done to a daemon that may be killed at any moment.
 
-Each keeps an account of what was acknowledged, and of the one request that was under way when the daemon went. What is
+Each keeps an account of what was acknowledged, and of the request that was under way when the daemon went. What is
 found in the daemon afterwards (`compare`) must be what was acknowledged, with or without what was under way, and
 nothing of what was refused.
 """
@@ -18,12 +18,13 @@ import msgspec
 
 from mnemo_client.client import Client
 from mnemo_client.errors import Interrupted, Refused, Unreachable
-from mnemo_client.protocol import MemoryView, Patch
+from mnemo_client.protocol import MemoryView, NewMemory, Patch, Remembered
 from tests.running import RunningDaemon
 
 NAMESPACE = "written"
 REFUSED = "refusednever"  # stands in every text that is refused; no file may ever hold it
 KEYS = 6  # of each writer, so that a key is written again and again
+BATCH = 5  # memories of one request
 
 
 class Known(NamedTuple):
@@ -35,7 +36,7 @@ class Known(NamedTuple):
 
 
 class UnderWay(NamedTuple):
-    """A request that has no answer: it was done or it was not."""
+    """What a request that has no answer asked for: it was done or it was not."""
 
     id: str  # of the memory it changes; "" for one that stores a new one
     content: str  # of the memory afterwards; "" where it stays as it is
@@ -67,7 +68,7 @@ def read_all(client: Client) -> Found:
     keys: dict[str, str] = {}
     for line in client.export(NAMESPACE):
         change: Mapping[str, Any] = msgspec.json.decode(line)
-        if change["record_type"] == "memory":
+        if change.get("record_type") == "memory":
             data = change["data"]
             memories[data["id"]] = Known(data["content"], data.get("version", 1), data.get("state", "active"))
             if data.get("key"):
@@ -86,7 +87,7 @@ class Writer:
         self.chance = random.Random(seed)
         self.account: dict[str, Known] = {}
         self.keys: dict[str, str] = {}
-        self.under_way: UnderWay | None = None
+        self.under_way: list[UnderWay] = []  # what one request asked for; each may be done without the others
         self.acknowledged = self.refused = 0
         self._threads = ThreadPoolExecutor(1, self.name)
         self._working: Future[None]
@@ -115,13 +116,18 @@ class Writer:
         """One request of a kind that chance picks, its outcome noted. `word` is in no other text."""
         active = [memory_id for memory_id, one in self.account.items() if one.state == "active"]
         trashed = [memory_id for memory_id, one in self.account.items() if one.state == "trashed"]
+        changed = [memory_id for memory_id in active if self.account[memory_id].version > 1]
         choice = self.chance.random()
-        if choice < 0.35 or not active:
+        if choice < 0.25 or not active:
             self._remember(client, f"{word} is new", None)
-        elif choice < 0.55:
+        elif choice < 0.30:
+            self._remember_many(client, [f"{word}b{number} came with others" for number in range(BATCH)])
+        elif choice < 0.50:
             self._remember(client, f"{word} has a key", f"{self.own}-key-{self.chance.randrange(KEYS)}")
-        elif choice < 0.75:
+        elif choice < 0.70:
             self._edit(client, self.chance.choice(active), f"{word} is edited")
+        elif choice < 0.75 and changed:
+            self._undo(client, self.chance.choice(changed))
         elif choice < 0.85:
             self._delete(client, self.chance.choice(active))
         elif choice < 0.95 and trashed:
@@ -130,23 +136,40 @@ class Writer:
             self._be_refused(client, self.chance.choice(active), f"{word} {REFUSED}")
 
     def _remember(self, client: Client, content: str, key: str | None) -> None:
-        self.under_way = UnderWay(self.keys.get(key or "", ""), content, "active")
+        self.under_way = [UnderWay(self.keys.get(key or "", ""), content, "active")]
         self._note(client.remember(content, key=key).memory)
 
+    def _remember_many(self, client: Client, contents: Sequence[str]) -> None:
+        self.under_way = [UnderWay("", content, "active") for content in contents]
+        for outcome in client.remember_many([NewMemory(content=content) for content in contents]):
+            assert isinstance(outcome, Remembered), outcome
+            self._note(outcome.memory)
+
     def _edit(self, client: Client, memory_id: str, content: str) -> None:
-        self.under_way = UnderWay(memory_id, content, "active")
+        self.under_way = [UnderWay(memory_id, content, "active")]
         self._note(client.patch(memory_id, Patch(content=content)))
 
+    def _undo(self, client: Client, memory_id: str) -> None:
+        """Takes back the last change of a memory, which nobody but this writer changes."""
+        last, before = client.history(memory_id, limit=2).versions
+        self.under_way = [UnderWay(memory_id, before.memory.content, before.memory.state)]
+        client.undo(last.seq)
+        self.account[memory_id] = self._made_of(self.under_way[0])
+        self._acknowledge()
+
     def _restore(self, client: Client, memory_id: str) -> None:
-        self.under_way = UnderWay(memory_id, "", "active")
+        self.under_way = [UnderWay(memory_id, "", "active")]
         self._note(client.restore(memory_id))
 
     def _delete(self, client: Client, memory_id: str) -> None:
-        self.under_way = UnderWay(memory_id, "", "trashed")
+        self.under_way = [UnderWay(memory_id, "", "trashed")]
         client.delete(memory_id)
-        before = self.account[memory_id]
-        self.account[memory_id] = before._replace(state="trashed", version=before.version + 1)
+        self.account[memory_id] = self._made_of(self.under_way[0])
         self._acknowledge()
+
+    def _made_of(self, asked: UnderWay) -> Known:
+        before = self.account[asked.id]
+        return Known(asked.content or before.content, before.version + 1, asked.state)
 
     def _be_refused(self, client: Client, memory_id: str, text: str) -> None:
         try:
@@ -166,7 +189,7 @@ class Writer:
         self._acknowledge()
 
     def _acknowledge(self) -> None:
-        self.under_way = None
+        self.under_way = []
         self.acknowledged += 1
 
 
@@ -193,7 +216,7 @@ def compare(writers: Sequence[Writer], found: Found) -> Difference:
 
 def _adopt(writer: Writer, found: Found) -> None:
     """The writer's account is what was found."""
-    under_way, writer.under_way = writer.under_way, None
+    under_way, writer.under_way = writer.under_way, []
     writer.account.update(
         {
             memory_id: one
@@ -204,12 +227,13 @@ def _adopt(writer: Writer, found: Found) -> None:
     writer.keys = {key: memory_id for key, memory_id in found.keys.items() if key.startswith(f"{writer.own}-key-")}
 
 
-def _is_new(under_way: UnderWay | None, now: Known) -> bool:
-    return under_way == ("", now.content, now.state)
+def _is_new(under_way: Sequence[UnderWay], now: Known) -> bool:
+    return any(asked == ("", now.content, now.state) for asked in under_way)
 
 
-def _is_after(under_way: UnderWay | None, memory_id: str, before: Known, now: Known | None) -> bool:
+def _is_after(under_way: Sequence[UnderWay], memory_id: str, before: Known, now: Known | None) -> bool:
     """Whether the memory is as the request that was under way makes it."""
-    if under_way is None or now is None or under_way.id != memory_id:
-        return False
-    return now == Known(under_way.content or before.content, before.version + 1, under_way.state)
+    return any(
+        asked.id == memory_id and now == Known(asked.content or before.content, before.version + 1, asked.state)
+        for asked in under_way
+    )

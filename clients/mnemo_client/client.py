@@ -10,7 +10,7 @@ the daemon sent them, for those who want to hand them on unread.
 
 import errno
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -27,6 +27,7 @@ Door = Literal["api", "cli", "mcp"]
 Filter = str | int | float | bool | Sequence[str] | None
 
 TIMEOUT_SECONDS = 60.0  # for one answer; a daemon that stops (10 s, SPEC 16) or a long batch fits in it
+PATIENT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
 # A connection idle for longer is opened anew before a request that must not be sent twice. The daemon keeps an idle
 # one for longer than this.
 IDLE_SECONDS_MAX = 5.0
@@ -79,6 +80,12 @@ class Client:
             self._connection.close()
             self._connection = None
 
+    def patiently(self) -> Self:
+        """Waits for what may take minutes."""
+        self.close()
+        self.timeout = PATIENT_SECONDS
+        return self
+
     # Memories
 
     def remember(self, memory: str | protocol.NewMemory, **fields: Any) -> protocol.Remembered:
@@ -96,9 +103,9 @@ class Client:
         answer = self._ask("POST", "/memories/batch", _BatchAnswer, asked, repeatable=keyed)
         return [_outcome(result) for result in answer.results]
 
-    def get(self, id: str) -> protocol.MemoryView:  # noqa: A002 - the field's own name
-        """One memory, by its whole id or 8 or more hex digits of its start or end."""
-        return self._ask("GET", f"/memories/{_quoted(id)}", protocol.MemoryView)
+    def get(self, id: str, as_of: int | str | None = None) -> protocol.MemoryView:  # noqa: A002 - the field's own name
+        """One memory, by its whole id or 8 or more hex digits of its start or end; as it was at a time, where named."""
+        return self._ask("GET", f"/memories/{_quoted(id)}", protocol.MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
@@ -127,12 +134,49 @@ class Client:
         query = {"limit": limit, "cursor": cursor}
         return self._ask("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)
 
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> protocol.EmptiedTrash:
+        """Drop what is in the trash for good; without `confirm` only say what that would be."""
+        query = {"confirm": confirm or None}
+        return self._ask("DELETE", "/trash", protocol.EmptiedTrash, query=query, namespace=namespace)
+
+    def purge(self, id: str, *, dry_run: bool = False) -> protocol.Purged:  # noqa: A002
+        """Forget one memory, every trace of it, and what was derived from it."""
+        asked = protocol.PurgeOneRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", f"/memories/{_quoted(id)}/purge", protocol.Purged, asked)
+
+    def purge_many(
+        self,
+        ids: Sequence[str] = (),
+        *,
+        filter: protocol.PurgeFilter | None = None,  # noqa: A002 - the field's own name
+        dry_run: bool = False,
+    ) -> protocol.Purged:
+        """Forget these, or all that pass the filter."""
+        asked = protocol.PurgeRequest(ids=list(ids), filter=filter, dry_run=dry_run)
+        named = filter.namespace if filter is not None else None
+        return self.patiently()._ask("POST", "/purge", protocol.Purged, asked, namespace=named)
+
     def restore(self, id: str) -> protocol.MemoryView:  # noqa: A002
         """Bring one back from the trash."""
         return self._ask("POST", f"/trash/{_quoted(id)}/restore", protocol.MemoryView)
 
-    def history(self, id: str) -> protocol.Versions:  # noqa: A002
-        return self._ask("GET", f"/memories/{_quoted(id)}/history", protocol.Versions)
+    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> protocol.Versions:  # noqa: A002
+        """Its versions, the newest first."""
+        query = {"limit": limit, "cursor": cursor}
+        return self._ask("GET", f"/memories/{_quoted(id)}/history", protocol.Versions, query=query)
+
+    def diff(
+        self,
+        since: int | str,
+        *,
+        until: int | str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+        namespace: str | None = None,
+    ) -> protocol.DiffAnswer:
+        """What became of each memory since a time or `seq:N`."""
+        query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
+        return self._ask("GET", "/diff", protocol.DiffAnswer, query=query, namespace=namespace)
 
     def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> protocol.Undone:
         """Take back the last change, or the one named."""
@@ -179,6 +223,25 @@ class Client:
     def status(self) -> protocol.Status:
         return self._ask("GET", "/status", protocol.Status)
 
+    def back_up(self, folder: Path | str | None = None) -> protocol.BackupAnswer:
+        """A copy of the whole store, in a folder that is new or empty, or in the data folder's `backups`."""
+        asked = protocol.BackupRequest(folder=None if folder is None else str(folder))
+        return self.patiently()._ask("POST", "/backup", protocol.BackupAnswer, asked)
+
+    def compact(self, *, dry_run: bool = False) -> protocol.CompactAnswer:
+        """Gives up the history that `history.keep` does not ask for, and the room it took."""
+        asked = protocol.CompactRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", "/compact", protocol.CompactAnswer, asked)
+
+    def check(self) -> protocol.CheckAnswer:
+        """Whether everything the daemon keeps is as it should be."""
+        return self.patiently()._ask("POST", "/check", protocol.CheckAnswer, {}, repeatable=True)
+
+    def repair(self, *, dry_run: bool = False) -> protocol.RepairAnswer:
+        """Mends what can be mended; deletes nothing."""
+        asked = protocol.RepairRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", "/repair", protocol.RepairAnswer, asked, repeatable=dry_run)
+
     def config(self) -> protocol.ConfigAnswer:
         return self._ask("GET", "/config", protocol.ConfigAnswer)
 
@@ -219,12 +282,13 @@ class Client:
         """Look through every watched folder now."""
         return self._ask("POST", "/notes/rescan", protocol.NotesStatus, {})
 
-    def export(self, namespace: str | None = None) -> Iterator[bytes]:
+    def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
         """Everything, or all of one namespace, one JSON value a line, as it comes in.
 
         The client's own namespace does not narrow it. Raises Interrupted when it ends too early.
         """
-        response = self._send("GET", "/export", None, namespace, repeatable=True)
+        flags = {"history": None if history else False, "vectors": vectors or None}
+        response = self._send("GET", _target("/export", flags), None, namespace, repeatable=True)
         if response.status != 200:
             self._finish(response)
         try:
@@ -234,6 +298,42 @@ class Client:
         finally:
             if not response.keeps_open:
                 self.close()
+
+    def import_from(
+        self,
+        pieces: Iterable[bytes],
+        *,
+        tool: protocol.ImportTool | None = None,
+        namespace: str | None = None,
+        user_id: str | None = None,
+        allow_forgotten: bool = False,
+        dry_run: bool = False,
+        watch: Callable[[int, int], None] = lambda done, of: None,
+    ) -> protocol.Imported:
+        """Take in an export, ours or another tool's, from its bytes; everything into one namespace where it is named.
+
+        The client's own namespace does not count. `watch` hears how much is done, of how much, where it takes long.
+        Raises Interrupted when the daemon goes away: what was taken in by then stays, and can be taken in again.
+        """
+        flags = {"from": tool, "user_id": user_id, "allow_forgotten": allow_forgotten or None}
+        try:
+            response = self._send(
+                "POST", _target("/import", {**flags, "dry_run": dry_run or None}), pieces, namespace, repeatable=False
+            )
+            if response.status != 200:
+                self._finish(response)
+            for line in response.lines():
+                self.last_body = line
+                peek = _decode(line, _Peek)
+                if peek.error is not None:
+                    raise Refused(503, peek.error)
+                if peek.progress is not None:
+                    watch(*peek.progress)
+        except (Garbled, OSError) as broken:
+            raise Interrupted("the daemon went away in the middle of the import", "import it again") from broken
+        finally:
+            self.close()
+        return _decode(self.last_body, protocol.Imported)
 
     # One exchange
 
@@ -251,14 +351,15 @@ class Client:
         """Send, read and decode. A namespace in the body needs no header beside it, which it might contradict."""
         if getattr(body, "namespace", None) is None:
             namespace = namespace or self.namespace
-        parameters = [f"{name}={_quoted(text)}" for name, value in (query or {}).items() for text in _texts(value)]
-        target = f"{route}?{'&'.join(parameters)}" if parameters else route
+        target = _target(route, query or {})
         data = None if body is None else _encode(body)
         repeatable = repeatable or method in ("GET", "DELETE") or route in REPEATABLE
         response = self._send(method, target, data, namespace, repeatable)
         return _decode(self._finish(response), kind)
 
-    def _send(self, method: str, target: str, data: bytes | None, namespace: str | None, repeatable: bool) -> Response:
+    def _send(
+        self, method: str, target: str, data: bytes | Iterable[bytes] | None, namespace: str | None, repeatable: bool
+    ) -> Response:
         """Send the request and read the head of the answer.
 
         A kept connection may have been closed by the daemon meanwhile: what can be repeated is sent once more on a
@@ -286,10 +387,10 @@ class Client:
                 "look whether it runs: mnemo status",
             ) from broken
 
-    def _headers(self, data: bytes | None, namespace: str | None) -> dict[str, bytes]:
+    def _headers(self, data: bytes | Iterable[bytes] | None, namespace: str | None) -> dict[str, bytes]:
         headers = {"Accept": b"application/json", "X-Mnemo-Door": self.door.encode()}
         if data is not None:
-            headers["Content-Type"] = b"application/json"
+            headers["Content-Type"] = b"application/json" if isinstance(data, bytes) else b"application/octet-stream"
         if namespace is not None:
             headers["X-Namespace"] = _header(namespace)
         if self.agent is not None:
@@ -331,13 +432,20 @@ class _BatchAnswer(protocol.Answer):
 
 
 class _Peek(protocol.Answer):
-    error: Any = None
+    error: dict[str, Any] | None = None
+    progress: tuple[int, int] | None = None
 
 
 def _outcome(result: msgspec.Raw) -> protocol.Remembered | protocol.Failure:
     if _decode(result, _Peek).error is not None:
         return _decode(result, protocol.Failure)
     return _decode(result, protocol.Remembered)
+
+
+def _target(route: str, query: Mapping[str, Filter]) -> str:
+    """The route with its query string."""
+    parameters = [f"{name}={_quoted(text)}" for name, value in query.items() for text in _texts(value)]
+    return f"{route}?{'&'.join(parameters)}" if parameters else route
 
 
 def _texts(value: Filter) -> list[str]:

@@ -56,6 +56,7 @@ def _option(*names: str, help: str, files: bool = False, **settings: Any) -> Arg
 KINDS = ("semantic", "episodic", "procedural", "working")
 CATEGORIES = ("fact", "preference", "project", "decision", "crumb", "request", "result")
 LAYERS = ("buffer", "working", "core")
+STATES = ("active", "archived", "compressed", "superseded", "discarded", "trashed")
 TRUSTS = ("user", "note", "agent", "import", "tool")
 
 # Every command takes these.
@@ -72,7 +73,9 @@ _IDS = Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "+"})
 _TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG")
 _SPEAKER = _option("--speaker", help="who said it", metavar="NAME")
 _DRY = _flag("--dry-run", help="only say what would happen")
+_YES = _flag("-y", "--yes", help="do not ask")
 _COUNT = _option("-k", "--top", help="how many to show", type=int, metavar="N")
+_AS_OF = _option("--as-of", help="what was known then: 2026-05-01, 2026-05-01T18:30, or 3d ago as 3d", metavar="TIME")
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
 _ADD = (
@@ -99,6 +102,7 @@ _RECALL = (
     _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
     _option("--since", help="not before", metavar="TIME"),
     _option("--until", help="not after", metavar="TIME"),
+    _AS_OF,
     _SPEAKER,
     _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
     _option("--trust", help="only what is trusted at least this much", choices=TRUSTS),
@@ -153,28 +157,81 @@ _SERVICE = (
     Command("status", "whether the service is installed and runs", "service:status"),
     Command("logs", "what the service wrote", "service:logs", (_flag("-f", "--follow", help="keep following"),)),
 )
-_TRASH = (Command("restore", "bring a memory back from the trash", "memories:trash_restore", (_IDS,)),)
+_EXPORT = (
+    Argument(("file",), "the file to write; without one, or -, standard output",
+             {"metavar": "FILE", "nargs": "?"}, True),
+    _flag("--force", help="replace the file"),
+    _flag("--no-history", help="without earlier versions"),
+    _flag("--vectors", help="with the vectors of the model in use"),
+)  # fmt: skip
+_IMPORT = (
+    Argument(("file",), "the file of an export; - reads standard input", {"metavar": "FILE"}, True),
+    _option("--from", help="whose export it is, where that is not seen", dest="source",
+            choices=("mnemo", "mem0", "mcp-memory", "engram")),
+    _option("--user", help="whose memories they become, whatever the export says", metavar="NAME"),
+    _flag("--allow-forgotten", help="take in again what was forgotten here"),
+    _DRY,
+)  # fmt: skip
+_RESTORE = (
+    Argument(("folder",), "a backup; without one, the store itself goes back, by --at",
+             {"metavar": "BACKUP", "nargs": "?"}, True),
+    _option("--at", help="the moment to go back to: 2026-05-01, 2026-05-01T18:30", metavar="TIME"),
+    _option("--to", help="the data folder to make, instead of replacing the one in use", files=True, metavar="FOLDER"),
+    _flag("--allow-forgotten", help="with what was forgotten since the backup"),
+    _YES,
+)  # fmt: skip
+_TRASH = (
+    Command("restore", "bring a memory back from the trash", "memories:trash_restore", (_IDS,)),
+    Command("empty", "drop everything in the trash for good", "forgetting:trash_empty", (_DRY, _YES)),
+)
+_FORGET = (
+    Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "*"}),
+    _TAG,
+    _option("--kind", help="all of this kind", choices=KINDS, action="append", default=[]),
+    _option("--category", help="all of this category", choices=CATEGORIES, action="append", default=[]),
+    _option("--state", help="all in this state, such as trashed", choices=STATES, action="append", default=[]),
+    _option("--source", help="all from this source, such as note or cli", metavar="NAME"),
+    _SPEAKER,
+    _option("--since", help="not what happened before", metavar="TIME"),
+    _option("--until", help="not what happened after", metavar="TIME"),
+    _flag("--all", help="everything in the namespace"),
+    _DRY,
+    _YES,
+)
 
 MEMORIES, DAEMON, PARTS = "Memories", "The daemon", "Notes, models, agents"
 
 COMMANDS = (
     Command("add", "remember something", "memories:add", _ADD, group=MEMORIES),
     Command("recall", "ask, by meaning and by word", "memories:recall", _RECALL, group=MEMORIES),
-    Command("search", "look for words alone", "memories:search", (_WORDS, _COUNT, _TAG), group=MEMORIES),
+    Command("search", "look for words alone", "memories:search", (_WORDS, _COUNT, _TAG, _AS_OF), group=MEMORIES),
     Command(
         "open", "open a hit of the last answer in your editor, at its line", "memories:open_hit",
         (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
                                                                  "metavar": "N"}),),
         group=MEMORIES,
     ),
-    Command("show", "show one memory whole", "memories:show", (_ID,), group=MEMORIES),
+    Command("show", "show one memory whole", "memories:show", (_ID, _AS_OF), group=MEMORIES),
+    Command(
+        "history", "every version of a memory, and what each changed", "history:history", (_ID, _COUNT), group=MEMORIES
+    ),
+    Command(
+        "diff", "what was added, changed and removed since then", "history:diff",
+        (Argument(("since",), "a time (2026-05-01, 2h, 3d) or a change (seq:12)", {"metavar": "SINCE"}),
+         _option("--until", help="up to then, instead of up to now", metavar="TIME"), _COUNT),
+        group=MEMORIES,
+    ),
     Command("edit", "change a memory in your editor, or by options", "memories:edit", _EDIT, group=MEMORIES),
     Command("rm", "move memories to the trash", "memories:rm", (_IDS,), group=MEMORIES),
     Command("trash", "what is in the trash", "memories:trash", (_COUNT,), _TRASH, MEMORIES),
     Command(
+        "forget", "remove memories and every trace of them, for good", "forgetting:forget", _FORGET, group=MEMORIES
+    ),
+    Command(
         "undo", "take back the last change", "memories:undo",
-        (Argument(("seq",), "the number of an earlier change", {"type": int, "nargs": "?", "metavar": "CHANGE"}),
-         _DRY),
+        (Argument(("change",), "the number of an earlier change", {"type": int, "nargs": "?", "metavar": "CHANGE"}),
+         _option("--seq", help="the same", type=int, metavar="CHANGE"),
+         _option("--group", help="every change of a group", metavar="GROUP"), _DRY),
         group=MEMORIES,
     ),
     Command(
@@ -184,7 +241,20 @@ COMMANDS = (
          _flag("--ids", help="with ids")),
         group=MEMORIES,
     ),
-    Command("export", "everything as JSON, one value a line", "memories:export", group=MEMORIES),
+    Command("export", "everything as JSON, one value a line", "moving:export", _EXPORT, group=MEMORIES),
+    Command("import", "take in an export, of mnemo or of another tool", "moving:import_", _IMPORT, group=MEMORIES),
+    Command(
+        "backup", "copy the whole store, while it is in use", "copies:backup",
+        (Argument(("folder",), "a new folder for the copy; without one it goes beside the data",
+                  {"metavar": "FOLDER", "nargs": "?"}, True),),
+        group=DAEMON,
+    ),
+    Command("check", "whether everything that is kept is as it should be", "care:check", group=DAEMON),
+    Command("repair", "mend what a check finds; nothing is deleted", "care:repair", (_DRY,), group=DAEMON),
+    Command("restore", "put a backup in the place of the store, or take it back to a moment", "copies:restore",
+            _RESTORE, group=DAEMON),
+    Command("compact", "give up room, and the history that `history.keep` does not ask for", "copies:compact",
+            (_DRY,), group=DAEMON),
     Command("notes", "folders of notes that are remembered", "upkeep:notes_status", (), _NOTES, PARTS),
     Command("models", "embedding and language models", "upkeep:models_list", (), _MODELS, PARTS),
     Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX, group=PARTS),

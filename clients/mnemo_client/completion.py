@@ -47,7 +47,7 @@ def bash() -> str:
         "  fi",
     ]
     lines += ['  COMPREPLY=($(compgen -W "$offered" -- "$current"))']
-    lines += ['  if [[ -n $files && $current != -* ]]; then COMPREPLY+=($(compgen -d -- "$current")); fi', "}"]
+    lines += ['  if [[ -n $files && $current != -* ]]; then COMPREPLY+=($(compgen -f -- "$current")); fi', "}"]
     return "\n".join([*lines, "complete -o filenames -F _mnemo mnemo", ""])
 
 
@@ -59,7 +59,7 @@ def zsh() -> str:
     lines += ["    _describe command commands; return", "  fi", '  case "$name ${words[3]}" in']
     lines += [f'    "{" ".join(name)}") name="{" ".join(name)}";;' for name, _ in leaves() if len(name) == 2]
     lines += ["  esac", '  case "$name" in', *_cases("    "), "  esac", '  case "$name:$before" in']
-    lines += [*_choice_cases("    "), "  esac", "  compadd -- ${=offered}", "  if [[ -n $files ]]; then _files -/; fi"]
+    lines += [*_choice_cases("    "), "  esac", "  compadd -- ${=offered}", "  if [[ -n $files ]]; then _files; fi"]
     return "\n".join([*lines, "}", "compdef _mnemo mnemo", ""])
 
 

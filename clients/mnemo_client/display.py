@@ -15,7 +15,9 @@ SKIPPED_SHOWN = 20
 _MODEL_NAMES = {"embedding": "embedding model", "llm": "language model"}
 _CHANGES = {
     "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
+    "notes": "reading a note",
 }  # fmt: skip
+_UNDO = "undo:"
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _STATE_LOOK = {
     "ready": Look.good, "watching": Look.good, "loading": Look.warn, "building": Look.warn, "warming": Look.warn,
@@ -203,7 +205,7 @@ def _degraded_word(name: str, status: protocol.Status | None) -> str:
     if name == "llm":
         return "without the language model"
     if name in ("database", "store", "lmdb"):
-        return "the database is out of order: answered from the journal"
+        return "the store is out of order (mnemo status)"
     return f"without {plain(name)}"
 
 
@@ -241,6 +243,8 @@ def remembered(answer: protocol.Remembered, look: Look) -> str:
         parts.append(look.warn(f"masked: {plain(', '.join(answer.masked))}"))
     if "sensitive" in memory.tags:
         parts.append(look.warn("holds what looks like a secret: tagged sensitive"))
+    if "store" in answer.degraded:
+        parts.append(look.warn(f"kept, but {_degraded_word('store', None)}"))
     return look.dim(" · ").join(parts)
 
 
@@ -293,8 +297,16 @@ def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
 def undone_lines(undone: protocol.Undone, look: Look) -> list[str]:
     verb = "would undo" if undone.dry_run else "undone"
     ids = ", ".join(short_id(each) for each in undone.ids[:10]) + (" …" if len(undone.ids) > 10 else "")
-    what = plain(_CHANGES.get(undone.what, undone.what))
-    return [f"{look.good(verb)}: {what}" + (look.dim(f" (change {undone.seq}: {ids})") if ids else "")]
+    changes = f"change {undone.seq}" if len(undone.seqs) < 2 else f"changes {undone.seqs[0]} to {undone.seq}"
+    return [f"{look.good(verb)}: {operation(undone.what)}" + (look.dim(f" ({changes}: {ids})") if ids else "")]
+
+
+def operation(what: str) -> str:
+    """What was done, from the name that the history has for it."""
+    if what.startswith(_UNDO):
+        first, *more = what.removeprefix(_UNDO).split(",")
+        return f"undo of change {plain(first)}" + (f" and {len(more)} more" if more else "")
+    return plain(_CHANGES.get(what, what))
 
 
 # The daemon and its parts
@@ -326,8 +338,8 @@ def status_lines(status: protocol.Status, look: Look, home: Path) -> list[str]:
         ["data", plain(short_path(status.data_dir, None, home))],
         ["socket", plain(short_path(status.socket, None, home))],
     ]
-    lines = [look.dim(" · ").join(head), *table([[look.dim(name), text] for name, text in rows if text], "  ")]
-    return lines + [f"  {look.warn('!')} {plain(reason)}" for reason in status.reasons]
+    reasons = [f"  {look.warn('!')} {plain(reason)}" for reason in status.reasons]
+    return [look.dim(" · ").join(head), *reasons, *table([[look.dim(name), text] for name, text in rows if text], "  ")]
 
 
 def _counts(by_state: Mapping[str, int]) -> str:

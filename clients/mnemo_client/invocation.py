@@ -97,6 +97,16 @@ class Invocation:
             raise BadUsage(f"nothing to {what} was given", "give it as words, or - to read standard input")
         return text
 
+    def confirm(self, question: str) -> None:
+        """Returns when a person says yes. Raises BadUsage where none does, or none is there."""
+        if not self.has_terminal:
+            raise BadUsage("this cannot be asked here", "say --yes if it is meant")
+        self.terminal.flush()
+        self.terminal.out.write(f"{question}? [y/N] ")
+        self.terminal.out.flush()
+        if self.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise BadUsage("nothing was changed")
+
     def _read_standard_input(self) -> str:
         if not isinstance(self.stdin, io.TextIOWrapper):
             return self.stdin.read()

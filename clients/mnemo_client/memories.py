@@ -1,4 +1,4 @@
-"""The commands about memories: add, recall, open, search, show, edit, rm, trash, undo, context, export."""
+"""The commands about memories: add, recall, open, search, show, edit, rm, trash, undo, context."""
 
 import json
 import os
@@ -36,10 +36,10 @@ def add(invocation: Invocation) -> int:
             category=options.category,
             importance=options.importance,
             speaker=options.speaker,
-            event_at=_time(options.at),
-            expires_at=_time(options.expires),
+            event_at=as_ms(options.at),
+            expires_at=as_ms(options.expires),
             evidence=options.evidence,
-            supersedes=[_id(invocation, text) for text in options.supersedes],
+            supersedes=[id_of(invocation, text) for text in options.supersedes],
             pinned=options.pin,
         )
     )
@@ -50,7 +50,7 @@ def add(invocation: Invocation) -> int:
     return EXIT_DONE
 
 
-def _time(text: str | None) -> int | str | None:
+def as_ms(text: str | None) -> int | str | None:
     """ms since the epoch where it is a whole number with more digits than a year, else ISO 8601 for the daemon."""
     if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
         return int(text)
@@ -70,8 +70,9 @@ def recall(invocation: Invocation) -> int:
         kinds=options.kind,
         categories=options.category,
         layers=options.layer,
-        since=_time(options.since),
-        until=_time(options.until),
+        since=as_ms(options.since),
+        until=as_ms(options.until),
+        as_of=as_ms(options.as_of),
         speaker=options.speaker,
         source=options.source,
         trust_min=options.trust,
@@ -107,8 +108,9 @@ def search(invocation: Invocation) -> int:
     options = invocation.options
     client = invocation.client()
     answer = client.search(
-        invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None
-    )
+        invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
+        as_of=as_ms(options.as_of),
+    )  # fmt: skip
     _keep(invocation, answer.memories, 1)
     if invocation.wants_json:
         invocation.say_answer()
@@ -189,7 +191,7 @@ def _hit(invocation: Invocation, number: int) -> dict[str, Any]:
     return hits[str(number)]
 
 
-def _id(invocation: Invocation, text: str) -> str:
+def id_of(invocation: Invocation, text: str) -> str:
     """The id that was meant: as given, or that of a numbered hit of the last answer."""
     text = text.strip().lstrip("…")
     if text.isdigit() and len(text) <= HIT_NUMBER_DIGITS_MAX:
@@ -223,7 +225,7 @@ def _open_file(invocation: Invocation, path: Path, line: int) -> None:
 
 
 @contextmanager
-def _telling_apart(client: "Client") -> Iterator[None]:
+def telling_apart(client: "Client") -> Iterator[None]:
     """Digits that begin or end several ids are refused with those memories a line each, to choose from."""
     try:
         yield
@@ -237,8 +239,8 @@ def _telling_apart(client: "Client") -> Iterator[None]:
 
 def show(invocation: Invocation) -> int:
     client = invocation.client()
-    with _telling_apart(client):
-        memory = client.get(_id(invocation, invocation.options.id))
+    with telling_apart(client):
+        memory = client.get(id_of(invocation, invocation.options.id), as_ms(invocation.options.as_of))
     if invocation.wants_json:
         invocation.say_answer()
     else:
@@ -248,8 +250,8 @@ def show(invocation: Invocation) -> int:
 
 def edit(invocation: Invocation) -> int:
     client = invocation.client()
-    with _telling_apart(client):
-        memory = client.get(_id(invocation, invocation.options.id))
+    with telling_apart(client):
+        memory = client.get(id_of(invocation, invocation.options.id))
     change = _change(invocation)
     if change is None and memory.note is not None:
         if invocation.has_terminal:
@@ -313,8 +315,8 @@ def rm(invocation: Invocation) -> int:
     gone = []
     for text in invocation.options.id:
         try:
-            with _telling_apart(client):
-                gone.append(client.delete(_id(invocation, text)).id)
+            with telling_apart(client):
+                gone.append(client.delete(id_of(invocation, text)).id)
         except (Refused, NothingFound, BadUsage) as error:
             worst = worst or error
             invocation.terminal.complain(error.message, error.hint)
@@ -346,8 +348,8 @@ def trash_restore(invocation: Invocation) -> int:
     client = invocation.client()
     bodies = []
     for text in invocation.options.id:
-        with _telling_apart(client):
-            memory = client.restore(_id(invocation, text))
+        with telling_apart(client):
+            memory = client.restore(id_of(invocation, text))
         bodies.append(json.loads(client.last_body))
         if not invocation.wants_json:
             invocation.say(f"{invocation.look.good('restored')}: {display.short_id(memory.id)}  "
@@ -359,17 +361,13 @@ def trash_restore(invocation: Invocation) -> int:
 
 def undo(invocation: Invocation) -> int:
     options = invocation.options
-    undone = invocation.client().undo(options.seq, dry_run=options.dry_run)
+    named = [each for each in (options.change, options.seq, options.group) if each is not None]
+    if len(named) > 1:
+        raise BadUsage("one change is taken back at once, or one group", "see: mnemo undo --help")
+    seq = options.change if options.seq is None else options.seq
+    undone = invocation.client().undo(seq, options.group, dry_run=options.dry_run)
     if invocation.wants_json:
         invocation.say_answer()
     else:
         invocation.say(*display.undone_lines(undone, invocation.look))
-    return EXIT_DONE
-
-
-def export(invocation: Invocation) -> int:
-    """Every namespace, unless one is named."""
-    client = invocation.client()
-    for line in client.export(invocation.options.namespace):
-        invocation.say(line.decode())
     return EXIT_DONE

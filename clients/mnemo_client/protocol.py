@@ -22,6 +22,7 @@ State = Literal["active", "archived", "compressed", "superseded", "discarded", "
 Sort = Literal["score", "recent", "accessed"]
 Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated"]
 DaemonState = Literal["ready", "warming", "degraded"]
+ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
 Time = int | str  # ms since the epoch, or ISO 8601
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -168,10 +169,21 @@ class NewMemories(Ask):
     namespace: Namespace | None = None
 
 
+class LaterChange(Answer):
+    """A change that came after the one to be undone: to which memory, and which change it was."""
+
+    id: str
+    seq: int
+    at: int
+    by: str
+    what: str
+
+
 class ErrorBody(Answer):
     code: str
     message: str
     field: str | None = None
+    later: list[LaterChange] | UnsetType = UNSET  # of an undo that something stands in the way of: the first 20
 
 
 class Failure(Answer):
@@ -237,16 +249,54 @@ class TrashPage(Answer):
 
 
 class Version(Answer):
-    seq: int
+    """`what` is the operation that made it ("add", "edit", "rm", "restore", "notes", "undo:12"); `group` ties together
+    changes that are undone together."""
+
+    seq: int  # what undo takes
     at: int
     by: str
     memory: MemoryView
+    what: str = ""
+    group: str | None = None
 
 
 class Versions(Answer):
     """GET /v1/memories/{id}/history, newest first."""
 
     versions: list[Version]
+    cursor: str | None = None
+
+
+class Difference(Answer):
+    """What became of one memory between two moments; `seq` and what follows it are of its last change in between.
+
+    `memory` is as it is at the later moment, or, of what was removed, as it was at the earlier one; null where its
+    record is gone for good. `fields` are those that differ, with their values in `before` and `after`.
+    """
+
+    id: str
+    how: Literal["added", "restored", "changed", "trashed", "dropped"]
+    seq: int
+    at: int
+    by: str
+    what: str
+    group: str | None = None
+    memory: MemoryView | None = None
+    fields: list[str] = []
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+
+
+class DiffAnswer(Answer):
+    """GET /v1/diff: what was changed last comes first in each list."""
+
+    since_seq: int
+    until_seq: int
+    added: list[Difference]
+    changed: list[Difference]
+    removed: list[Difference]
+    namespace: str
+    cursor: str | None = None
 
 
 class RecallRequest(Ask):
@@ -279,6 +329,7 @@ class RecallRequest(Ask):
     include_discarded: bool = False
     ranker: Literal["auto", "words", "cosine"] = "auto"
     exact: bool = False
+    as_of: Time | None = None  # what was known then; also a span back from now: 2h, 3d
     dry: bool = False
     explain: bool = False
     highlight: bool = False  # adds `best` to each: the sentence that answers best, the query's words marked
@@ -424,12 +475,16 @@ class Status(Answer):
 
 
 class Undone(Answer):
-    """POST /v1/undo."""
+    """POST /v1/undo. `seq` is the last of `seqs`, the changes that were taken back; `undo_seq` the one that did it."""
 
     seq: int
     what: str
-    ids: list[str]
+    ids: list[str]  # the first 500
     dry_run: bool = False
+    total: int = 0
+    seqs: list[int] = []  # the last 500
+    undo_seq: int | None = None
+    undo_group: str | None = None  # of an undo that took several changes
 
 
 class UndoRequest(Ask):
@@ -437,6 +492,193 @@ class UndoRequest(Ask):
 
     seq: int | None = None
     group: str | None = None
+    dry_run: bool = False
+
+
+class PurgeFilter(Ask):
+    """Which memories are to be forgotten: all that pass, in whatever state, of one namespace."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    kinds: list[Kind] = []
+    categories: list[Category] = []
+    layers: list[Layer] = []
+    states: list[State] = []  # none: every state
+    tags: list[str] = []  # all of them
+    source: str | None = None
+    speaker: str | None = None
+    since: Time | None = None
+    until: Time | None = None
+
+
+class PurgeRequest(Ask):
+    """POST /v1/purge: `ids` or `filter`, not both."""
+
+    ids: Annotated[list[str], Meta(max_length=10_000)] = []
+    filter: PurgeFilter | None = None
+    dry_run: bool = False
+
+
+class PurgeOneRequest(Ask):
+    """POST /v1/memories/{id}/purge."""
+
+    dry_run: bool = False
+
+
+class Place(Answer):
+    """Where traces were looked for. `place` is a path in the data folder, or "memory ID" for a memory that stays."""
+
+    place: str
+    state: Literal["clean", "removed", "still there"]
+    detail: str = ""
+
+
+class Searched(Answer):
+    """The search of every file of the data folder, backups apart, for what only the forgotten memories had."""
+
+    files: int = 0
+    bytes: int = 0
+    needles: int = 0  # texts, runs of five words and longer words that were looked for
+    found: list[str] = []  # files that have any
+
+
+class Purged(Answer):
+    """What forgetting came to, or would come to. `complete`: nothing of it is still there."""
+
+    purged: list[str]  # ids that were asked for
+    derived: list[str]  # what was derived from them and went with them
+    rederive: dict[str, list[str]] = {}  # those of `derived` that had other sources too, and these: derive them anew
+    revived: list[str] = []  # what was hidden for the sake of something that went, and is shown again
+    mended: list[str] = []  # what stays and no longer names what went
+    places: list[Place] = []
+    backups: list[str] = []  # copies of the store, which are not touched and may hold it
+    searched: Searched = msgspec.field(default_factory=Searched)
+    complete: bool = True
+    dry_run: bool = False
+    seconds: float = 0.0
+
+
+class EmptiedTrash(Answer):
+    """DELETE /v1/trash. Without `confirm` nothing is done, and `dropped` is what would be."""
+
+    dropped: int
+    bytes: int  # of their texts
+    dry_run: bool = False
+
+
+class ImportProblem(Answer):
+    """What of an import was passed over, and why."""
+
+    place: str  # "line 3", "results[0]"
+    why: str
+
+
+class Imported(Answer):
+    """What an import came to, or would come to; the last line of the answer to POST /v1/import. Numbers of memories."""
+
+    tool: ImportTool  # whose export it was; "mnemo" is our own
+    group: str | None = None  # what `undo` takes back; null where nothing was written, or a whole store taken over
+    whole: bool = False  # an empty store took over everything as it was, history and folders of notes included
+    stored: int = 0
+    duplicate: int = 0  # known already; nothing of it was changed
+    updated: int = 0  # a new version of one that is known
+    restored: int = 0  # known and in the trash: back from there
+    older: int = 0  # known, and changed here since: left as it is
+    forgotten: int = 0  # purged here: left out
+    skipped: int = 0
+    problems: list[ImportProblem] = []  # of the skipped, the first 100
+    freed: int = 0  # chunks of notes that became memories of their own
+    masked: dict[str, int] = {}  # kinds of secrets, and in how many memories
+    users: dict[str, int] = {}  # whose memories they are, where not `local`
+    not_kept: dict[str, int] = {}  # what of the export has no place here
+    dry_run: bool = False
+
+
+class ImportProgress(Answer):
+    """A line of the answer to POST /v1/import before the last one: how much is done, of how much."""
+
+    progress: tuple[int, int]
+
+
+class BackupRequest(Ask):
+    """POST /v1/backup. `folder` is a whole path, new or empty; without it the data folder's `backups` gets one."""
+
+    folder: str | None = None
+
+
+class BackupAnswer(Answer):
+    """A copy of the store that was read back and found whole. Without a database it restores all but the vectors."""
+
+    folder: str
+    seq: int
+    at: int
+    bytes: int
+    files: int
+    has_database: bool
+
+
+class CompactRequest(Ask):
+    """POST /v1/compact."""
+
+    dry_run: bool = False
+
+
+class CompactAnswer(Answer):
+    """Earlier versions given up by `history.keep`, since when the history is kept (null: from the beginning), and bytes
+    on the disk; those of a dry run are as they are."""
+
+    versions: int
+    history_from: int | None
+    database_before: int
+    database: int
+    journal_before: int
+    journal: int
+    dry_run: bool = False
+
+
+class Violation(Answer):
+    """Something that should hold and does not. `table` is the place of what is wrong, `subject` its id."""
+
+    invariant: str
+    table: str
+    subject: str
+    what: str
+    mendable: bool  # by POST /v1/repair
+
+
+class CheckAnswer(Answer):
+    """POST /v1/check."""
+
+    ok: bool
+    checked: dict[str, int]  # how much was looked at, by table or view
+    totals: dict[str, int]  # violations, by invariant
+    violations: list[Violation]  # of each invariant the first 100
+    notes: list[str] = []  # what could not be checked, and why
+    seconds: float = 0.0
+
+
+class RepairRequest(Ask):
+    """POST /v1/repair."""
+
+    dry_run: bool = False
+
+
+class RepairStep(Answer):
+    what: str
+    why: str
+    how_many: int
+
+
+class RepairAnswer(Answer):
+    """What was done, or would be. `check` is the check that came last; `quarantine` names what was put there, below
+    the data folder."""
+
+    steps: list[RepairStep]
+    check: CheckAnswer
+    quarantine: list[str] = []
     dry_run: bool = False
 
 

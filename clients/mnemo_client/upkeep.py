@@ -1,13 +1,11 @@
 """The commands about the daemon and its parts: init, up, down, status, config, notes, models, reindex."""
 
-import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from mnemo_client import display, launch, namespace
-from mnemo_client.errors import EXIT_DONE, BadUsage, MnemoError, NothingFound, Unreachable
+from mnemo_client import display, launch, namespace, offline
+from mnemo_client.errors import EXIT_DONE, BadUsage, NothingFound, Unreachable
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import config_file, data_folder
 
@@ -199,7 +197,7 @@ def models_list(invocation: Invocation) -> int:
 
 def models_pull(invocation: Invocation) -> int:
     """Fetches in a process of its own, which needs no daemon; one that runs then takes the model up."""
-    return _take_up(invocation, _offline(invocation, "pull", invocation.options.name or DEFAULT_MODEL))
+    return _take_up(invocation, offline.run(invocation, "pull", invocation.options.name or DEFAULT_MODEL))
 
 
 def models_import(invocation: Invocation) -> int:
@@ -209,28 +207,7 @@ def models_import(invocation: Invocation) -> int:
         raise BadUsage(f"there is no {path}")
     words = ["import", str(path), *(["--name", options.name] if options.name else [])]
     words += ["--allow-unverified"] if options.allow_unverified else []
-    return _take_up(invocation, _offline(invocation, *words))
-
-
-def _offline(invocation: Invocation, *words: str) -> dict[str, Any]:
-    """What a command of mnemo_daemon.offline answers; its progress appears as it goes. Raises MnemoError."""
-    import subprocess  # 9 ms that no other command of this module needs
-
-    invocation.terminal.flush()
-    ended = subprocess.run(
-        [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
-        check=False,
-        env=dict(invocation.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        answer: dict[str, Any] = json.loads(ended.stdout)
-    except ValueError:
-        raise MnemoError(f"models {words[0]} ended with code {ended.returncode}") from None
-    if error := answer.get("error"):
-        raise MnemoError(str(error["message"]), str(error.get("hint") or ""))
-    return answer
+    return _take_up(invocation, offline.run(invocation, *words))
 
 
 def _take_up(invocation: Invocation, installed: dict[str, Any]) -> int:

@@ -5,7 +5,7 @@ agent's bridge, of which none is used on a Unix socket. RFC 9112 names the parts
 """
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 HEAD_LINE_BYTES_MAX = 65536
@@ -100,14 +100,21 @@ class Connection:
         self._reader.close()
         self._socket.close()
 
-    def exchange(self, method: str, target: str, headers: Mapping[str, bytes], body: bytes | None) -> Response:
-        """Send a request and read the head of its answer."""
+    def exchange(
+        self, method: str, target: str, headers: Mapping[str, bytes], body: bytes | Iterable[bytes] | None
+    ) -> Response:
+        """Send a request and read the head of its answer. A body in pieces is sent piece by piece."""
         lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: localhost"]
         lines += [name.encode() + b": " + value for name, value in headers.items()]
-        if body is not None:
+        whole = body if isinstance(body, bytes) else b""
+        if isinstance(body, bytes):
             lines.append(b"Content-Length: %d" % len(body))
+        elif body is not None:
+            lines.append(b"Transfer-Encoding: chunked")
         try:
-            self._socket.sendall(b"\r\n".join([*lines, b"", body or b""]))
+            self._socket.sendall(b"\r\n".join([*lines, b"", whole]))
+            if body is not None and not isinstance(body, bytes):
+                self._send_pieces(body)
         except (BrokenPipeError, ConnectionResetError):
             # A daemon that refuses a body for its size answers and hangs up before it has read it all.
             pass
@@ -115,6 +122,13 @@ class Connection:
         while response.status == 100:
             response = self._head()
         return response
+
+    def _send_pieces(self, pieces: Iterable[bytes]) -> None:
+        """A body in chunks. RFC 9112, 7.1"""
+        for piece in pieces:
+            if piece:
+                self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self._socket.sendall(b"0\r\n\r\n")
 
     def line(self) -> str:
         """The next line of the head, without its end."""

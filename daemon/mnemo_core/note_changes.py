@@ -11,12 +11,14 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core.note_matching import ChunkText, match_chunks, skip_hash
+from mnemo_core.forgetting import with_what_stays
+from mnemo_core.note_matching import ChunkText, match_chunks
 from mnemo_store.records import (
     TAGS_MAX,
     Change,
     ChunkRef,
     DropTrash,
+    Forgotten,
     Memory,
     NoteFile,
     NotePlace,
@@ -27,6 +29,8 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
     default_decay_rate,
+    normalised,
+    skip_hash,
 )
 
 MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
@@ -81,10 +85,11 @@ class Plan(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a plan has come: the next step, and the references settled so far."""
+    """How far a plan has come: the next step, the references settled so far, and the steps whose text was purged."""
 
     next_step: int = 0
     refs: tuple[ChunkRef, ...] = ()
+    forgotten: tuple[int, ...] = ()
 
 
 class Store(Protocol):
@@ -94,6 +99,8 @@ class Store(Protocol):
     def usage(self, memory_id: str) -> Usage | None: ...
     def trash(self, memory_id: str) -> TrashEntry | None: ...
     def skips(self, file_id: str) -> frozenset[str]: ...
+    def forgotten(self, digest: str) -> Forgotten | None: ...
+    def forgotten_after(self, after: str = "", limit: int = ...) -> Sequence[Forgotten]: ...
     def meta(self, name: str) -> str: ...
 
 
@@ -139,9 +146,10 @@ def decide(planned: Plan, progress: Progress, store: Store, now: int, new_id: Ca
     """The changes of the next slice of a plan, the manifest's own included, and what is left of it."""
     reading = planned.reading
     skips = store.skips(reading.file.id)
-    salt = store.meta("salt") if skips else ""
+    forgets = bool(store.forgotten_after(limit=1))
+    salt = store.meta("salt") if skips or forgets else ""
     changes: list[Change] = []
-    refs = list(progress.refs)
+    refs, forgotten = list(progress.refs), list(progress.forgotten)
     index, memories = progress.next_step, 0
     last = min(len(planned.steps), index + STEPS_A_TURN)
     while index < last and memories < MEMORIES_A_TURN:
@@ -149,26 +157,55 @@ def decide(planned: Plan, progress: Progress, store: Store, now: int, new_id: Ca
         if step.after is None:
             assert step.before is not None
             changed = _gone(step.before, planned.why, store, now)
-            if planned.why != WHY_TEXT_GONE:
+            if planned.why != WHY_TEXT_GONE and store.memory(step.before.memory) is not None:
                 refs.append(step.before)
         else:
-            skipped = bool(skips) and skip_hash(salt, step.after.text) in skips
-            ref, changed = _present(reading, step, store, now, new_id, skipped=skipped)
+            digest = skip_hash(salt, step.after.text) if salt else ""
+            if forgets and store.forgotten(digest) is not None and not _is_text_of(step.before, step.after, store):
+                forgotten.append(index)
+                ref, changed = _forgotten(step, store, now)
+            else:
+                ref, changed = _present(reading, step, store, now, new_id, skipped=digest in skips)
             if ref is not None:
                 refs.append(ref)
         changes += changed
         memories += any(isinstance(change, PutMemory) for change in changed)
         index += 1
-    done = index == len(planned.steps)
-    if done:
-        file = msgspec.structs.replace(reading.file, chunks=tuple(refs))
-    else:
-        waiting = [step.before for step in planned.steps[index:] if step.before is not None]
-        file = msgspec.structs.replace(reading.file, chunks=(*refs, *waiting), missing=False)
-        if not reading.file.missing:
-            file = msgspec.structs.replace(file, hash="", mtime_ns=0, size=0)
+    progressed = Progress(index, tuple(refs), tuple(forgotten))
+    is_done = index == len(planned.steps)
+    file = _manifest(planned, progressed, forgets=forgets)
     changes.append(PutNote(data=file))
-    return Decided(changes, None if done else Progress(index, tuple(refs)), file)
+    return Decided(changes, None if is_done else progressed, file)
+
+
+def _manifest(planned: Plan, progress: Progress, *, forgets: bool) -> NoteFile:
+    """As far as the plan has come. What a file says besides its chunks may be said in one that was purged."""
+    reading = planned.reading
+    if progress.next_step == len(planned.steps):
+        file = msgspec.structs.replace(reading.file, chunks=progress.refs)
+        kept = (step.after for at, step in enumerate(planned.steps) if at not in progress.forgotten)
+        return with_what_stays(file, [chunk.text for chunk in kept if chunk]) if progress.forgotten else file
+    waiting = [step.before for step in planned.steps[progress.next_step :] if step.before is not None]
+    file = msgspec.structs.replace(reading.file, chunks=(*progress.refs, *waiting), missing=False)
+    if not reading.file.missing:
+        file = msgspec.structs.replace(file, hash="", mtime_ns=0, size=0)
+    return msgspec.structs.replace(file, title="", links=()) if forgets else file
+
+
+def _is_text_of(ref: ChunkRef | None, chunk: NoteChunk, store: Store) -> bool:
+    """Whether the chunk is what its memory says already: that text was purged elsewhere, and this one kept."""
+    memory = store.memory(ref.memory) if ref is not None else None
+    return memory is not None and normalised(memory.content) == normalised(chunk.text)
+
+
+def _forgotten(step: Step, store: Store, now: int) -> tuple[ChunkRef | None, list[Change]]:
+    """A text that was purged is not there, whatever the file says; and what stood in its place is gone from there."""
+    memory = store.memory(step.before.memory) if step.before is not None else None
+    if step.before is None or memory is None:
+        return None, []
+    if memory.state == "trashed":
+        return step.before, []
+    return None, _gone(step.before, WHY_TEXT_GONE, store, now)
 
 
 def _present(

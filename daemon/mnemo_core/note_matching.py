@@ -9,8 +9,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from mnemo_store.records import content_hash
-
 SAME_CHUNK_JACCARD_MIN = 0.5  # word overlap from which a changed text is a new version of the old one [SPEC 6]
 PAIRS_MAX = 20_000  # changed chunks below one heading are all compared up to this many pairs
 NEIGHBOURS = 8  # beyond it, each only with those that stand about as far down
@@ -31,12 +29,6 @@ class ChunkText(NamedTuple):
 def text_hash(text: str) -> str:
     """32 hex digits, equal exactly for equal texts: a change of case or spacing is a change."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def skip_hash(salt: str, content: str) -> str:
-    """What Skip.hash holds for a text that a person deleted: the salt (hexadecimal) keeps it from being guessed.
-    Case and spacing make no difference, so that a reflowed paragraph stays away."""
-    return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
 
 
 def words(text: str) -> frozenset[str]:

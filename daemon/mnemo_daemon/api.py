@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypeVar
 
@@ -13,15 +13,18 @@ from mnemo_client import protocol
 from mnemo_core import briefing
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.backup_api import BackupApi
+from mnemo_daemon.forgetting_api import ForgettingApi
+from mnemo_daemon.history_api import HistoryApi
+from mnemo_daemon.import_api import ImportApi
 from mnemo_daemon.memories import SENSITIVE, Memories
+from mnemo_daemon.past import Past
 from mnemo_daemon.recall import Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value, refusal_of
 from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route, decode
 from mnemo_daemon.times import milliseconds
+from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
-from mnemo_store.layout import encode_json
-from mnemo_store.records import PutEdge, PutMemory, PutNote, PutRoot, PutTrash, PutUsage
-from mnemo_store.tables import Snapshot
 
 T = TypeVar("T")
 
@@ -31,7 +34,6 @@ INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
 INDEXED_POLL_SECONDS = 0.002
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
 RESCAN_POLL_SECONDS = 0.01
-EXPORT_SLICE = 500  # records read under one snapshot
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
 IdPath = "/v1/memories/{id}"
@@ -57,8 +59,13 @@ class _ListFilter(protocol.Ask):
 
 
 class ListQuery(_ListFilter):
+    as_of: str | None = None
     limit: protocol.Limit = protocol.LIMIT_DEFAULT
     cursor: str = ""
+
+
+class OneQuery(protocol.Ask):
+    as_of: str | None = None
 
 
 class DeleteQuery(_ListFilter):
@@ -81,6 +88,7 @@ class SearchQuery(protocol.Ask):
     user_id: protocol.ShortText | None = None
     tag: list[str] = []
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
+    as_of: str | None = None
     highlight: bool = False
 
 
@@ -93,10 +101,6 @@ class RootQuery(protocol.Ask):
     id: str | None = None
 
 
-class ExportQuery(protocol.Ask):
-    namespace: protocol.Namespace | None = None
-
-
 class Api:
     """The handlers. Whatever reads more than a record goes to a thread; the loop only shapes answers."""
 
@@ -104,12 +108,21 @@ class Api:
         self._daemon = daemon
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-api")
         self._batch_room = asyncio.Semaphore(BATCH_WRITES_MAX)
+        self._moving = ImportApi(daemon)
+        self._history = HistoryApi(daemon, self._off_loop)
+        self._upkeep = UpkeepApi(daemon)
+        self._forgetting = ForgettingApi(daemon)
 
     def close(self) -> None:
+        self._forgetting.close()
+        self._moving.close()
+        self._upkeep.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def routes(self) -> list[Route]:
-        return [*self._memory_routes(), *self._reading_routes(), *self._part_routes()]
+        own = [*self._memory_routes(), *self._reading_routes(), *self._part_routes()]
+        parts = (self._history, self._moving, BackupApi(self._daemon), self._upkeep, self._forgetting)
+        return [*own, *(route for part in parts for route in part.routes())]
 
     def _memory_routes(self) -> list[Route]:
         one = protocol.MemoryView
@@ -122,15 +135,12 @@ class Api:
             Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "The newest first", query=ListQuery),
             Route("DELETE", "/v1/memories", self.delete_many, protocol.DeletedMany,
                   "Move to the trash by filter; without `confirm` a dry run", query=DeleteQuery),
-            Route("GET", IdPath, self.get, one, "One memory"),
+            Route("GET", IdPath, self.get, one, "One memory", query=OneQuery),
             Route("PATCH", IdPath, self.edit, one, "Edit", ask=protocol.Patch, read_only=read_only | _NOT_EDITED),
             Route("DELETE", IdPath, self.delete, protocol.Deleted, "Move to the trash", query=DeleteOneQuery),
-            Route("GET", f"{IdPath}/history", self.history, protocol.Versions, "Every version, the newest first"),
             Route("POST", f"{IdPath}/restore", self.restore, one, "Back from the trash, discarded or archived"),
             Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
             Route("GET", "/v1/trash", self.trash, protocol.TrashPage, "What is in the trash", query=PageQuery),
-            Route("POST", "/v1/undo", self.undo, protocol.Undone, "Take back a change, the last one when none is named",
-                  ask=protocol.UndoRequest),
         ]  # fmt: skip
 
     def _reading_routes(self) -> list[Route]:
@@ -141,8 +151,6 @@ class Api:
             Route("GET", "/v1/recent", self.recent, protocol.SearchAnswer, "By when it happened", query=RecentQuery),
             Route("POST", "/v1/context", self.context, protocol.ContextAnswer, "The block to put before a prompt",
                   ask=protocol.ContextRequest),
-            Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
-                  content_type="application/x-ndjson"),
         ]  # fmt: skip
 
     def _part_routes(self) -> list[Route]:
@@ -184,9 +192,7 @@ class Api:
     async def list_memories(self, request: Request) -> Reply:
         await self._daemon.opened()
         query: ListQuery = request.query
-        rows, cursor = await self._off_loop(
-            self._memories.page, self._list_filter(request, query), query.limit, query.cursor
-        )
+        rows, cursor, _ = await self._off_loop(self._page, query, self._list_filter(request, query))
         roots = self._daemon.root_paths()
         return Reply(
             protocol.MemoryPage(memories=[wire.memory_view(row, roots) for row in rows], cursor=cursor or None)
@@ -194,7 +200,12 @@ class Api:
 
     async def get(self, request: Request) -> Reply:
         await self._daemon.opened()
-        return Reply(self._view(self._memories.resolve(request.path["id"], wire.caller_of(request))))
+        query: OneQuery = request.query
+        caller, at = wire.caller_of(request), self._past_moment(query.as_of)
+        if at is None:
+            return Reply(self._view(self._memories.resolve(request.path["id"], caller)))
+        row = await self._off_loop(self._history.memory_at, request.path["id"], at, caller)
+        return Reply(wire.memory_view(row, self._daemon.root_paths()))
 
     async def edit(self, request: Request) -> Reply:
         await self._daemon.opened()
@@ -238,15 +249,6 @@ class Api:
         done = await asyncio.wrap_future(future)
         return Reply(protocol.DeletedMany(ids=done.result, deleted=len(done.result)))
 
-    async def history(self, request: Request) -> Reply:
-        await self._daemon.opened()
-        roots = self._daemon.root_paths()
-        versions = [
-            protocol.Version(seq=stored.seq, at=entry.at, by=entry.by, memory=wire.memory_view(row, roots))
-            for stored, entry, row in self._memories.versions(request.path["id"], wire.caller_of(request))
-        ]
-        return Reply(protocol.Versions(versions=versions))
-
     async def restore(self, request: Request) -> Reply:
         await self._daemon.opened()
         future = self._memories.restore(request.path["id"], wire.caller_of(request))
@@ -255,7 +257,7 @@ class Api:
 
     async def trash(self, request: Request) -> Reply:
         await self._daemon.opened()
-        wanted = Filter(states=("trashed",), namespaces=_namespaces(request), without_tags=_hidden_tags(request, []))
+        wanted = Filter(states=("trashed",), namespaces=wire.listed(request), without_tags=_hidden_tags(request, []))
         query: PageQuery = request.query
         rows, cursor = await self._off_loop(self._memories.page, wanted, query.limit, query.cursor)
         roots = self._daemon.root_paths()
@@ -268,23 +270,13 @@ class Api:
                     entries.append(protocol.TrashedView(memory=views[-1], at=entry.at, why=entry.why))
         return Reply(protocol.TrashPage(memories=views, entries=entries, cursor=cursor or None))
 
-    async def undo(self, request: Request) -> Reply:
-        await self._daemon.opened()
-        asked: protocol.UndoRequest = request.ask
-        if asked.seq is not None and asked.group is not None:
-            raise bad_value("give `seq` or `group`, not both", "group")
-        caller = wire.caller_of(request)
-        future = self._memories.undo(asked.seq, asked.group, caller, dry_run=asked.dry_run)
-        done = (await asyncio.wrap_future(future)).result
-        return Reply(protocol.Undone(seq=done.seq, what=done.what, ids=done.ids, dry_run=asked.dry_run))
-
     # Reading
 
     async def recall(self, request: Request) -> Reply:
         await self._daemon.opened()
         asked: protocol.RecallRequest = request.ask
         question = wire.question_of(request, asked, self._daemon.store.now())
-        recalled = await self._ask(question, dry=asked.dry)
+        recalled = await self._ask(question, dry=asked.dry or question.as_of is not None)
         namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
         return Reply(wire.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
 
@@ -293,7 +285,7 @@ class Api:
         query: SearchQuery = request.query
         asked = protocol.RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
-            ranker="words", highlight=query.highlight,
+            ranker="words", highlight=query.highlight, as_of=query.as_of,
         )  # fmt: skip
         question = wire.question_of(request, asked, self._daemon.store.now())
         recalled = await self._ask(question, dry=True)
@@ -311,8 +303,7 @@ class Api:
         wanted = wanted._replace(namespaces=wire.scope(namespace))
         if query.hours is not None:
             wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
-        rows, cursor = await self._off_loop(self._recent_page, wanted, query.limit, query.cursor)
-        total = int(self._daemon.views.columns.allowed(wanted).sum())
+        rows, cursor, total = await self._off_loop(self._page, query, wanted, True)
         roots = self._daemon.root_paths()
         memories = [protocol.RecalledMemory(**msgspec.structs.asdict(wire.memory_view(row, roots))) for row in rows]
         return Reply(protocol.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
@@ -342,11 +333,6 @@ class Api:
             memories=[hit.found.memory.id for hit in kept],
             namespace=request.namespace or wire.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],
         ))  # fmt: skip
-
-    async def export(self, request: Request) -> Reply:
-        await self._daemon.opened()
-        namespace = None if request.namespace == wire.EVERY_NAMESPACE else request.namespace
-        return Reply(self._export_lines(namespace, sees_sensitive=wire.sees_sensitive(request)))
 
     # The parts
 
@@ -470,13 +456,24 @@ class Api:
             await asyncio.sleep(INDEXED_POLL_SECONDS)
         return False
 
-    def _recent_page(self, wanted: Filter, limit: int, cursor: str) -> Any:
-        return self._memories.page(wanted, limit, cursor, recent=True)
+    def _page(self, query: ListQuery, wanted: Filter, recent: bool = False) -> Any:
+        """The rows of a page, where to go on, and how many rows all pages have."""
+        then = None
+        if (at := self._past_moment(query.as_of)) is not None:
+            if "trashed" in query.state:
+                raise bad_value("of another time only what was not in the trash is told", "state")
+            then = Past(self._daemon.store).then(at, wanted.without_tags)
+            wanted = wanted._replace(now=min(at, wanted.now))
+        rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)
+        return rows, cursor, self._memories.count(wanted, then) if recent else 0
+
+    def _past_moment(self, text: str | None) -> int | None:
+        return None if text is None else wire.past_moment(text, "as_of", self._daemon.store.now())
 
     def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
         tags = [tag.strip().lower() for tag in query.tag]
         return Filter(
-            namespaces=_namespaces(request),
+            namespaces=wire.listed(request),
             user_id=query.user_id or "local",
             agent_id=query.agent_id,
             run_id=query.run_id,
@@ -494,66 +491,10 @@ class Api:
             now=self._daemon.store.now(),
         )
 
-    async def _export_lines(self, namespace: str | None, *, sees_sensitive: bool) -> AsyncIterator[bytes]:
-        """The state as the changes that would make it, a line each; a slice of records under one snapshot."""
-        for read in (_export_roots, _export_notes, _export_memories):
-            after = ""
-            while True:
-                lines, after = await self._off_loop(self._export_slice, read, after, namespace, sees_sensitive)
-                yield lines
-                if not after:
-                    break
-
-    def _export_slice(
-        self, read: "_ReadSlice", after: str, namespace: str | None, sees_sensitive: bool
-    ) -> tuple[bytes, str]:
-        with self._daemon.store.snapshot() as snapshot:
-            lines, after = read(snapshot, after, namespace, sees_sensitive)
-        return b"".join(line + b"\n" for line in lines), after
-
-
-# From the snapshot, after an id, of a namespace (None: all), with what is sensitive or without: the lines, and the id
-# to go on after ("" at the end).
-_ReadSlice = Callable[[Snapshot, str, str | None, bool], tuple[list[bytes], str]]
 
 _NOT_EDITED = frozenset({
     "created_at", "namespace", "user_id", "agent_id", "run_id", "key", "source", "trace", "supersedes",
 })  # fmt: skip
-
-
-def _export_roots(snapshot: Snapshot, _after: str, namespace: str | None, _: bool) -> tuple[list[bytes], str]:
-    roots = [root for root in snapshot.roots() if namespace in (None, root.namespace)]
-    return [encode_json(PutRoot(data=root)) for root in roots], ""
-
-
-def _export_notes(snapshot: Snapshot, after: str, namespace: str | None, _: bool) -> tuple[list[bytes], str]:
-    wanted = {root.id for root in snapshot.roots() if namespace in (None, root.namespace)}
-    notes = snapshot.notes(after, EXPORT_SLICE)
-    lines = [encode_json(PutNote(data=note)) for note in notes if note.root in wanted]
-    return lines, notes[-1].id if len(notes) == EXPORT_SLICE else ""
-
-
-def _export_memories(
-    snapshot: Snapshot, after: str, namespace: str | None, sees_sensitive: bool
-) -> tuple[list[bytes], str]:
-    memories = snapshot.memories(after, EXPORT_SLICE)
-    lines: list[bytes] = []
-    for memory in memories:
-        if namespace not in (None, memory.namespace) or (SENSITIVE in memory.tags and not sees_sensitive):
-            continue
-        lines.append(encode_json(PutMemory(data=memory)))
-        usage, entry = snapshot.usage(memory.id), snapshot.trash(memory.id)
-        lines.extend(encode_json(PutUsage(data=row)) for row in (usage,) if row is not None)
-        lines.extend(encode_json(PutTrash(data=row)) for row in (entry,) if row is not None)
-        edges = (edge for edge in snapshot.edges(memory.id) if edge.source == memory.id)
-        lines.extend(encode_json(PutEdge(data=edge)) for edge in edges)
-    return lines, memories[-1].id if len(memories) == EXPORT_SLICE else ""
-
-
-def _namespaces(request: Request) -> tuple[str, ...]:
-    """What lists and the trash are about: the namespace named, `default` where none is, all for `*`."""
-    namespace = request.namespace or wire.DEFAULT_NAMESPACE
-    return () if namespace == wire.EVERY_NAMESPACE else (namespace,)
 
 
 def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:

@@ -12,19 +12,23 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from mnemo_client import protocol
 from mnemo_daemon import wire
 from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.indexing import Indexing
 from mnemo_daemon.memories import Memories
 from mnemo_daemon.models import Catalogue, ModelError
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.recall import Recall, Touches
 from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.settings import Configuration, Settings
+from mnemo_daemon.settings import Configuration, NotesSettings, Settings
+from mnemo_daemon.trash import Trash
+from mnemo_daemon.upkeep import Upkeep
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
@@ -34,6 +38,8 @@ from mnemo_store.store import Store, Turn
 HOUSEKEEPING_SECONDS = 1.0
 STUMBLED_SECONDS = 30.0  # of rest after something that should not have happened, so that it does not fill the log
 MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
+RENEWAL_SECONDS_MAX = 60.0  # how long the views are waited for when they are built for another state
+RENEWAL_POLL_SECONDS = 0.02
 REFRESH_SECONDS = 3.0  # between two looks whether a model has been installed
 
 log = logging.getLogger("mnemo.daemon")
@@ -49,9 +55,19 @@ class Daemon:
     recall: Recall
     touches: Touches
     notes: NotesService
+    upkeep: Upkeep
+    trash: Trash
+    forgetting: Forgetting
     mask_key: bytes
 
-    def __init__(self, configuration: Configuration, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        disk: Disk | None = None,
+        *,
+        open_store: Callable[..., Store] = Store.open,
+        make_notes: Callable[[Store, NotesSettings], NotesService] = NotesService,
+    ) -> None:
         self.configuration = configuration
         self.version = importlib.metadata.version("mnemod")
         self.started_at = time.time_ns() // 1_000_000
@@ -60,12 +76,14 @@ class Daemon:
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
         self._disk = disk or Disk()
+        self._open_store = open_store
+        self._make_notes = make_notes
         self._loop = asyncio.get_running_loop()
         self._opened = asyncio.Event()
         self._is_open = False
         self._closing = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._trash: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})
+        self._trash_size_at: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})  # by seq
 
     @property
     def settings(self) -> Settings:
@@ -85,7 +103,7 @@ class Daemon:
     def open(self) -> None:
         """Opens everything that answers by words, then starts what comes behind."""
         began = time.monotonic()
-        self.store = Store.open(self.configuration.folders.data, disk=self._disk)
+        self.store = self._open_store(self.configuration.folders.data, disk=self._disk)
         self.mask_key = self._mask_key()
         self.views = Views(self.store, self._disk)
         self.views.open()
@@ -93,11 +111,26 @@ class Daemon:
         self.memories = Memories(self.store, self.views)
         self.recall = Recall(self.store, self.views, self.indexing, self.embedding)
         self.touches = Touches(self.memories)
-        self.notes = NotesService(self.store, self.settings.notes)
+        self.upkeep = Upkeep(self.store, self._disk, self.embedding.spaces)
+        self.trash = Trash(self.store, self.views)
+        self.forgetting = Forgetting(self.store, self._disk, self.embedding.spaces, self._empty_views)
+        self.notes = self._make_notes(self.store, self.settings.notes)
         self._is_open = True
         log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
         self._start(self._follow_behind, "mnemo-start")
         self._start(self._keep_house, "mnemo-house")
+
+    def renew(self) -> None:
+        """After the store has taken over a whole stream: returns once views and notes go by what it holds now."""
+        self.store.transact(lambda _: Turn((), None), by="import").result()  # the writer has told the views before that
+        deadline = time.monotonic() + RENEWAL_SECONDS_MAX
+        while self.views.state != "ready" and time.monotonic() < deadline:
+            if self._closing.wait(RENEWAL_POLL_SECONDS):
+                return
+        self.mask_key = self._mask_key()
+        self.notes.stop()
+        self.notes = self._make_notes(self.store, self.settings.notes)
+        self.notes.start()
 
     def reconfigure(self, configuration: Configuration) -> None:
         """Uses other settings from here on; those that wait for the next start are not among them."""
@@ -113,6 +146,8 @@ class Daemon:
     def close(self) -> None:
         """Everything finished, saved and closed. Safe to call when opening failed."""
         self._closing.set()
+        if self._is_open:
+            self.forgetting.stop()
         for thread in self._threads:
             thread.join(10.0)
         if self._is_open:
@@ -128,16 +163,23 @@ class Daemon:
         """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
         if not self._is_open:
             return "warming", ["opening the store"]
-        reasons = [*self.store.reasons, *filter(None, [self.store.trouble])]
+        reasons = list(filter(None, [self.store.degraded, self.store.trouble, *self.store.missing]))
         if not (self.store.folder / "db" / "data.mdb").exists():
             reasons.append("the database was removed while in use: the next start restores it from the journal")
         if self.views.state == "stale":
             reasons.append(f"words and columns are rebuilt: {self.views.reason}")
+        if self.forgetting.pending:
+            reasons.append(f"files still hold traces of forgotten memories: {self.forgetting.pending}")
         model = self.embedding.status()
         if model.state == "failed":
             reasons.append(f"embedding model: {model.reason}")
         if reasons:
-            return "degraded", reasons
+            return "degraded", [*reasons, *self.store.mended]
+        state, why = self._readiness(model)
+        return state, [*why, *self.store.mended]
+
+    def _readiness(self, model: protocol.ModelStatus) -> tuple[protocol.DaemonState, list[str]]:
+        """With nothing out of order."""
         if model.state == "absent":
             return "degraded", [f"no embedding model: answers are by words alone; {model.hint}"]
         if model.state == "loading" or self.indexing.serving() is None:
@@ -149,7 +191,11 @@ class Daemon:
 
     def is_sound(self) -> bool:
         """Whether nothing is out of order. A missing model is no fault: answers are by words then."""
-        return self.failure is None and not (self._is_open and (self.store.reasons or self.store.trouble))
+        return self.failure is None and not (self._is_open and (self.trouble() or self.store.missing))
+
+    def trouble(self) -> str:
+        """Why the store is not what it should be at this moment; "" when it is."""
+        return (self.store.degraded or self.store.trouble) if self._is_open else ""
 
     def status(self) -> protocol.Status:
         state, reasons = self.state()
@@ -232,7 +278,7 @@ class Daemon:
     def _trash_size(self) -> dict[str, int]:
         """Memories in the trash and the bytes of their texts; counted anew when the store has changed."""
         seq = self.store.seq
-        if self._trash[0] != seq:
+        if self._trash_size_at[0] != seq:
             count = size = 0
             after = ""
             while True:
@@ -244,8 +290,8 @@ class Daemon:
                 if len(entries) < 500:
                     break
                 after = entries[-1].id
-            self._trash = (seq, {"count": count, "bytes": size})
-        return self._trash[1]
+            self._trash_size_at = (seq, {"count": count, "bytes": size})
+        return self._trash_size_at[1]
 
     def _model_statuses(self) -> dict[str, protocol.ModelStatus]:
         return {
@@ -293,7 +339,8 @@ class Daemon:
         self.indexing.wake()
 
     def _keep_house(self) -> None:
-        """What is due now and then: touches written, views saved, a broken view rebuilt, a new model noticed."""
+        """What is due now and then: touches written, views saved, a broken view rebuilt, what was forgotten or lies in
+        the trash for too long removed, a new model noticed."""
         looked = time.monotonic()
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
             try:
@@ -301,6 +348,8 @@ class Daemon:
                 if self.views.state == "stale":
                     self.views.rebuild()
                 self.views.save_if_due()
+                self.forgetting.finish_if_due()
+                self.trash.drop_old_if_due(self.settings.trash.keep_days)
                 if time.monotonic() - looked >= REFRESH_SECONDS and self.embedding.status().state == "absent":
                     looked = time.monotonic()
                     self.embedding.refresh()
@@ -310,6 +359,12 @@ class Daemon:
             except Exception:  # the supervisor of this thread: what else is due must not end with it
                 log.exception("housekeeping stumbled")
                 self._closing.wait(STUMBLED_SECONDS)
+
+    def _empty_views(self) -> None:
+        """Nothing of what was dropped is left in views, their files and caches."""
+        self.views.renew()
+        self.indexing.renew()
+        self.embedding.forget_queries()
 
     def _start(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

@@ -4,6 +4,7 @@ A text's vector is the same whatever it is embedded with. Every embedder keeps t
 and all are held to it by one suite of tests.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -289,11 +290,27 @@ class EmbeddingService:
         hint = failure.hint if failure else None
         if current is not None:
             return ModelStatus(current.name, "ready", current.dimensions, reason, hint)
-        if loading is not None:
+        if loading is not None or (failure is None and self._is_installed(name)):  # a start comes to it in a moment
             return ModelStatus(name, "loading")
         if failure is None or isinstance(failure, NotInstalled):
             return ModelStatus(name, "absent", None, f"{name} is not installed", NotInstalled.hint)
         return ModelStatus(name, "failed", None, reason, hint)
+
+    def spaces(self) -> list[str]:
+        """Of every embedding model that is installed: vectors of others are of no use here."""
+        found = []
+        for listed in self._catalogue.listing():
+            with contextlib.suppress(ModelError):
+                manifest = self._catalogue.installed(listed.name) if listed.role == "embedding" else None
+                if manifest is not None:
+                    found.append(name_space(manifest))
+        return found
+
+    def _is_installed(self, name: str) -> bool:
+        try:
+            return self._catalogue.installed(name) is not None
+        except ModelError:
+            return False
 
     def current(self) -> Embedder | None:
         """The embedder for new vectors; None while there is none."""
@@ -334,6 +351,11 @@ class EmbeddingService:
             while len(self._queries) > QUERIES_KEPT_MAX:
                 self._queries.popitem(last=False)
         return vector
+
+    def forget_queries(self) -> None:
+        """Remembers none of the queries that were asked: they may have said what was forgotten."""
+        with self._lock:
+            self._queries.clear()
 
     def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
         """Each text's unit vectors, (windows, dimensions), on the background threads."""

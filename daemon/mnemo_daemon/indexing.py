@@ -7,12 +7,12 @@ computes anew what is known.
 """
 
 import contextlib
-import hashlib
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed
 from mnemo_store.disk import Disk
-from mnemo_store.errors import StoreError, ViewMismatch
-from mnemo_store.records import STATES, embedded_text
+from mnemo_store.errors import Closed, StoreError, ViewMismatch
+from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Applied, Store, Vectors
 from mnemo_store.vectors import VectorView
 
 BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
+COPIED_TOGETHER = 1_000  # memories
 IDLE_SECONDS = 1.0
 GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built
 SAVE_AFTER_CHANGES = 20_000
@@ -53,11 +54,6 @@ class _Wanted(NamedTuple):
     modified_at: int
     text_hash: bytes
     known: NDArray[np.float16] | None
-
-
-def text_hash(text: str) -> bytes:
-    """Names the exact text embedded."""
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 class Indexing:
@@ -85,10 +81,13 @@ class Indexing:
         self._is_new = store.seq == 0
         self._anew_asked = False  # by `reindex`; the thread takes it up
         self._computes_anew = False  # the view that is filled takes no vectors from the database
+        self._is_renumbered = False
+        self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
         self._thread = threading.Thread(target=self._run, name="mnemo-indexing", daemon=True)
         views.listen(self._notice)
+        store.when_renumbered(self._be_renumbered)
 
     def start(self) -> None:
         self._thread.start()
@@ -152,6 +151,19 @@ class Indexing:
             self._anew_asked = self._anew_asked or anew
             self._wake.notify_all()
 
+    def renew(self) -> None:
+        """Returns once no row of a memory that was dropped is left in the view or in its files, and what was being
+        embedded has been. The graph over the vectors is built anew behind it."""
+        future: Future[None] = Future()
+        with self._wake:
+            if self._stopping:
+                raise Closed("the daemon is shutting down")
+            self._renewals.append(future)
+            self._wake.notify_all()
+        if not self._thread.is_alive():
+            self._renew_if_asked()
+        future.result()
+
     def _notice(self, applied: Applied) -> None:
         with self._wake:
             if not self._behind_since:
@@ -161,8 +173,15 @@ class Indexing:
             self._dropped.extend(touched.number for touched in applied.touched if touched.dropped)
             self._wake.notify_all()
 
+    def _be_renumbered(self) -> None:
+        """Every row of the view may be another memory's: it is filled anew, from the vectors that are kept."""
+        with self._wake:
+            self._is_renumbered = True
+            self._wake.notify_all()
+
     def _run(self) -> None:
         while not self._stopping:
+            self._renew_if_asked()
             try:
                 worked = self._step()
             except (StoreError, OSError, ValueError, RuntimeError) as error:
@@ -172,8 +191,34 @@ class Indexing:
                 worked = False
             if not worked:
                 with self._wake:
-                    if not self._stopping:
+                    if not self._stopping and not self._renewals:
                         self._wake.wait(IDLE_SECONDS)
+        for future in self._renewals:
+            future.set_exception(Closed("the daemon is shutting down"))
+
+    def _renew_if_asked(self) -> None:
+        while self._renewals:
+            try:
+                self._renew()
+            except (StoreError, OSError, ValueError, RuntimeError) as error:
+                self._renewals.popleft().set_exception(error)
+            else:
+                self._renewals.popleft().set_result(None)
+
+    def _renew(self) -> None:
+        was, filling = self._serving, self._filling
+        if was is not None:
+            self._drop_rows(was.view)
+            self._serving = Serving(_copied(was.view), was.embedder)
+        if filling is not None:
+            self._filling = Serving(_copied(filling.view), filling.embedder)
+        if self._builder is not None:
+            self._builder.join()  # it builds for a view that is no more, and soon sees that
+        self._has_new_graph = False
+        if not self._save(unchanged_too=True):
+            for path in self._folder.glob("vectors*"):
+                self._disk.unlink(path)
+            self._saved_seq = 0
 
     def _step(self) -> bool:
         """Does one piece of work. False when there is nothing to do now."""
@@ -194,6 +239,10 @@ class Indexing:
 
     def _target(self, embedder: Embedder) -> Serving:
         """The view to fill: the one that answers, or, when the model is another, a new one beside it."""
+        if self._is_renumbered:
+            self._is_renumbered, self._filling, self._seq = False, None, 0
+            self._serving = Serving(VectorView(embedder.dimensions, embedder.space), embedder)
+            self._dropped.clear()
         if self._anew_asked and self._serving is not None:
             self._filling = Serving(VectorView(embedder.dimensions, embedder.space), embedder)
             self._seq, self._computes_anew, self._anew_asked = 0, True, False
@@ -325,22 +374,39 @@ class Indexing:
         """Builds the view's graph, in a thread of its own: it takes minutes, in which new vectors still come in."""
         step_back()
         try:
-            view.build_index(self._folder, self._disk, lambda: self._stopping)
+            view.build_index(self._folder, self._disk, lambda: self._stopping or not self._is_in_use(view))
             self._has_new_graph = True
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             log.warning("the graph over the vectors could not be built, searches stay exact: %s", error)
             self._grow_after = time.monotonic() + GROW_AGAIN_SECONDS
         self.wake()
 
-    def _save(self, *, unchanged_too: bool = False) -> None:
+    def _is_in_use(self, view: VectorView) -> bool:
+        return any(serving is not None and serving.view is view for serving in (self._serving, self._filling))
+
+    def _save(self, *, unchanged_too: bool = False) -> bool:
+        """Whether the view's files are those of the view that answers now."""
         serving = self._serving
         if serving is None or self._filling is not None or (self._seq == self._saved_seq and not unchanged_too):
-            return
+            return False
         seq = self._seq
         with contextlib.suppress(StoreError):
             try:
                 serving.view.save(self._folder, {"store": self._store.store_id, "seq": seq}, self._disk)
             except OSError as error:
                 log.warning("the vector view could not be saved: %s", error)
-                return
+                return False
             self._saved_seq, self._saved_at = seq, time.monotonic()
+            return True
+        return False
+
+
+def _copied(view: VectorView) -> VectorView:
+    """A view that has never held anything but what lives in this one."""
+    copy = VectorView(view.dimensions, view.space, exact_max=view.exact_max)
+    numbers = view.numbers().tolist()
+    for start in range(0, len(numbers), COPIED_TOGETHER):
+        rows = {number: view.vectors_of(number) for number in numbers[start : start + COPIED_TOGETHER]}
+        there = {number: windows for number, windows in rows.items() if windows is not None}
+        copy.put_many(list(there), list(there.values()))
+    return copy

@@ -4,6 +4,7 @@ Each write is decided within its write turn, from what the store holds at that m
 Refusal, and nothing of it remains.
 """
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -11,17 +12,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_core import changing
-from mnemo_core.changing import Decision, Draft, Reverted
-from mnemo_core.note_matching import skip_hash
+from mnemo_core.changing import Decision, Draft
+from mnemo_daemon.past import Then
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.views import Views
-from mnemo_store.columns import Filter
+from mnemo_store.columns import Columns, Filter
 from mnemo_store.layout import id_key, id_text
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
     Change,
-    ChangeEntry,
+    DropForgotten,
     DropSkip,
     Memory,
     NoteFile,
@@ -29,22 +32,20 @@ from mnemo_store.records import (
     PutSkip,
     PutUsage,
     Skip,
+    Trust,
     Usage,
     content_hash,
+    skip_hash,
 )
 from mnemo_store.store import Committed, Store, Turn
-from mnemo_store.tables import Snapshot, Stored
 
 SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
 ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
-UNDO_SEARCH = 10_000  # transactions looked back over for the last change to undo
-LEFT_ALONE = frozenset({"notes", "cli:doctor"})  # whose changes "the last change" passes over: nobody asked for them
 
 _HEX = re.compile(r"[0-9a-f]+")
-_UNDO = "undo:"
 
 
 class Caller(NamedTuple):
@@ -52,6 +53,7 @@ class Caller(NamedTuple):
 
     name: str  # for the history: the door, and the agent behind a colon
     sees_sensitive: bool = True
+    trust: Trust = "user"  # of the door
 
 
 class Found(NamedTuple):
@@ -60,12 +62,6 @@ class Found(NamedTuple):
     memory: Memory
     usage: Usage
     note: NoteFile | None = None
-
-
-class Undone(NamedTuple):
-    seq: int
-    what: str
-    ids: list[str]
 
 
 def found(snapshot: Snapshot, memory: Memory) -> Found:
@@ -95,7 +91,7 @@ class Memories:
         else:
             ids = self._views.columns.find(digits, CANDIDATES_SHOWN + 1)
         with self._store.snapshot() as snapshot:
-            ids = [memory_id for memory_id in ids if _is_seen(snapshot.memory(memory_id), caller)]
+            ids = [memory_id for memory_id in ids if is_seen(snapshot.memory(memory_id), caller)]
         if len(ids) == 1:
             return ids[0]
         if not ids:
@@ -109,37 +105,34 @@ class Memories:
         with self._store.snapshot() as snapshot:
             return found(snapshot, _existing(snapshot, memory_id))
 
-    def versions(self, text: str, caller: Caller) -> list[tuple[Stored, ChangeEntry, Found]]:
-        """Every version kept that the caller may see, the newest first, with the transaction that made it."""
-        memory_id = self.resolve(text, caller)
-        with self._store.snapshot() as snapshot:
-            rows = []
-            for stored in reversed(snapshot.versions(memory_id)):
-                if not _is_seen(stored.memory, caller):
-                    continue
-                entry = snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by="")
-                rows.append((stored, entry, found(snapshot, stored.memory)))
-            return rows
-
-    def page(self, wanted: Filter, limit: int, cursor: str, *, recent: bool = False) -> tuple[list[Found], str]:
+    def page(
+        self, wanted: Filter, limit: int, cursor: str, *, recent: bool = False, then: Then | None = None
+    ) -> tuple[list[Found], str]:
         """Memories that pass the filter, the newest first, behind the cursor; and where to go on ("" at the end).
 
-        `recent` sorts by when it happened rather than by when it was stored.
+        `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was.
         """
-        columns = self._views.columns
-        mask = columns.allowed(wanted)
-        numbers = np.flatnonzero(mask)
-        high, low = columns.column("id_high")[numbers], columns.column("id_low")[numbers]
-        first = columns.column("event_at")[numbers] if recent else np.zeros(len(numbers), np.int64)
+        parts = self._parts(wanted, then)
+        high, low, first = (
+            np.concatenate([columns.column(name)[rows] for columns, rows in parts])
+            for name in ("id_high", "id_low", "event_at")
+        )
+        if not recent:
+            first = np.zeros_like(first)
         if cursor:
             behind = _is_behind(first, high, low, cursor)
-            numbers, first, high, low = numbers[behind], first[behind], high[behind], low[behind]
+            high, low, first = high[behind], low[behind], first[behind]
         order = np.lexsort((low, high, first))[::-1][: limit + 1]
-        ids = columns.ids(numbers[order].tolist())
+        ids = [_id_of(int(high[row]), int(low[row])) for row in order]
         with self._store.snapshot() as snapshot:
-            memories = [memory for memory_id in ids[:limit] if (memory := snapshot.memory(memory_id)) is not None]
+            read = snapshot.memory if then is None else functools.partial(then.memory, snapshot)
+            memories = [memory for memory_id in ids[:limit] if (memory := read(memory_id)) is not None]
             rows = [found(snapshot, memory) for memory in memories]
         return rows, f"{int(first[order[limit - 1]])}.{ids[limit - 1]}" if len(ids) > limit else ""
+
+    def count(self, wanted: Filter, then: Then | None = None) -> int:
+        """How many memories pass the filter."""
+        return sum(len(rows) for _, rows in self._parts(wanted, then))
 
     def remember(self, draft: Draft, caller: Caller) -> "Future[Committed[Decision]]":
         """Stores it, or finds that it is known. SPEC 5.5"""
@@ -150,10 +143,13 @@ class Memories:
 
         def decide(snapshot: Snapshot) -> Turn[Decision]:
             decision = self._decide_remember(snapshot, draft, caller)
+            for source in draft.derived_from:
+                _existing(snapshot, source, field="derived_from")
+            known = [] if decision.outcome == "duplicate" else _wanted_again(snapshot, decision.memory, draft.trust)
             older = [_existing(snapshot, memory_id, field="supersedes") for memory_id in draft.supersedes]
             _refuse_superseding(snapshot, older)
             hidden = changing.supersede(older, decision.memory.id, snapshot.now)
-            return Turn((*decision.changes, *hidden), decision, "add")
+            return Turn((*decision.changes, *hidden, *known), decision, "add")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -174,12 +170,15 @@ class Memories:
                 raise Refusal(409, "trashed", "the memory is in the trash: restore it first")
             if "content" in fields and before.managed:
                 raise Refusal(
-                    422, "managed", f"the text is that of a note: edit {_place(snapshot, before)}", field="content"
+                    422, "managed", f"the text is that of a note: edit {place_of(snapshot, before)}", field="content"
                 )
             if not changing.is_changed(before, fields):
                 return Turn((), memory_id)
+            for source in fields.get("derived_from", ()):
+                _existing(snapshot, source, field="derived_from")
             after = changing.new_version(before, snapshot.now, fields)
-            return Turn((PutMemory(data=after),), memory_id, "edit")
+            known = _wanted_again(snapshot, after, caller.trust) if after.content != before.content else []
+            return Turn((PutMemory(data=after), *known), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -200,7 +199,7 @@ class Memories:
                 deleted.append(memory_id)
             return Turn(changes, deleted, "rm")
 
-        return self._store.transact(decide, by=caller.name)
+        return self._store.transact(decide, by=caller.name, frees=True)
 
     def restore(self, text: str, caller: Caller) -> "Future[Committed[str]]":
         """Back from the trash, or from discarded or archived. A chunk that no note keeps is a memory of its own."""
@@ -210,29 +209,9 @@ class Memories:
             memory = _existing(snapshot, memory_id)
             if memory.state not in ("trashed", "discarded", "archived"):
                 raise Refusal(409, "not_trashed", f"the memory is {memory.state}: there is nothing to restore")
-            memory = _freed(snapshot, memory)
+            memory = freed(snapshot, memory)
             changes = changing.restore(memory, snapshot.trash(memory_id), snapshot.now)
-            return Turn((*changes, *_unskip(snapshot, [memory])), memory_id, "restore")
-
-        return self._store.transact(decide, by=caller.name)
-
-    def undo(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> "Future[Committed[Undone]]":
-        """Takes back a change: the one of seq, those of group, or the last one that a person or agent made. SPEC 3.3"""
-
-        def decide(snapshot: Snapshot) -> Turn[Undone]:
-            chosen = _to_undo(snapshot, seq, group)
-            rows = _reverted(snapshot, chosen)
-            if not all(_is_seen(row.now, caller) and (not row.before or _is_seen(row.before, caller)) for row in rows):
-                raise Refusal(404, "not_found", "there is no change that you could undo")
-            last, entry = chosen[-1]
-            undone = Undone(last, entry.what, [row.now.id for row in rows])
-            if dry_run:
-                return Turn((), undone)
-            rows = [row._replace(before=row.before and _freed(snapshot, row.before)) for row in rows]
-            changes = changing.undo(rows, f"undo of {entry.what}", snapshot.now)
-            back = [row.before for row in rows if row.before and row.now.state == "trashed"]
-            changes = (*changes, *_unskip(snapshot, back))
-            return Turn(changes, undone, f"{_UNDO}{','.join(str(number) for number, _ in chosen)}")
+            return Turn((*changes, *unskip(snapshot, [memory])), memory_id, "restore")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -246,6 +225,15 @@ class Memories:
 
         return self._store.transact(decide, by="recall", background=True)
 
+    def _parts(self, wanted: Filter, then: Then | None) -> list[tuple[Columns, NDArray[np.intp]]]:
+        """Columns, and the rows of them that pass the filter: those of the present, and those of another time."""
+        columns = self._views.columns
+        mask = columns.allowed(wanted)
+        if then is None:
+            return [(columns, np.flatnonzero(mask))]
+        former = np.flatnonzero(then.columns.allowed(wanted))
+        return [(columns, np.flatnonzero(then.unchanged(mask))), (then.columns, former)]
+
     def _resolved(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.resolve(text, caller, field) for text in texts))
 
@@ -253,7 +241,7 @@ class Memories:
         known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
         if known is not None:
             before = _existing(snapshot, known)
-            if not _is_seen(before, caller):
+            if not is_seen(before, caller):
                 raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
             usage = snapshot.usage(known) or Usage(id=known)
             return changing.store_keyed(draft, before, usage, snapshot.trash(known), snapshot.now)
@@ -261,7 +249,7 @@ class Memories:
             scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
             for memory_id in snapshot.ids_by_hash(*scope, content_hash(draft.content)):
                 same = _existing(snapshot, memory_id)
-                if not _is_seen(same, caller):
+                if not is_seen(same, caller):
                     continue
                 usage = snapshot.usage(memory_id) or Usage(id=memory_id)
                 change = PutUsage(data=changing.repeated(usage, snapshot.now))
@@ -269,7 +257,7 @@ class Memories:
         return changing.store_new(draft, self._store.new_id(), snapshot.now)
 
 
-def _is_seen(memory: Memory | None, caller: Caller) -> bool:
+def is_seen(memory: Memory | None, caller: Caller) -> bool:
     """Whether the memory is there, as far as this caller is concerned."""
     return memory is not None and (caller.sees_sensitive or SENSITIVE not in memory.tags)
 
@@ -281,16 +269,29 @@ def _existing(snapshot: Snapshot, memory_id: str, field: str = "id") -> Memory:
     return memory
 
 
+def _wanted_again(snapshot: Snapshot, memory: Memory, trust: Trust) -> list[Change]:
+    """What lets a text be remembered: nothing, unless it was purged. Then a person who says it again tells that it is
+    wanted; from anybody else it is refused. SPEC 3.7"""
+    digest = skip_hash(snapshot.meta("salt"), memory.content)
+    if snapshot.forgotten(digest) is None:
+        return []
+    if trust != "user":
+        raise Refusal(
+            422, "forgotten", "this text was forgotten on purpose: only a person can have it remembered again"
+        )
+    return [DropForgotten(hash=digest)]
+
+
 def _refuse_superseding(snapshot: Snapshot, memories: Sequence[Memory]) -> None:
     for memory in memories:
         if memory.state == "trashed":
             raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
         if memory.managed:
-            place = _place(snapshot, memory)
+            place = place_of(snapshot, memory)
             raise Refusal(422, "managed", f"a chunk of a note cannot be superseded: edit {place}", field="supersedes")
 
 
-def _unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
+def unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
     """Lets rescans see the text of these chunks again."""
     salt = snapshot.meta("salt")
     return [
@@ -298,7 +299,7 @@ def _unskip(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
     ]
 
 
-def _freed(snapshot: Snapshot, memory: Memory) -> Memory:
+def freed(snapshot: Snapshot, memory: Memory) -> Memory:
     """What comes back, as a memory of its own where no note keeps it: its file, or its text there, is gone. SPEC 6"""
     note = snapshot.note(memory.managed) if memory.managed else None
     if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
@@ -306,7 +307,7 @@ def _freed(snapshot: Snapshot, memory: Memory) -> Memory:
     return msgspec.structs.replace(memory, managed="")
 
 
-def _place(snapshot: Snapshot, memory: Memory) -> str:
+def place_of(snapshot: Snapshot, memory: Memory) -> str:
     """path:line of a chunk of a note."""
     note = snapshot.note(memory.managed)
     if note is None:
@@ -314,6 +315,10 @@ def _place(snapshot: Snapshot, memory: Memory) -> str:
     root = next((root.path for root in snapshot.roots() if root.id == note.root), "")
     line = next((chunk.first_line for chunk in note.chunks if chunk.memory == memory.id), 1)
     return f"{root}/{note.path}:{line}"
+
+
+def _id_of(high: int, low: int) -> str:
+    return id_text(high.to_bytes(8, "big") + low.to_bytes(8, "big"))
 
 
 def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
@@ -325,65 +330,3 @@ def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
         raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
     top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
     return (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))
-
-
-def _to_undo(snapshot: Snapshot, seq: int | None, group: str | None) -> list[tuple[int, ChangeEntry]]:
-    """The transactions to take back, oldest first."""
-    if seq is not None:
-        entry = snapshot.entry(seq)
-        if entry is None or not entry.ids:
-            raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
-        return [(seq, entry)]
-    undone: set[int] = set()
-    chosen: list[tuple[int, ChangeEntry]] = []
-    for number, entry in snapshot.entries_back(UNDO_SEARCH):
-        if entry.what.startswith(_UNDO):
-            undone |= _undone_by(entry)
-        elif group is not None:
-            if entry.group == group and entry.ids:
-                chosen.append((number, entry))
-        elif chosen:
-            if not chosen[0][1].group or entry.group != chosen[0][1].group:
-                break
-            chosen.append((number, entry))
-        elif entry.ids and entry.by not in LEFT_ALONE and number not in undone:
-            chosen.append((number, entry))
-    if not chosen:
-        raise Refusal(404, "not_found", "there is no change to undo")
-    return chosen[::-1]
-
-
-def _reverted(snapshot: Snapshot, chosen: Sequence[tuple[int, ChangeEntry]]) -> list[Reverted]:
-    """What putting back takes. Raises a Refusal (409) that lists what came after, where something did."""
-    seqs = {seq for seq, _ in chosen}
-    ids = dict.fromkeys(memory_id for _, entry in chosen for memory_id in entry.ids)
-    rows, later = [], []
-    for memory_id in ids:
-        versions = snapshot.versions(memory_id)
-        standing = _standing(snapshot, versions)
-        if not standing or standing[-1].seq not in seqs:
-            later.append(memory_id)
-            continue
-        before = [stored.memory for stored in standing if stored.seq not in seqs]
-        rows.append(Reverted(versions[-1].memory, before[-1] if before else None))
-    if later:
-        message = f"changed again since: {', '.join(later[:CANDIDATES_SHOWN])}; nothing was undone"
-        raise Refusal(409, "conflict", message)
-    return rows
-
-
-def _standing(snapshot: Snapshot, versions: Sequence[Stored]) -> list[Stored]:
-    """The versions without those that were taken back, and without the ones that taking back made."""
-    standing: list[Stored] = []
-    for stored in versions:
-        entry = snapshot.entry(stored.seq)
-        undone = _undone_by(entry) if entry is not None and entry.what.startswith(_UNDO) else set()
-        if not undone:
-            standing.append(stored)
-        while standing and standing[-1].seq in undone:
-            standing.pop()
-    return standing
-
-
-def _undone_by(entry: ChangeEntry) -> set[int]:
-    return {int(text) for text in entry.what.removeprefix(_UNDO).split(",")}

@@ -17,9 +17,9 @@ from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
 from mnemo_daemon.notes_scan import Content, Folder, Seen, Unreadable, understand, with_new_place
 from mnemo_store.errors import Busy
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
 from mnemo_store.store import Committed, Store, Turn
-from mnemo_store.tables import Snapshot
 
 T = TypeVar("T")
 
@@ -321,11 +321,8 @@ class Writing:
                     memory = snapshot.memory(ref.memory)
                     if memory is None or memory.state == "trashed":
                         continue
-                    wanted = {
-                        target.first
-                        for link in links_in(memory.content)
-                        if (target := self._catalogue.linked(known, link)) is not None and target.first
-                    }
+                    targets = (self._catalogue.linked(known, link) for link in links_in(memory.content))
+                    wanted = {first for target in targets if target is not None and (first := _first(snapshot, target))}
                     for edge in snapshot.edges(ref.memory):
                         if edge.source != ref.memory or edge.via != "link":
                             continue
@@ -336,6 +333,12 @@ class Writing:
                     for first in sorted(wanted):
                         edge = Edge(source=ref.memory, target=first, relation="related", at=snapshot.now, via="link")
                         yield PutEdge(data=edge)
+
+
+def _first(snapshot: Snapshot, target: KnownFile) -> str:
+    """The memory of a file's first chunk, "" where none is left: the catalogue does not hear of what is purged."""
+    file = snapshot.note(target.id)
+    return file.chunks[0].memory if file is not None and file.chunks else ""
 
 
 def _says_the_same(before: NoteFile, content: Content, root: NoteRoot) -> bool:

@@ -1,4 +1,6 @@
-"""What must work without a serving daemon: `python -m mnemo_daemon.offline pull|import|list` (SPEC 14).
+"""What must work without a serving daemon: `python -m mnemo_daemon.offline`, SPEC 14.
+
+Its commands: pull, import, list, restore, check, repair.
 
 What was done goes to standard output, progress to standard error and only on a terminal. Exit: 0 done, 1 failed, 2
 wrong usage.
@@ -7,6 +9,7 @@ wrong usage.
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,8 +17,16 @@ import msgspec
 
 from mnemo_daemon import installation, settings
 from mnemo_daemon.models import Catalogue, Listed, Manifest, ModelError
+from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.times import milliseconds
+from mnemo_store import restoring, rewriting
+from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreError
+from mnemo_store.records import DropMemory
+from mnemo_store.store import Store, Turn
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+DROPPED_AT_ONCE = 500
 MEGABYTE = 1_000_000
 BAR_WIDTH = 24
 ERASE_LINE = "\r\x1b[K"
@@ -26,18 +37,26 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(words)
     try:
         folder = settings.load(os.environ).folders.models
-        command: Callable[[argparse.Namespace, Path], None] = asked.command
-        command(asked, folder)
+        command: Callable[[argparse.Namespace, Path], int | None] = asked.command
+        return command(asked, folder) or EXIT_DONE
     except settings.ConfigError as error:
         _fail(asked, "config", str(error), "")
         return EXIT_USAGE
     except ModelError as error:
         _fail(asked, error.code, str(error), error.hint)
         return error.exit_code
+    except StoreError as error:
+        _fail(asked, error.code, str(error), error.hint)
+        return EXIT_FAILED
+    except Refusal as refusal:
+        _fail(asked, refusal.code, refusal.message, "")
+        return EXIT_USAGE
+    except OSError as error:
+        _fail(asked, "disk", str(error), "")
+        return EXIT_FAILED
     except KeyboardInterrupt:
         _fail(asked, "interrupted", "interrupted; nothing was installed", "")
         return EXIT_FAILED
-    return EXIT_DONE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,7 +72,18 @@ def _parser() -> argparse.ArgumentParser:
     bring.set_defaults(command=_import)
     show = commands.add_parser("list", help="the catalogue and what is installed")
     show.set_defaults(command=_list)
-    for command in (pull, bring, show):
+    back = commands.add_parser("restore", help="put a backup, or an earlier moment, in the place of a store")
+    back.add_argument("source", type=Path, help="a backup, or a data folder")
+    back.add_argument("--to", type=Path, help="the data folder to make or replace; the one in use, where none is named")
+    back.add_argument("--at", help="the moment to go back to, such as 2026-05-01T18:30")
+    back.add_argument("--allow-forgotten", action="store_true", help="with what was forgotten since")
+    back.set_defaults(command=_restore)
+    look = commands.add_parser("check", help="whether everything that is kept is as it should be")
+    look.set_defaults(command=_check)
+    mend = commands.add_parser("repair", help="mend what a check finds; nothing is deleted")
+    mend.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    mend.set_defaults(command=_repair)
+    for command in (pull, bring, show, back, look, mend):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -67,6 +97,53 @@ def _import(asked: argparse.Namespace, folder: Path) -> None:
         asked.path, folder, name=asked.name, allow_unverified=asked.allow_unverified, progress=_progress()
     )
     _say_installed(asked, manifest)
+
+
+def _restore(asked: argparse.Namespace, _: Path) -> None:
+    progress = _progress()
+    done = restoring.restore(
+        asked.source, asked.to or settings.load(os.environ).folders.data, Disk(), lambda: time.time_ns() // 1_000_000,
+        at=None if asked.at is None else milliseconds(int(asked.at) if asked.at.isdigit() else asked.at, "at"),
+        keep_forgotten=not asked.allow_forgotten, finish=_drop_forgotten,
+        progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
+    )  # fmt: skip
+    _clear_progress()
+    if asked.json:
+        _say(msgspec.json.encode(done._asdict() | {"kept_as": done.kept_as and str(done.kept_as)}).decode())
+    else:
+        _say(f"restored {done.memories} memories, up to change {done.seq}", *done.said)
+        if done.kept_as:
+            _say(f"what it was before is kept as {done.kept_as}")
+
+
+def _drop_forgotten(store: Store, ids: Sequence[str]) -> None:
+    """Drops what was purged since the backup, and every trace of it."""
+    for start in range(0, len(ids), DROPPED_AT_ONCE):
+        changes = [DropMemory(id=memory_id) for memory_id in ids[start : start + DROPPED_AT_ONCE]]
+        turn: Turn[None] = Turn(changes, None, "forget")
+        store.transact(lambda _, turn=turn: turn, by="restore").result()  # type: ignore[misc]
+    store.maintain(lambda keeper: rewriting.write_anew(keeper, 1, None)).result()
+
+
+def _check(asked: argparse.Namespace, _: Path) -> int:
+    from mnemo_daemon import closed_store, upkeep_api  # with them comes half the daemon
+
+    answer = upkeep_api.check_answer(closed_store.check_folder(settings.load(os.environ).folders.data))
+    _say_json_or(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
+    return EXIT_DONE if answer.ok else EXIT_FAILED
+
+
+def _repair(asked: argparse.Namespace, _: Path) -> int:
+    from mnemo_daemon import closed_store, upkeep_api
+
+    done = closed_store.repair_folder(settings.load(os.environ).folders.data, dry_run=asked.dry_run)
+    answer = upkeep_api.repair_answer(done)
+    _say_json_or(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
+    return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
+
+
+def _say_json_or(asked: argparse.Namespace, answer: msgspec.Struct, lines: Sequence[str]) -> None:
+    _say(*([msgspec.json.encode(answer).decode()] if asked.json else lines or ["nothing is wrong"]))
 
 
 def _list(asked: argparse.Namespace, folder: Path) -> None:

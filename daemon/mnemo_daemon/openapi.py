@@ -94,6 +94,8 @@ def _operation(route: Route, schema_of: dict[Any, Any]) -> dict[str, Any]:
             "required": required,
             "content": {"application/json": {"schema": schema_of[route.ask]}},
         }
+    elif route.streams:
+        operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {}}}
     return operation
 
 

@@ -24,12 +24,16 @@ from mnemo_core.sentences import best_sentence
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Found, Memories, found
-from mnemo_daemon.views import Views
-from mnemo_store.columns import Filter
+from mnemo_daemon.past import Past, Then
+from mnemo_daemon.views import Views, fields_of
+from mnemo_store.columns import Columns, Filter
 from mnemo_store.errors import StoreError
-from mnemo_store.records import KINDS, Memory, content_hash
+from mnemo_store.reading import Snapshot
+from mnemo_store.records import KINDS, Memory, content_hash, embedded_text, text_hash
 from mnemo_store.store import Store
-from mnemo_store.tables import Snapshot
+from mnemo_store.vector_rows import Question as Vector
+from mnemo_store.vector_rows import VectorHits
+from mnemo_store.words import WordHits
 
 CANDIDATES_MIN = 64  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 87)
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
@@ -39,6 +43,8 @@ TOUCH_SECONDS = 2.0  # touches are written together, this late at most
 TOUCHES_MAX = 500  # in one write turn
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
 BEHIND_MAX = 64  # memories without a vector from which on an answer says so
+FORMER_TEXTS_MAX = 256  # texts of another time, of which no vector is kept, that one question embeds: half a second
+FORMER_A_SLICE = 500  # kept vectors read under one snapshot
 
 _WORD = re.compile(r"\w+(?:'s\b)?")
 _WORKING = KINDS.index("working")
@@ -47,7 +53,7 @@ log = logging.getLogger("mnemo.recall")
 
 
 class Question(NamedTuple):
-    """A recall request, checked. `token_budget` None: no budget."""
+    """A recall request, checked. `token_budget` None: no budget. `as_of` (ms) None: the present."""
 
     query: str
     filter: Filter
@@ -62,6 +68,7 @@ class Question(NamedTuple):
     explain: bool = False
     working_session: str | None = None
     working_any: bool = False  # `kinds` names `working`
+    as_of: int | None = None
 
 
 class Best(NamedTuple):
@@ -99,6 +106,56 @@ class _Channels(NamedTuple):
     in_vectors: NDArray[np.bool_]
 
 
+class _Former(NamedTuple):
+    """What is searched of another time: the versions of what has changed since, as candidates behind the present ones.
+
+    Nothing, where the present is asked. `words` is NaN where no word of the query is in one; `sims` is an array for
+    each text that was embedded, NaN where one has no vector.
+    """
+
+    numbers: NDArray[np.uint32]
+    words: NDArray[np.float32]
+    sims: list[NDArray[np.float32]]
+
+
+class _Scene(NamedTuple):
+    """Which memories are in question: those of `mask` now, and, of another time, the rows of `then`.
+
+    A number from len(mask) on stands for the row of `then` that is so many behind it.
+    """
+
+    mask: NDArray[np.bool_]
+    columns: Columns
+    then: Then | None = None
+    rows: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    @property
+    def base(self) -> int:
+        return len(self.mask)
+
+    def column(self, name: str, numbers: NDArray[np.uint32]) -> NDArray[Any]:
+        """A column's values for these numbers."""
+        now = self.columns.column(name)
+        if self.then is None:
+            return now[numbers]
+        is_former = numbers >= self.base
+        values: NDArray[Any] = now[np.where(is_former, 0, numbers)] if self.base else np.zeros(len(numbers), now.dtype)
+        values[is_former] = self.then.columns.column(name)[numbers[is_former] - self.base]
+        return values
+
+    def has_speaker(self, word: str) -> bool:
+        """Whether the word is part of the name of someone who speaks in one of the memories in question."""
+        if self.columns.has_speaker(word, self.mask):
+            return True
+        return self.then is not None and self.then.columns.has_speaker(word, self.rows)
+
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        if self.then is not None and number >= self.base:
+            return self.then.memories[number - self.base]
+        (memory_id,) = self.columns.ids([number])
+        return snapshot.memory(memory_id) if self.then is None else self.then.memory(snapshot, memory_id)
+
+
 class Recall:
     """The service. `ask` is synchronous and runs on a worker thread."""
 
@@ -107,6 +164,7 @@ class Recall:
         self._views = views
         self._indexing = indexing
         self._embedding = embedding
+        self._past = Past(store)
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
 
     def close(self) -> None:
@@ -116,33 +174,30 @@ class Recall:
         """Answers from what is there now. Without a model, or while it loads, by words alone, and says so."""
         started = time.perf_counter()
         clock = _Clock(started)
-        mask = self._allowed(question)
+        scene = self._scene(question)
         clock.mark("filter")
-        serving = self._indexing.serving() if question.ranker != "words" else None
+        serving = None if question.ranker == "words" or self._store.degraded else self._indexing.serving()
         degraded = self._degraded(question, serving)
-        channels = self._search(question, mask, serving, clock)
-        candidates = self._candidates(channels)
+        channels, is_whole = self._search(question, scene, serving, clock)
+        if not is_whole and "vectors" not in degraded:
+            degraded = ("vectors", *degraded)
+        candidates = _candidates(scene, channels)
         scores = ranking.score(_ranker(question, serving), candidates)
-        rows = self._ordered(question, channels, scores, candidates)
+        rows = _ordered(question, scene, channels, scores, candidates)
         clock.mark("rank")
-        hits, tokens = self._choose(question, channels, scores, rows)
+        hits, tokens = self._choose(question, scene, channels, scores, rows)
         clock.mark("fetch")
         took = (time.perf_counter() - started) * 1000
         trace = _trace(channels, candidates, scores, rows, clock) if question.explain else None
         return Recalled(hits, tokens, len(rows), _ranker(question, serving), degraded, took, trace)
 
-    def _allowed(self, question: Question) -> NDArray[np.bool_]:
-        """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 9.4"""
+    def _scene(self, question: Question) -> _Scene:
         columns = self._views.columns
-        mask = columns.allowed(question.filter)
-        working = mask & (columns.column("kind")[: len(mask)] == _WORKING)
-        if working.any():
-            sessions = columns.column("session_id")[: len(mask)]
-            own = columns.allowed(question.filter._replace(session_id=question.working_session or "\0"))[: len(mask)]
-            fresh = columns.column("created_at")[: len(mask)] > question.filter.now - WORKING_HOURS * 3_600_000
-            homeless = (sessions == 0) & (fresh | question.working_any)
-            mask &= ~working | own | homeless
-        return mask
+        if question.as_of is None:
+            return _Scene(_allowed(question, columns), columns)
+        then = self._past.then(question.as_of, question.filter.without_tags)
+        mask, rows = _allowed(question, columns), _allowed(question, then.columns)
+        return _Scene(then.unchanged(mask), columns, then, rows)
 
     def _degraded(self, question: Question, serving: Serving | None) -> tuple[str, ...]:
         if question.ranker == "words":
@@ -152,123 +207,121 @@ class Recall:
         return tuple(name for name, applies in reasons if applies)
 
     def _search(
-        self, question: Question, mask: NDArray[np.bool_], serving: Serving | None, clock: "_Clock"
-    ) -> _Channels:
+        self, question: Question, scene: _Scene, serving: Serving | None, clock: "_Clock"
+    ) -> tuple[_Channels, bool]:
+        """What each channel found, and whether every text in question that could have a vector had one."""
         fetch = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * (question.top_k + question.offset))
-        searching = self._threads.submit(self._views.words.search, question.query, fetch, mask)
+        searching = self._threads.submit(self._views.words.search, question.query, fetch, scene.mask)
+        queries = []
+        if serving is not None:
+            texts = _encodings(question, scene)
+            queries = [self._embedding.encode_query(serving.embedder, text) for text in texts]
+            clock.mark("embed")
+        former, is_whole = self._former(question, scene, serving, queries)
         if serving is None:
-            words = searching.result()
+            numbers, found_words = _merged(*searching.result(), former.numbers, former.words, fetch)
             clock.mark("words")
-            found_all = np.ones(len(words.numbers), np.bool_)
-            unknown = np.full(len(words.numbers), np.nan, np.float32)
-            return _Channels(words.numbers, words.scores, unknown, found_all, ~found_all)
-        queries = [self._embedding.encode_query(serving.embedder, text) for text in self._encodings(question, mask)]
-        clock.mark("embed")
-        near = [serving.view.nearest(query, fetch, mask, exact=question.exact) for query in queries]
+            found_all = np.ones(len(numbers), np.bool_)
+            unknown = np.full(len(numbers), np.nan, np.float32)
+            return _Channels(numbers, found_words, unknown, found_all, ~found_all), is_whole
+        exact = question.exact or scene.then is not None
+        near = [serving.view.nearest(query, fetch, scene.mask, exact=exact) for query in queries]
+        near = [
+            VectorHits(*_merged(*hits, former.numbers, sims, fetch))
+            for hits, sims in zip(near, former.sims, strict=True)
+        ]
         clock.mark("vectors")
-        words = searching.result()
+        words = WordHits(*_merged(*searching.result(), former.numbers, former.words, fetch))
         clock.mark("words")
         numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
         channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
-        for query, (_, known) in zip(queries, channels, strict=True):
-            unsearched = np.flatnonzero(np.isnan(known))
+        for query, sims, (_, known) in zip(queries, former.sims, channels, strict=True):
+            unsearched = np.flatnonzero(np.isnan(known) & (numbers < scene.base))
             if len(unsearched):
                 known[unsearched] = serving.view.sims(query, numbers[unsearched])
+            is_former = np.flatnonzero(numbers >= scene.base)
+            known[is_former] = sims[np.searchsorted(former.numbers, numbers[is_former])]
         in_vectors: NDArray[np.bool_] = np.logical_or.reduce([found for found, _ in channels])
         nearest: NDArray[np.float32] = np.fmax.reduce([sims for _, sims in channels])
         clock.mark("join")
-        return _Channels(numbers, score, nearest, in_words, in_vectors)
+        return _Channels(numbers, score, nearest, in_words, in_vectors), is_whole
 
-    def _encodings(self, question: Question, mask: NDArray[np.bool_]) -> list[str]:
-        """The texts to embed: the query without the names of those who speak in the scope, where it has any.
+    def _former(
+        self, question: Question, scene: _Scene, serving: Serving | None, queries: Sequence[NDArray[np.float32]]
+    ) -> tuple[_Former, bool]:
+        """The versions in question of what has changed since, each scored as if it were in the views."""
+        if scene.then is None:
+            nothing = np.empty(0, np.float32)
+            return _Former(np.empty(0, np.uint32), nothing, [nothing for _ in queries]), True
+        rows = np.flatnonzero(scene.rows)
+        memories = [scene.then.memories[row] for row in rows.tolist()]
+        words = self._views.words.scores(question.query, list(map(fields_of, memories)))
+        windows = self._windows(memories, words, serving) if serving is not None else {}
+        sims = [np.full(len(rows), np.nan, np.float32) for _ in queries]
+        for query, found_sims in zip(queries, sims, strict=True):
+            vector = Vector(query, len(query))
+            for place, vectors in windows.items():
+                found_sims[place] = vector.sims(vectors).max()
+        words[words <= 0] = np.nan
+        is_whole = serving is None or len(windows) == len(memories)
+        return _Former((rows + scene.base).astype(np.uint32), words, sims), is_whole
 
-        A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
-        """
-        columns = self._views.columns
-        names = {
-            word for word in _WORD.findall(question.query) if columns.has_speaker(word.lower().removesuffix("'s"), mask)
-        }
-        if not names:
-            return [question.query]
-        cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
-        return [cut] if _WORD.search(cut) else [question.query]
-
-    def _candidates(self, channels: _Channels) -> Candidates:
-        columns, numbers = self._views.columns, channels.numbers
-        return Candidates(
-            channels.words,
-            channels.sims,
-            columns.column("importance")[numbers],
-            columns.column("event_at")[numbers],
-            columns.column("id_high")[numbers],
-            columns.column("id_low")[numbers],
-        )
-
-    def _ordered(
-        self, question: Question, channels: _Channels, scores: NDArray[np.float32], candidates: Candidates
-    ) -> list[int]:
-        order = ranking.order(scores, candidates)
-        order = order[scores[order] >= np.float32(question.min_score)]
-        order = order[scores[order] > 0]
-        if question.sort == "recent":
-            order = order[np.argsort(-candidates.event_at[order], kind="stable")]
-        elif question.sort == "accessed":  # what was never recalled has 0, and comes last
-            accessed = self._views.columns.column("last_accessed")[channels.numbers[order]]
-            order = order[np.argsort(-accessed, kind="stable")]
-        ordered: list[int] = order.tolist()
-        return ordered
+    def _windows(
+        self, memories: Sequence[Memory], words: NDArray[np.float32], serving: Serving
+    ) -> dict[int, NDArray[np.float16]]:
+        """The vectors of former texts, by place: those that are kept, and of the others, the best by words first, as
+        many as one question may embed."""
+        embedder = serving.embedder
+        texts = [embedded_text(memory) for memory in memories]
+        windows: dict[int, NDArray[np.float16]] = {}
+        for start in range(0, len(texts), FORMER_A_SLICE):
+            with self._store.snapshot() as snapshot:
+                for place, text in enumerate(texts[start : start + FORMER_A_SLICE], start):
+                    kept = snapshot.vectors(embedder.space, text_hash(text), embedder.dimensions)
+                    if kept is not None:
+                        windows[place] = kept
+        missing = [int(place) for place in np.argsort(-words, kind="stable") if int(place) not in windows]
+        missing = missing[:FORMER_TEXTS_MAX]
+        if missing:
+            fresh = self._embedding.encode_batch(embedder, [texts[place] for place in missing])
+            windows |= {place: rows.astype(np.float16) for place, rows in zip(missing, fresh, strict=True)}
+        return windows
 
     def _choose(
-        self, question: Question, channels: _Channels, scores: NDArray[np.float32], rows: list[int]
+        self, question: Question, scene: _Scene, channels: _Channels, scores: NDArray[np.float32], rows: list[int]
     ) -> tuple[list[Hit], int]:
         """Decodes in order until top_k fit the budget; equal content once."""
         hits: dict[int, Hit] = {}
+
+        def tokens(row: int) -> int:
+            number = int(channels.numbers[row])
+            return self._tokens(number if number < scene.base else None, hits[row].found.memory)
+
         with self._store.snapshot() as snapshot:
-            distinct = self._distinct(snapshot, channels, scores, rows, hits)
-            chosen, total = ranking.choose(
-                itertools.islice(distinct, question.offset, None),
-                lambda row: self._tokens(int(channels.numbers[row]), hits[row].found.memory),
-                question.token_budget,
-                question.top_k,
-            )
+            distinct = _distinct(snapshot, scene, channels, scores, rows, hits)
+            after_offset = itertools.islice(distinct, question.offset, None)
+            chosen, total = ranking.choose(after_offset, tokens, question.token_budget, question.top_k)
         answers = [hits[row] for row in chosen]
         if question.highlight:
             answers = [hit._replace(best=self._best(hit.found, question.query)) for hit in answers]
         return answers, total
 
-    def _distinct(
-        self,
-        snapshot: Snapshot,
-        channels: _Channels,
-        scores: NDArray[np.float32],
-        rows: Iterable[int],
-        hits: dict[int, Hit],
-    ) -> Iterator[int]:
-        """The rows in order, each decoded into hits as it is asked for; of equal contents the first."""
-        seen: set[bytes] = set()
-        for row in rows:
-            (memory_id,) = self._views.columns.ids([int(channels.numbers[row])])
-            memory = snapshot.memory(memory_id)
-            if memory is None or (digest := content_hash(memory.content)) in seen:
-                continue
-            seen.add(digest)
-            names = (("words", channels.in_words[row]), ("vectors", channels.in_vectors[row]))
-            channel_names = tuple(name for name, has_it in names if has_it)
-            hits[row] = Hit(found(snapshot, memory), float(scores[row]), channel_names)
-            yield row
+    def _tokens(self, number: int | None, memory: Memory) -> int:
+        """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
 
-    def _tokens(self, number: int, memory: Memory) -> int:
-        """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model."""
+        What has no number is a version of another time, of which no count is kept.
+        """
         columns = self._views.columns
-        known = int(columns.column("tokens")[number])
+        known = int(columns.column("tokens")[number]) if number is not None else 0
         if known:
             return known
         serving = self._indexing.serving()
         if serving is None:
             return estimate_tokens([memory.content])[0]
         counted = self._embedding.count_tokens(serving.embedder, memory.content)
-        columns.set_tokens(number, counted, memory.modified_at)
+        if number is not None:
+            columns.set_tokens(number, counted, memory.modified_at)
         return counted
 
     def _best(self, answer: Found, query: str) -> Best:
@@ -323,6 +376,95 @@ class _Clock:
         now = time.perf_counter()
         self.stages[stage] = round((now - self._last) * 1000, 3)
         self._last = now
+
+
+def _allowed(question: Question, columns: Columns) -> NDArray[np.bool_]:
+    """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 9.4"""
+    mask = columns.allowed(question.filter)
+    working = mask & (columns.column("kind")[: len(mask)] == _WORKING)
+    if working.any():
+        sessions = columns.column("session_id")[: len(mask)]
+        own = columns.allowed(question.filter._replace(session_id=question.working_session or "\0"))[: len(mask)]
+        fresh = columns.column("created_at")[: len(mask)] > question.filter.now - WORKING_HOURS * 3_600_000
+        homeless = (sessions == 0) & (fresh | question.working_any)
+        mask &= ~working | own | homeless
+    return mask
+
+
+def _encodings(question: Question, scene: _Scene) -> list[str]:
+    """The texts to embed: the query without the names of those who speak in the scope, where it has any.
+
+    A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
+    """
+    names = {word for word in _WORD.findall(question.query) if scene.has_speaker(word.lower().removesuffix("'s"))}
+    if not names:
+        return [question.query]
+    cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
+    return [cut] if _WORD.search(cut) else [question.query]
+
+
+def _candidates(scene: _Scene, channels: _Channels) -> Candidates:
+    numbers = channels.numbers
+    return Candidates(
+        channels.words,
+        channels.sims,
+        scene.column("importance", numbers),
+        scene.column("event_at", numbers),
+        scene.column("id_high", numbers),
+        scene.column("id_low", numbers),
+    )
+
+
+def _ordered(
+    question: Question, scene: _Scene, channels: _Channels, scores: NDArray[np.float32], candidates: Candidates
+) -> list[int]:
+    order = ranking.order(scores, candidates)
+    order = order[scores[order] >= np.float32(question.min_score)]
+    order = order[scores[order] > 0]
+    if question.sort == "recent":
+        order = order[np.argsort(-candidates.event_at[order], kind="stable")]
+    elif question.sort == "accessed":  # what was never recalled has 0, and comes last
+        accessed = scene.column("last_accessed", channels.numbers[order])
+        order = order[np.argsort(-accessed, kind="stable")]
+    ordered: list[int] = order.tolist()
+    return ordered
+
+
+def _distinct(
+    snapshot: Snapshot,
+    scene: _Scene,
+    channels: _Channels,
+    scores: NDArray[np.float32],
+    rows: Iterable[int],
+    hits: dict[int, Hit],
+) -> Iterator[int]:
+    """The rows in order, each decoded into hits as it is asked for; of equal contents the first."""
+    seen: set[bytes] = set()
+    for row in rows:
+        memory = scene.memory(snapshot, int(channels.numbers[row]))
+        if memory is None or (digest := content_hash(memory.content)) in seen:
+            continue
+        seen.add(digest)
+        names = (("words", channels.in_words[row]), ("vectors", channels.in_vectors[row]))
+        channel_names = tuple(name for name, has_it in names if has_it)
+        hits[row] = Hit(found(snapshot, memory), float(scores[row]), channel_names)
+        yield row
+
+
+def _merged(
+    numbers: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    former: NDArray[np.uint32],
+    former_values: NDArray[np.float32],
+    fetch: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+    """The best `fetch` of what a channel found and of what it finds among the versions of another time."""
+    hit = np.flatnonzero(~np.isnan(former_values))
+    if not len(hit):
+        return numbers, values
+    numbers, values = np.concatenate([numbers, former[hit]]), np.concatenate([values, former_values[hit]])
+    order = np.lexsort((numbers, -values))[:fetch]
+    return numbers[order], values[order]
 
 
 def _spread(

@@ -5,7 +5,7 @@ document is made from them. Here everything that comes in is parsed once, strict
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
@@ -42,7 +42,7 @@ class Request:
 
     `ask` is the body and `query` the query string, each of its route's own type; `path` holds the parts of the path
     that the route names in braces. `namespace` is the one asked for, by body, query or X-Namespace, None where none
-    was; `agent` the program on whose behalf the client speaks.
+    was; `agent` the program on whose behalf the client speaks. `body` is there for a route that streams.
     """
 
     ask: Any
@@ -52,6 +52,7 @@ class Request:
     door: Door = "api"
     agent: str | None = None
     peer: Peer
+    body: AsyncIterator[bytes] | None = None
 
 
 class Reply(NamedTuple):
@@ -68,7 +69,8 @@ class Route(NamedTuple):
     """One method on one path, and all that the server and the OpenAPI document need to know of it.
 
     `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
-    them as `content_type`, from a Reply of bytes or of a stream.
+    them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
+    itself, piece by piece and without a limit on the whole, and has no `ask`.
     """
 
     method: str
@@ -82,6 +84,7 @@ class Route(NamedTuple):
     read_only: frozenset[str] = frozenset()
     body_max: int = BODY_BYTES_MAX
     content_type: str = "application/json"
+    streams: bool = False
 
 
 class RouteTable:

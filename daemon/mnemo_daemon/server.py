@@ -48,6 +48,9 @@ DRAIN_POLL_SECONDS = 0.02
 CANCEL_SECONDS = 0.1  # for a handler to take notice that it is cancelled
 LINGER_SECONDS = 2.0  # reading on after an early answer, so that a client that still sends gets to see it
 CONNECTIONS_MAX = 1024
+DEGRADED_HEADER = "X-Mnemo-Degraded"
+HEADER_CHARS_MAX = 512
+STORE = "store"  # in an answer's `degraded`: it comes from the journal alone, or nothing can be written
 HEAD_BYTES_MAX = 16 * 1024  # one line of a head, the request line included: long filters travel there
 
 log = logging.getLogger(__name__)
@@ -155,7 +158,9 @@ class _LowLevelServer(web.Server):
 class HttpServer:
     """Answers on a listening socket by a route table.
 
-    `credentials` reads who is at the other end of a connection, `uid` is who it must be.
+    `credentials` reads who is at the other end of a connection, `uid` is who it must be. `degraded` says why the store
+    is not as it should be, "" when it is: every answer then carries it in X-Mnemo-Degraded, and "store" in its
+    `degraded` where it has one. SPEC 3.4
     """
 
     def __init__(
@@ -165,6 +170,7 @@ class HttpServer:
         connections_max: int = CONNECTIONS_MAX,
         credentials: Callable[[socket.socket], Peer] = peer_of,
         uid: int | None = None,
+        degraded: Callable[[], str] = lambda: "",
         head_seconds: float = HEAD_SECONDS,
         body_seconds: float = BODY_SECONDS,
         reader_seconds: float = READER_SECONDS,
@@ -175,6 +181,7 @@ class HttpServer:
         self.connections_max = connections_max
         self.credentials = credentials
         self.uid = os.geteuid() if uid is None else uid
+        self.degraded = degraded
         self.head_seconds = head_seconds
         self.body_seconds = body_seconds
         self.reader_seconds = reader_seconds
@@ -221,6 +228,9 @@ class HttpServer:
             route, reply = await self._handled(raw)
             if hasattr(reply.value, "__aiter__"):
                 return await self._stream(raw, route, reply.value, reply.status)
+            told = getattr(reply.value, "degraded", None)
+            if isinstance(told, list) and self.degraded() and STORE not in told:
+                told.append(STORE)
             body = reply.value if isinstance(reply.value, bytes) else _encode(reply.value)
             response = _Whole(self.reader_seconds, body, reply.status, route.content_type)
         except Exception as error:  # whatever went wrong, the client gets our shape and no traceback
@@ -228,16 +238,22 @@ class HttpServer:
             if is_gone and isinstance(error, ConnectionError):
                 raise  # nobody is left to be told; a handler's own connections are another matter
             response = self._refused(raw, error)
+        self._sign(response)
+        return response
+
+    def _sign(self, response: web.StreamResponse) -> None:
+        """What every answer carries."""
+        if cause := self.degraded():
+            response.headers[DEGRADED_HEADER] = _header_text(cause)
         if self.is_draining:
             response.force_close()
-        return response
 
     async def _handled(self, raw: web.BaseRequest) -> tuple[Route, Reply]:
         url = raw.rel_url
         route, parts = self.table.find(raw.method, url.raw_path)
-        body = await self._read_body(raw, route.body_max) if raw.can_read_body else b""
+        whole = b"" if route.streams or not raw.can_read_body else await self._read_body(raw, route.body_max)
         headers = raw.headers
-        ask = decode_body(body, route)
+        ask = decode_body(whole, route)
         query = decode_query(url.raw_query_string, route)
         connection = raw.protocol
         request = Request(
@@ -248,17 +264,15 @@ class HttpServer:
             door=door_of(headers.get("X-Mnemo-Door")),
             agent=agent_of(headers.get("X-Mnemo-Agent")),
             peer=connection.peer if isinstance(connection, Connection) else Peer(uid=-1),
+            body=self._pieces(raw) if route.streams else None,
         )
         return route, await route.handler(request)
 
     async def _read_body(self, raw: web.BaseRequest, bytes_max: int) -> bytes:
         """The whole body. Raises a Refusal where it is too large, too slow, packed or broken off."""
-        if raw.headers.get("Content-Encoding", "identity") != "identity":
-            raise Refusal(400, "bad_request", "bodies are taken as they are, not packed", field="Content-Encoding")
         if (raw.content_length or 0) > bytes_max:
             raise _too_large(bytes_max)
-        if raw.headers.get("Expect", "").lower() == "100-continue" and raw.transport is not None:
-            raw.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        _invite(raw)
         pieces: list[bytes] = []
         size = 0
         try:
@@ -271,8 +285,23 @@ class HttpServer:
         except TimeoutError:
             raise Refusal(408, "timeout", f"the body was not whole within {self.body_seconds:g} seconds") from None
         except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
-            raise Refusal(400, "bad_request", f"the body cannot be read: {type(broken).__name__}") from None
+            raise _unreadable(broken) from None
         return b"".join(pieces)
+
+    async def _pieces(self, raw: web.BaseRequest) -> AsyncIterator[bytes]:
+        """The body as it comes in. Raises a Refusal where a piece is too slow, packed or broken off."""
+        _invite(raw)
+        try:
+            while True:
+                async with asyncio.timeout(self.body_seconds):
+                    piece = await raw.content.readany()
+                if not piece:
+                    return
+                yield piece
+        except TimeoutError:
+            raise Refusal(408, "timeout", f"nothing of the body came for {self.body_seconds:g} seconds") from None
+        except (web.RequestPayloadError, web.HTTPException, ValueError) as broken:
+            raise _unreadable(broken) from None
 
     async def _stream(
         self, raw: web.BaseRequest, route: Route, pieces: AsyncIterator[bytes], status: int
@@ -282,8 +311,7 @@ class HttpServer:
         response = web.StreamResponse(status=status)
         response.content_type = route.content_type
         response.enable_chunked_encoding()
-        if self.is_draining:
-            response.force_close()
+        self._sign(response)
         await response.prepare(raw)
         try:
             await self._send(response, first)
@@ -321,6 +349,11 @@ class HttpServer:
         return response
 
 
+def _header_text(text: str) -> str:
+    """What of a text may stand in a header: one line of printable ASCII."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in text[:HEADER_CHARS_MAX])
+
+
 def _failed(refusal: Refusal) -> web.Response:
     response = web.Response(body=_encode(refusal.answer()), status=refusal.status, content_type="application/json")
     if refusal.retry_after is not None:
@@ -337,6 +370,18 @@ def _bare_response(refusal: Refusal) -> bytes:
         f"Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n"
     )
     return head.encode() + body
+
+
+def _invite(raw: web.BaseRequest) -> None:
+    """Has the client send its body, where it waits to be told. Raises a Refusal for one that is packed."""
+    if raw.headers.get("Content-Encoding", "identity") != "identity":
+        raise Refusal(400, "bad_request", "bodies are taken as they are, not packed", field="Content-Encoding")
+    if raw.headers.get("Expect", "").lower() == "100-continue" and raw.transport is not None:
+        raw.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _unreadable(broken: Exception) -> Refusal:
+    return Refusal(400, "bad_request", f"the body cannot be read: {type(broken).__name__}")
 
 
 def _too_large(bytes_max: int) -> Refusal:

@@ -72,6 +72,27 @@ class ModelsSettings(Section, frozen=True):
     ] = 0
 
 
+class HistorySettings(Section, frozen=True):
+    """Earlier versions of memories."""
+
+    keep: Annotated[
+        str,
+        Meta(
+            pattern=r"^(all|[1-9][0-9]{0,4}d)$",
+            description="what `mnemo compact` leaves of them: all, or those of so many days, such as 365d",
+            examples=["all", "365d"],
+        ),
+    ] = "all"
+
+
+class TrashSettings(Section, frozen=True):
+    """What was deleted."""
+
+    keep_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="what was deleted longer ago leaves the trash for good; 0: nothing does")
+    ] = 0
+
+
 class PrivacySettings(Section, frozen=True):
     """What is left out before anything is written."""
 
@@ -95,6 +116,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     daemon: DaemonSettings = DaemonSettings()
     notes: NotesSettings = NotesSettings()
     models: ModelsSettings = ModelsSettings()
+    history: HistorySettings = HistorySettings()
+    trash: TrashSettings = TrashSettings()
     privacy: PrivacySettings = PrivacySettings()
     client: ClientSettings = ClientSettings()
 
@@ -321,8 +344,11 @@ def expected(key: Key) -> str:
             return "true or false"
         case inspect.LiteralType(values=values):
             return "one of " + ", ".join(f'"{value}"' for value in values)
-        case inspect.StrType():
+        case inspect.StrType(pattern=None):
             return "a text"
+        case inspect.StrType():
+            meta = next(part for part in get_args(key.kind) if isinstance(part, Meta))
+            return "something like " + " or ".join(f'"{example}"' for example in meta.examples or ())
         case _:
             raise TypeError(f"{key.path} is of a type that no setting has yet: {kind}")
 

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from mnemo_store.columns import Columns
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
+from mnemo_store.reading import Snapshot, Touched
 from mnemo_store.records import Memory, Usage
 from mnemo_store.store import Applied, Store, Turn
-from mnemo_store.tables import Snapshot, Touched
 from mnemo_store.words import Fields, WordView
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
@@ -71,6 +73,7 @@ class Views:
         self._saved_at = time.monotonic()
         self._listeners: list[Callable[[Applied], None]] = []
         self._saving = threading.Lock()
+        self._rebuilding = threading.Lock()
 
     def open(self) -> None:
         """Loads both views, catches up, and follows the store from here on. Nothing may be written meanwhile."""
@@ -93,6 +96,7 @@ class Views:
         self.applied_seq = self._store.seq
         self.state = "ready"
         self._store.follow(self._follow)
+        self._store.when_renumbered(self._be_renumbered)
 
     def listen(self, listener: Callable[[Applied], None]) -> None:
         """Has listener called on the writer thread after each commit. It must not raise and must be quick."""
@@ -114,39 +118,73 @@ class Views:
             seq = self.applied_seq
             if self.state != "ready" or (seq == self._saved_seq and not self.columns.has_unsaved_counts):
                 return
-            meta = {"store": self._store.store_id, "seq": seq}
             try:
-                self.columns.save(self._folder / "columns.view", meta, self._disk)
-                self.words.save(self._folder / "words.view", meta, self._disk)
+                self._save(seq)
             except OSError as error:
                 log.warning("the views could not be saved: %s", error)
-                return
-            self._saved_seq, self._saved_at = seq, time.monotonic()
 
     def rebuild(self) -> None:
         """Builds both beside and swaps them in; the old ones answer meanwhile. For a view that is stale.
 
         What keeps it from being built is raised, and the views stay stale.
         """
+        with self._rebuilding:
+            self.state = "building"
+            try:
+                self._rebuild()
+            except BaseException:
+                self.state = "stale"
+                raise
+
+    def renew(self) -> None:
+        """Builds both beside, swaps them in and replaces their files, which nothing is wrong with: then no name and no
+        word of a memory that was dropped is left in them. Files that cannot be replaced are removed."""
+        with self._rebuilding:
+            counted = self.columns
+            self._rebuild(counted)
+        with self._saving:
+            try:
+                self._save(self.applied_seq)
+            except OSError as error:
+                log.warning("the views could not be saved anew, and their files are removed: %s", error)
+                for path in self._folder.glob("[cw]o*.view*"):
+                    self._disk.unlink(path)
+                self._saved_seq = 0
+
+    def _save(self, seq: int) -> None:
+        meta = {"store": self._store.store_id, "seq": seq}
+        self.columns.save(self._folder / "columns.view", meta, self._disk)
+        self.words.save(self._folder / "words.view", meta, self._disk)
+        self._saved_seq, self._saved_at = seq, time.monotonic()
+
+    def _rebuild(self, counted: Columns | None = None) -> None:
+        """Takes the counts of tokens from `counted`, where they still hold."""
         self._late = set()
-        self.state = "building"
         try:
-            self._rebuild()
+            columns, words = self._build()
+            if counted is not None:
+                tokens, modified_at = counted.column("tokens"), counted.column("modified_at")
+                for number in np.flatnonzero(tokens):
+                    columns.set_tokens(int(number), int(tokens[number]), int(modified_at[number]))
+            self._take(columns, words)
         except BaseException:
-            self._late, self.state = None, "stale"
+            self._late = None
             raise
 
-    def _rebuild(self) -> None:
-        columns, words = self._build()
+    def _take(self, columns: Columns, words: WordView) -> None:
+        """Has these answer, brought up to what was written while they were built."""
 
         def finish(snapshot: Snapshot) -> Turn[None]:
-            del snapshot  # its transaction only keeps other writers out
-            self._apply_numbers(columns, words, self._late or set())
+            for number in sorted(self._late or ()):  # few; and its transaction keeps other writers out
+                _apply(columns, words, _now(snapshot, number))
             self.columns, self.words, self._late = columns, words, None
             self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
             return Turn((), None)
 
-        self._store.transact(finish, by="views", background=True).result()
+        self._store.transact(finish, by="views", background=True, frees=True).result()
+
+    def _be_renumbered(self) -> None:
+        self.state, self.reason = "stale", "the memories have other numbers now"
 
     def _follow(self, applied: Applied) -> None:
         if self._late is not None:

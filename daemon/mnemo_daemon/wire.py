@@ -1,6 +1,7 @@
 """Stored records as the answers of the API, and requests as what the services take. Only here do the two meet."""
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import UNSET
 from mnemo_client import protocol
 from mnemo_core import cleaning, secrets
 from mnemo_core.changing import Draft
+from mnemo_daemon.history import Difference, Version
 from mnemo_daemon.memories import SENSITIVE, Caller, Found
 from mnemo_daemon.recall import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
@@ -21,6 +23,11 @@ from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Trace, 
 
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 DEFAULT_NAMESPACE = "default"
+
+MS_DIGITS_MAX = 15  # of what dates reach to
+
+_BACK = re.compile(r"(\d{1,9})([smhdw])")
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 _PASSED_ON = (
     "id", "content", "kind", "category", "layer", "importance", "importance_source", "event_at", "created_at",
@@ -57,6 +64,24 @@ def recall_answer(
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
     )
+
+
+def version(row: Version, root_paths: Mapping[str, str]) -> protocol.Version:
+    view, entry = memory_view(row.found, root_paths), row.entry
+    return protocol.Version(
+        seq=row.seq, at=entry.at, by=entry.by, memory=view, what=entry.what, group=entry.group or None
+    )
+
+
+def difference(row: Difference, root_paths: Mapping[str, str]) -> protocol.Difference:
+    before, after = (memory_view(each, root_paths) if each is not None else None for each in (row.before, row.after))
+    entry = row.entry
+    return protocol.Difference(
+        id=row.id, how=row.became or "dropped", seq=row.seq, at=entry.at, by=entry.by, what=entry.what,
+        group=entry.group or None, memory=before if row.became == "trashed" else after, fields=list(row.fields),
+        before={name: getattr(before, name) for name in row.fields},
+        after={name: getattr(after, name) for name in row.fields},
+    )  # fmt: skip
 
 
 def view_status(progress: Progress, seq: int, monotonic: float) -> protocol.ViewStatus:
@@ -158,7 +183,11 @@ def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Qu
     if asked.top_k is not None and asked.limit is not None:
         raise bad_value("`limit` is another name for `top_k`: give one of them", "limit")
     namespace = request.namespace or asked.namespace or DEFAULT_NAMESPACE
-    now = milliseconds(asked.now, "now") if asked.now is not None else now
+    as_of = past_moment(asked.as_of, "as_of", now) if asked.as_of is not None else None
+    if asked.now is not None:
+        now = milliseconds(asked.now, "now")
+    elif as_of is not None:
+        now = min(as_of, now)  # what had expired, and how fresh things were, is told of that time
     budget = asked.token_budget
     return Question(
         query=asked.query,
@@ -174,7 +203,19 @@ def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Qu
         explain=asked.explain,
         working_session=asked.session_id,
         working_any="working" in asked.kinds,
+        as_of=as_of,
     )
+
+
+def past_moment(value: int | str, field: str, now: int) -> int:
+    """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
+    if isinstance(value, int):
+        return milliseconds(value, field)
+    if back := _BACK.fullmatch(value.strip()):
+        return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
+    if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
+        return milliseconds(int(value), field)
+    return milliseconds(value, field)
 
 
 def scope(namespace: str) -> tuple[str, ...]:
@@ -182,6 +223,12 @@ def scope(namespace: str) -> tuple[str, ...]:
     if namespace == EVERY_NAMESPACE:
         return ()
     return tuple(dict.fromkeys((namespace, DEFAULT_NAMESPACE)))
+
+
+def listed(request: Request) -> tuple[str, ...]:
+    """What lists, the trash and the diff are about: the namespace named, `default` where none is, all for `*`."""
+    namespace = request.namespace or DEFAULT_NAMESPACE
+    return () if namespace == EVERY_NAMESPACE else (namespace,)
 
 
 def writable_namespace(request: Request, named: str | None = None) -> str:
@@ -209,7 +256,7 @@ def trust_of(request: Request, agent_id: str | None) -> Trust:
 def caller_of(request: Request) -> Caller:
     """Who reads or writes single memories."""
     name = f"{request.door}:{request.agent}" if request.agent else request.door
-    return Caller(name, sees_sensitive(request))
+    return Caller(name, sees_sensitive(request), trust_of(request, None))
 
 
 def date_of(milliseconds_at: int) -> str:

@@ -8,7 +8,9 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import lmdb
 
 if sys.platform == "darwin":
     import fcntl
@@ -61,6 +63,33 @@ class Disk:
 
     def rename(self, source: Path, target: Path) -> None:
         source.rename(target)
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file that may be gone already."""
+        path.unlink(missing_ok=True)
+
+    def allocate(self, path: Path, size: int) -> None:
+        """Makes a file of this many bytes that are surely there, mode 0600."""
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(fd, 0, size)
+            else:  # macOS: what is not written is not there
+                while os.lseek(fd, 0, os.SEEK_END) < size:
+                    os.write(fd, bytes(1 << 20))
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        """An LMDB environment."""
+        return lmdb.open(str(folder), **options)
+
+    def copy_database(self, env: Any, folder: Path) -> None:
+        """A compacted copy of an LMDB environment, synced."""
+        env.copy(str(folder), compact=True)
 
     def commit(self, transaction: Commits) -> None:
         """Commits an LMDB transaction, which fsyncs twice."""

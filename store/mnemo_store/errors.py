@@ -9,6 +9,9 @@ StoreError
 ├── WriteFailed         nothing was written, and nothing of it will come back
 │   └── DiskFull        there was no room
 ├── OutcomeUnknown      it may or may not be there after the next start
+├── BadBackup           a backup that is not whole, or cannot be made there
+├── TooOld              a moment before the history that is kept
+├── NotEmpty            only a store that holds nothing can take this
 ├── Conflict            the record has moved on since it was read
 └── ViewMismatch        a view's file does not belong to this store
 """
@@ -75,6 +78,27 @@ class OutcomeUnknown(StoreError):
 
     code = "outcome_unknown"
     hint = "repeat it with the same key, which cannot store it twice"
+
+
+class BadBackup(StoreError):
+    """The backup is not whole, or cannot be made where it was asked for."""
+
+    code = "bad_backup"
+    hint = "nothing was changed"
+
+
+class TooOld(StoreError):
+    """The history that is kept does not reach back that far."""
+
+    code = "history_compacted"
+    hint = "an older backup may"
+
+
+class NotEmpty(StoreError):
+    """The store holds something already."""
+
+    code = "not_empty"
+    hint = "use an empty data folder (MNEMO_DATA_DIR)"
 
 
 class Conflict(StoreError):

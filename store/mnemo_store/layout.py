@@ -10,9 +10,20 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_store.records import Change, ChangeEntry, Edge, Memory, NoteFile, NoteRoot, Record, TrashEntry, Usage
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    Edge,
+    Forgotten,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    Record,
+    TrashEntry,
+    Usage,
+)
 
-FORMAT = 1
+FORMAT = 2
 
 SUM_BYTES = 8  # of a journal line: 64 bits, an accident goes unseen once in 10^19
 
@@ -25,6 +36,7 @@ decode_note = msgspec.msgpack.Decoder(NoteFile).decode
 decode_root = msgspec.msgpack.Decoder(NoteRoot).decode
 decode_edge = msgspec.msgpack.Decoder(Edge).decode
 decode_entry = msgspec.msgpack.Decoder(ChangeEntry).decode
+decode_forgotten = msgspec.msgpack.Decoder(Forgotten).decode
 
 
 def encode(record: Record) -> bytes:

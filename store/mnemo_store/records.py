@@ -180,12 +180,19 @@ class Skip(Record, frozen=True):
     hash: str
 
 
+class Forgotten(Record, frozen=True):
+    """A salted hash of a text that was purged: no restore, import or rescan brings it back unless told. SPEC 3.7"""
+
+    hash: str
+    at: int
+
+
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
 
 class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
-    """The trash is emptied: record, usage, edges and versions go."""
+    """The trash is emptied, or the memory purged: record, usage, edges and versions go."""
 
     id: str
 
@@ -237,6 +244,16 @@ class DropSkip(Record, frozen=True, tag_field="record_type", tag="skip_dropped")
     hash: str
 
 
+class PutForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten"):
+    data: Forgotten
+
+
+class DropForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten_dropped"):
+    """The text may be remembered again."""
+
+    hash: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -246,7 +263,7 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 
 Change = (
     PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
-    | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutMeta
+    | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutForgotten | DropForgotten | PutMeta
 )  # fmt: skip
 
 
@@ -287,6 +304,12 @@ def content_hash(content: str) -> bytes:
     return hashlib.blake2b(normalised(content).encode(), digest_size=16).digest()
 
 
+def skip_hash(salt: str, content: str) -> str:
+    """What Skip and Forgotten hold for a text that a person deleted: the salt (hexadecimal) keeps it from being
+    guessed. Case and spacing make no difference, so that a reflowed paragraph stays away."""
+    return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
+
+
 def embedded_text(memory: Memory) -> str:
     """The exact text whose vector stands for this memory. SPEC 2.3
 
@@ -296,3 +319,8 @@ def embedded_text(memory: Memory) -> str:
         return memory.content
     trail = " > ".join((memory.note.title, *memory.note.headings))
     return f"{trail}\n{memory.content}" if trail else memory.content
+
+
+def text_hash(text: str) -> bytes:
+    """16 bytes that name the exact text embedded."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -6,14 +6,13 @@ the changes. Many such turns share one commit:
     begin LMDB → each turn decides in a nested transaction → journal appended and fsynced → LMDB committed
     → views told → writers answered
 
-so an answered write is in both, and either rebuilds the other.
+so an answered write is in both, and either rebuilds the other. Where LMDB fails, the journal's replay takes its place
+(`keeper`), and the order is the same.
 """
 
 import contextlib
-import errno
 import logging
 import os
-import shutil
 import threading
 import time
 from collections import deque
@@ -23,40 +22,28 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import lmdb
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_store.database import CALLERS_ERRORS, MAP_BYTES, Database, is_full
 from mnemo_store.disk import Disk
-from mnemo_store.errors import (
-    Busy,
-    Closed,
-    Damaged,
-    DiskFull,
-    NewerFormat,
-    OutcomeUnknown,
-    StoreError,
-    WriteFailed,
-)
-from mnemo_store.gate import Gate, take_lock
+from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, OutcomeUnknown, StoreError, WriteFailed
+from mnemo_store.gate import take_lock
 from mnemo_store.ids import IdSource
-from mnemo_store.journal import NOTHING, SEGMENT_BYTES, Damage, Journal, newest_header
-from mnemo_store.layout import FORMAT, Line, Sealed, open_line, seal
+from mnemo_store.journal import SEGMENT_BYTES, Damage
+from mnemo_store.keeper import GROUP_TURNS_MAX, RESERVE_BYTES, Keeper
+from mnemo_store.layout import Line, Sealed, open_line, seal
+from mnemo_store.reading import Group, Snapshot, Touched
 from mnemo_store.records import Change, ChangeEntry, is_long_term
-from mnemo_store.soundness import is_long_enough, running_mark, verifies
-from mnemo_store.tables import DUPLICATES, TABLES, Applying, Snapshot, Tables, Touched
 
 T = TypeVar("T")
 
-MAP_BYTES = 64 << 30  # sparse, so it costs address space only; resizing at run time is not safe (py-lmdb)
-READERS_MAX = 512
-GROUP_TURNS_MAX = 64  # a commit group ends at any of these three [SPEC 3.5]
-GROUP_BYTES_MAX = 256 << 10
+GROUP_BYTES_MAX = 256 << 10  # a commit group ends at GROUP_TURNS_MAX turns, or at either of these [SPEC 3.5]
 GROUP_SECONDS_MAX = 0.005
+ATTEMPTS = 3  # to write a group: the database may have to grow, or to be replaced by the journal
 QUEUE_MAX = 1024  # interactive turns waiting
 BACKGROUND_QUEUE_MAX = 256
 CLOSE_SECONDS_MAX = 10.0
-REPLAY_TURNS = 500  # lines replayed in one commit
 
 log = logging.getLogger("mnemo.store")
 
@@ -93,25 +80,19 @@ class Vectors(NamedTuple):
     rows: NDArray[np.float16]  # shape (windows, dimensions)
 
 
-class Manifest(msgspec.Struct, kw_only=True):
-    """`store.json`: whose store this is, and how it was closed. Where it is lost, the journal's headers and the
-    database know the id and the salt too."""
-
-    format: int
-    store_id: str
-    salt: str  # 16 bytes in hexadecimal: the key of salted hashes
-    clean: bool = False
-    seq: int = 0  # at the last clean close
-    database_bytes: int = 0  # then; a database of another size or time is verified before it is opened
-    database_mtime_ns: int = 0
-    running: str = ""  # the file that is open, in this run of the machine; "" where it is to be verified in any case
-
-
 class _Waiting(NamedTuple):
     decide: Callable[[Snapshot], Turn[Any]]
     by: str
     future: "Future[Committed[Any]]"
     vectors: tuple[Vectors, ...] = ()
+    frees: bool = False  # taken on a full disk too
+
+
+class _Work(NamedTuple):
+    """Something that needs the writer thread for itself."""
+
+    act: Callable[[Keeper], Any]
+    future: "Future[Any]"
 
 
 class _Done(NamedTuple):
@@ -120,34 +101,31 @@ class _Done(NamedTuple):
     applied: Applied | None
 
 
+class _StateFailed(Exception):
+    """The database failed before the journal had the group: the group can be tried again."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Store:
     """Open with `Store.open`; close with `close`. Every method is safe in any thread."""
 
-    def __init__(
-        self, folder: Path, lock: int, disk: Disk, now: Callable[[], int], random_bytes: Callable[[int], bytes],
-        map_bytes: int, segment_bytes: int,
-    ) -> None:  # fmt: skip
-        self.folder = folder
-        self.reasons: list[str] = []  # why the store is not as it should be; empty when it is
+    def __init__(self, keeper: Keeper, lock: int, now: Callable[[], int], ids: IdSource) -> None:
+        self.folder = keeper.folder
+        self._keeper = keeper
         self._lock_fd = lock
-        self._disk = disk
         self._now = now
-        self._random_bytes = random_bytes
-        self._map_bytes = map_bytes
-        self._segment_bytes = segment_bytes
-        self._ids = IdSource(now, random_bytes)
-        self._env: Any = None
-        self._tables: Tables
-        self._journal: Journal
-        self._manifest: Manifest
-        self._turn_end = (0, "")  # seq and checksum of the last committed line
+        self._ids = ids
         self._followers: list[Callable[[Applied], None]] = []
+        self._renumbered: list[Callable[[], None]] = []
         self._urgent: deque[_Waiting] = deque()
         self._background: deque[_Waiting] = deque()
+        self._works: deque[_Work] = deque()
         self._wake = threading.Condition()
         self._closing = False
-        self._broken: StoreError | None = None
-        self._gate = Gate()
+        self._doubt: Exception | None = None  # what a reader met
         self._writer: threading.Thread | None = None
 
     @classmethod
@@ -160,19 +138,22 @@ class Store:
         random_bytes: Callable[[int], bytes] = os.urandom,
         map_bytes: int = MAP_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
+        reserve_bytes: int = RESERVE_BYTES,
     ) -> "Store":
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
-        Raises Locked, NewerFormat, DiskFull, Damaged or OSError. A database that does not verify is put aside and
-        restored from the journal; `reasons` says so.
+        Raises Locked, NewerFormat, DiskFull or OSError. A database that does not verify is put aside and restored from
+        the journal; `reasons` says so. One that cannot be opened is done without; `degraded` says so.
         """
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ids = IdSource(now, random_bytes)
         held = take_lock(folder / "lock")
-        store = cls(folder, held, disk or Disk(), now, random_bytes, map_bytes, segment_bytes)
+        keeper = Keeper(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
+        store = cls(keeper, held, now, ids)
         try:
-            store._recover()
+            keeper.start(lambda: (ids.new(), random_bytes(16).hex()))
         except BaseException:
-            store._release()
+            store._release(clean=False)
             raise
         store._writer = threading.Thread(target=store._write_until_closed, name="mnemo-writer", daemon=True)
         store._writer.start()
@@ -181,22 +162,45 @@ class Store:
     @property
     def store_id(self) -> str:
         """Names this store for good; a view of another store is not used."""
-        return self._manifest.store_id
+        return self._keeper.manifest.store_id
 
     @property
     def seq(self) -> int:
         """Of the last committed change."""
-        return self._turn_end[0]
+        state = self._keeper.state
+        return state.end[0] if state is not None else 0
 
     @property
     def damage(self) -> Sequence[Damage]:
         """What of the journal could not be read at the start."""
-        return tuple(self._journal.damage)
+        return tuple(self._keeper.journal.damage)
+
+    @property
+    def reasons(self) -> list[str]:
+        """What was found wrong since the start, mended or not; empty when nothing was."""
+        return [*self._keeper.missing, *self._keeper.mended]
+
+    @property
+    def mended(self) -> list[str]:
+        """What was found wrong since the start and is no more."""
+        return self._keeper.mended
+
+    @property
+    def missing(self) -> list[str]:
+        """What was found wrong and could not be mended: `mnemo check` shows it."""
+        return self._keeper.missing
+
+    @property
+    def degraded(self) -> str:
+        """Why the journal's replay stands in for the database; "" when it does not."""
+        return self._keeper.degraded
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be written now; "" when it can. Each write tries anew."""
-        return str(self._broken) if self._broken is not None else ""
+        """Why not everything can be written now; "" when it can. Each write tries anew."""
+        if self._keeper.broken is not None:
+            return str(self._keeper.broken)
+        return "the disk is full: nothing new is taken until there is room" if self._keeper.is_full else ""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -212,32 +216,64 @@ class Store:
         """
         self._followers.append(follower)
 
+    def when_renumbered(self, listener: Callable[[], None]) -> None:
+        """Has listener called on the writer thread when the memories may have other numbers: after damage only."""
+        self._renumbered.append(listener)
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
         """The store as it is now. Not to be kept over 100 ms: LMDB cannot reuse pages meanwhile.
 
         Within it, neither wait for a write nor take another snapshot: a database that has to be reopened waits for
-        its readers.
+        its readers. Raises Damaged where the database turns out to be; the writer then looks after it.
         """
-        with self._gate.reading():
-            if self._env is None:
-                raise self._broken or Closed("the store is closed")
-            with self._env.begin(buffers=False) as transaction:
-                yield Snapshot(transaction, self._tables, self._now())
+        with self._keeper.gate.reading():
+            if self._keeper.state is None:
+                raise self._keeper.broken or Closed("the store is closed")
+            try:
+                with self._keeper.state.snapshot(self._now()) as snapshot:
+                    yield snapshot
+            except lmdb.Error as error:
+                with self._wake:
+                    self._doubt = error
+                    self._wake.notify()
+                raise Damaged(f"the database could not be read: {error}") from error
 
     def transact(
-        self, decide: Callable[[Snapshot], Turn[T]], *, by: str, background: bool = False
+        self, decide: Callable[[Snapshot], Turn[T]], *, by: str, background: bool = False, frees: bool = False
     ) -> "Future[Committed[T]]":
         """Runs decide in a write turn; the future is done when its changes are durable, or holds what decide raised.
 
-        Nothing of a turn that raised remains. Raises Busy when too many wait, Closed after close.
+        Nothing of a turn that raised remains. Decide may be run again where the database failed meanwhile. `frees`:
+        it makes room, and is taken on a full disk too. Raises Busy when too many wait, Closed after close.
         """
-        return self._enqueue(_Waiting(decide, by, Future()), background=background)
+        return self._enqueue(_Waiting(decide, by, Future(), frees=frees), background=background)
 
     def put_vectors(self, vectors: Sequence[Vectors]) -> "Future[Committed[None]]":
         """Keeps vectors under their texts' hashes, in a background turn. They are not in the journal."""
         nothing: Turn[None] = Turn((), None)
         return self._enqueue(_Waiting(lambda _: nothing, "", Future(), tuple(vectors)), background=True)
+
+    def maintain(self, act: Callable[[Keeper], T]) -> "Future[T]":
+        """Runs act alone on the writer thread: writes wait, reads go on."""
+        future: Future[T] = Future()
+        with self._wake:
+            if self._closing:
+                raise Closed("the store is shutting down")
+            self._works.append(_Work(act, future))
+            self._wake.notify()
+        return future
+
+    def copy_database(self, folder: Path) -> bool:
+        """A consistent, compacted copy into an empty folder; False while the journal stands in for the database."""
+        with self._keeper.gate.reading():
+            if not isinstance(self._keeper.state, Database):
+                return False
+            try:
+                self._keeper.state.copy(folder)
+            except lmdb.Error as error:
+                raise _write_failure(error) from error
+            return True
 
     def waiting(self) -> int:
         """Turns not yet begun."""
@@ -246,12 +282,12 @@ class Store:
     def disk_bytes(self) -> dict[str, int]:
         """Bytes of the database, the journal, and what is free on their disk."""
         usage = os.statvfs(self.folder)
-        database = (self._database / "data.mdb").stat()
-        return {
-            "database": database.st_blocks * 512,
-            "journal": self._journal.size(),
-            "free": usage.f_bavail * usage.f_frsize,
-        }
+        sizes = {"database": 0, "journal": 0, "free": usage.f_bavail * usage.f_frsize}
+        with contextlib.suppress(FileNotFoundError):
+            sizes["database"] = (self._keeper.folder_of_database / "data.mdb").stat().st_blocks * 512
+        with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+            sizes["journal"] = self._keeper.journal.size()
+        return sizes
 
     def close(self) -> None:
         """Finishes the turns that wait (10 s at most), closes everything, and marks the store as cleanly closed."""
@@ -263,219 +299,10 @@ class Store:
             if self._writer.is_alive():
                 log.error("the writer did not finish in %s s; the store is not marked clean", CLOSE_SECONDS_MAX)
                 return
-        with self._gate.alone():
-            try:
-                if self._env is not None and self._broken is None:
-                    self._env.sync(True)
-                    self._write_manifest(clean=True)
-            except (OSError, lmdb.Error) as error:
-                log.error("the store could not be marked as cleanly closed: %s", error)
-            finally:
-                self._release()
+        self._release(clean=self._keeper.broken is None)
 
-    # Opening and recovering
-
-    @property
-    def _database(self) -> Path:
-        return self.folder / "db"
-
-    def _recover(self) -> None:
-        self._manifest = self._read_manifest()
-        was_clean = self._manifest.clean
-        self._journal = Journal(
-            self.folder / "journal", self._manifest.store_id, self._manifest.salt, self._disk, self._segment_bytes
-        )
-        self._journal.open()
-        sound = self._is_database_sound(clean=was_clean)
-        if not sound:
-            self._put_database_aside()
-        self._manifest.running = ""  # until all is open: a start that fails makes the next one verify
-        self._write_manifest(clean=False)
-        try:
-            self._open_and_replay(sound=sound)
-        except lmdb.Error as error:
-            if _is_full(error):
-                raise DiskFull(f"no room to open the database: {error}") from error
-            raise Damaged(f"the database cannot be opened: {error}") from error
-        self._manifest.running = running_mark(self._database / "data.mdb")
-        self._write_manifest(clean=False)
-        for damage in self._journal.damage:
-            log.warning("journal %s at byte %d, %d bytes: %s", *damage)
-
-    def _open_and_replay(self, *, sound: bool) -> None:
-        """Opens the database and catches up. One that was taken for sound and is not is put aside and restored."""
-        try:
-            self._open_database()
-            self._replay(from_nothing=not sound)
-        except lmdb.Error as error:
-            if _is_full(error) or not sound:
-                raise
-            if self._env is not None:
-                self._env.close()
-                self._env = None
-            is_surely_damaged = isinstance(error, lmdb.InvalidError | lmdb.CorruptedError)
-            if not is_surely_damaged and verifies(self._database):
-                raise
-            self.reasons.append(f"the database was damaged ({error}): put aside and restored from the journal")
-            self._put_database_aside()
-            self._open_database()
-            self._replay(from_nothing=True)
-
-    def _read_manifest(self) -> Manifest:
-        path = self.folder / "store.json"
-        try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-        except FileNotFoundError:
-            return self._lost_manifest("missing")
-        except msgspec.MsgspecError:
-            path.rename(path.with_name("store.json.damaged"))
-            return self._lost_manifest("damaged")
-        if manifest.format > FORMAT:
-            raise NewerFormat(f"{self.folder} is of format {manifest.format}, this version knows {FORMAT}")
-        return manifest
-
-    def _lost_manifest(self, what: str) -> Manifest:
-        """What the newest segment of the journal says of the store, or that of a new one."""
-        header = newest_header(self.folder / "journal")
-        if header is None:
-            return Manifest(format=FORMAT, store_id=self._ids.new(), salt=self._random_bytes(16).hex())
-        self.reasons.append(f"store.json was {what} and is written anew from the journal")
-        return Manifest(format=FORMAT, store_id=header.store, salt=header.salt)
-
-    def _write_manifest(self, *, clean: bool) -> None:
-        self._manifest.clean = clean
-        if clean:
-            self._manifest.seq = self._turn_end[0]
-            stat = (self._database / "data.mdb").stat()
-            self._manifest.database_bytes, self._manifest.database_mtime_ns = stat.st_size, stat.st_mtime_ns
-        self._disk.write_whole(self.folder / "store.json", [msgspec.json.encode(self._manifest)])
-
-    def _is_database_sound(self, *, clean: bool) -> bool:
-        """Whether the database may be opened: a truncated file would kill the process, an empty one would be taken
-        for a new store."""
-        path = self._database / "data.mdb"
-        size = path.stat().st_size if path.exists() else 0
-        if size == 0:
-            if self._manifest.seq or self._journal.last != NOTHING:
-                self.reasons.append("the database was missing or empty: restored from the journal")
-            return False
-        as_closed = (self._manifest.database_bytes, self._manifest.database_mtime_ns)
-        if clean and (size, path.stat().st_mtime_ns) == as_closed:
-            return True
-        was_only_killed = not clean and self._manifest.running and self._manifest.running == running_mark(path)
-        if was_only_killed and is_long_enough(path):
-            return True
-        sound = verifies(self._database)
-        if not sound:
-            self.reasons.append("the database was damaged: put aside and restored from the journal")
-        return sound
-
-    def _put_database_aside(self) -> None:
-        """Makes way for a new database. The views go with the old one: their numbers are its own."""
-        views = self.folder / "views"
-        if views.exists():
-            shutil.rmtree(views)
-        path = self._database / "data.mdb"
-        if path.exists() and path.stat().st_size > 0:
-            stamp = self._now()
-            while (aside := self.folder / f"db.damaged-{stamp}").exists():
-                stamp += 1
-            self._disk.rename(self._database, aside)
-            log.error("the database does not verify; it is kept as %s", aside.name)
-        self._turn_end = NOTHING
-
-    def _open_database(self) -> None:
-        self._database.mkdir(mode=0o700, exist_ok=True)
-        self._env = lmdb.open(
-            str(self._database), map_size=self._map_bytes, max_dbs=len(TABLES), max_readers=READERS_MAX, mode=0o600,
-            lib_version=0, max_spare_txns=4, meminit=False,
-        )  # fmt: skip
-        self._env.reader_check()
-        self._tables = Tables(**{
-            name: self._env.open_db(name.encode(), dupsort=name in DUPLICATES, dupfixed=name in DUPLICATES)
-            for name in TABLES
-        })  # fmt: skip
-        with self._env.begin() as transaction:
-            here = Snapshot(transaction, self._tables, self._now())
-            self._turn_end = (here.seq, here.meta("sum"))
-            stored = here.meta("format")
-            known = {"store": here.meta("store"), "salt": here.meta("salt")}
-        if stored and int(stored) > FORMAT:
-            raise NewerFormat(f"the database is of format {stored}, this version knows {FORMAT}")
-        own = {"store": self._manifest.store_id, "salt": self._manifest.salt}
-        if not known["store"]:
-            self._write_meta({"format": str(FORMAT), **own})
-        elif known != own:
-            self._adopt(known["store"], known["salt"])
-
-    def _adopt(self, store_id: str, salt: str) -> None:
-        """Takes the database's word for whose store this is, where neither store.json nor the journal knew."""
-        self.reasons.append("store.json did not fit the database and is written anew from it")
-        self._manifest.store_id = self._journal.store_id = store_id
-        self._manifest.salt = self._journal.salt = salt
-        self._write_manifest(clean=False)
-
-    def _write_meta(self, facts: dict[str, str]) -> None:
-        with self._env.begin(write=True) as transaction:
-            writing = Applying(transaction, self._tables, self._now())
-            for name, value in facts.items():
-                writing.set_meta(name, value)
-
-    def _replay(self, *, from_nothing: bool) -> None:
-        """Brings the database up to the journal: the lines behind its seq, in order.
-
-        What a crash leaves behind the database is at most one group, of which one file may hold the end and the other
-        not: behind such a gap nothing counts, since nothing of that group was acknowledged. With more behind than one
-        group, or no database to start from, a gap is damage: it is told, and the rest is kept.
-        """
-        end = self._turn_end
-        may_be_unfinished = not from_nothing and self._journal.last[0] - end[0] <= GROUP_TURNS_MAX
-        pending: list[tuple[Line, str]] = []
-        for line, checksum in self._journal.lines(after=end[0]) if self._journal.last[0] > end[0] else ():
-            gap = line.seq != end[0] + 1
-            if gap and may_be_unfinished:
-                log.warning("change %d and what follows were never acknowledged and are dropped", end[0] + 1)
-                break
-            if gap:
-                self._say(f"changes {end[0] + 1} to {line.seq - 1} cannot be read in the journal")
-            elif line.prev != end and end != NOTHING:
-                log.warning("journal line %d does not name the line before it", line.seq)
-            pending.append((line, checksum))
-            end = (line.seq, checksum)
-            if len(pending) >= REPLAY_TURNS:
-                self._replay_lines(pending)
-                pending = []
-        self._replay_lines(pending)
-        if self._journal.last[0] < self._turn_end[0]:
-            self._say(
-                f"the journal ends at change {self._journal.last[0]}, the database at {self._turn_end[0]}: "
-                "what lies between is in the database alone"
-            )
-        self._journal.begin(self._turn_end)
-
-    def _say(self, reason: str) -> None:
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-
-    def _replay_lines(self, lines: Sequence[tuple[Line, str]]) -> None:
-        if not lines:
-            return
-        with self._env.begin(write=True) as transaction:
-            writing = Applying(transaction, self._tables, self._now())
-            for line, _ in lines:
-                entry = ChangeEntry(at=line.at, by=line.by, group=line.group, what=line.what)
-                writing.apply(line.changes, line.seq, entry)
-            last, checksum = lines[-1][0].seq, lines[-1][1]
-            writing.set_meta("seq", str(last))
-            writing.set_meta("sum", checksum)
-        self._turn_end = (last, checksum)
-
-    def _release(self) -> None:
-        if self._env is not None:
-            self._env.close()
-            self._env = None
-        if hasattr(self, "_journal"):
-            self._journal.close()
+    def _release(self, *, clean: bool) -> None:
+        self._keeper.close(clean=clean)
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
@@ -497,17 +324,50 @@ class Store:
         try:
             while True:
                 with self._wake:
-                    while not (self._urgent or self._background or self._closing):
-                        self._wake.wait()
-                    if self._closing and not (self._urgent or self._background):
-                        return
-                self._write_group()
+                    while not self._has_work():
+                        if self._closing:
+                            return
+                        seconds = self._keeper.seconds_to_wait()
+                        if seconds == 0.0:
+                            break
+                        if not self._wake.wait(seconds):
+                            break
+                self._work_once()
         except BaseException as error:
-            self._broken = WriteFailed(f"the writer stopped: {error!r}")
+            self._keeper.broken = WriteFailed(f"the writer stopped: {error!r}")
             with self._wake:
                 self._closing = True
-            self._fail_all_waiting()
+            self._fail_all_waiting(self._keeper.broken)
             raise
+
+    def _has_work(self) -> bool:
+        return bool(self._urgent or self._background or self._works or self._doubt)
+
+    def _work_once(self) -> None:
+        """One step of each thing that there is to do."""
+        numbers = self._keeper.renumbered
+        if self._doubt is not None:
+            doubt, self._doubt = self._doubt, None
+            if not self._keeper.degraded:
+                self._keeper.mend(doubt)
+        self._keeper.try_again()
+        if self._works:
+            self._maintain_once(self._works.popleft())
+        if self._urgent or self._background:
+            self._write_group()
+        if self._keeper.renumbered != numbers:
+            for listener in self._renumbered:
+                listener()
+
+    def _maintain_once(self, work: _Work) -> None:
+        if not work.future.set_running_or_notify_cancel():
+            return
+        try:
+            work.future.set_result(work.act(self._keeper))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is its caller's to see
+            if isinstance(error, lmdb.Error):
+                self._doubt = error
+            work.future.set_exception(_write_failure(error) if isinstance(error, lmdb.Error | OSError) else error)
 
     def _next_waiting(self) -> _Waiting | None:
         """Interactive turns overtake background ones."""
@@ -518,64 +378,92 @@ class Store:
 
     def _write_group(self) -> None:
         """One commit group: decided, journaled, committed, shown to the views, answered."""
-        transaction = self._begin()
-        if transaction is None:
-            self._fail_all_waiting()
-            return
+        taken: list[_Waiting] = []
+        failure: StoreError | None = None
+        for _ in range(ATTEMPTS):
+            if self._keeper.broken is not None or self._keeper.state is None:
+                self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
+            if self._keeper.state is None:
+                self._fail_all_waiting(WriteFailed(f"the store is out of order: {self._keeper.broken}"))
+                break
+            try:
+                self._attempt(taken)
+            except _StateFailed as failed:
+                failure = _write_failure(failed.cause)
+                self._keeper.mend(failed.cause)
+            else:
+                return
+        for waiting in taken:
+            waiting.future.set_exception(failure or WriteFailed(f"the store is out of order: {self._keeper.broken}"))
+
+    def _attempt(self, taken: list[_Waiting]) -> None:
+        """Writes the turns taken before and those that wait. Raises _StateFailed, with `taken` to be tried again."""
+        state = self._keeper.holding()
+        first_seq = state.end[0] + 1
         done: list[_Done] = []
         lines: list[tuple[Sealed, bool]] = []
-        first_seq = self._turn_end[0] + 1
         try:
-            self._decide_turns(transaction, done, lines)
+            group = state.begin()
+        except lmdb.Error as error:
+            raise _StateFailed(error) from error
+        try:
+            end = self._decide_turns(group, state.end, taken, done, lines)
             if lines:
-                last = Applying(transaction, self._tables, self._now())
-                last.set_meta("seq", str(first_seq + len(lines) - 1))
-                last.set_meta("sum", lines[-1][0].sum)
-                self._journal.append(lines, first_seq)
-        except (StoreError, lmdb.Error) as error:
-            transaction.abort()
-            failure = _write_failure(error) if isinstance(error, lmdb.Error) else error
-            if isinstance(failure, OutcomeUnknown):
-                self._broken = failure
-            _fail(done, failure)
-            return
+                group.finish(self._now(), end)
+        except lmdb.Error as error:
+            group.abort()
+            raise _StateFailed(error) from error
         except BaseException as error:
-            transaction.abort()
+            group.abort()
             _fail(done, WriteFailed(f"the write could not be made: {error}"))
             raise
-        if lines or any(item.waiting.vectors for item in done):
-            self._commit(transaction, done, lines, first_seq)
-        else:
-            transaction.abort()  # nobody changed anything, so no failure of the disk is theirs
+        if not lines and not any(item.waiting.vectors for item in done):
+            group.abort()  # nobody changed anything, so no failure of the disk is theirs
             _answer(done)
-
-    def _begin(self) -> Any:
-        """A write transaction, of a database that was reopened if need be; None when it stays out of order."""
-        if self._broken is None:
-            try:
-                return self._env.begin(write=True)
-            except lmdb.Error as error:
-                self._broken = WriteFailed(f"the database cannot be written: {error}")
-        if not self._reopen():
-            return None
+            return
         try:
-            return self._env.begin(write=True)
-        except lmdb.Error as error:
-            self._broken = WriteFailed(f"the database cannot be written: {error}")
-            return None
+            if lines:
+                self._append(lines, first_seq)
+        except StoreError as failure:
+            group.abort()
+            if isinstance(failure, OutcomeUnknown):
+                self._keeper.broken = failure
+            _fail(done, failure)
+            return
+        self._commit(group, done, end if lines else None)
 
-    def _decide_turns(self, transaction: Any, done: list[_Done], lines: list[tuple[Sealed, bool]]) -> None:
-        end, size, started = self._turn_end, 0, time.monotonic()
-        for _ in range(GROUP_TURNS_MAX):
-            waiting = self._next_waiting()
+    def _append(self, lines: list[tuple[Sealed, bool]], first_seq: int) -> None:
+        """To the journal; on a full disk once more, with the reserve given back."""
+        try:
+            self._keeper.journal.append(lines, first_seq)
+        except DiskFull:
+            if not self._keeper.release_reserve():
+                raise
+            self._keeper.journal.append(lines, first_seq)
+
+    def _decide_turns(
+        self,
+        group: Group,
+        end: tuple[int, str],
+        taken: list[_Waiting],
+        done: list[_Done],
+        lines: list[tuple[Sealed, bool]],
+    ) -> tuple[int, str]:
+        """Decides the turns taken before, then those that wait, until the group is full; the end they come to."""
+        again, size, started = deque(taken), 0, time.monotonic()
+        while len(done) < GROUP_TURNS_MAX:
+            waiting = again.popleft() if again else self._take(taken)
             if waiting is None:
-                return
-            if not waiting.future.set_running_or_notify_cancel():
-                continue
+                break
             try:
-                with self._env.begin(write=True, parent=transaction) as child:  # aborted by what is raised in it
-                    result, sealed, applied, long_term = self._decide(child, waiting, end)
-            except BaseException as error:  # noqa: BLE001 - whatever a decision raises is its caller's to see
+                if self._keeper.is_full and not waiting.frees:
+                    raise DiskFull("the disk is full: nothing new is taken until there is room")
+                with group.turn(self._now()) as writing:
+                    result, sealed, applied, long_term = _decide(writing, waiting, end)
+            except BaseException as error:
+                if isinstance(error, lmdb.Error) and not isinstance(error, CALLERS_ERRORS):
+                    raise
+                taken.remove(waiting)
                 waiting.future.set_exception(_write_failure(error) if isinstance(error, lmdb.Error) else error)
                 continue
             done.append(_Done(waiting, result, applied))
@@ -583,89 +471,65 @@ class Store:
                 lines.append((sealed, long_term))
                 end = (end[0] + 1, sealed.sum)
                 size += len(sealed.data)
-            if size >= GROUP_BYTES_MAX or time.monotonic() - started >= GROUP_SECONDS_MAX:
-                return
+            if not again and (size >= GROUP_BYTES_MAX or time.monotonic() - started >= GROUP_SECONDS_MAX):
+                break
+        return end
 
-    def _decide(
-        self, child: Any, waiting: _Waiting, end: tuple[int, str]
-    ) -> tuple[Committed[Any], Sealed | None, Applied | None, bool]:
-        writing = Applying(child, self._tables, self._now())
-        for space, text_hash, rows in waiting.vectors:
-            writing.put_vectors(space, text_hash, rows)
-        turn = waiting.decide(writing)
-        if not turn.changes:
-            return Committed(0, turn.result), None, None, False
-        seq, changes = end[0] + 1, tuple(turn.changes)
-        line = Line(seq, writing.now, waiting.by, end, changes, what=turn.what, group=turn.group)
-        sealed = seal(line)
-        open_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
-        entry = ChangeEntry(at=line.at, by=line.by, what=line.what, group=line.group)
-        touched = writing.apply(changes, seq, entry)
-        long_term = any(map(is_long_term, changes))
-        return Committed(seq, turn.result), sealed, Applied(seq, line.at, tuple(touched)), long_term
+    def _take(self, taken: list[_Waiting]) -> _Waiting | None:
+        """The next turn that its caller still wants."""
+        while (waiting := self._next_waiting()) is not None:
+            if waiting.future.set_running_or_notify_cancel():
+                taken.append(waiting)
+                return waiting
+        return None
 
-    def _commit(
-        self,
-        transaction: Any,
-        done: list[_Done],
-        lines: list[tuple[Sealed, bool]],
-        first_seq: int,
-    ) -> None:
-        end = (first_seq + len(lines) - 1, lines[-1][0].sum) if lines else self._turn_end
+    def _commit(self, group: Group, done: list[_Done], end: tuple[int, str] | None) -> None:
+        """Commits what the journal has, up to `end` (None: it has nothing of it)."""
         try:
-            self._disk.commit(transaction)
+            group.commit()
         except (lmdb.Error, OSError) as error:
-            log.exception("the database could not be committed; it is reopened and caught up from the journal")
-            with contextlib.suppress(lmdb.Error):
-                transaction.abort()
-            failure = self._broken = OutcomeUnknown(f"the database could not be committed: {error}")
-            if not lines or not self._reopen() or self._turn_end != end:
-                _fail(done, failure)
+            group.abort()
+            self._keeper.mend(error)
+            if end is None or self._keeper.state is None or self._keeper.state.end != end:
+                unknown = OutcomeUnknown(f"the database could not be committed: {error}")
+                _fail(done, unknown if end else _write_failure(error))
                 return
-        self._turn_end = end
         try:
             for item in done:
                 if item.applied is not None:
                     self._tell(item.applied)
         finally:
             _answer(done)
-        self._journal.rotate_full()
+        self._keeper.journal.rotate_full()
 
     def _tell(self, applied: Applied) -> None:
         for follower in self._followers:
             follower(applied)
 
-    def _reopen(self) -> bool:
-        """Closes and opens the database and catches up from the journal. False when it stays out of order."""
-        with self._gate.alone():
-            try:
-                if self._env is not None:
-                    self._env.close()
-                    self._env = None
-                self._journal.close()
-                self._journal.open()
-                self._distrust()
-                if not verifies(self._database):
-                    return False
-                self._open_database()
-                self._replay(from_nothing=False)
-            except (lmdb.Error, OSError, StoreError) as error:
-                self._broken = OutcomeUnknown(f"the database cannot be opened: {error}")
-                return False
-        self._broken = None
-        return True
-
-    def _distrust(self) -> None:
-        """Has the next start verify the database: what the disk refused to take may still look well in the cache."""
-        if self._manifest.running:
-            self._manifest.running = ""
-            with contextlib.suppress(OSError):
-                self._write_manifest(clean=False)
-
-    def _fail_all_waiting(self) -> None:
+    def _fail_all_waiting(self, failure: StoreError) -> None:
         while (waiting := self._next_waiting()) is not None:
             if waiting.future.set_running_or_notify_cancel():
-                waiting.future.set_exception(WriteFailed(f"the store is out of order: {self._broken}"))
+                waiting.future.set_exception(failure)
+        while self._works:
+            self._works.popleft().future.set_exception(failure)
+
+
+def _decide(
+    writing: Any, waiting: _Waiting, end: tuple[int, str]
+) -> tuple[Committed[Any], Sealed | None, Applied | None, bool]:
+    for space, text_hash, rows in waiting.vectors:
+        writing.put_vectors(space, text_hash, rows)
+    turn = waiting.decide(writing)
+    if not turn.changes:
+        return Committed(0, turn.result), None, None, False
+    seq, changes = end[0] + 1, tuple(turn.changes)
+    line = Line(seq, writing.now, waiting.by, end, changes, what=turn.what, group=turn.group)
+    sealed = seal(line)
+    open_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
+    entry = ChangeEntry(at=line.at, by=line.by, what=line.what, group=line.group)
+    touched = writing.apply(changes, seq, entry)
+    long_term = any(map(is_long_term, changes))
+    return Committed(seq, turn.result), sealed, Applied(seq, line.at, tuple(touched)), long_term
 
 
 def _answer(done: Sequence[_Done]) -> None:
@@ -678,11 +542,7 @@ def _fail(done: Sequence[_Done], error: StoreError) -> None:
         item.waiting.future.set_exception(error)
 
 
-def _write_failure(error: lmdb.Error) -> StoreError:
-    if _is_full(error):
-        return DiskFull(f"the database is full: {error}")
+def _write_failure(error: Exception) -> StoreError:
+    if is_full(error):
+        return DiskFull(f"no room on the disk: {error}")
     return WriteFailed(f"the database could not be written: {error}")
-
-
-def _is_full(error: lmdb.Error) -> bool:
-    return isinstance(error, lmdb.MapFullError) or os.strerror(errno.ENOSPC) in str(error)

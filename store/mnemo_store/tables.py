@@ -13,11 +13,12 @@ edges       id, relation, other id → Edge      each edge stands under both its
 notes       file id → NoteFile
 roots       root id → NoteRoot
 skips       file id, hash → nothing
+forgotten   salted hash → Forgotten
 embeddings  space, text hash → vectors (float16)      not in the journal
 meta        name → text
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
@@ -25,20 +26,24 @@ from numpy.typing import NDArray
 
 from mnemo_store import layout
 from mnemo_store.layout import digest_key, id_key, id_text, seq_key, seq_of
+from mnemo_store.reading import SLICE, Snapshot, Stored, Touched, Writing
 from mnemo_store.records import (
     Change,
     ChangeEntry,
     DropEdge,
+    DropForgotten,
     DropMemory,
     DropNote,
     DropRoot,
     DropSkip,
     DropTrash,
     Edge,
+    Forgotten,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
+    PutForgotten,
     PutMemory,
     PutMeta,
     PutNote,
@@ -54,11 +59,11 @@ from mnemo_store.records import (
 
 TABLES = (
     "memories", "versions", "changes", "usage", "numbers", "owners", "hashes", "keys",
-    "trash", "edges", "notes", "roots", "skips", "embeddings", "meta",
+    "trash", "edges", "notes", "roots", "skips", "forgotten", "embeddings", "meta",
 )  # fmt: skip
 DUPLICATES = frozenset({"hashes"})  # tables with several values under one key
 
-_HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
 
 
 class Tables(NamedTuple):
@@ -77,50 +82,45 @@ class Tables(NamedTuple):
     notes: Any
     roots: Any
     skips: Any
+    forgotten: Any
     embeddings: Any
     meta: Any
 
 
-class Stored(NamedTuple):
-    """A memory's record and the seq of the change that made it."""
+class Row(NamedTuple):
+    """A row as it stands on disk."""
 
-    seq: int
-    memory: Memory
+    key: bytes
+    value: bytes
 
 
-class Snapshot:
-    """The store at one moment, as long as its transaction lives. Reads only."""
+class TableSnapshot(Snapshot):
+    """As long as its transaction lives."""
 
     def __init__(self, transaction: Any, tables: Tables, now: int) -> None:
         self.now = now  # ms
         self._txn = transaction
         self._tables = tables
 
-    @property
-    def seq(self) -> int:
-        """The seq of the last change."""
-        return int(self.meta("seq") or 0)
-
     def meta(self, name: str) -> str:
         """A named fact about the whole store; "" when unset."""
         value = self._txn.get(name.encode(), db=self._tables.meta)
         return value.decode() if value else ""
 
+    def metas(self) -> dict[str, str]:
+        with self._txn.cursor(db=self._tables.meta) as cursor:
+            return {key.decode(): value.decode() for key, value in cursor}
+
     def stored(self, memory_id: str) -> Stored | None:
         value = self._txn.get(id_key(memory_id), db=self._tables.memories)
-        return Stored(seq_of(value[:8]), layout.decode_memory(value[8:])) if value else None
-
-    def memory(self, memory_id: str) -> Memory | None:
-        found = self.stored(memory_id)
-        return found.memory if found else None
+        return _stored(value) if value else None
 
     def usage(self, memory_id: str) -> Usage | None:
         value = self._txn.get(id_key(memory_id), db=self._tables.usage)
         return layout.decode_usage(value) if value else None
 
-    def memories(self, after: str = "", limit: int = 1000) -> list[Memory]:
-        """Current records in id order, behind the id `after`: one step of a long walk."""
-        return [layout.decode_memory(value[8:]) for _, value in self._walk(self._tables.memories, after, limit)]
+    def records(self, after: str = "", limit: int = SLICE) -> list[Stored]:
+        return [_stored(value) for _, value in self._walk(self._tables.memories, after, limit)]
 
     def count(self) -> int:
         """Records, whatever their state."""
@@ -161,12 +161,12 @@ class Snapshot:
         value = self._txn.get(seq_key(seq), db=self._tables.changes)
         return layout.decode_entry(value) if value else None
 
-    def entries(self, after: int, limit: int = 1000) -> list[tuple[int, ChangeEntry]]:
+    def entries(self, after: int, limit: int = SLICE) -> list[tuple[int, ChangeEntry]]:
         """What the transactions behind `after` touched, in order."""
         rows = self._walk_keys(self._tables.changes, seq_key(after + 1), limit)
         return [(seq_of(key), layout.decode_entry(value)) for key, value in rows]
 
-    def entries_back(self, limit: int = 1000) -> Iterator[tuple[int, ChangeEntry]]:
+    def entries_back(self, limit: int = SLICE) -> Iterator[tuple[int, ChangeEntry]]:
         """What the last transactions touched, the newest first."""
         with self._txn.cursor(db=self._tables.changes) as cursor:
             more = cursor.last()
@@ -179,9 +179,12 @@ class Snapshot:
         value = self._txn.get(id_key(memory_id), db=self._tables.trash)
         return layout.decode_trash(value) if value else None
 
-    def trash_entries(self, after: str = "", limit: int = 1000) -> list[TrashEntry]:
+    def trash_entries(self, after: str = "", limit: int = SLICE) -> list[TrashEntry]:
         """In id order, behind the id `after`."""
         return [layout.decode_trash(value) for _, value in self._walk(self._tables.trash, after, limit)]
+
+    def usages(self, after: str = "", limit: int = SLICE) -> list[Usage]:
+        return [layout.decode_usage(value) for _, value in self._walk(self._tables.usage, after, limit)]
 
     def trash_count(self) -> int:
         return int(self._txn.stat(self._tables.trash)["entries"])
@@ -197,11 +200,22 @@ class Snapshot:
                 more = cursor.next()
         return found
 
+    def edges_after(self, after: Edge | None = None, limit: int = SLICE) -> list[Edge]:
+        found: list[Edge] = []
+        start = _edge_keys(after)[0] + b"\0" if after else b"\0"
+        with self._txn.cursor(db=self._tables.edges) as cursor:
+            more = cursor.set_range(start)
+            while more and len(found) < limit:
+                if cursor.key()[16:17] == b">":
+                    found.append(layout.decode_edge(cursor.value()))
+                more = cursor.next()
+        return found
+
     def note(self, file_id: str) -> NoteFile | None:
         value = self._txn.get(id_key(file_id), db=self._tables.notes)
         return layout.decode_note(value) if value else None
 
-    def notes(self, after: str = "", limit: int = 1000) -> list[NoteFile]:
+    def notes(self, after: str = "", limit: int = SLICE) -> list[NoteFile]:
         """Note files in id order, behind the id `after`."""
         return [layout.decode_note(value) for _, value in self._walk(self._tables.notes, after, limit)]
 
@@ -219,6 +233,18 @@ class Snapshot:
                 more = cursor.next()
         return frozenset(found)
 
+    def skips_after(self, after: Skip | None = None, limit: int = SLICE) -> list[Skip]:
+        rows = self._walk_keys(self._tables.skips, _skip_key(after) + b"\0" if after else b"\0", limit)
+        return [Skip(file=id_text(key[:16]), hash=key[16:].decode()) for key, _ in rows]
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        value = self._txn.get(digest.encode(), db=self._tables.forgotten)
+        return layout.decode_forgotten(value) if value else None
+
+    def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[Forgotten]:
+        rows = self._walk_keys(self._tables.forgotten, after.encode() + b"\0", limit)
+        return [layout.decode_forgotten(value) for _, value in rows]
+
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
         """The vectors kept for a text, shape (windows, dimensions), or None."""
         value = self._txn.get(digest_key(space, text_hash), db=self._tables.embeddings)
@@ -235,35 +261,74 @@ class Snapshot:
                 limit -= 1
                 more = cursor.next()
 
+    # The rows as they stand on disk, for who checks them
 
-class Touched(NamedTuple):
-    """A memory that a transaction touched: what the views need to follow."""
+    def row(self, table: str, key: bytes) -> bytes | None:
+        value: bytes | None = self._txn.get(key, db=getattr(self._tables, table))
+        return value
 
-    number: int
-    memory: Memory | None  # None: its record did not change, or it was dropped
-    usage: Usage | None  # None: its use did not change
-    dropped: bool = False
+    def rows(self, table: str, after: tuple[bytes, bytes] | None = None, limit: int = SLICE) -> list[Row]:
+        """The rows behind the one that `after` names, in the order of their keys; fewer than `limit` are the last."""
+        found: list[Row] = []
+        with self._txn.cursor(db=getattr(self._tables, table)) as cursor:
+            more = cursor.first() if after is None else _stands_behind(cursor, table, after)
+            while more and len(found) < limit:
+                found.append(Row(cursor.key(), cursor.value()))
+                more = cursor.next()
+        return found
+
+    def holds(self, table: str, row: Row) -> bool:
+        """Whether exactly this row is there."""
+        with self._txn.cursor(db=getattr(self._tables, table)) as cursor:
+            if table in DUPLICATES:
+                return bool(cursor.set_key_dup(*row))
+            return bool(cursor.set_key(row.key) and cursor.value() == row.value)
+
+    def size_of(self, table: str) -> int:
+        """How many rows it has."""
+        return int(self._txn.stat(getattr(self._tables, table))["entries"])
 
 
-class Applying(Snapshot):
-    """A snapshot within a write transaction: reads what is there and applies changes to it."""
+class Applying(TableSnapshot, Writing):
+    """Within a write transaction."""
 
-    def apply(self, changes: tuple[Change, ...], seq: int, entry: ChangeEntry) -> list[Touched]:
-        """Makes the changes, as transaction `seq`. Applying the same twice leaves the same."""
+    def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[Touched]:
         touched: dict[str, Touched] = {}
         for change in changes:
             self._apply(change, seq, touched)
-        ids = tuple(dict.fromkeys(_memory_of(change) for change in changes if _is_of_memory(change)))
-        used = tuple(dict.fromkeys(change.data.id for change in changes if isinstance(change, PutUsage)))
-        row = ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=ids, used=used)
-        self._txn.put(seq_key(seq), layout.encode(row), db=self._tables.changes, append=False)
+        self.put_entry(seq, with_ids(entry, changes))
         return list(touched.values())
+
+    def put_entry(self, seq: int, entry: ChangeEntry) -> None:
+        self._txn.put(seq_key(seq), layout.encode(entry), db=self._tables.changes)
+
+    def put_record(self, stored: Stored, number: int) -> None:
+        key = id_key(stored.memory.id)
+        self._put_current(key, stored)
+        self._txn.put(key, number.to_bytes(4, "big"), db=self._tables.numbers)
+        self._txn.put(number.to_bytes(4, "big"), key, db=self._tables.owners)
+
+    def put_version(self, stored: Stored) -> None:
+        key = id_key(stored.memory.id) + seq_key(stored.seq)
+        self._txn.put(key, layout.encode(stored.memory), db=self._tables.versions)
 
     def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
         self._txn.put(digest_key(space, text_hash), vectors.tobytes(), db=self._tables.embeddings)
 
     def set_meta(self, name: str, value: str) -> None:
         self._txn.put(name.encode(), value.encode(), db=self._tables.meta)
+
+    def put_row(self, table: str, row: Row) -> None:
+        """Only repair writes rows by themselves."""
+        self._txn.put(row.key, row.value, db=getattr(self._tables, table))
+
+    def append_rows(self, table: str, rows: Sequence[Row]) -> None:
+        """Rows in the order of their keys, behind all that are there."""
+        for key, value in rows:
+            self._txn.put(key, value, append=True, db=getattr(self._tables, table))
+
+    def drop_row(self, table: str, row: Row) -> None:
+        self._txn.delete(row.key, row.value if table in DUPLICATES else b"", db=getattr(self._tables, table))
 
     def _apply(self, change: Change, seq: int, touched: dict[str, Touched]) -> None:  # noqa: C901 - flat: one case a change
         put, drop, tables = self._txn.put, self._txn.delete, self._tables
@@ -305,6 +370,10 @@ class Applying(Snapshot):
                 put(_skip_key(skip), b"\1", db=tables.skips)
             case DropSkip():
                 drop(_skip_key(change), db=tables.skips)
+            case PutForgotten(data=forgotten):
+                put(forgotten.hash.encode(), layout.encode(forgotten), db=tables.forgotten)
+            case DropForgotten(hash=digest):
+                drop(digest.encode(), db=tables.forgotten)
             case PutMeta(name=name, value=value):
                 self.set_meta(name, value)
             case _:
@@ -318,12 +387,17 @@ class Applying(Snapshot):
             if seq_of(value[:8]) != seq:
                 self._txn.put(key + value[:8], value[8:], db=self._tables.versions)
             self._unindex(before, key)
-        self._txn.put(key, seq_key(seq) + layout.encode(memory), db=self._tables.memories)
-        if memory.state in _HASHED_STATES:
+        self._put_current(key, Stored(seq, memory))
+        return self._number(key)
+
+    def _put_current(self, key: bytes, stored: Stored) -> None:
+        """The record and what it is found by."""
+        memory = stored.memory
+        self._txn.put(key, seq_key(stored.seq) + layout.encode(memory), db=self._tables.memories)
+        if memory.state in HASHED_STATES:
             self._txn.put(_hash_key(memory), key, db=self._tables.hashes, dupdata=True)
         if memory.key:
             self._txn.put(_name_key(memory), key, db=self._tables.keys)
-        return self._number(key)
 
     def _drop_memory(self, memory_id: str) -> None:
         key = id_key(memory_id)
@@ -357,13 +431,26 @@ class Applying(Snapshot):
         return number
 
 
-def _is_of_memory(change: Change) -> bool:
-    return isinstance(change, PutMemory | DropMemory)
+def with_ids(entry: ChangeEntry, changes: Sequence[Change]) -> ChangeEntry:
+    """The entry of a transaction, with the ids of what it changes and of what it uses."""
+    changed = (change for change in changes if isinstance(change, PutMemory | DropMemory))
+    ids = dict.fromkeys(change.data.id if isinstance(change, PutMemory) else change.id for change in changed)
+    used = dict.fromkeys(change.data.id for change in changes if isinstance(change, PutUsage))
+    return ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=tuple(ids), used=tuple(used))
 
 
-def _memory_of(change: Change) -> str:
-    assert isinstance(change, PutMemory | DropMemory)
-    return change.data.id if isinstance(change, PutMemory) else change.id
+def _stands_behind(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:
+    """Moves the cursor to the first row behind this one; False where there is none."""
+    key, value = row
+    if table in DUPLICATES and cursor.set_range_dup(key, value):
+        return bool(cursor.next() if cursor.value() == value else True)
+    if not cursor.set_range(key):
+        return False
+    return bool(cursor.next_nodup() if cursor.key() == key else True)
+
+
+def _stored(value: bytes) -> Stored:
+    return Stored(seq_of(value[:8]), layout.decode_memory(value[8:]))
 
 
 def _hash_key(memory: Memory) -> bytes:

@@ -80,6 +80,7 @@ class _Postings(NamedTuple):
 class _Found(NamedTuple):
     """One moment's postings of a query's terms, and what their scores need."""
 
+    keys: list[int]  # of the terms that have postings
     slots: NDArray[np.intp]  # of each posting, term after term
     frequencies: NDArray[np.float32]  # of each posting: the weighted count of its term in its memory
     lengths: NDArray[np.float32]  # of each posting's memory; infinite where it has left the view
@@ -180,8 +181,7 @@ class WordView:
 
         allowed, indexed by number, narrows the answer and changes no score; a number beyond its end is not allowed.
         """
-        keys = sorted({key_of(term) for term in self.tokenizer.query_terms(query)})
-        found = self._find(keys)
+        found = self._find(self._query_keys(query))
         if not found.counts or k < 1:
             return WordHits(np.empty(0, np.uint32), np.empty(0, np.float32))
         sums = _summed(found)
@@ -192,6 +192,26 @@ class WordView:
             keep[keep] = allowed[numbers[keep]]
             numbers, scores = numbers[keep], scores[keep]
         return _best(numbers, scores, k)
+
+    def scores(self, query: str, texts: Sequence[Fields]) -> NDArray[np.float32]:
+        """What `search` would score each of these texts, were it one of the view's: by the counts of what is in it.
+
+        0 for a text that holds no term of the query.
+        """
+        keys = self._query_keys(query)
+        found = self._find(keys)
+        held = dict(zip(found.keys, _held(found), strict=True)) if found.keys else {}
+        counted = [self._counted(fields) for fields in texts]
+        hits = [
+            (place, counts[key], length, _weight(found.memories, held.get(key, 0)))
+            for key in keys
+            for place, (counts, length) in enumerate(counted)
+            if key in counts
+        ]
+        columns = np.array(hits, np.float64).reshape(-1, 4).T
+        frequencies, lengths, weights = columns[1:].astype(np.float32)
+        parts = _parts(frequencies, lengths, weights, found.mean_length)
+        return np.bincount(columns[0].astype(np.intp), parts, len(texts)).astype(np.float32)
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
         """Replaces the file at path, durably, with the view as it is when this begins. `meta` must be JSON."""
@@ -222,6 +242,10 @@ class WordView:
             return view, dict(meta["owner"])
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ViewMismatch(f"{path.name}: its arrays do not fit together: {error}") from error
+
+    def _query_keys(self, query: str) -> list[int]:
+        """Of the query's terms, in the order in which what they contribute is added."""
+        return sorted({key_of(term) for term in self.tokenizer.query_terms(query)})
 
     def _keys(self, chunk: str) -> tuple[tuple[int, ...], int]:
         """(keys of a chunk's terms, stop words included, with repeats; its length in words)"""
@@ -286,6 +310,7 @@ class WordView:
         wanted = np.array(keys, np.uint64)
         parts: list[NDArray[np.uint32]] = []
         counts: list[int] = []
+        present: list[int] = []
         with self._lock:
             base = self._base
             places = np.searchsorted(base.keys, wanted)
@@ -300,12 +325,13 @@ class WordView:
                     count += len(recent)
                 if count:
                     counts.append(count)
+                    present.append(key)
             packed = np.concatenate(parts) if parts else np.empty(0, np.uint32)
             slots = (packed >> 8).astype(np.intp)
             lengths, numbers = self._lengths[slots], self._numbers[: self._slots]
             memories, mean_length = self._count, self.mean_length
         frequencies = (packed & COUNT_MAX).astype(np.float32)
-        return _Found(slots, frequencies, lengths, counts, numbers, memories, mean_length)
+        return _Found(present, slots, frequencies, lengths, counts, numbers, memories, mean_length)
 
     def _merge(self) -> None:
         """Everything alive is in the base. The caller holds _writing; searches go on until the swap."""
@@ -352,15 +378,33 @@ def _summed(found: _Found) -> NDArray[np.float64]:
     terms; f is the term's occurrences, weighted by field as in BM25F. Robertson and Zaragoza, The Probabilistic
     Relevance Framework (2009), with the 1 + of Lucene, which keeps the weight of common terms above zero.
     """
-    starts = np.cumsum([0, *found.counts[:-1]])
-    held = np.add.reduceat(np.isfinite(found.lengths), starts, dtype=np.int64).tolist()
-    weights = [(K1 + 1) * math.log1p((found.memories - df + 0.5) / (df + 0.5)) for df in held]
-    damping = found.lengths * np.float32(K1 * B / (found.mean_length or 1.0))
-    damping += np.float32(K1 * (1 - B))
-    damping += found.frequencies
-    parts = found.frequencies * np.repeat(np.array(weights, np.float32), found.counts)
-    parts /= damping
+    weights = np.array([_weight(found.memories, held) for held in _held(found)], np.float32)
+    parts = _parts(found.frequencies, found.lengths, np.repeat(weights, found.counts), found.mean_length)
     return np.bincount(found.slots, parts, len(found.numbers)).astype(np.float64, copy=False)  # adds in this order
+
+
+def _held(found: _Found) -> list[int]:
+    """How many memories of the view hold each of the terms."""
+    starts = np.cumsum([0, *found.counts[:-1]])
+    held: list[int] = np.add.reduceat(np.isfinite(found.lengths), starts, dtype=np.int64).tolist()
+    return held
+
+
+def _weight(memories: int, held: int) -> float:
+    """Of a term that so many of the memories hold."""
+    return (K1 + 1) * math.log1p((memories - held + 0.5) / (held + 0.5))
+
+
+def _parts(
+    frequencies: NDArray[np.float32], lengths: NDArray[np.float32], weights: NDArray[np.float32], mean_length: float
+) -> NDArray[np.float32]:
+    """What each posting contributes to its memory's score."""
+    damping = lengths * np.float32(K1 * B / (mean_length or 1.0))
+    damping += np.float32(K1 * (1 - B))
+    damping += frequencies
+    parts = frequencies * weights
+    parts /= damping
+    return parts
 
 
 def _best(numbers: NDArray[np.uint32], scores: NDArray[np.float32], k: int) -> WordHits:

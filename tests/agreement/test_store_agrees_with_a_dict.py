@@ -12,17 +12,23 @@ from mnemo_core import changing
 from mnemo_store.records import (
     ChunkRef,
     DropEdge,
+    DropForgotten,
     DropMemory,
     DropNote,
+    DropRoot,
     DropSkip,
     DropTrash,
     Edge,
+    Forgotten,
     Memory,
     NoteFile,
+    NoteRoot,
     PutEdge,
+    PutForgotten,
     PutMemory,
     PutMeta,
     PutNote,
+    PutRoot,
     PutSkip,
     PutTrash,
     PutUsage,
@@ -52,7 +58,9 @@ class Model:
         self.trash: dict[str, TrashEntry] = {}
         self.edges: dict[tuple[str, str, str], Edge] = {}
         self.notes: dict[str, NoteFile] = {}
+        self.roots: dict[str, NoteRoot] = {}
         self.skips: set[tuple[str, str]] = set()
+        self.forgotten: dict[str, Forgotten] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.numbers: dict[str, int] = {}
         self.next_number = 0
@@ -104,7 +112,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.store.close()
         self.context.__exit__(None, None, None)
 
-    def write(self, *changes: Any) -> None:
+    def write(self, *changes: Any) -> None:  # noqa: C901 - flat: one case a change
         """Makes the changes in both; the model knows what each kind means."""
         model = self.model
         model.seq += 1
@@ -136,6 +144,14 @@ class StoreMachine(RuleBasedStateMachine):
                     model.skips.add((skip.file, skip.hash))
                 case DropSkip(file=file, hash=digest):
                     model.skips.discard((file, digest))
+                case PutRoot(data=root):
+                    model.roots[root.id] = root
+                case DropRoot(id=root_id):
+                    model.roots.pop(root_id, None)
+                case PutForgotten(data=forgotten):
+                    model.forgotten[forgotten.hash] = forgotten
+                case DropForgotten(hash=digest):
+                    model.forgotten.pop(digest, None)
                 case PutMeta(value=value):
                     model.epoch = value
                 case DropTrash(id=memory_id):
@@ -217,6 +233,15 @@ class StoreMachine(RuleBasedStateMachine):
         note = NoteFile(id=file, root=sample_id(999), path=f"{lines}.md", chunks=chunks)
         self.write(PutNote(data=note), PutSkip(data=Skip(file=file, hash="00")))
 
+    @rule(root=st.sampled_from(FILES), namespace=st.sampled_from(NAMESPACES), drop=st.booleans())
+    def watch(self, root: str, namespace: str, drop: bool) -> None:
+        added = NoteRoot(id=root, path="/notes", added_at=self.clock, namespace=namespace)
+        self.write(DropRoot(id=root) if drop else PutRoot(data=added))
+
+    @rule(digest=st.sampled_from(("00", "01")), again=st.booleans())
+    def forget(self, digest: str, again: bool) -> None:
+        self.write(DropForgotten(hash=digest) if again else PutForgotten(data=Forgotten(hash=digest, at=self.clock)))
+
     @rule(value=st.text(max_size=5))
     def mark(self, value: str) -> None:
         self.write(PutMeta(name="epoch", value=value))
@@ -278,6 +303,11 @@ class StoreMachine(RuleBasedStateMachine):
                 assert sorted(map(repr, snapshot.edges(memory_id))) == sorted(map(repr, edges))
             assert {entry.id: entry for entry in snapshot.trash_entries()} == model.trash
             assert {note.id: note for note in snapshot.notes()} == model.notes
+            assert {root.id: root for root in snapshot.roots()} == model.roots
+            assert {entry.hash: entry for entry in snapshot.forgotten_after()} == model.forgotten
+            assert [snapshot.forgotten(digest) for digest in ("00", "01")] == [
+                model.forgotten.get(digest) for digest in ("00", "01")
+            ]
             for file in FILES:
                 assert snapshot.skips(file) == {digest for owner, digest in model.skips if owner == file}
             self.lookups_agree(snapshot)

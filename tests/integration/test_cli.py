@@ -76,7 +76,7 @@ def test_a_thing_told_is_found_changed_removed_and_brought_back(person: Person) 
     person.give("rm", short)
     assert person.give("trash", "restore", short).startswith(f"restored: {short}")
     lines = [json.loads(line) for line in person.give("export").splitlines()]
-    assert "The spare key is with Otto." in [line["data"].get("content") for line in lines]
+    assert "The spare key is with Otto." in [line.get("data", {}).get("content") for line in lines]
 
 
 def test_a_text_of_many_lines_comes_from_standard_input(person: Person) -> None:

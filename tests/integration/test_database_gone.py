@@ -159,7 +159,7 @@ def expect_restored(daemon: RunningDaemon, filled: Filled) -> None:
     with daemon.client() as client:
         assert not any("journal" in reason for reason in client.status().reasons)
         assert client.search("written after loss").memories[0].key == "after"
-        assert len(everything(client)) == len(filled.everything) + 2  # the memory and its use
+        assert len(everything(client)) == len(filled.everything) + 3  # the memory, its use, and the change
 
 
 @pytest.mark.parametrize("is_crash", [False, True], ids=["after a clean end", "after a crash"])
@@ -180,7 +180,7 @@ def test_without_its_journal_it_goes_on_from_the_database_and_says_so(
     with copied.client() as client:
         assert client.search("written without").memories[0].key == "after"
         assert client.remember("And another one.").outcome == "stored"
-        assert len(everything(client)) == len(filled.everything) + 4
+        assert len(everything(client)) == len(filled.everything) + 6
 
 
 def test_without_the_file_that_names_it_the_store_is_still_the_same(copied: RunningDaemon, filled: Filled) -> None:
@@ -216,4 +216,4 @@ def test_the_database_removed_under_a_daemon_that_runs_costs_nothing_that_was_ac
     copied.start()
     with copied.client() as client:
         assert everything(client) == before
-        assert len(before) == len(filled.everything) + 2
+        assert len(before) == len(filled.everything) + 3

@@ -11,7 +11,8 @@ import pytest
 from mnemo_core.changing import Draft
 from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
-from mnemo_daemon.indexing import Indexing, text_hash
+from mnemo_daemon.indexing import Indexing
+from mnemo_store.records import text_hash
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.views import Views

@@ -119,7 +119,7 @@ def contents(client: Client) -> Counter[str]:
     kept: Counter[str] = Counter()
     for line in client.export():
         change = msgspec.json.decode(line)
-        if change["record_type"] == "memory":
+        if change.get("record_type") == "memory":
             kept[change["data"]["content"]] += 1
     return kept
 

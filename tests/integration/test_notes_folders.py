@@ -14,9 +14,9 @@ from mnemo_daemon.notes_scan import Folder, understand
 from mnemo_daemon.notes_watch import CannotWatch, Watch
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.settings import NotesSettings
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, Turn
-from mnemo_store.tables import Snapshot
 from tests.vaults import Vault, watched_vault
 
 # The service puts the same filter in place for itself; pytest puts its own in place for each phase of a test.

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, Turn
-from mnemo_store.tables import Snapshot
 
 ROUNDS = int(os.environ.get("MNEMO_KILL_ROUNDS", "20"))
 WRITERS = 8

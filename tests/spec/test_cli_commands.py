@@ -432,7 +432,8 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
         )
         return done.stdout.split()
 
-    assert complete("re") == ["recall", "reindex"]
+    assert complete("rec") == ["recall"]
+    assert complete("rei") == ["reindex"]
     assert complete("notes", "r") == ["rm", "rescan"]
     assert complete("add", "--kind", "e") == ["episodic"]
     assert complete("models", "reindex", "--d") == ["--dry-run"]

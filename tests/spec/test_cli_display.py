@@ -180,9 +180,7 @@ def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors:
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
     words = display.degraded_words(["store", "llm", "hot\x1b"], None)
-    assert words == (
-        "the database is out of order: answered from the journal; without the language model; without hot�"
-    )
+    assert words == ("the store is out of order (mnemo status); without the language model; without hot�")
 
 
 # The other answers
@@ -191,6 +189,7 @@ def test_other_things_that_were_missing_have_their_words_too() -> None:
 def test_the_status_is_a_line_a_part() -> None:
     assert display.status_lines(status(), PLAIN, HOME) == [
         "mnemod 0.1.0 · warming · pid 4711 · up 3 h 10 min · 84.2 MB of memory",
+        "  ! the model is being loaded",
         "  memories         12,345 (345 archived)",
         "  namespaces       default 12,345",
         "  words            ready · 5,190",
@@ -202,7 +201,6 @@ def test_the_status_is_a_line_a_part() -> None:
         "  disk             database 2.0 MB · 45.0 GB free",
         "  data             ~/.local/share/mnemo",
         "  socket           /run/user/1000/mnemo/mnemo.sock",
-        "  ! the model is being loaded",
     ]
 
 
@@ -220,6 +218,13 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
         "  ~/notes/a.bin  binary",
         "  … and 1 more",
     ]
+
+
+def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
+    answer = protocol.Remembered(outcome="stored", memory=recalled(), degraded=["store"])
+    assert display.remembered(answer, PLAIN) == (
+        "remembered · c0ffee01 · namespace default · kept, but the store is out of order (mnemo status)"
+    )
 
 
 def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:

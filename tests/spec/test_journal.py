@@ -1,6 +1,7 @@
 """The journal's files, what damage does to them, and what a failed append leaves. SPEC 3.3, 3.4, store/FORMAT.md."""
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -8,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_store import segments
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, NewerFormat, OutcomeUnknown, WriteFailed
-from mnemo_store.journal import NOTHING, Journal, newest_header
-from mnemo_store.layout import Header, Line, Sealed, seal
+from mnemo_store.journal import NOTHING, Journal, Place, newest_header
+from mnemo_store.layout import Header, Line, Sealed, open_line, seal
 from mnemo_store.records import PutMeta
 
 SALT = "00" * 16
@@ -46,6 +48,10 @@ class Faults(Disk):
         self._check("truncate")
         super().truncate(fd, size)
 
+    def unlink(self, path: Path) -> None:
+        self._check("unlink")
+        super().unlink(path)
+
     def rename(self, source: Path, target: Path) -> None:
         self._check("rename")
         super().rename(source, target)
@@ -69,17 +75,18 @@ class Book:
         self.journal.begin(self.journal.last)
         self.last = self.journal.last
 
-    def add(self, *files: str, value: str = "v") -> None:
-        """One group with a line for each name of a file."""
+    def add(self, *files: str, value: str = "v") -> list[Place]:
+        """One group with a line for each name of a file; where they stand."""
         lines: list[tuple[Sealed, bool]] = []
         end = self.last
         for file in files:
             sealed = seal(Line(end[0] + 1, 5, "test", end, (PutMeta(name="m", value=value),)))
             lines.append((sealed, file == "long"))
             end = (end[0] + 1, sealed.sum)
-        self.journal.append(lines, self.last[0] + 1)
+        places = self.journal.append(lines, self.last[0] + 1)
         self.last = end
         self.journal.rotate_full()
+        return places
 
     def crash(self) -> "Book":
         self.journal.close()
@@ -100,6 +107,10 @@ def refuse(book: Book, error: type[Exception], *files: str) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def seqs_in(path: Path) -> list[int]:
@@ -133,7 +144,7 @@ def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> 
     book.add("short")
     header = json.loads((tmp_path / "short_term.jsonl").read_bytes().splitlines()[0])
     header.pop("sum")
-    expected = {"journal": 1, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
+    expected = {"journal": 2, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
     assert header == expected
     found = newest_header(tmp_path)
     assert found is not None
@@ -141,7 +152,7 @@ def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> 
     assert newest_header(tmp_path / "nowhere") is None
 
 
-@pytest.mark.parametrize("cut", [1, 10, 60])
+@pytest.mark.parametrize("cut", [2, 10, 60])
 def test_a_torn_last_line_is_cut_off_reported_and_kept_beside(tmp_path: Path, cut: int) -> None:
     book = Book(tmp_path)
     book.add("short")
@@ -158,6 +169,29 @@ def test_a_torn_last_line_is_cut_off_reported_and_kept_beside(tmp_path: Path, cu
     assert (tmp_path / f"short_term.jsonl.{start}.torn").read_bytes() == data[start:-cut]
     again.add("short")
     assert again.crash().seqs() == [1, 2]
+
+
+def test_a_last_line_that_lacks_nothing_but_its_newline_counts(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short", "short")
+    path = tmp_path / "short_term.jsonl"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1])
+    again = book.crash()
+    assert again.seqs() == [1, 2]
+    assert again.journal.damage == [(path.name, len(data) - 1, 0, "the newline of its last line is lost")]
+    again.add("short")
+    assert again.crash().seqs() == [1, 2, 3]
+    assert (tmp_path / "short_term.000001.jsonl").read_bytes() == data[:-1]
+
+
+def test_torn_ends_at_the_same_offset_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "short_term.jsonl"
+    book = Book(tmp_path)
+    for end in (b"one", b"two"):
+        path.write_bytes(path.read_bytes() + end)
+        book = book.crash()
+    assert sorted(torn.read_bytes() for torn in tmp_path.glob("*.torn")) == [b"one", b"two"]
 
 
 def test_a_torn_end_of_several_lines_costs_no_earlier_one(tmp_path: Path) -> None:
@@ -236,6 +270,13 @@ def test_full_segments_are_put_aside_under_their_numbers(tmp_path: Path) -> None
     again = book.crash()
     assert again.seqs() == [1, 2, 3, 4, 5, 6, 7]
     assert again.journal.size() == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_a_segment_that_goes_while_sizes_are_added_up_is_not_counted(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    size = book.journal.size()
+    (tmp_path / "short_term.000001.jsonl").symlink_to("gone")  # a name that is there and a file that is not
+    assert book.journal.size() == size > 0
 
 
 def test_a_rotation_makes_each_name_durable_before_the_next(tmp_path: Path) -> None:
@@ -380,16 +421,27 @@ def test_a_full_disk_does_not_keep_the_journal_from_being_opened(tmp_path: Path)
     assert again.crash().values() == ["v", "again"]
 
 
-def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["long_term", "snapshot"])
+def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path, name: str) -> None:
     book = Book(tmp_path)
     book.add("short")
     book.journal.close()
-    newer = seal(Header(2, "long_term", 1, "store", SALT, 1)).data.replace(b'"salt"', b'"pepper"')
-    (tmp_path / "long_term.jsonl").write_bytes(newer)
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(NewerFormat, match="journal format 2, this version knows 1"):
+    body = b'{"journal":3,"pepper":"a field that nobody knows yet"'
+    newer = body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}\n'
+    (tmp_path / f"{name}.000001.jsonl").write_bytes(newer)
+    before = bytes_of(tmp_path)
+    with pytest.raises(NewerFormat, match="journal format 3, this version knows 2"):
         Book(tmp_path)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert bytes_of(tmp_path) == before
+
+
+def test_a_segment_of_the_first_format_is_read_and_written_on(tmp_path: Path) -> None:
+    line = seal(Line(1, 5, "test", NOTHING, (PutMeta(name="m", value="old"),)))
+    (tmp_path / "short_term.jsonl").write_bytes(seal(Header(1, "short_term", 1, "store", SALT, 1)).data + line.data)
+    book = Book(tmp_path)
+    book.add("short", value="new")
+    assert book.crash().values() == ["old", "new"]
+    assert names(tmp_path) == ["long_term.jsonl", "short_term.jsonl"]
 
 
 def test_files_of_the_journal_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -399,3 +451,149 @@ def test_files_of_the_journal_are_for_their_owner_alone(tmp_path: Path) -> None:
     paths: Sequence[Path] = list((tmp_path / "journal").iterdir())
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600}
     assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o700
+
+
+# Places
+
+
+def test_a_line_can_be_fetched_by_its_place_when_it_is_written_and_when_it_is_read(tmp_path: Path) -> None:
+    book = Book(tmp_path, segment_bytes=500)
+    places = [place for _ in range(4) for place in book.add("short", "long", "short")]
+    assert "short_term.000001.jsonl" in names(tmp_path)
+    lines = [open_line(book.journal.fetch(place))[0] for place in places]
+    assert [line.seq for line in lines] == list(range(1, 13))
+    assert [read.line for read in book.journal.lines()] == lines
+    assert [read.place for read in book.journal.lines()] == places
+    again = book.crash()
+    for read in again.journal.lines():
+        assert open_line(again.journal.fetch(read.place)) == (read.line, read.sum)
+
+
+def test_places_are_those_of_the_files_that_lines_stand_in(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    headers = {name: (tmp_path / f"{name}_term.jsonl").stat().st_size for name in ("short", "long")}
+    one, other, third = book.add("short", "long", "short")
+    assert (one.offset, other.offset) == (headers["short"], headers["long"])
+    assert third.offset == one.offset + one.length + 1
+    assert one.file == third.file != other.file
+
+
+def test_no_more_files_are_open_for_fetching_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "OPEN_FILES_MAX", 3)
+    book = Book(tmp_path, segment_bytes=200)
+    places = [book.add("short")[0] for _ in range(10)]
+    before = len(os.listdir("/dev/fd"))
+    for place in [*places, *reversed(places)]:
+        book.journal.fetch(place)
+        assert len(os.listdir("/dev/fd")) <= before + 3
+    book.journal.close()
+    with pytest.raises(FileNotFoundError):
+        book.journal.fetch(places[0])
+
+
+def test_a_place_is_never_that_of_another_file_with_the_name(tmp_path: Path) -> None:
+    """One journal reads while another writes, and rotates."""
+    book = Book(tmp_path, segment_bytes=300)
+    book.add("short")
+    reader = Journal(tmp_path, "store", SALT, Faults())
+    reader.open(read_only=True)
+    (before,) = reader.lines()
+    for _ in range(3):
+        book.add("short")
+    with pytest.raises(FileNotFoundError):
+        reader.fetch(before.place)
+    after = {read.line.seq: read for read in reader.lines()}
+    assert after[1] == before, "under its new name it is the same file"
+    for read in after.values():
+        assert open_line(reader.fetch(read.place)) == (read.line, read.sum)
+    reader.close()
+
+
+def test_lines_that_are_read_while_others_are_written_are_none_that_were_refused(tmp_path: Path) -> None:
+    disk = Faults()
+    book = Book(tmp_path, disk)
+    book.add("short", "long")
+    reading = book.journal.lines()
+    assert next(reading).line.seq == 1
+    disk.failing = {"sync", "truncate"}
+    refuse(book, WriteFailed, "short", "long")
+    disk.failing = set()
+    book.add("short", value="again")
+    assert [read.line.seq for read in reading] in ([2], [2, 3])
+    assert book.values() == ["v", "v", "again"]
+
+
+# A disk that is only read
+
+
+def test_a_journal_that_is_only_read_changes_nothing_and_tells_torn_ends(tmp_path: Path) -> None:
+    book = Book(tmp_path, segment_bytes=500)
+    for _ in range(4):
+        book.add("short")
+    path = tmp_path / "short_term.jsonl"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b'{"seq":5,"at"')
+    (tmp_path / "long_term.jsonl.new").write_bytes(b"{")
+    book.journal.close()
+    before = bytes_of(tmp_path)
+    journal = Journal(tmp_path, "store", SALT, Faults())
+    journal.open(read_only=True)
+    journal.begin(journal.last)
+    assert [read.line.seq for read in journal.lines()] == [1, 2, 3, 4]
+    assert journal.check() == journal.damage == [(path.name, size, 13, "a torn end")]
+    assert bytes_of(tmp_path) == before
+    journal.close()
+
+
+def test_what_was_opened_to_be_read_takes_lines_once_the_disk_does(tmp_path: Path) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    with (tmp_path / "short_term.jsonl").open("ab") as file:
+        file.write(b"torn")
+    book.journal.close()
+    disk = Faults()
+    disk.error, disk.failing = errno.EROFS, {"rename", "write_whole"}
+    journal = Journal(tmp_path, "store", SALT, disk)
+    journal.open(read_only=True)
+    journal.begin(journal.last)
+    book.journal, book.last = journal, journal.last
+    refuse(book, WriteFailed, "short")
+    disk.failing = set()
+    book.add("short", value="again")
+    assert book.values() == ["v", "again"]
+    assert book.crash().values() == ["v", "again"]
+
+
+def test_a_folder_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal", "store", SALT, Faults())
+    journal.open(read_only=True)
+    journal.begin(journal.last)
+    assert (journal.last, list(journal.lines()), journal.check(), journal.size()) == (NOTHING, [], [], 0)
+    assert not journal.folder.exists()
+    sealed = seal(Line(1, 5, "test", NOTHING, ()))
+    journal.append([(sealed, False)], 1)
+    assert [read.line.seq for read in journal.lines()] == [1]
+    journal.close()
+
+
+def test_a_torn_end_of_a_file_that_cannot_be_opened_for_writing_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Book(tmp_path)
+    book.add("short")
+    book.journal.close()
+    (tmp_path / "short_term.jsonl").write_bytes((tmp_path / "short_term.jsonl").read_bytes() + b"torn")
+    real = os.open
+
+    def read_only(path: str, flags: int, *more: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(path, flags, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", read_only)
+        again = Book(tmp_path)
+        assert again.seqs() == [1]
+        refuse(again, WriteFailed, "short")
+    again.add("short", value="again")
+    assert again.crash().values() == ["v", "again"]

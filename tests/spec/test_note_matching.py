@@ -13,10 +13,10 @@ from mnemo_core.note_matching import (
     match_chunks,
     match_files,
     resolve_link,
-    skip_hash,
     text_hash,
     words,
 )
+from mnemo_store.records import skip_hash
 
 
 def chunk(text: str, *headings: str) -> ChunkText:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_store import keeper
 from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import DiskFull, OutcomeUnknown, WriteFailed
+from mnemo_store.errors import OutcomeUnknown
 from mnemo_store.layout import Line, open_line, seal
 from mnemo_store.records import (
-    DropMemory,
     PutMemory,
 )
 from mnemo_store.soundness import running_mark
-from mnemo_store.store import QUEUE_MAX, Store, Turn
+from mnemo_store.store import QUEUE_MAX, Store
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -219,7 +219,7 @@ def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) 
     assert tables_of(tmp_path) == before
 
 
-def test_a_lost_journal_is_told_and_goes_on_from_the_database(tmp_path: Path) -> None:
+def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(3):
             remember(store, number)
@@ -227,19 +227,22 @@ def test_a_lost_journal_is_told_and_goes_on_from_the_database(tmp_path: Path) ->
             end = [3, snapshot.meta("sum")]
     shutil.rmtree(tmp_path / "journal")
     with opened(tmp_path) as store:
-        assert store.reasons == [
-            "the journal ends at change 0, the database at 3: what lies between is in the database alone"
-        ]
+        assert store.missing == []
+        assert store.mended == [
+            "the journal ended at change 0, the database at 3", "the journal was written anew from the database"
+        ]  # fmt: skip
         assert write(store, PutMemory(data=sample_memory(3))) == 4
         assert len(contents(store)) == 4
     (line,) = lines_in(tmp_path, "short_term.jsonl")
     assert (line["seq"], line["prev"]) == (4, end)
+    before = tables_of(tmp_path)
     with opened(tmp_path) as store:
         assert store.reasons == []
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
-        assert contents(store) == ["memory number 3"]
-        assert "changes 1 to 3 cannot be read in the journal" in store.reasons
+        assert len(contents(store)) == 4
+        assert store.missing == []
+    assert tables_of(tmp_path) == before
 
 
 # What fails while it runs
@@ -333,7 +336,10 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
         assert len(contents(store)) == 3
 
 
-def test_a_database_that_cannot_be_reopened_answers_that_it_cannot_and_comes_back(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.3)
     disk = CommitFails()
     store = Store.open(tmp_path, disk=disk)
     remember(store, 1)
@@ -345,33 +351,17 @@ def test_a_database_that_cannot_be_reopened_answers_that_it_cannot_and_comes_bac
     data.rename(tmp_path / "moved.mdb")
     (tmp_path / "db" / "data.mdb").write_bytes(b"\0" * len(whole))
     held.let_go()
-    with pytest.raises(OutcomeUnknown):
-        future.result(WAIT_SECONDS)
-    with pytest.raises(WriteFailed, match="out of order"):
-        write(store, PutMemory(data=sample_memory(3)))
-    data.write_bytes(whole)
-    assert write(store, PutMemory(data=sample_memory(4))) == 3
-    assert contents(store) == ["memory number 1", "memory number 2", "memory number 4"]
+    assert future.result(WAIT_SECONDS).seq == 2
+    assert "the database failed" in store.degraded
+    assert write(store, PutMemory(data=sample_memory(3))) == 3
+    deadline = time.monotonic() + WAIT_SECONDS
+    while store.degraded and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert store.reasons == ["the database was put aside and restored from the journal"]
+    assert write(store, PutMemory(data=sample_memory(4))) == 4
+    assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 4)]
     store.close()
-
-
-def test_a_full_database_refuses_the_write_that_fills_it_and_serves_the_others(tmp_path: Path) -> None:
-    with opened(tmp_path, map_bytes=1 << 20) as store:
-        remember(store, 1)
-        held = Held(store)
-        small = store.transact(put(sample_memory(2)), by="me")
-        big = [PutMemory(data=sample_memory(number, "x" * 8192)) for number in range(100, 400)]
-        turn: Turn[None] = Turn(big, None)
-        too_big = store.transact(lambda _: turn, by="me")
-        also_small = store.transact(put(sample_memory(3)), by="me")
-        held.let_go()
-        assert small.result(WAIT_SECONDS).seq == 1 + 1
-        with pytest.raises(DiskFull, match="database is full"):
-            too_big.result(WAIT_SECONDS)
-        assert also_small.result(WAIT_SECONDS).seq == 3
-        assert write(store, DropMemory(id=sample_id(1))) == 4
-    with opened(tmp_path) as store:
-        assert contents(store) == ["memory number 2", "memory number 3"]
+    assert [path.name for path in tmp_path.glob("db.damaged-*/data.mdb")] == ["data.mdb"]
 
 
 def test_a_follower_that_raises_takes_no_durable_write_back_and_stops_the_writer(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
         text = other[type(value)]
         if key.path in ("privacy.mask", "daemon.log_level"):
             text = "all" if key.path == "privacy.mask" else "debug"
-        if key.path == "daemon.connections_max":
-            text = "77"
+        if key.path in ("daemon.connections_max", "history.keep"):
+            text = "77" if key.path == "daemon.connections_max" else "90d"
         by_variable = load(environ | {key.variable: text})
         quoted = f'"{text}"' if isinstance(value, str) else text
         write(
@@ -82,6 +82,7 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("[history]\nkeep = 90\n", 'config.toml:2: history.keep must be something like "all" or "365d", not 90'),
         ("[notes]\nsetle_ms = 1\n", "config.toml:2: there is no key `setle_ms` in [notes]; did you mean `settle_ms`?"),
         ("\n\n[note]\nsettle_ms = 1\n", "config.toml:3: there is no section [note]; did you mean `notes`?"),
         ("[notes]\nsettle_ms = -1\n", "config.toml:2: RANGE, not -1"),

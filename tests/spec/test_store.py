@@ -20,6 +20,7 @@ import pytest
 
 from mnemo_store.disk import Commits, Disk
 from mnemo_store.errors import Busy, Closed, Locked, NewerFormat
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
     ChangeEntry,
     DropMemory,
@@ -33,7 +34,7 @@ from mnemo_store.records import (
     content_hash,
 )
 from mnemo_store.store import BACKGROUND_QUEUE_MAX, QUEUE_MAX, Applied, Committed, Store, Turn, Vectors
-from mnemo_store.tables import DUPLICATES, TABLES, Applying, Snapshot, Tables
+from mnemo_store.tables import DUPLICATES, TABLES, Applying, Tables
 from tests.samples import (
     AT,
     NOTHING,
@@ -392,10 +393,10 @@ def test_another_process_holds_the_lock_until_it_is_killed(tmp_path: Path) -> No
 def test_a_store_of_a_newer_format_is_refused_unlocked_and_unchanged(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     manifest = tmp_path / "store.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format":1', b'"format":2'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format":2', b'"format":3'))
     before = manifest.read_bytes()
     for _ in range(2):  # the second time shows that the lock was given back
-        with pytest.raises(NewerFormat, match="format 2, this version knows 1"):
+        with pytest.raises(NewerFormat, match="format 3, this version knows 2"):
             Store.open(tmp_path)
     assert manifest.read_bytes() == before
 

@@ -256,3 +256,30 @@ def test_a_search_never_sees_half_a_write() -> None:
         sys.setswitchinterval(switch_interval)
     assert whole in answers
     assert [answer for answer in answers if answer not in (whole, [])] == []
+
+
+def test_texts_beside_the_view_are_scored_by_its_counts() -> None:
+    view = view_of("cat", "cat dog dog")  # N = 2, mean length 2
+    scores = view.scores("dog bird", [Fields("a bird and a dog"), Fields("fish"), Fields("birds", tags=("dog",))])
+    # dog: df 1, ln 2; bird: df 0, ln(1 + 2.5/0.5) = ln 6; both texts have length 2: f·1.9 / (f + 0.9)
+    first = (0.693147 + 1.791759) * 1.9 / 1.9
+    third = 0.693147 * 2 * 1.9 / 2.9 + 1.791759 * 1.9 / 1.9
+    assert scores.tolist() == pytest.approx([first, 0.0, third], rel=1e-5)
+    assert scores.dtype == np.float32
+    assert view.scores("the", [Fields("cat")]).tolist() == [0.0]
+    assert view.scores("cat", []).tolist() == []
+    # An empty view counts a mean length of 1: ln(1 + 0.5/0.5) · 1.9 / 1.9
+    assert WordView().scores("cat", [Fields("cat")]).tolist() == pytest.approx([0.693147], rel=1e-5)
+
+
+def test_a_text_is_scored_beside_the_view_as_it_is_within_it_to_the_byte() -> None:
+    texts = [Fields("the cat saw 3.11.2 running", "Ines", ("home", "cat"), ("House", "Keys")), Fields("dog " * 300)]
+    view = WordView()
+    for number, fields in enumerate([*texts, Fields("a dog runs home"), Fields("gone cat")]):
+        view.put(number, fields)
+    view.drop(3)
+    for query in ("cat", "dog home runs", "ines 3.11 keys house cat run"):
+        hits = view.search(query, 10)
+        within = np.zeros(4, np.float32)
+        within[hits.numbers] = hits.scores
+        assert view.scores(query, texts).tobytes() == within[:2].tobytes()

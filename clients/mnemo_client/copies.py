@@ -1,0 +1,76 @@
+"""The commands about the store as a whole: backup, restore, compact."""
+
+from pathlib import Path
+
+from mnemo_client import display, launch, offline
+from mnemo_client.errors import EXIT_DONE, BadUsage
+from mnemo_client.invocation import Invocation
+from mnemo_client.places import data_folder
+
+
+def backup(invocation: Invocation) -> int:
+    asked = invocation.options.folder
+    folder = None if asked is None else (invocation.here / Path(asked).expanduser()).resolve()
+    made = invocation.client().back_up(folder)
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE
+    shown = display.short_path(made.folder, invocation.here, invocation.home)
+    invocation.say(f"{invocation.look.good('backed up')}: {shown}, {display.size(made.bytes)}, up to change {made.seq}")
+    if not made.has_database:
+        invocation.tell("the database is out of order: the copy has all but the vectors, which are computed again")
+    if asked is None:
+        invocation.tell("it lies on the same disk; name a folder on another one to be safe from its loss")
+    invocation.tell(f"to go back to it: mnemo restore {shown}")
+    return EXIT_DONE
+
+
+def restore(invocation: Invocation) -> int:
+    """Works without a daemon; one that runs is stopped first, and the next command starts it again."""
+    options = invocation.options
+    data = data_folder(invocation.environ)
+    target = data if options.to is None else (invocation.here / Path(options.to).expanduser()).resolve()
+    if options.folder is None and options.at is None:
+        raise BadUsage("name a backup, or a moment with --at", "see the backups with: ls " + str(data / "backups"))
+    source = data if options.folder is None else (invocation.here / Path(options.folder).expanduser()).resolve()
+    if not source.is_dir():
+        raise BadUsage(f"there is no folder {source}")
+    if target == data and data.exists() and not options.yes:
+        shown = display.short_path(str(data), invocation.here, invocation.home)
+        invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
+    if data in (source, target):
+        launch.stop(invocation.connect())
+    words = ["restore", str(source), "--to", str(target)]
+    words += ["--at", options.at] if options.at else []
+    words += ["--allow-forgotten"] if options.allow_forgotten else []
+    answer = offline.run(invocation, *words)
+    if invocation.wants_json:
+        invocation.say_value(answer)
+        return EXIT_DONE
+    what = display.plural(answer["memories"], "memory", "memories")
+    shown = display.short_path(str(target), invocation.here, invocation.home)
+    invocation.say(f"{invocation.look.good('restored')}: {shown}, {what}, up to change {answer['seq']}")
+    for line in answer["said"]:
+        invocation.tell(f"  {line}")
+    if answer["forgotten"]:
+        left_out = display.plural(len(answer["forgotten"]), "memory", "memories")
+        invocation.tell(f"left out: {left_out} that had been forgotten since")
+    if answer["kept_as"]:
+        kept = display.short_path(answer["kept_as"], invocation.here, invocation.home)
+        invocation.tell(f"what it was before is kept as {kept}; remove it when you are sure")
+    return EXIT_DONE
+
+
+def compact(invocation: Invocation) -> int:
+    answer = invocation.client().compact(dry_run=invocation.options.dry_run)
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE
+    given_up = display.plural(answer.versions, "earlier version", "earlier versions")
+    if answer.dry_run:
+        invocation.say(f"would give up {given_up}; history.keep says how much stays")
+        return EXIT_DONE
+    before = answer.database_before + answer.journal_before
+    after = answer.database + answer.journal
+    invocation.say(f"{display.size(before)} became {display.size(after)}; {given_up} given up")
+    return EXIT_DONE

@@ -1,0 +1,139 @@
+"""A memory of another store, brought into one that has memories of its own. SPEC 3.8, 5.4, 5.5
+
+It keeps its id, layer, trust, times, state and use. What the store has already, under the same id, the same key or with
+the same text, is not stored again; of two that differ, the one that was changed later stands. Its history stays where
+it was, and a chunk of a note is a memory of its own here, where nobody watches its file.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from mnemo_core import changing
+from mnemo_store.records import (
+    Change,
+    DropTrash,
+    Edge,
+    Memory,
+    PutMemory,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    normalised,
+)
+
+Outcome = Literal["stored", "duplicate", "updated", "restored", "older"]
+
+UNDONE = "undo of import"  # why what an import brought went to the trash when that was taken back
+
+COMPARED_BY_TEXT = frozenset({"active", "archived"})  # the states in which an equal text makes a memory one too many
+
+# Memories that did not come along, and what stands for each: another's id, or "" for nothing.
+StandIns = Mapping[str, str]
+
+
+class Coming(NamedTuple):
+    """A memory as the other store has it."""
+
+    memory: Memory
+    usage: Usage | None = None
+    trashed: TrashEntry | None = None
+    versions: int = 0  # earlier ones that the other store has
+
+
+class Here(NamedTuple):
+    """What this store has of it."""
+
+    before: Memory | None = None  # the memory of the same id
+    trashed: TrashEntry | None = None  # that one's entry
+    same_key: Memory | None = None  # another one that has its key
+    same_text: Memory | None = None  # another one in its scope with its text
+
+
+class Merged(NamedTuple):
+    """What becomes of it: `stands_for` is what to say instead of its id, None where that is still its own."""
+
+    outcome: Outcome
+    changes: tuple[Change, ...] = ()
+    stands_for: str | None = None
+    lost_key: bool = False  # another memory has it
+
+
+def compares_by_text(memory: Memory) -> bool:
+    """Whether an equal text, under whatever id, makes it one too many. What has a key is compared by that alone."""
+    return not memory.key and memory.state in COMPARED_BY_TEXT
+
+
+def merged(coming: Coming, here: Here, stand_ins: StandIns, age: int, now: int) -> Merged:
+    """What becomes of a memory of another store. `age` is what to add to its epoch for one of this store's."""
+    memory = coming.memory
+    if here.before is not None:
+        return _compared(coming, here, stand_ins, now)
+    if here.same_key is not None and normalised(here.same_key.content) == normalised(memory.content):
+        return Merged("duplicate", stands_for=here.same_key.id)
+    if here.same_text is not None:
+        return Merged("duplicate", stands_for=here.same_text.id)
+    lost_key = here.same_key is not None
+    fields: dict[str, Any] = {"managed": "", "key": "" if lost_key else memory.key}
+    new = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    changes: list[Change] = [PutMemory(data=new)]
+    if coming.usage is not None:
+        epoch = max(0, coming.usage.strength_epoch + age)
+        changes.append(PutUsage(data=msgspec.structs.replace(coming.usage, strength_epoch=epoch)))
+    if new.state == "trashed":
+        changes.append(PutTrash(data=_entry_of(coming)))
+    return Merged("stored", tuple(changes), lost_key=lost_key)
+
+
+def edge_between(edge: Edge, stand_ins: StandIns) -> Edge | None:
+    """The edge as it is here, None where one of its ends did not come along. No note keeps it: it stays when a link
+    goes."""
+    source, target = (stand_ins.get(end, end) for end in (edge.source, edge.target))
+    if not source or not target or source == target:
+        return None
+    return msgspec.structs.replace(edge, source=source, target=target, via="")
+
+
+def _compared(coming: Coming, here: Here, stand_ins: StandIns, now: int) -> Merged:
+    """Of two versions of one memory, the later; of a chunk of a note here, what its file says. What someone put into
+    the trash here stays there, but for what went there because an import was taken back."""
+    memory, before = coming.memory, here.before
+    assert before is not None, "the caller has looked"
+    if before.content == memory.content:
+        if here.trashed is not None and here.trashed.why == UNDONE and memory.state != "trashed":
+            return Merged("restored", changing.restore(before, here.trashed, now))
+        return Merged("duplicate")
+    if before.managed or memory.modified_at <= before.modified_at:
+        return Merged("older")
+    fields = {"managed": "", "version": before.version + 1}
+    lost_key = here.same_key is not None
+    if lost_key:
+        fields["key"] = before.key
+    after = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    changes: list[Change] = [PutMemory(data=after)]
+    if after.state == "trashed":
+        changes.append(PutTrash(data=_entry_of(coming)))
+    elif here.trashed is not None:
+        changes.append(DropTrash(id=after.id))
+    return Merged("updated", tuple(changes), lost_key=lost_key)
+
+
+def _pointing(memory: Memory, stand_ins: StandIns) -> Memory:
+    """The memory with its references to what did not come along made into those to what stands for it. What nothing
+    replaces any more is shown again."""
+    derived = (stand_ins.get(each, each) for each in memory.derived_from)
+    fields: dict[str, Any] = {"derived_from": tuple(dict.fromkeys(each for each in derived if each))}
+    newer = stand_ins.get(memory.superseded_by, memory.superseded_by)
+    if newer != memory.superseded_by:
+        fields["superseded_by"] = newer
+        if not newer and memory.state == "superseded":
+            fields["state"] = "active"
+    return msgspec.structs.replace(memory, **fields) if changing.is_changed(memory, fields) else memory
+
+
+def _entry_of(coming: Coming) -> TrashEntry:
+    """When and why it went to the trash; one that nobody noted is made up."""
+    memory = coming.memory
+    return coming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")

@@ -1,0 +1,137 @@
+"""Dropping memories for good, in slices: what is left of them in others and in manifests of notes is taken out too.
+
+The order is such that whatever stops it half-way, asking for the rest again ends in the same: first those that stay no
+longer name what goes, then it goes.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from mnemo_core import forgetting
+from mnemo_core.forgetting import Plan, Tie
+from mnemo_store.errors import Busy
+from mnemo_store.reading import SLICE, Snapshot
+from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
+from mnemo_store.store import Store, Turn
+
+DROPPED_A_TURN = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.5]
+
+T = TypeVar("T")
+
+Removal = Callable[[Snapshot, Sequence[Memory], bool], Sequence[Change]]
+"""What takes a memory out, of which all versions are given, the current one last, and whether its note stays."""
+
+
+class Told(NamedTuple):
+    """How the changes are told of in the history."""
+
+    what: str
+    by: str
+    group: str
+
+
+def drop(_: Snapshot, versions: Sequence[Memory], __: bool) -> list[Change]:
+    """A Removal after which the same text may come again."""
+    return [DropMemory(id=versions[-1].id)]
+
+
+class Dropping:
+    """Of one caller at a time, on a thread that may wait."""
+
+    def __init__(self, store: Store, pause: Callable[[], None] = lambda: None) -> None:
+        """`pause` is called while the queue of writes is full, and may raise."""
+        self._store = store
+        self._pause = pause
+
+    def ties(self) -> list[Tie]:
+        """Of every memory that names another."""
+        return [tie for memory in self.memories() if (tie := forgetting.tie_of(memory)) is not None]
+
+    def memories(self) -> Iterator[Memory]:
+        """Every current record, each slice in a snapshot of its own."""
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                memories = snapshot.memories(after, SLICE)
+            yield from memories
+            if len(memories) < SLICE:
+                return
+            after = memories[-1].id
+
+    def carry_out(
+        self, plan: Plan, told: Told, removal: Removal, is_wanted: Callable[[Memory], bool] = lambda _: True
+    ) -> list[Memory]:
+        """Mends what stays, drops what goes as far as it is still wanted, and gives every version of that."""
+        for ids in _slices(plan.mended):
+            self._transact(partial(_mend, ids=ids, plan=plan, told=told), told)
+        gone: list[Memory] = []
+        for ids in _slices(plan.dropped):
+            decide = partial(_drop, ids=ids, plan=plan, told=told, removal=removal, is_wanted=is_wanted)
+            versions: Sequence[Memory] = self._transact(decide, told)
+            gone += versions
+        return gone
+
+    def _transact(self, decide: Callable[[Snapshot], Turn[T]], told: Told) -> T:
+        while True:
+            try:
+                return self._store.transact(decide, by=told.by, background=True, frees=True).result().result
+            except Busy:
+                self._pause()
+
+
+def _mend(snapshot: Snapshot, ids: Sequence[str], plan: Plan, told: Told) -> Turn[None]:
+    dropped = frozenset(plan.dropped)
+    changes = []
+    for memory_id in ids:
+        memory = snapshot.memory(memory_id)
+        after = forgetting.mended(memory, plan, dropped, snapshot.now) if memory is not None else None
+        if after is not None:
+            changes.append(PutMemory(data=after))
+    return Turn(changes, None, told.what, told.group)
+
+
+def _drop(
+    snapshot: Snapshot,
+    ids: Sequence[str],
+    plan: Plan,
+    told: Told,
+    removal: Removal,
+    is_wanted: Callable[[Memory], bool],
+) -> Turn[Sequence[Memory]]:
+    found = {memory_id: [stored.memory for stored in snapshot.versions(memory_id)] for memory_id in ids}
+    going = {memory_id: versions for memory_id, versions in found.items() if versions and is_wanted(versions[-1])}
+    changes: list[Change] = []
+    all_of_it = frozenset(plan.dropped)
+    stays: dict[str, bool] = {}  # of each file of notes, whether its manifest does
+    for file in dict.fromkeys(versions[-1].managed for versions in going.values()):
+        note = snapshot.note(file) if file else None
+        stays[file] = note is not None and not _is_over(note, going)
+        if note is not None:
+            changes += _mend_note(snapshot, note, going, all_of_it) if stays[file] else _drop_note(snapshot, note)
+    for versions in going.values():
+        changes += removal(snapshot, versions, stays[versions[-1].managed])
+    gone = [memory for versions in going.values() for memory in versions]
+    return Turn(changes, gone, told.what, told.group)
+
+
+def _mend_note(snapshot: Snapshot, note: NoteFile, going: Collection[str], all_of_it: Collection[str]) -> list[Change]:
+    """The manifest without what goes now, and without what only that and what goes later had from the file."""
+    stay = [snapshot.memory(chunk.memory) for chunk in note.chunks if note.links and chunk.memory not in all_of_it]
+    after = forgetting.without_chunks(note, going, [memory.content for memory in stay if memory is not None])
+    return [PutNote(data=after)] if after != note else []
+
+
+def _drop_note(snapshot: Snapshot, note: NoteFile) -> list[Change]:
+    skips = [DropSkip(file=note.id, hash=digest) for digest in sorted(snapshot.skips(note.id))]
+    return [*skips, DropNote(id=note.id)]
+
+
+def _is_over(note: NoteFile, going: Collection[str]) -> bool:
+    """Whether the file is gone, and with these memories all that was kept of it."""
+    return note.missing and all(chunk.memory in going for chunk in note.chunks)
+
+
+def _slices(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), DROPPED_A_TURN):
+        yield ids[start : start + DROPPED_A_TURN]

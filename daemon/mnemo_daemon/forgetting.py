@@ -1,0 +1,276 @@
+"""Forgetting: memories, and every trace of them in the data folder. SPEC 3.7
+
+The order of it, of which each step can be done again after whatever stopped it:
+
+1. A mark in the store names the memories. What stays no longer names them, and they are dropped; only salted hashes of
+   their texts stay. From here on no answer knows them.
+2. Columns, words and vectors are built anew, beside those that answer meanwhile.
+3. What lies about in the data folder (torn ends, damaged databases, quarantine) is removed where it holds any of it.
+4. Database and journal are written anew: writes wait, reads go on.
+5. Every file is searched for what only these memories had, and the mark is taken away.
+
+A start, or the housekeeping after a full disk, that finds the mark goes on from there. What the memories said is then
+read once more in the journal, which holds it until it is written anew.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+import msgspec
+
+from mnemo_client.protocol import Place, Purged, Searched
+from mnemo_core import forgetting
+from mnemo_core.forgetting import Plan
+from mnemo_core.traces import sought_of
+from mnemo_daemon import remains
+from mnemo_daemon.dropping import Dropping, Told
+from mnemo_daemon.refusals import Refusal, refusal_of
+from mnemo_store import rewriting
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Busy, Closed, StoreError
+from mnemo_store.keeper import Keeper
+from mnemo_store.reading import Snapshot
+from mnemo_store.records import Change, Memory, PutMemory, PutMeta
+from mnemo_store.store import Store, Turn
+from mnemo_store.stream import MemoryRow, VersionRow
+
+MARK = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
+PURGE = "purge"  # what the history calls it
+BUSY_SECONDS = 0.05  # of rest while the queue of writes is full
+RETRY_SECONDS = 60.0  # before what could not be finished is tried again
+
+log = logging.getLogger("mnemo.forgetting")
+
+
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is being forgotten: ids alone, so that the mark tells nothing."""
+
+    asked: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+
+
+class Forgetting:
+    """The service. Its methods take long and run on a thread; one forgets at a time, and others wait."""
+
+    def __init__(
+        self, store: Store, disk: Disk, spaces: Callable[[], Sequence[str]], renew_views: Callable[[], None]
+    ) -> None:
+        """`spaces`: of the vectors that are kept. `renew_views` returns once no view, cache or file of a view holds
+        anything of what was dropped."""
+        self.pending = ""  # why traces of forgotten memories may still be there; "" when there is none
+        self._store = store
+        self._disk = disk
+        self._spaces = spaces
+        self._renew_views = renew_views
+        self._dropping = Dropping(store, self._pause)
+        self._one = threading.Lock()
+        self._stopping = threading.Event()
+        self._retry_at = 0.0  # monotonic
+        self._unsearched: list[Memory] = []  # what was dropped and whose traces are not yet gone
+        if self._mark() != Mark():
+            self.pending = "it was cut short, and goes on"
+
+    def stop(self) -> None:
+        """Has what is under way end before its next step, to be finished at the next start."""
+        self._stopping.set()
+
+    def plan(self, ids: Collection[str]) -> Purged:
+        """What forgetting these would come to."""
+        return _report(forgetting.plan(tuple(ids), self._dropping.ties()), dry_run=True)
+
+    def purge(self, ids: Sequence[str], by: str) -> Purged:
+        """Forgets these memories (whole ids) and what was derived from them.
+
+        Raises a Refusal or what the store raises. What was dropped by then stays dropped, and the rest is done as soon
+        as it can be.
+        """
+        began = time.monotonic()
+        with self._one:
+            self._refuse_out_of_order()
+            self._finish()
+            planned = self._drop(Mark(asked=tuple(ids)), by)
+            report = _report(planned)
+            self._erase_and_tell(report)
+        report.seconds = round(time.monotonic() - began, 3)
+        log.info(
+            "forgot %d memories and %d derived from them in %.1f s", len(ids), len(planned.derived), report.seconds
+        )
+        return report
+
+    def finish_if_due(self) -> None:
+        """Goes on with what was cut short, now and then."""
+        if self.pending and time.monotonic() >= self._retry_at and self._one.acquire(blocking=False):
+            try:
+                self._finish()
+            except Refusal as refusal:
+                log.warning("forgetting: %s", refusal.message)
+            finally:
+                self._one.release()
+
+    def _finish(self) -> None:
+        mark = self._mark()
+        if mark == Mark():
+            self.pending = ""
+            return
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._unsearched = self._unsearched or self._in_journal({*mark.asked, *mark.derived})
+        self._drop(mark, PURGE)
+        report = Purged(purged=list(mark.asked), derived=list(mark.derived))
+        self._erase_and_tell(report)
+        log.info("forgetting %d memories, which had been cut short, is finished", len(mark.asked) + len(mark.derived))
+        for place in report.places:
+            if place.state == "still there":
+                log.warning("forgotten memories: %s still holds %s", place.place, place.detail)
+
+    def _refuse_out_of_order(self) -> None:
+        if self._store.degraded:
+            message = f"the database, which would have to be written anew, is out of order: {self._store.degraded}"
+            raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
+
+    # 1: out of every answer
+
+    def _drop(self, mark: Mark, by: str) -> Plan:
+        """Drops what is marked and what was derived from it, until nothing is left that names any of it."""
+        whole: Plan | None = None
+        told = Told(PURGE, by, self._store.new_id())
+        while True:
+            planned = forgetting.plan(mark.asked, self._dropping.ties(), mark.derived)
+            whole = planned if whole is None else _joined(whole, planned)
+            if not self._exist(planned.dropped) and not planned.mended:
+                return whole
+            mark = Mark(planned.asked, planned.derived)
+            self._put_mark(mark, told)
+            self.pending = "it goes on"
+            self._unsearched += self._dropping.carry_out(planned, told, _purge)
+            self._go_on()
+
+    def _exist(self, ids: Iterable[str]) -> bool:
+        with self._store.snapshot() as snapshot:
+            return any(snapshot.stored(memory_id) is not None for memory_id in ids)
+
+    def _mark(self) -> Mark:
+        with self._store.snapshot() as snapshot:
+            text = snapshot.meta(MARK)
+        return msgspec.json.decode(text, type=Mark) if text else Mark()
+
+    def _put_mark(self, mark: Mark, told: Told) -> None:
+        value = msgspec.json.encode(mark).decode() if mark != Mark() else ""
+        turn: Turn[None] = Turn((PutMeta(name=MARK, value=value),), None, told.what, told.group)
+        self._store.transact(lambda _: turn, by=told.by, frees=True).result()
+
+    def _in_journal(self, ids: Collection[str]) -> list[Memory]:
+        """What the journal still holds of memories that were dropped."""
+
+        def read(keeper: Keeper) -> list[Memory]:
+            rows = (row for row, _ in keeper.journal.snapshot_rows())
+            found = [row.data for row in rows if isinstance(row, MemoryRow | VersionRow)]
+            lines = (change for read in keeper.journal.lines() for change in read.line.changes)
+            found += [change.data for change in lines if isinstance(change, PutMemory)]
+            return [memory for memory in found if memory.id in ids]
+
+        return self._store.maintain(read).result()
+
+    # 2 to 5: out of every file
+
+    def _erase_and_tell(self, report: Purged) -> None:
+        """Completes the report. Raises a Refusal that says what is still to be done."""
+        try:
+            self._erase(report)
+        except (StoreError, OSError) as error:
+            refusal = refusal_of(error) or Refusal(507, "disk_full", str(error))
+            self.pending = refusal.message
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            refusal.message = (
+                f"what was asked for is out of every answer and does not come back, but files still hold it: "
+                f"{refusal.message}; removing it goes on by itself"
+            )
+            raise refusal from error
+        self._unsearched, self.pending = [], ""
+
+    def _erase(self, report: Purged) -> None:
+        folder = self._store.folder
+        sought, held = remains.telling(self._store, sought_of(self._unsearched), self._go_on)
+        self._renew()
+        report.places += remains.remove_left_overs(folder, sought, self._disk, self._go_on)
+        sizes = self._store.maintain(self._write_anew).result()
+        looked = remains.look_through(folder, sought, self._go_on)
+        if looked.found:  # it may have been said again meanwhile, in what stays
+            still, _ = remains.telling(self._store, sought.only(set().union(*looked.found.values())), self._go_on)
+            looked = looked.only(still)
+        details = {
+            "db": f"written anew: {sizes.database_before} to {sizes.database} bytes",
+            "journal": f"written anew: {sizes.journal_before} to {sizes.journal} bytes",
+            "views": "built anew, and caches emptied",
+        }
+        found = {path.parts[0] for path in looked.found}
+        report.places += [
+            Place(place=part, state="clean", detail=detail) for part, detail in details.items() if part not in found
+        ]
+        report.places += [
+            Place(place=str(path), state="still there", detail=remains.described(sought, names))
+            for path, names in looked.found.items()
+        ]
+        report.places += held
+        report.searched = Searched(
+            files=looked.files, bytes=looked.bytes, needles=len(sought), found=[str(path) for path in looked.found]
+        )
+        report.backups = [str(path) for path in remains.backups_of(folder)]
+        report.complete = all(place.state != "still there" for place in report.places)
+        self._put_mark(Mark(), Told(PURGE, PURGE, ""))
+
+    def _renew(self) -> None:
+        while True:
+            try:
+                return self._renew_views()
+            except Busy:
+                self._pause()
+
+    def _write_anew(self, keeper: Keeper) -> rewriting.Sizes:
+        return rewriting.write_anew(keeper, 1, self._spaces())
+
+    def _pause(self) -> None:
+        self._stopping.wait(BUSY_SECONDS)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._stopping.is_set():
+            raise Closed("the daemon is shutting down")
+
+
+def purge_in(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> Purged:
+    """Forgets memories (whole ids) in a store that no daemon has open, such as one that is about to be put in place of
+    another. The vectors of `spaces` are kept; views are made anew by whoever opens it next. Raises as `purge` does."""
+
+    def remove_views() -> None:
+        for path in (store.folder / "views").glob("*"):
+            path.unlink()
+
+    return Forgetting(store, Disk(), lambda: spaces, remove_views).purge(ids, "restore")
+
+
+def _purge(snapshot: Snapshot, versions: Sequence[Memory], note_stays: bool) -> list[Change]:
+    return forgetting.removal(versions, snapshot.meta("salt"), snapshot.now, has_note=note_stays)
+
+
+def _report(planned: Plan, *, dry_run: bool = False) -> Purged:
+    return Purged(
+        purged=list(planned.asked),
+        derived=list(planned.derived),
+        rederive={memory_id: list(sources) for memory_id, sources in planned.rederive.items()},
+        revived=sorted(planned.revived),
+        mended=list(planned.mended),
+        dry_run=dry_run,
+    )
+
+
+def _joined(one: Plan, other: Plan) -> Plan:
+    """What both come to: the second was made when the first had been carried out."""
+    return Plan(
+        one.asked,
+        tuple(dict.fromkeys((*one.derived, *other.derived))),
+        {**one.rederive, **other.rederive},
+        one.revived | other.revived,
+        tuple(dict.fromkeys((*one.mended, *other.mended))),
+    )

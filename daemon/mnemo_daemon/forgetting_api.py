@@ -1,0 +1,127 @@
+"""The routes by which memories go for good: purge, and emptying the trash. SPEC 3.7, 13."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from mnemo_client import protocol
+from mnemo_daemon import wire
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.embedding import step_back
+from mnemo_daemon.forgetting import Forgetting
+from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_daemon.routes import Reply, Request, Route
+from mnemo_daemon.times import milliseconds
+from mnemo_store.columns import Filter
+from mnemo_store.records import STATES
+
+PURGED_MAX = 10_000  # memories that one request by filter forgets
+
+
+class EmptyQuery(protocol.Ask):
+    namespace: protocol.Namespace | None = None
+    confirm: bool = False
+
+
+class ForgettingApi:
+    """The handlers, for a person alone. What they start takes long, and runs one at a time on a thread of its own."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._at_work: Forgetting | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mnemo-forget", initializer=step_back)
+
+    def close(self) -> None:
+        """What is under way ends before its next step, and is finished after the next start."""
+        if self._at_work is not None:
+            self._at_work.stop()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/memories/{id}/purge", self.purge_one, protocol.Purged, "Forget it, every trace",
+                  ask=protocol.PurgeOneRequest),
+            Route("POST", "/v1/purge", self.purge, protocol.Purged, "Forget many, every trace",
+                  ask=protocol.PurgeRequest),
+            Route("DELETE", "/v1/trash", self.empty_trash, protocol.EmptiedTrash,
+                  "Empty the trash; without `confirm` a dry run", query=EmptyQuery),
+        ]  # fmt: skip
+
+    async def purge_one(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        _refuse_agents(request)
+        memory_id = self._daemon.memories.resolve(request.path["id"], wire.caller_of(request))
+        return await self._purge(request, [memory_id])
+
+    async def purge(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        _refuse_agents(request)
+        asked: protocol.PurgeRequest = request.ask
+        if bool(asked.ids) == (asked.filter is not None):
+            raise bad_value("name memories by `ids` or by `filter`", "ids")
+        if asked.filter is not None:
+            ids = self._passing(self._filter(request, asked.filter))
+        else:
+            caller = wire.caller_of(request)
+            ids = [self._daemon.memories.resolve(text, caller, f"ids[{at}]") for at, text in enumerate(asked.ids)]
+        return await self._purge(request, list(dict.fromkeys(ids)))
+
+    async def empty_trash(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        _refuse_agents(request)
+        query: EmptyQuery = request.query
+        by = wire.caller_of(request).name
+        trash, namespaces = self._daemon.trash, wire.listed(request)
+        return Reply(await self._off_loop(lambda: trash.empty(namespaces, by, confirm=query.confirm)))
+
+    async def _purge(self, request: Request, ids: Sequence[str]) -> Reply:
+        forgetting = self._at_work = self._daemon.forgetting
+        if not ids:
+            return Reply(protocol.Purged(purged=[], derived=[], dry_run=request.ask.dry_run))
+        if request.ask.dry_run:
+            return Reply(await self._off_loop(forgetting.plan, ids))
+        return Reply(await self._off_loop(forgetting.purge, ids, wire.caller_of(request).name))
+
+    def _passing(self, wanted: Filter) -> list[str]:
+        """The ids of what passes the filter. Raises a Refusal for too many."""
+        columns = self._daemon.views.columns
+        numbers = np.flatnonzero(columns.allowed(wanted))
+        if len(numbers) > PURGED_MAX:
+            message = (
+                f"{len(numbers)} memories pass the filter, and at most {PURGED_MAX} are forgotten at once: narrow it"
+            )
+            raise Refusal(422, "refused", message, field="filter")
+        return columns.ids(numbers)
+
+    def _filter(self, request: Request, asked: protocol.PurgeFilter) -> Filter:
+        if asked == protocol.PurgeFilter() and request.namespace is None:
+            raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
+        if request.namespace and asked.namespace and request.namespace != asked.namespace:
+            raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")
+        return Filter(
+            namespaces=(wire.writable_namespace(request, asked.namespace),),
+            user_id=asked.user_id or "local",
+            agent_id=asked.agent_id,
+            run_id=asked.run_id,
+            session_id=asked.session_id,
+            kinds=tuple(asked.kinds),
+            categories=tuple(asked.categories),
+            layers=tuple(asked.layers),
+            states=tuple(asked.states) or STATES,
+            tags=tuple(tag.strip().lower() for tag in asked.tags),
+            source=asked.source,
+            speaker=asked.speaker,
+            since=None if asked.since is None else milliseconds(asked.since, "filter.since"),
+            until=None if asked.until is None else milliseconds(asked.until, "filter.until"),
+        )
+
+    async def _off_loop(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+
+
+def _refuse_agents(request: Request) -> None:
+    if wire.trust_of(request, None) != "user":
+        raise Refusal(422, "refused", "only a person can have memories forgotten: use the command line")

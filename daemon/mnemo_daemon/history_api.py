@@ -1,0 +1,124 @@
+"""The routes of the history: versions, what changed since, undo. SPEC 3.3, 13."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from mnemo_client import protocol
+from mnemo_daemon import wire
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.history import SEQ_DIGITS_MAX, History, Span
+from mnemo_daemon.memories import Caller, Found
+from mnemo_daemon.refusals import bad_value
+from mnemo_daemon.routes import Reply, Request, Route
+from mnemo_daemon.undoing import Undoing
+
+VERSIONS_MAX = 500  # of one page
+IDS_SHOWN = 500  # of what an undo put back
+
+_SEQ = "seq:"
+
+
+class HistoryQuery(protocol.Ask):
+    limit: protocol.Limit = VERSIONS_MAX
+    cursor: str = ""
+
+
+class DiffQuery(protocol.Ask):
+    since: str
+    until: str | None = None
+    namespace: protocol.Namespace | None = None
+    user_id: protocol.ShortText | None = None
+    limit: protocol.Limit = protocol.LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class OffLoop(Protocol):
+    """Runs a function on a worker thread."""
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
+
+
+class HistoryApi:
+    """The handlers. Whole histories are read, so everything goes to a thread."""
+
+    def __init__(self, daemon: Daemon, off_loop: OffLoop) -> None:
+        self._daemon = daemon
+        self._off_loop = off_loop
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/memories/{id}/history", self.history, protocol.Versions, "Every version, newest first",
+                  query=HistoryQuery),
+            Route("GET", "/v1/diff", self.diff, protocol.DiffAnswer, "What became of each memory since then",
+                  query=DiffQuery),
+            Route("POST", "/v1/undo", self.undo, protocol.Undone, "Take back a change, the last one when none is named",
+                  ask=protocol.UndoRequest),
+        ]  # fmt: skip
+
+    async def history(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        query: HistoryQuery = request.query
+        rows, cursor = await self._off_loop(
+            self._history.versions, request.path["id"], wire.caller_of(request), query.limit, query.cursor
+        )
+        roots = self._daemon.root_paths()
+        return Reply(protocol.Versions(versions=[wire.version(row, roots) for row in rows], cursor=cursor or None))
+
+    async def diff(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        return Reply(await self._off_loop(self._diff, request))
+
+    async def undo(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: protocol.UndoRequest = request.ask
+        if asked.seq is not None and asked.group is not None:
+            raise bad_value("give `seq` or `group`, not both", "group")
+        undoing, caller = Undoing(self._daemon.store), wire.caller_of(request)
+        done = await self._off_loop(lambda: undoing.undo(asked.seq, asked.group, caller, dry_run=asked.dry_run))
+        return Reply(protocol.Undone(
+            seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
+            seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
+        ))  # fmt: skip
+
+    def memory_at(self, text: str, at: int, caller: Caller) -> Found:
+        """A memory as it was at a time (ms). Raises a Refusal."""
+        return self._history.memory_at(text, at, caller)
+
+    @property
+    def _history(self) -> History:
+        return History(self._daemon.store, self._daemon.memories)
+
+    def _diff(self, request: Request) -> protocol.DiffAnswer:
+        query: DiffQuery = request.query
+        namespace = request.namespace or wire.DEFAULT_NAMESPACE
+        rows, span, cursor = self._history.differences(
+            self._span(query), wire.listed(request), query.user_id or "local", wire.caller_of(request), query.limit,
+            query.cursor,
+        )  # fmt: skip
+        roots = self._daemon.root_paths()
+        shown = [wire.difference(row, roots) for row in rows]
+        return protocol.DiffAnswer(
+            since_seq=span.since,
+            until_seq=span.until,
+            added=[row for row in shown if row.how in ("added", "restored")],
+            changed=[row for row in shown if row.how == "changed"],
+            removed=[row for row in shown if row.how in ("trashed", "dropped")],
+            namespace=namespace,
+            cursor=cursor or None,
+        )
+
+    def _span(self, query: DiffQuery) -> Span:
+        since = self._seq(query.since, "since")
+        until = self._seq(query.until, "until") if query.until is not None else None
+        if until is not None and until < since:
+            raise bad_value("`until` lies before `since`", "until")
+        return self._history.span(since, until)
+
+    def _seq(self, text: str, field: str) -> int:
+        """Of `seq:N`, or of the last change up to a time. Raises a Refusal."""
+        number = text.removeprefix(_SEQ)
+        if number != text:
+            if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
+                raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
+            return int(number)
+        return self._history.seq_at(wire.past_moment(text, field, self._daemon.store.now()))

@@ -1,0 +1,226 @@
+"""Where something could be left of memories that were dropped: in records that stay, and in the data folder's files.
+
+A hit in a file proves something only if nothing that may be there has the same: so what is looked for is first held
+against every record that stays, and against this program's own words, which name fields and tables in every file.
+"""
+
+import base64
+import binascii
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import mnemo_core
+import mnemo_daemon
+import mnemo_store
+from mnemo_client.protocol import Place
+from mnemo_core.traces import Finder, Kind, Sought, bare
+from mnemo_store.disk import Disk
+from mnemo_store.layout import encode_json
+from mnemo_store.migrations import BACKUPS
+from mnemo_store.reading import SLICE
+from mnemo_store.records import Memory, normalised
+from mnemo_store.store import Store
+
+QUARANTINE = "quarantine"  # what a repair took out
+MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
+PIECE_BYTES = 4 << 20  # of a file, looked through at once
+NAMED_MAX = 20  # memories that say the same, as far as they are named
+
+_LOCKS = frozenset({"lock", "lock.mdb"})  # hold no text, and closing a second handle of one would let its lock go
+_BASE64 = re.compile(rb'"value":"([A-Za-z0-9+/=]+)"')  # a row as quarantine has it
+_KINDS: dict[Kind, str] = {
+    "text": "a whole text", "short": "a whole text", "run": "five words in a row", "word": "a word",
+}  # fmt: skip
+
+Pause = Callable[[], None]  # called again and again; what it raises ends the search
+
+
+class Looked(NamedTuple):
+    """What a look through all files came to."""
+
+    files: int
+    bytes: int
+    found: dict[Path, set[str]]  # what is still there, by path in the data folder
+
+    def only(self, sought: Sought) -> "Looked":
+        """With nothing found but this."""
+        left = {path: names & sought.kinds.keys() for path, names in self.found.items()}
+        return self._replace(found={path: names for path, names in left.items() if names})
+
+
+def telling(store: Store, sought: Sought, pause: Pause) -> tuple[Sought, list[Place]]:
+    """Of what is sought what only the dropped memories had; and the memories that stay and say the same as one."""
+    if not sought:
+        return sought, []
+    finder = Finder(sought)
+    shared = {name for name in finder.find(own_words()) if sought.kinds[name] in ("word", "short")}
+    for data in _other_records(store):
+        shared |= finder.find(data)
+        pause()
+    texts = {name for name, kind in sought.kinds.items() if kind in ("text", "short")}
+    places: dict[str, Place] = {}
+    for versions in _kept_versions(store):
+        found = finder.find(b"\n".join(map(encode_json, versions)))
+        shared |= found
+        whole = Finder(sought.only({name for name in found if sought.kinds[name] == "text"}))
+        for memory in versions:
+            if normalised(bare(memory.content)) in texts or whole.find(encode_json(memory)):
+                detail = f"its version {memory.version} says the same"
+                places.setdefault(memory.id, Place(place=f"memory {memory.id}", state="still there", detail=detail))
+        pause()
+    return sought.without(shared), list(places.values())[:NAMED_MAX]
+
+
+def own_words() -> bytes:
+    """The text of this program, whose words stand in every file of a store."""
+    packages = (mnemo_store, mnemo_core, mnemo_daemon)
+    folders = [Path(package.__file__).parent for package in packages if package.__file__]
+    return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+
+
+def look_through(folder: Path, sought: Sought, pause: Pause) -> Looked:
+    """Looks for it in every file of the data folder but the backups."""
+    finder = Finder(sought)
+    found: dict[Path, set[str]] = {}
+    files = size = 0
+    for path in _files(folder):
+        files += 1
+        names: set[str] = set()
+        for piece in _pieces(folder / path, finder.overlap):
+            size += len(piece)
+            names |= finder.find(piece)
+            pause()
+        if names:
+            found[path] = names
+    return Looked(files, size, found)
+
+
+def remove_left_overs(folder: Path, sought: Sought, disk: Disk, pause: Pause) -> list[Place]:
+    """Removes what nothing needs any more and holds any of what is sought: torn ends of the journal, databases put
+    aside, quarantine, files that were never put in place. Tells each."""
+    finder = Finder(sought)
+    places: dict[Path, Place] = {}
+    for path in list(_files(folder)):
+        left_over = _left_over(path)
+        if left_over is None or left_over in places:
+            continue
+        names: set[str] = set()
+        for piece in _pieces(folder / path, finder.overlap):
+            names |= finder.find(piece)
+            pause()
+        if names:
+            places[left_over] = Place(place=str(left_over), state="removed", detail=described(sought, names))
+            if left_over == path:
+                disk.unlink(folder / path)
+            else:
+                shutil.rmtree(folder / left_over)
+            disk.sync_folder((folder / left_over).parent)
+    return list(places.values())
+
+
+def described(sought: Sought, names: set[str]) -> str:
+    """What was found, without a word of it."""
+    kinds = Counter(_KINDS[sought.kinds[name]] for name in names)
+    return "it held " + ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
+
+
+def backups_of(folder: Path) -> list[Path]:
+    """The copies of the store that are known of: in its own folder of backups, and what a restore put aside."""
+    beside = folder.parent.glob(f"{folder.name}.before-restore-*")
+    return sorted([*(folder / BACKUPS).glob("*"), *beside])
+
+
+def _kept_versions(store: Store) -> Iterator[list[Memory]]:
+    """Every version of every memory, some at once."""
+    after = ""
+    while True:
+        with store.snapshot() as snapshot:
+            ids = [memory.id for memory in snapshot.memories(after, MEMORIES_AT_ONCE)]
+            versions = [stored.memory for memory_id in ids for stored in snapshot.versions(memory_id)]
+        if versions:
+            yield versions
+        if len(ids) < MEMORIES_AT_ONCE:
+            return
+        after = ids[-1]
+
+
+def _other_records(store: Store) -> Iterator[bytes]:
+    """What else is kept and has text: manifests and folders of notes, facts, and who did what."""
+    with store.snapshot() as snapshot:
+        yield "\n".join([*snapshot.metas().values(), *snapshot.metas()]).encode()
+        yield b"\n".join(map(encode_json, snapshot.roots()))
+    after = ""
+    while True:
+        with store.snapshot() as snapshot:
+            notes = snapshot.notes(after, SLICE)
+        yield b"\n".join(map(encode_json, notes))
+        if len(notes) < SLICE:
+            break
+        after = notes[-1].id
+    seq, said = 0, set[str]()
+    while True:
+        with store.snapshot() as snapshot:
+            rows = snapshot.entries(seq, SLICE)
+        said.update(text for _, entry in rows for text in (entry.by, entry.what))
+        if len(rows) < SLICE:
+            break
+        seq = rows[-1][0]
+    yield "\n".join(said).encode()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The regular files of the data folder, relative to it, but for backups and locks. Links to folders are followed,
+    each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if Path(place) == folder and BACKUPS in folders:
+            folders.remove(BACKUPS)
+        for name in sorted(names):
+            path = Path(place, name)
+            if name not in _LOCKS and _is_regular(path):
+                yield path.relative_to(folder)
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _left_over(path: Path) -> Path | None:
+    """What may be removed for it: itself, or the folder that it is part of; None for what is in use or not ours."""
+    top = path.parts[0]
+    if top.startswith("db.damaged-") or top == "db.new":
+        return Path(top)
+    if top == QUARANTINE or path.name.endswith((".torn", ".new", ".damaged")):
+        return path
+    return None
+
+
+def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
+    """What a file holds, each piece with the end of the one before; and what quarantine has encoded."""
+    try:
+        with path.open("rb") as file:
+            before = b""
+            while piece := file.read(PIECE_BYTES):
+                yield before + piece
+                before = (before + piece)[-overlap:] if overlap else b""
+    except FileNotFoundError:
+        return
+    if path.suffix == ".jsonl" and QUARANTINE in path.parts:
+        for row in _BASE64.findall(path.read_bytes()):
+            with contextlib.suppress(binascii.Error):
+                yield base64.b64decode(row)

@@ -1,0 +1,86 @@
+"""Emptying the trash, all of it or what has been there for long. SPEC 2.1, 3.7
+
+What leaves the trash is gone: its record, its versions, its use, its edges. Its text may be remembered again, and old
+bytes of it stay in files until they are written over: who wants every trace gone forgets it.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mnemo_client.protocol import EmptiedTrash
+from mnemo_core import forgetting
+from mnemo_daemon import dropping
+from mnemo_daemon.dropping import Dropping, Told
+from mnemo_daemon.views import Views
+from mnemo_store.reading import SLICE
+from mnemo_store.records import STATES, Memory, TrashEntry
+from mnemo_store.store import Store
+
+EMPTY = "empty trash"  # what the history calls it
+BY = "trash"  # who does what nobody asked for at that moment
+DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
+DAY_MS = 86_400_000
+LOOK_SECONDS = 3600.0  # between two looks at what has been there for long
+
+log = logging.getLogger("mnemo.trash")
+
+
+class Trash:
+    """The service. Its methods wait for the disk and run on a thread."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+        self._dropping = Dropping(store)
+        self._look_at = 0.0  # monotonic
+
+    def empty(self, namespaces: Sequence[str], by: str, *, confirm: bool) -> EmptiedTrash:
+        """Drops what is in the trash in these namespaces (none named: in all); without `confirm` says what that is."""
+        wanted = [memory for memory, _ in self._trashed() if not namespaces or memory.namespace in namespaces]
+        size = sum(len(memory.content.encode()) for memory in wanted)
+        if confirm:
+            self._drop([memory.id for memory in wanted], by)
+        return EmptiedTrash(dropped=len(wanted), bytes=size, dry_run=not confirm)
+
+    def drop_old_if_due(self, keep_days: int) -> None:
+        """Drops what has been in the trash for more than keep_days (0: for ever), and what was discarded 30 days ago.
+        Looks at most once an hour."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        self.drop_old(keep_days)
+
+    def drop_old(self, keep_days: int) -> list[str]:
+        """The same, at once; the ids of what was dropped."""
+        now = self._store.now()
+        ids = []
+        if keep_days:
+            ids = [memory.id for memory, entry in self._trashed() if entry.at < now - keep_days * DAY_MS]
+        columns = self._views.columns
+        is_discarded = columns.column("state") == STATES.index("discarded")
+        is_old = columns.column("modified_at") < now - DISCARDED_DAYS * DAY_MS
+        ids += columns.ids(np.flatnonzero(is_discarded & is_old))
+        if ids:
+            self._drop(ids, BY)
+            log.info("%d memories left the trash for good: they had been there for long", len(ids))
+        return ids
+
+    def _trashed(self) -> Iterator[tuple[Memory, TrashEntry]]:
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                entries = snapshot.trash_entries(after, SLICE)
+                rows = [(memory, entry) for entry in entries if (memory := snapshot.memory(entry.id)) is not None]
+            yield from rows
+            if len(entries) < SLICE:
+                return
+            after = entries[-1].id
+
+    def _drop(self, ids: Sequence[str], by: str) -> None:
+        """What was restored meanwhile stays."""
+        plan = forgetting.drop_alone(ids, self._dropping.ties())
+        told = Told(EMPTY, by, self._store.new_id())
+        self._dropping.carry_out(plan, told, dropping.drop, lambda memory: memory.state in ("trashed", "discarded"))

@@ -1,0 +1,157 @@
+"""A copy of the whole store, made while it is written to, and a store made from such a copy. SPEC 3.8, FORMAT.md.
+
+The database is copied first, as it is at one moment; then, of every segment of the journal, as much as was there at one
+later moment. So the journal of the copy has everything that its database has and what came meanwhile, and opening the
+copy is the same as starting after a crash.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_store import manifest
+from mnemo_store.disk import Disk
+from mnemo_store.errors import BadBackup
+from mnemo_store.keeper import Keeper
+from mnemo_store.layout import FORMAT
+from mnemo_store.soundness import verifies
+from mnemo_store.store import Store
+
+LIST = "backup.json"
+PIECE_BYTES = 1 << 20
+
+Progress = Callable[[str, float], None]  # what is done, and the share of it that is
+
+
+class FileSum(msgspec.Struct, frozen=True):
+    """A file of a backup, its path relative to the backup's folder."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
+    """`backup.json`, which is written last: a folder without it is no whole backup."""
+
+    mnemo_backup: int  # 1
+    format: int
+    store_id: str
+    seq: int  # of the last change in it
+    at: int  # ms: when it was made
+    has_database: bool  # without one, the journal restores all but the vectors
+    files: list[FileSum]
+
+
+class _Segment(NamedTuple):
+    """An open segment, and how much of it counts."""
+
+    name: str
+    fd: int
+    bytes: int
+
+
+class _Moment(NamedTuple):
+    """The journal at one moment."""
+
+    seq: int
+    segments: list[_Segment]
+    manifest: manifest.Manifest
+
+
+def make(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, __: None) -> Backup:
+    """Copies the store into a folder that is new or empty, and reads the copy back. Writes go on meanwhile.
+
+    Raises BadBackup when the copy is not what was copied or the folder is in use, DiskFull and OSError; what was
+    begun is then removed.
+    """
+    is_new = not folder.exists()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise BadBackup(f"{folder} is not empty: name a folder that is new")
+    try:
+        progress("database", 0.0)
+        (folder / "db").mkdir(mode=0o700)
+        has_database = store.copy_database(folder / "db")
+        progress("journal", 0.4)
+        moment = store.maintain(_open_segments).result()
+        _copy_segments(moment, folder, disk)
+        moment.manifest.write(folder, disk)
+        progress("reading it back", 0.7)
+        if has_database and not verifies(folder / "db"):
+            raise BadBackup("the copy of the database does not verify")
+        listed = Backup(
+            mnemo_backup=1, format=FORMAT, store_id=moment.manifest.store_id, seq=moment.seq, at=store.now(),
+            has_database=has_database, files=list(sums_of(folder)),
+        )  # fmt: skip
+        disk.write_whole(folder / LIST, [msgspec.json.format(msgspec.json.encode(listed), indent=1)])
+        for place in (folder / "db", folder / "journal", folder, folder.parent):
+            disk.sync_folder(place)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not is_new:
+            folder.mkdir(mode=0o700)
+        raise
+    progress("done", 1.0)
+    return listed
+
+
+def look_at(folder: Path) -> Backup:
+    """What a backup says of itself, once every file of it was read and is as it was. Raises BadBackup."""
+    try:
+        listed = msgspec.json.decode((folder / LIST).read_bytes(), type=Backup)
+    except FileNotFoundError:
+        raise BadBackup(f"{folder} is no whole backup: it has no {LIST}") from None
+    except msgspec.MsgspecError as error:
+        raise BadBackup(f"{folder / LIST} cannot be read: {error}") from error
+    if listed.format > FORMAT:
+        raise BadBackup(f"the backup is of format {listed.format}, this version knows {FORMAT}")
+    there = {found.path: found for found in sums_of(folder)}
+    for file in listed.files:
+        if there.get(file.path) != file:
+            raise BadBackup(f"{folder / file.path} is {'damaged' if file.path in there else 'missing'}")
+    return listed
+
+
+def _open_segments(keeper: Keeper) -> _Moment:
+    """Between two groups, when what stands in the segments is what counts. A segment stays open under any name."""
+    segments = []
+    for path in sorted(keeper.journal.folder.glob("*.jsonl")):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
+    own = keeper.manifest
+    fresh = manifest.Manifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=keeper.holding().end[0])
+    return _Moment(keeper.holding().end[0], segments, fresh)
+
+
+def _copy_segments(moment: _Moment, folder: Path, disk: Disk) -> None:
+    (folder / "journal").mkdir(mode=0o700)
+    try:
+        for segment in moment.segments:
+            disk.write_whole(folder / "journal" / segment.name, _pieces(segment))
+    finally:
+        for segment in moment.segments:
+            os.close(segment.fd)
+
+
+def _pieces(segment: _Segment) -> Iterator[bytes]:
+    at = 0
+    while at < segment.bytes:
+        piece = os.pread(segment.fd, min(PIECE_BYTES, segment.bytes - at), at)
+        if not piece:
+            raise BadBackup(f"{segment.name} became shorter while it was copied")
+        at += len(piece)
+        yield piece
+
+
+def sums_of(folder: Path) -> Iterator[FileSum]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in (LIST, "lock.mdb", "lock"):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            yield FileSum(str(path.relative_to(folder)), path.stat().st_size, digest)

@@ -1,0 +1,476 @@
+"""Journal against database: what each of them says of every record, compared. SPEC 3.1, 3.8, 17.3.
+
+Both tell the same story: the database holds what the journal's lines replay to. Where they differ, the journal is
+believed, whose lines have checksums, but for what it cannot know: changes whose lines are lost or cannot be read. Those
+are in the database alone.
+
+Rows of an index are no story: they are made from the records (`check` has the rules for them). So are vectors.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnemo_store import layout
+from mnemo_store.check import UNREADABLE, GiveWay, Source, Violation, decode, edge_keys, span, subject_of
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Damaged
+from mnemo_store.journal import Damage, Journal, Read, newest_header
+from mnemo_store.layout import id_key, open_line, seq_key
+from mnemo_store.reading import SLICE, Snapshot, Stored
+from mnemo_store.records import ChangeEntry, Edge, Skip
+from mnemo_store.replayed import Replayed
+from mnemo_store.stream import BOOKKEEPING
+from mnemo_store.tables import Row, TableSnapshot
+
+SOUGHT = 200  # memories whose versions are asked for in one snapshot
+ATTEMPTS = 3  # at a journal that is written anew, or whose segments are renamed, while it is read
+CAUGHT_UP = 100  # changes that may be read while a snapshot of the database waits
+INVARIANT = "journal"
+TORN = "a torn end"  # what Damage says of an end that was never answered for
+
+Replay = Callable[[], AbstractContextManager[Snapshot]]
+
+
+class Account(NamedTuple):
+    """One table as both tell it, in one order. `subject` is how a record is called in a report and found again."""
+
+    table: str
+    walk: Callable[[Replay], Iterator[Any]]  # every record that the journal replays to
+    subject: Callable[[Any], str]
+    keys: Callable[[str], list[bytes]]  # the rows of a subject
+    value: Callable[[Any], bytes]  # what stands in them
+    find: Callable[[Snapshot, str], Any]  # the record of a subject, None where there is none
+
+    def rows(self, record: Any) -> list[Row]:
+        """What the database should hold of a record."""
+        value = self.value(record)
+        return [Row(key, value) for key in self.keys(self.subject(record))]
+
+
+class _Unreadable:
+    """What the database has of a record whose row cannot be read: nothing that equals anything."""
+
+
+@dataclass
+class Told(Journal):
+    """A journal as far as one change, whatever is written behind it meanwhile. To be read, not written."""
+
+    upto: int = 0
+
+    def lines(self, after: int = 0) -> Iterator[Read]:
+        for read in super().lines(after):
+            if read.line.seq > self.upto:
+                return
+            yield read
+
+
+class Owner(NamedTuple):
+    """Whose journal it is, and where it stands."""
+
+    folder: Path
+    store_id: str
+    salt: str
+
+    @contextmanager
+    def told(self, upto: int) -> Iterator[Told]:
+        journal = Told(self.folder, self.store_id, self.salt, Disk(), upto=upto)
+        try:
+            journal.open(read_only=True)
+            yield journal
+        finally:
+            journal.close()
+
+
+class JournalChanged(Exception):
+    """The journal's files were replaced each time it was read."""
+
+
+def check_journal(source: Source, owner: Owner, give_way: GiveWay = lambda: None) -> Iterator[Violation]:
+    """Every stretch of the journal that cannot be read, and every difference between it and the database.
+
+    Both are compared up to the database's last change. What is written meanwhile is waited for where it matters.
+    Raises JournalChanged.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            yield from list(_differences(source, owner, give_way))
+        except (Damaged, OSError) as error:
+            if attempt == ATTEMPTS - 1:
+                raise JournalChanged(f"the journal was replaced while it was read: {error}") from error
+        else:
+            return
+
+
+def _differences(source: Source, owner: Owner, give_way: GiveWay) -> Iterator[Violation]:
+    with source() as at:
+        end = (at.seq, at.meta("sum"))
+        own = {"store": at.meta("store"), "salt": at.meta("salt")}
+    header = newest_header(owner.folder)
+    for name, value in own.items():
+        if header is not None and getattr(header, name) != value:
+            yield Violation(INVARIANT, "meta", name, "the database has another than the journal", "database")
+    with owner.told(end[0]) as journal:
+        for damage in damaged(journal):
+            subject = f"{damage.segment}:{damage.offset}"
+            yield Violation(INVARIANT, "segments", subject, f"{damage.length} bytes: {damage.why}", "journal")
+        replayed = Replayed(journal)
+        if replayed.end[0] == end[0] != 0 and replayed.end != end:
+            what = f"the database says {end[1]}, the journal {replayed.end[1]}"
+            yield Violation(INVARIANT, "meta", "sum", what, "database")
+        found = list(compare(source, lambda: replayed.snapshot(0), end[0], give_way))
+        if any(each.remedy == "reread" for each in found):
+            found = list(_confirmed_at_one_moment(source, owner, replayed, found))
+        yield from found
+
+
+def damaged(journal: Told) -> list[Damage]:
+    """The stretches that cannot be read, but for what a crash may leave or a write in progress: a torn end, and
+    behind the last change lines that were never answered for."""
+    return [damage for damage in journal.check() if damage.why != TORN and not _is_behind(journal, damage)]
+
+
+def _is_behind(journal: Told, damage: Damage) -> bool:
+    with (journal.folder / damage.segment).open("rb") as file:
+        file.seek(damage.offset)
+        try:
+            return open_line(file.read(damage.length))[0].seq > journal.upto
+        except ValueError:
+            return False
+
+
+def _confirmed_at_one_moment(
+    source: Source, owner: Owner, replayed: Replayed, found: Sequence[Violation]
+) -> Iterator[Violation]:
+    with source() as here:
+        seq = here.seq
+    if seq > replayed.end[0] + CAUGHT_UP:
+        _carry_on(owner, replayed, seq)
+    with source() as here:
+        _carry_on(owner, replayed, here.seq)
+        with replayed.snapshot(0) as there:
+            yield from list(confirmed(here, there, found))
+
+
+def _carry_on(owner: Owner, replayed: Replayed, upto: int) -> None:
+    """What the journal has behind the replay's end is in the replay too."""
+    if upto <= replayed.end[0]:
+        return
+    with owner.told(upto) as journal:
+        group = replayed.begin()
+        for line, checksum, _ in journal.lines(replayed.end[0]):
+            with group.turn(0) as writing:
+                entry = ChangeEntry(at=line.at, by=line.by, group=line.group, what=line.what)
+                writing.apply(line.changes, line.seq, entry)
+            group.finish(0, (line.seq, checksum))
+        group.commit()
+
+
+def compare(source: Source, replay: Replay, upto: int, give_way: GiveWay = lambda: None) -> Iterator[Violation]:
+    """Where the two differ, the journal being replayed as far as the change `upto`. Of a database that is written
+    meanwhile some of it is no difference: `confirmed` has the last word."""
+    lost: list[int] = []
+    for subject, ours, theirs in _pairs(source, replay, ACCOUNTS["changes"], give_way):
+        if int(subject) > upto:
+            break
+        if theirs is None and not isinstance(ours, _Unreadable):
+            lost.append(int(subject))
+        elif ours != theirs:
+            yield _difference("changes", subject, ours, theirs)
+    for first, last in runs(lost) if lost else ():
+        yield Violation(INVARIANT, "changes", span(first, last), "it is in the database alone", "journal")
+    named = _named_by(source, lost)
+    for table, account in ACCOUNTS.items():
+        if table == "changes":
+            continue
+        for subject, ours, theirs in _pairs(source, replay, account, give_way):
+            if ours != theirs and not (lost and _may_be_lost(table, subject, named)):
+                yield _difference(table, subject, ours, theirs)
+
+
+def confirmed(here: TableSnapshot, there: Snapshot, found: Sequence[Violation]) -> Iterator[Violation]:
+    """Those that still stand when both have seen the same changes."""
+    for violation in found:
+        if violation.remedy != "reread":
+            yield violation
+            continue
+        account = ACCOUNTS[violation.table]
+        try:
+            ours, theirs = ours_of(here, account, violation.subject), account.find(there, violation.subject)
+        except ValueError:
+            yield violation  # of a row whose key is none of its table's
+            continue
+        if ours != theirs:
+            yield _difference(violation.table, violation.subject, ours, theirs)
+
+
+def ours_of(here: TableSnapshot, account: Account, subject: str) -> Any:
+    """What the database has under a subject; something that equals nothing where that cannot be read."""
+    key = account.keys(subject)[0]
+    value = here.row(account.table, key)
+    if value is None:
+        return None
+    return _read(account.table, Row(key, value))
+
+
+def runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Rising numbers as the first and last of each run without gaps."""
+    first = last = numbers[0]
+    for number in numbers[1:]:
+        if number != last + 1:
+            yield first, last
+            first = number
+        last = number
+    yield first, last
+
+
+def _difference(table: str, subject: str, ours: Any, theirs: Any) -> Violation:
+    if theirs is None:
+        what = "the database has it, and the journal, which can be read, does not"
+    elif ours is None:
+        what = "the journal has it, and the database does not"
+    else:
+        what = "the database has something else than the journal"
+    return Violation(INVARIANT, table, subject, what, "reread")
+
+
+def _named_by(source: Source, lost: Sequence[int]) -> frozenset[str]:
+    """The memories that the lost changes changed or used."""
+    named: set[str] = set()
+    for start in range(0, len(lost), SLICE):
+        with source() as at:
+            for seq in lost[start : start + SLICE]:
+                entry = ours_of(at, ACCOUNTS["changes"], str(seq))
+                if isinstance(entry, tuple):
+                    named.update(entry[1].ids, entry[1].used)
+    return frozenset(named)
+
+
+def _may_be_lost(table: str, subject: str, named: frozenset[str]) -> bool:
+    """Whether a difference may come of changes that the journal lost. Changes name the memories that they changed;
+    of all else they could have changed anything."""
+    if table in ("memories", "versions", "usage", "trash"):
+        return subject.split()[0] in named
+    return True
+
+
+def _pairs(source: Source, replay: Replay, account: Account, give_way: GiveWay) -> Iterator[tuple[str, Any, Any]]:
+    """(subject, what the database has, what the journal has) for everything that either has; None where one does not.
+
+    Both are walked side by side, in the order of the rows' keys.
+    """
+    ours, theirs = _ours(source, account, give_way), _theirs(replay, account)
+    mine, other = next(ours, None), next(theirs, None)
+    while mine is not None or other is not None:
+        if other is None or (mine is not None and mine[0] < other[0]):
+            assert mine is not None
+            yield mine[1], mine[2], None
+            mine = next(ours, None)
+        elif mine is None or other[0] < mine[0]:
+            yield other[1], None, other[2]
+            other = next(theirs, None)
+        else:
+            yield other[1], mine[2], other[2]
+            mine, other = next(ours, None), next(theirs, None)
+
+
+def _ours(source: Source, account: Account, give_way: GiveWay) -> Iterator[tuple[bytes, str, Any]]:
+    after: Row | None = None
+    while True:
+        with source() as at:
+            rows = at.rows(account.table, after, SLICE)
+        for row in rows:
+            if account.table == "edges" and row.key[16:17] != b">":
+                continue
+            if account.table == "meta" and row.key.decode("utf-8", "replace") in BOOKKEEPING:
+                continue
+            yield row.key, subject_of(account.table, row), _read(account.table, row)
+        if len(rows) < SLICE:
+            return
+        after = rows[-1]
+        give_way()
+
+
+def _theirs(replay: Replay, account: Account) -> Iterator[tuple[bytes, str, Any]]:
+    for record in account.walk(replay):
+        subject = account.subject(record)
+        yield account.keys(subject)[0], subject, record
+
+
+def _read(table: str, row: Row) -> Any:
+    try:
+        record = decode(table, row)
+    except UNREADABLE:
+        return _Unreadable()
+    return record.edge if table == "edges" else record
+
+
+# How each table is walked, keyed and asked
+
+
+def _by_id(read: Callable[[Snapshot, str, int], list[Any]], id_of: Callable[[Any], str]) -> Callable[[Replay], Any]:
+    def walk(replay: Replay) -> Iterator[Any]:
+        after = ""
+        while True:
+            with replay() as there:
+                records = read(there, after, SLICE)
+            yield from records
+            if len(records) < SLICE:
+                return
+            after = id_of(records[-1])
+
+    return walk
+
+
+def _entries(replay: Replay) -> Iterator[Any]:
+    after = 0
+    while True:
+        with replay() as there:
+            rows = there.entries(after, SLICE)
+        yield from rows
+        if len(rows) < SLICE:
+            return
+        after = rows[-1][0]
+
+
+def _versions(replay: Replay) -> Iterator[Stored]:
+    after = ""
+    while True:
+        with replay() as there:
+            ids = [stored.memory.id for stored in there.records(after, SOUGHT)]
+            earlier = [version for memory_id in ids for version in there.versions(memory_id)[:-1]]
+        yield from earlier
+        if len(ids) < SOUGHT:
+            return
+        after = ids[-1]
+
+
+def _edges(replay: Replay) -> Iterator[Edge]:
+    after: Edge | None = None
+    while True:
+        with replay() as there:
+            edges = there.edges_after(after, SLICE)
+        yield from edges
+        if len(edges) < SLICE:
+            return
+        after = edges[-1]
+
+
+def _skips(replay: Replay) -> Iterator[Skip]:
+    after: Skip | None = None
+    while True:
+        with replay() as there:
+            skips = there.skips_after(after, SLICE)
+        yield from skips
+        if len(skips) < SLICE:
+            return
+        after = skips[-1]
+
+
+def _roots(replay: Replay) -> Iterator[Any]:
+    with replay() as there:
+        roots = there.roots()
+    yield from roots
+
+
+def _metas(replay: Replay) -> Iterator[tuple[str, str]]:
+    with replay() as there:
+        facts = there.metas()
+    yield from (fact for fact in facts.items() if fact[0] not in BOOKKEEPING)
+
+
+def _one_id(subject: str) -> list[bytes]:
+    return [id_key(subject)]
+
+
+def _version_key(subject: str) -> list[bytes]:
+    memory_id, seq = subject.split()
+    return [id_key(memory_id) + seq_key(int(seq))]
+
+
+def _find_version(at: Snapshot, subject: str) -> Stored | None:
+    memory_id, seq = subject.split()
+    current = at.stored(memory_id)
+    versions = at.versions(memory_id)[: -1 if current else None]
+    return next((version for version in versions if version.seq == int(seq)), None)
+
+
+def _find_entry(at: Snapshot, subject: str) -> Any:
+    entry = at.entry(int(subject))
+    return None if entry is None else (int(subject), entry)
+
+
+def _edge_subject_keys(subject: str) -> list[bytes]:
+    source, relation, target = subject.split()
+    return list(edge_keys(Edge(source=source, target=target, relation=relation, at=0)))  # type: ignore[arg-type]
+
+
+def _find_edge(at: Snapshot, subject: str) -> Edge | None:
+    source, relation, target = subject.split()
+    return next((e for e in at.edges(source) if (e.source, e.relation, e.target) == (source, relation, target)), None)
+
+
+def _skip_keys(subject: str) -> list[bytes]:
+    file, digest = subject.split()
+    return [id_key(file) + digest.encode()]
+
+
+def _find_skip(at: Snapshot, subject: str) -> Skip | None:
+    file, digest = subject.split()
+    return Skip(file=file, hash=digest) if digest in at.skips(file) else None
+
+
+def _find_meta(at: Snapshot, subject: str) -> tuple[str, str] | None:
+    facts = at.metas()
+    return (subject, facts[subject]) if subject in facts else None
+
+
+ACCOUNTS: dict[str, Account] = {account.table: account for account in (
+    Account(
+        "changes", _entries, lambda row: str(row[0]), lambda subject: [seq_key(int(subject))],
+        lambda row: layout.encode(row[1]), _find_entry,
+    ),
+    Account(
+        "memories", _by_id(lambda at, after, limit: at.records(after, limit), lambda row: row.memory.id),
+        lambda row: row.memory.id, _one_id, lambda row: seq_key(row.seq) + layout.encode(row.memory),
+        lambda at, subject: at.stored(subject),
+    ),
+    Account(
+        "versions", _versions, lambda row: f"{row.memory.id} {row.seq}", _version_key,
+        lambda row: layout.encode(row.memory), _find_version,
+    ),
+    Account(
+        "usage", _by_id(lambda at, after, limit: at.usages(after, limit), lambda row: row.id),
+        lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.usage(subject),
+    ),
+    Account(
+        "trash", _by_id(lambda at, after, limit: at.trash_entries(after, limit), lambda row: row.id),
+        lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.trash(subject),
+    ),
+    Account(
+        "edges", _edges, lambda row: f"{row.source} {row.relation} {row.target}", _edge_subject_keys,
+        layout.encode, _find_edge,
+    ),
+    Account(
+        "notes", _by_id(lambda at, after, limit: at.notes(after, limit), lambda row: row.id),
+        lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.note(subject),
+    ),
+    Account(
+        "roots", _roots, lambda row: row.id, _one_id, layout.encode,
+        lambda at, subject: next((root for root in at.roots() if root.id == subject), None),
+    ),
+    Account(
+        "skips", _skips, lambda row: f"{row.file} {row.hash}", _skip_keys, lambda _: b"\1", _find_skip,
+    ),
+    Account(
+        "forgotten", _by_id(lambda at, after, limit: at.forgotten_after(after, limit), lambda row: row.hash),
+        lambda row: row.hash, lambda subject: [subject.encode()], layout.encode,
+        lambda at, subject: at.forgotten(subject),
+    ),
+    Account(
+        "meta", _metas, lambda row: row[0], lambda subject: [subject.encode()], lambda row: row[1].encode(),
+        _find_meta,
+    ),
+)}  # fmt: skip

@@ -1,0 +1,295 @@
+"""The store without a database: what the journal replays to, held in memory. SPEC 3.4.
+
+It takes the database's place while there is none that can be trusted, and answers the same; the tests hold one against
+the other. Readers and the one writer exclude each other: a snapshot keeps a group from beginning, and a group keeps
+snapshots from beginning until it is committed or aborted. Both are short. Who is in a group reads by the Writing of its
+turn.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, takewhile
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_store import layout, stream
+from mnemo_store.contents import Contents, Current, Rows, Version, edge_key, name_key, skip_key
+from mnemo_store.gate import Gate
+from mnemo_store.journal import NOTHING, Journal
+from mnemo_store.layout import FORMAT, digest_key, id_key, id_text
+from mnemo_store.reading import SLICE, Group, Snapshot, State, Stored, Touched, Writing
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    Edge,
+    Forgotten,
+    NoteFile,
+    NoteRoot,
+    Skip,
+    TrashEntry,
+    Usage,
+)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+log = logging.getLogger("mnemo.store")
+
+
+class ReplayedSnapshot(Snapshot):
+    """As long as nobody writes."""
+
+    def __init__(self, contents: Contents, now: int) -> None:
+        self.now = now  # ms
+        self._contents = contents
+
+    def meta(self, name: str) -> str:
+        return self._contents.metas.get(name) or ""
+
+    def metas(self) -> dict[str, str]:
+        return dict(self._contents.metas.behind())
+
+    def stored(self, memory_id: str) -> Stored | None:
+        current = self._contents.current.get(id_key(memory_id))
+        return self._stored(current) if current else None
+
+    def usage(self, memory_id: str) -> Usage | None:
+        return _opened(layout.decode_usage, self._contents.usages.get(id_key(memory_id)))
+
+    def records(self, after: str = "", limit: int = SLICE) -> list[Stored]:
+        return [self._stored(current) for current in _slice(self._contents.current, _after(after), limit)]
+
+    def count(self) -> int:
+        return len(self._contents.current)
+
+    def number(self, memory_id: str) -> int | None:
+        current = self._contents.current.get(id_key(memory_id))
+        return current.number if current else None
+
+    def id_of(self, number: int) -> str | None:
+        return _opened(id_text, self._contents.owners.get(number))
+
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        found = self._contents.hashes.get(digest_key(namespace, user, agent, run, digest))
+        return [id_text(key) for key in found or ()]
+
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        return _opened(id_text, self._contents.names.get(digest_key(namespace, user, key)))
+
+    def versions(self, memory_id: str) -> list[Stored]:
+        key = id_key(memory_id)
+        found = [self._stored(version) for version in self._contents.earlier.get(key) or ()]
+        current = self._contents.current.get(key)
+        return [*found, self._stored(current)] if current else found
+
+    def entry(self, seq: int) -> ChangeEntry | None:
+        return _opened(layout.decode_entry, self._contents.entries.get(seq))
+
+    def entries(self, after: int, limit: int = SLICE) -> list[tuple[int, ChangeEntry]]:
+        rows = islice(self._contents.entries.behind(after), max(0, limit))
+        return [(seq, layout.decode_entry(packed)) for seq, packed in rows]
+
+    def entries_back(self, limit: int = SLICE) -> Iterator[tuple[int, ChangeEntry]]:
+        for seq, packed in islice(self._contents.entries.back(), max(0, limit)):
+            yield seq, layout.decode_entry(packed)
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return _opened(layout.decode_trash, self._contents.trash.get(id_key(memory_id)))
+
+    def trash_entries(self, after: str = "", limit: int = SLICE) -> list[TrashEntry]:
+        return list(map(layout.decode_trash, _slice(self._contents.trash, _after(after), limit)))
+
+    def trash_count(self) -> int:
+        return len(self._contents.trash)
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        key = id_key(memory_id)
+        found = []
+        for direction, relation, other in self._contents.ends.get(key) or ():
+            packed = self._contents.edges.get((other, relation, key) if direction == "<" else (key, relation, other))
+            assert packed is not None
+            found.append(layout.decode_edge(packed))
+        return found
+
+    def edges_after(self, after: Edge | None = None, limit: int = SLICE) -> list[Edge]:
+        behind = edge_key(after) if after else None
+        return list(map(layout.decode_edge, _slice(self._contents.edges, behind, limit)))
+
+    def usages(self, after: str = "", limit: int = SLICE) -> list[Usage]:
+        return list(map(layout.decode_usage, _slice(self._contents.usages, _after(after), limit)))
+
+    def note(self, file_id: str) -> NoteFile | None:
+        return _opened(layout.decode_note, self._contents.notes.get(id_key(file_id)))
+
+    def notes(self, after: str = "", limit: int = SLICE) -> list[NoteFile]:
+        return list(map(layout.decode_note, _slice(self._contents.notes, _after(after), limit)))
+
+    def roots(self) -> list[NoteRoot]:
+        return [layout.decode_root(packed) for _, packed in self._contents.roots.behind()]
+
+    def skips(self, file_id: str) -> frozenset[str]:
+        file = id_key(file_id)
+        behind = takewhile(lambda row: row[0][0] == file, self._contents.skips.behind((file,)))
+        return frozenset(digest.decode() for (_, digest), _ in behind)
+
+    def skips_after(self, after: Skip | None = None, limit: int = SLICE) -> list[Skip]:
+        rows = islice(self._contents.skips.behind(skip_key(after) if after else None), max(0, limit))
+        return [Skip(file=id_text(file), hash=digest.decode()) for (file, digest), _ in rows]
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        return _opened(layout.decode_forgotten, self._contents.forgotten.get(digest))
+
+    def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[Forgotten]:
+        return list(map(layout.decode_forgotten, _slice(self._contents.forgotten, after or None, limit)))
+
+    def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
+        """None: the journal has no vectors."""
+        return None
+
+    def _stored(self, version: Current | Version) -> Stored:
+        return Stored(version.seq, self._contents.memory(version.where))
+
+
+class ReplayedWriting(ReplayedSnapshot, Writing):
+    """Within a turn of a group."""
+
+    def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[Touched]:
+        return self._contents.apply(changes, seq, entry)
+
+    def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
+        """Keeps nothing: they are made again when there is a database to keep them."""
+
+    def set_meta(self, name: str, value: str) -> None:
+        self._contents.metas.put(name_key(name), value)
+
+    def put_record(self, stored: Stored, number: int) -> None:
+        memory = stored.memory
+        self._contents.put_current(id_key(memory.id), memory, stored.seq, layout.encode(memory), number)
+
+    def put_version(self, stored: Stored) -> None:
+        version = Version(stored.seq, layout.encode(stored.memory))
+        self._contents.put_version(id_key(stored.memory.id), version)
+
+    def put_entry(self, seq: int, entry: ChangeEntry) -> None:
+        self._contents.entries.put(seq, layout.encode(entry))
+
+
+class ReplayedLoading(ReplayedWriting):
+    """Takes in what a journal that was written anew begins with. The records stay where they stand."""
+
+    _where = 0  # of the record that is taken in
+
+    def rows(self, journal: Journal) -> Iterator[stream.Row]:
+        for row, place in journal.snapshot_rows():
+            if isinstance(row, stream.MemoryRow | stream.VersionRow):
+                self._where = self._contents.where(place)
+            yield row
+            self._contents.undo.clear()
+
+    def put_record(self, stored: Stored, number: int) -> None:
+        memory = stored.memory
+        self._contents.put_current(id_key(memory.id), memory, stored.seq, self._where, number)
+
+    def put_version(self, stored: Stored) -> None:
+        self._contents.put_version(id_key(stored.memory.id), Version(stored.seq, self._where))
+
+
+class Replayed(State):
+    """What the journal replays to. Writes are made in memory alone: their lines are appended by who made the group."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Replays the journal, a few seconds for 100,000 memories. Raises OSError where it cannot be read."""
+        self.end = NOTHING
+        self.gaps: list[str] = []  # what of the changes could not be read, as sentences
+        self._gate = Gate()
+        self._contents = Contents(journal.fetch)
+        for name, value in {"format": str(FORMAT), "store": journal.store_id, "salt": journal.salt}.items():
+            self._contents.metas.put(name, value)
+        self._replay(journal)
+        self._contents.undo.clear()
+
+    @contextlib.contextmanager
+    def snapshot(self, now: int) -> Iterator[ReplayedSnapshot]:
+        """Not to be kept over 100 ms: writes wait for it. Within it, take no other."""
+        with self._gate.reading():
+            yield ReplayedSnapshot(self._contents, now)
+
+    def begin(self) -> "ReplayedGroup":
+        """Waits for the snapshots that are under way."""
+        return ReplayedGroup(self, self._contents, self._gate)
+
+    def close(self) -> None:
+        """Nothing is open: the journal is its owner's."""
+
+    def _replay(self, journal: Journal) -> None:
+        """Applies all that can be read, in order. A gap is damage, told in `gaps`: with no database to tell how much of
+        what is behind it was answered, it is kept."""
+        contents = self._contents
+        loading = ReplayedLoading(contents, 0)
+        stream.load(loading.rows(journal), loading)
+        self.end = journal.snapshot_last
+        for line, checksum, place in journal.lines(after=self.end[0]):
+            if line.seq != self.end[0] + 1:
+                self.gaps.append(f"changes {self.end[0] + 1} to {line.seq - 1} cannot be read in the journal")
+            elif line.prev != self.end and self.end != NOTHING:
+                log.warning("journal line %d does not name the line before it", line.seq)
+            entry = ChangeEntry(at=line.at, by=line.by, group=line.group, what=line.what)
+            contents.apply(line.changes, line.seq, entry, contents.places.add(place))
+            contents.undo.clear()
+            self.end = (line.seq, checksum)
+        if self.end != NOTHING:
+            _note_end(contents, self.end)
+
+
+class ReplayedGroup(Group):
+    """From its beginning until it is committed or aborted, nobody else reads."""
+
+    def __init__(self, state: Replayed, contents: Contents, gate: Gate) -> None:
+        self._state = state
+        self._contents = contents
+        self._end = state.end
+        self._alone = contextlib.ExitStack()
+        self._alone.enter_context(gate.alone())
+
+    @contextlib.contextmanager
+    def turn(self, now: int) -> Iterator[ReplayedWriting]:
+        mark = len(self._contents.undo)
+        try:
+            yield ReplayedWriting(self._contents, now)
+        except BaseException:
+            self._contents.take_back(mark)
+            raise
+
+    def finish(self, now: int, end: tuple[int, str]) -> None:
+        """Notes the last transaction of the group."""
+        _note_end(self._contents, end)
+        self._end = end
+
+    def commit(self) -> None:
+        self._contents.undo.clear()
+        self._state.end = self._end
+        self._alone.close()
+
+    def abort(self) -> None:
+        self._contents.take_back(0)
+        self._alone.close()
+
+
+def _note_end(contents: Contents, end: tuple[int, str]) -> None:
+    contents.metas.put("seq", str(end[0]))
+    contents.metas.put("sum", end[1])
+
+
+def _slice(rows: Rows[K, V], after: K | None, limit: int) -> Iterator[V]:
+    return (value for _, value in islice(rows.behind(after), max(0, limit)))
+
+
+def _opened(decode: Callable[[bytes], V], packed: bytes | None) -> V | None:
+    return None if packed is None else decode(packed)
+
+
+def _after(memory_id: str) -> bytes | None:
+    return id_key(memory_id) if memory_id else None

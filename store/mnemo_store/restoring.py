@@ -1,0 +1,239 @@
+"""A store made from a backup, or from what a data folder still holds, as of now or of an earlier moment. SPEC 3.8.
+
+It is made beside the data folder, opened and looked through there, and takes its place by two renames; what stood
+there is kept. Nobody may have the store open meanwhile.
+"""
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_store import backup, manifest, stream
+from mnemo_store.backup import Progress
+from mnemo_store.database import FILE, Database
+from mnemo_store.disk import Disk
+from mnemo_store.errors import BadBackup, TooOld
+from mnemo_store.gate import take_lock
+from mnemo_store.journal import FILES, Journal
+from mnemo_store.layout import FORMAT, Header, seal
+from mnemo_store.migrations import BACKUPS
+from mnemo_store.reading import SLICE, Snapshot
+from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
+from mnemo_store.rewriting import put_vectors
+from mnemo_store.soundness import verifies
+from mnemo_store.store import Store, Turn
+from mnemo_store.tables import Row
+
+WHOLE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
+PIECE_BYTES = 1 << 20
+
+
+class Restored(NamedTuple):
+    """What a restore came to."""
+
+    seq: int
+    memories: int
+    kept_as: Path | None  # where what stood there is now
+    forgotten: tuple[str, ...]  # ids that had been purged since, and are to be purged again before the store is used
+    said: list[str]  # what was found wrong with the copy, and mended
+
+
+def restore(
+    source: Path,
+    data: Path,
+    disk: Disk,
+    now: Callable[[], int],
+    *,
+    at: int | None = None,
+    keep_forgotten: bool = True,
+    finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None,
+    progress: Progress = lambda _, __: None,
+) -> Restored:
+    """Puts the store of `source` (a backup, or a data folder, `data` itself for one) in the place of `data`.
+
+    `at` (ms): as it was after the last change by then. What was purged from the store that is replaced stays away:
+    `finish` gets the store, open, and the ids of such memories, before it is put in place; with `keep_forgotten` off
+    they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it was.
+    """
+    progress("looking at what is there", 0.0)
+    forgotten = _forgotten_in(data) if keep_forgotten else {}
+    lock = take_lock(data / "lock") if data.exists() else -1
+    stage = data.with_name(f"{data.name}.restoring")
+    try:
+        if (source / backup.LIST).exists():
+            backup.look_at(source)
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(mode=0o700, parents=True)
+        progress("copying", 0.2)
+        _copy(source, stage, disk)
+        if at is not None:
+            progress("going back", 0.4)
+            _go_back(stage, at, disk)
+        progress("opening", 0.6)
+        seq, memories, unwanted, said = _look_through(stage, disk, now, forgotten, finish)
+        progress("putting it in place", 0.9)
+        kept = _swap(stage, data, disk, now())
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    finally:
+        if lock >= 0:
+            os.close(lock)
+    progress("done", 1.0)
+    return Restored(seq, memories, kept, unwanted, said)
+
+
+def _forgotten_in(data: Path) -> dict[str, dict[str, Forgotten]]:
+    """By salt, the texts that must not come back, as far as the store that is replaced can still be read."""
+    if not (data / manifest.FILE).exists():
+        return {}
+    store = Store.open(data, reserve_bytes=0)
+    try:
+        with store.snapshot() as snapshot:
+            salt, found, after = snapshot.meta("salt"), dict[str, Forgotten](), ""
+            while rows := snapshot.forgotten_after(after, SLICE):
+                found.update((row.hash, row) for row in rows)
+                after = rows[-1].hash
+        return {salt: found} if found else {}
+    finally:
+        store.close()
+
+
+def _copy(source: Path, stage: Path, disk: Disk) -> None:
+    parts = [source / manifest.FILE, *sorted((source / "journal").glob("*.jsonl")), source / "db" / FILE]
+    if not any(part.exists() for part in parts[1:]):
+        raise BadBackup(f"{source} holds neither a database nor a journal")
+    for part in parts:
+        if part.exists():
+            target = stage / part.relative_to(source)
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            with part.open("rb") as file:
+                disk.write_whole(target, iter(partial(file.read, PIECE_BYTES), b""))
+
+
+def _go_back(stage: Path, at: int, disk: Disk) -> None:
+    """Leaves of the journal what stood in it at that moment, and of the database only its vectors."""
+    own, _ = manifest.read(stage, lambda: ("", ""))
+    journal = Journal(stage / "journal", own.store_id, own.salt, disk)
+    journal.open()
+    first_seq = journal.snapshot_last[0] + 1
+    reached = max((read.line.seq for read in journal.lines() if read.line.at <= at), default=first_seq - 1)
+    if reached < first_seq and first_seq > 1 and _snapshot_at(journal) > at:
+        raise TooOld("the journal was written anew since that moment")
+    cut = stage / "journal.cut"
+    cut.mkdir(mode=0o700)
+    for name in FILES:
+        header = seal(Header(FORMAT, name, 1, own.store_id, own.salt, first_seq)).data
+        disk.write_whole(cut / f"{name}.jsonl", itertools.chain([header], _lines(journal, name, reached)))
+    journal.close()
+    for path in (stage / "journal").glob("snapshot.*.jsonl"):
+        disk.rename(path, cut / path.name)
+    shutil.rmtree(stage / "journal")
+    disk.rename(cut, stage / "journal")
+    if (stage / "db").exists():
+        disk.rename(stage / "db", stage / WHOLE)
+
+
+def _lines(journal: Journal, name: str, reached: int) -> Iterator[bytes]:
+    """The lines of one file up to a seq, as they stand there."""
+    for read in journal.lines():
+        if read.line.seq > reached:
+            return
+        if name == ("long_term" if any(map(is_long_term, read.line.changes)) else "short_term"):
+            yield journal.fetch(read.place).rstrip(b"\n") + b"\n"
+
+
+def _snapshot_at(journal: Journal) -> int:
+    """When the last change of the journal's snapshot was made."""
+    rows = (row for row, _ in journal.snapshot_rows())
+    return max((row.data.at for row in rows if isinstance(row, stream.ChangeRow)), default=0)
+
+
+def _look_through(
+    stage: Path,
+    disk: Disk,
+    now: Callable[[], int],
+    forgotten: dict[str, dict[str, Forgotten]],
+    finish: Callable[[Store, tuple[str, ...]], None],
+) -> tuple[int, int, tuple[str, ...], list[str]]:
+    """Opens the store that is to take over, as any start does. Raises BadBackup where something of it is missing."""
+    store = Store.open(stage, disk=disk, now=now, reserve_bytes=0)
+    try:
+        if store.missing or store.degraded:
+            raise BadBackup("; ".join([*store.missing, *filter(None, [store.degraded])]))
+        if went_back := (stage / WHOLE).exists():
+            _take_vectors(stage / WHOLE, store, disk)
+            shutil.rmtree(stage / WHOLE)
+        unwanted = _unwanted(store, forgotten)
+        if unwanted:
+            finish(store, unwanted)
+        _go_on_forgetting(store, forgotten)
+        said = [] if went_back else store.mended  # without its database it was on purpose
+        with store.snapshot() as snapshot:
+            return snapshot.seq, snapshot.count(), unwanted, said
+    finally:
+        store.close()
+
+
+def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
+    """Vectors are kept under the hashes of their texts: those of later texts do no harm."""
+    if not verifies(folder):
+        return
+    whole = Database.open(folder, disk)
+    try:
+        with whole.table_snapshot(0) as here:
+            after: Row | None = None
+            while rows := here.rows("embeddings", after, SLICE):
+                store.maintain(partial(put_vectors, rows=rows)).result()
+                after = rows[-1]
+    finally:
+        whole.close()
+
+
+def _go_on_forgetting(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> None:
+    """Takes over what must not come back; of a store with another salt the hashes say nothing here."""
+
+    def decide(snapshot: Snapshot) -> Turn[None]:
+        wanted = forgotten.get(snapshot.meta("salt"), {}).values()
+        return Turn([PutForgotten(data=row) for row in wanted if snapshot.forgotten(row.hash) is None], None, "restore")
+
+    store.transact(decide, by="restore").result()
+
+
+def _unwanted(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> tuple[str, ...]:
+    """The memories of which some version is a text that was purged."""
+    found: list[str] = []
+    after = ""
+    while forgotten:
+        with store.snapshot() as snapshot:
+            memories = snapshot.memories(after, SLICE)
+            for memory in memories:
+                texts = {stored.memory.content for stored in snapshot.versions(memory.id)}
+                if any(skip_hash(salt, text) in hashes for salt, hashes in forgotten.items() for text in texts):
+                    found.append(memory.id)
+        if len(memories) < SLICE:
+            break
+        after = memories[-1].id
+    return tuple(found)
+
+
+def _swap(stage: Path, data: Path, disk: Disk, now: int) -> Path | None:
+    while (kept := data.with_name(f"{data.name}.before-restore-{now}")).exists():
+        now += 1
+    is_there = data.exists()
+    if is_there:
+        disk.rename(data, kept)
+    try:
+        disk.rename(stage, data)
+    except OSError:
+        if is_there:
+            disk.rename(kept, data)
+        raise
+    if (kept / BACKUPS).exists():
+        disk.rename(kept / BACKUPS, data / BACKUPS)  # they belong to the place, not to the store that stood in it
+    disk.sync_folder(data.parent)
+    return kept if is_there else None

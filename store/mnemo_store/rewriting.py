@@ -1,0 +1,169 @@
+"""Database and journal written anew: smaller, or without what must leave no trace. SPEC 3.3, 3.7, FORMAT.md.
+
+LMDB and the journal only ever add; what was changed or dropped stays in free pages and old lines. Writing both anew is
+the only way to be rid of it. All of this runs alone on the writer thread (`Store.maintain`): writes wait, reads go on,
+and every step that is cut short leaves a store that is whole.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from mnemo_store import stream
+from mnemo_store.database import FILE, Database
+from mnemo_store.errors import Damaged, NotEmpty
+from mnemo_store.keeper import Keeper
+from mnemo_store.layout import decode_memory, digest_key, seq_of
+from mnemo_store.reading import SLICE
+from mnemo_store.records import embedded_text, text_hash
+from mnemo_store.tables import TABLES, Applying, Row, TableSnapshot
+
+ROWS = 5000  # copied in one commit
+
+Keep = Callable[[str, Row], bool]  # of a table and a row: whether it goes along
+
+
+class Sizes(NamedTuple):
+    """Bytes on the disk, before and after."""
+
+    database_before: int
+    database: int
+    journal_before: int
+    journal: int
+
+
+def write_anew(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -> Sizes:
+    """Writes database and journal anew with what answers for every moment from the change `oldest` on, and the vectors
+    of these spaces for texts that some memory has (None: all vectors); the rest is given up.
+
+    Raises Damaged while the journal stands in for the database; what the disk refuses is raised with nothing changed.
+    """
+    database = _database_of(keeper)
+    before = _sizes(keeper)
+    with keeper.database_beside() as target:
+        _copy(keeper, database, target, _kept(keeper, database, oldest, spaces))
+    keeper.put_in_place()
+    write_journal_anew(keeper)
+    after = _sizes(keeper)
+    return Sizes(before[0], after[0], before[1], after[1])
+
+
+def write_journal_anew(keeper: Keeper) -> None:
+    """From the database: a snapshot plus the kept versions. What stood in older segments alone is gone."""
+    keeper.write_journal_anew(_database_of(keeper))
+
+
+def install(keeper: Keeper, rows: Iterable[stream.Row]) -> None:
+    """Takes over a whole stream, exactly: seqs, versions, numbers, history.
+
+    Raises NotEmpty where the store holds something, and whatever the stream is refused with, nothing changed.
+    """
+    database = _database_of(keeper)
+    with database.snapshot(keeper.now()) as here:
+        if here.count() or here.notes(limit=1):
+            raise NotEmpty("only an empty store can take over a whole stream")
+    with keeper.database_beside() as target:
+        target.write(keeper.now(), lambda writing: stream.load(rows, writing))
+        keeper.sign(target)
+        keeper.write_journal_anew(target)  # from here on a start would load it, should the next line not be reached
+    keeper.put_in_place()
+    keeper.renumbered += 1
+
+
+def put_vectors(keeper: Keeper, rows: Sequence[Row]) -> None:
+    """Rows of the table of embeddings, from another database of the same format."""
+
+    def act(writing: Applying) -> None:
+        for row in rows:
+            writing.put_row("embeddings", row)
+
+    _database_of(keeper).write(keeper.now(), act)
+
+
+def _database_of(keeper: Keeper) -> Database:
+    if not isinstance(keeper.state, Database):
+        raise Damaged(f"this needs the database, which is out of order: {keeper.degraded or keeper.broken}")
+    return keeper.state
+
+
+def _kept(keeper: Keeper, database: Database, oldest: int, spaces: Sequence[str] | None) -> Keep:
+    versions: set[bytes] = set()  # id and seq of the earlier versions that are kept
+    entries: set[int] = set()  # seqs that made a version that is kept
+    vectors: set[bytes] = set()
+    for key, content in _versions(keeper, database, oldest):
+        versions.add(key)
+        entries.add(seq_of(key[16:]))
+        digest = text_hash(content)
+        vectors.update(digest_key(space, digest) for space in spaces or ())
+
+    def keep(table: str, row: Row) -> bool:
+        match table:
+            case "versions":
+                return row.key in versions
+            case "changes":
+                return seq_of(row.key) >= oldest or seq_of(row.key) in entries
+            case "embeddings":
+                return spaces is None or row.key in vectors
+            case _:
+                return True
+
+    return keep
+
+
+def _versions(keeper: Keeper, database: Database, oldest: int) -> Iterator[tuple[bytes, str]]:
+    """Id and seq, and embedded text, of the current records and of the versions that were current at `oldest` or
+    since."""
+    with database.table_snapshot(keeper.now()) as here:
+        for row in _walk(here, "memories"):
+            yield row.key + row.value[:8], embedded_text(decode_memory(row.value[8:]))
+        following: Row | None = None
+        for row in _walk(here, "versions"):
+            if following is not None:
+                yield from _if_kept(here, following, row, oldest)
+            following = row
+        if following is not None:
+            yield from _if_kept(here, following, None, oldest)
+
+
+def _if_kept(here: TableSnapshot, row: Row, after: Row | None, oldest: int) -> Iterator[tuple[bytes, str]]:
+    """A version is kept if the one behind it was made by `oldest` or later."""
+    if after is not None and after.key[:16] == row.key[:16]:
+        next_seq = seq_of(after.key[16:])
+    else:
+        current = here.row("memories", row.key[:16])
+        next_seq = seq_of(current[:8]) if current else 0
+    if next_seq >= oldest:
+        yield row.key, embedded_text(decode_memory(row.value))
+
+
+def _copy(keeper: Keeper, source: Database, target: Database, keep: Keep) -> None:
+    """Row by row and in order, so that no page of the copy has ever held anything else."""
+    with source.table_snapshot(keeper.now()) as here:
+        for table in TABLES:
+            for rows in _slices(row for row in _walk(here, table) if keep(table, row)):
+                target.write(keeper.now(), _appending(table, rows))
+
+
+def _appending(table: str, rows: Sequence[Row]) -> Callable[[Applying], None]:
+    return lambda writing: writing.append_rows(table, rows)
+
+
+def _walk(here: TableSnapshot, table: str) -> Iterator[Row]:
+    after: Row | None = None
+    while rows := here.rows(table, after, SLICE):
+        yield from rows
+        after = rows[-1]
+
+
+def _slices(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    pending: list[Row] = []
+    for row in rows:
+        pending.append(row)
+        if len(pending) >= ROWS:
+            yield pending
+            pending = []
+    if pending:
+        yield pending
+
+
+def _sizes(keeper: Keeper) -> tuple[int, int]:
+    return (keeper.folder_of_database / FILE).stat().st_blocks * 512, keeper.journal.size()

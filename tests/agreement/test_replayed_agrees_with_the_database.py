@@ -1,0 +1,435 @@
+"""What the journal replays to ↔ the database: whatever is asked, after whatever was written. SPEC 3.4, 17.3."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mnemo_store import rewriting, stream
+from mnemo_store.contents import Contents, Rows
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Damaged, WriteFailed
+from mnemo_store.journal import Journal, Place, newest_header
+from mnemo_store.reading import Group, Snapshot, Touched
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    ChunkRef,
+    DropEdge,
+    DropForgotten,
+    DropMemory,
+    DropNote,
+    DropRoot,
+    DropSkip,
+    DropTrash,
+    Edge,
+    Forgotten,
+    NoteFile,
+    NoteRoot,
+    PutEdge,
+    PutForgotten,
+    PutMemory,
+    PutMeta,
+    PutNote,
+    PutRoot,
+    PutSkip,
+    PutTrash,
+    PutUsage,
+    Relation,
+    Skip,
+    TrashEntry,
+    Usage,
+    content_hash,
+)
+from mnemo_store.replayed import Replayed
+from mnemo_store.store import Store, Turn
+from tests.samples import AT, WAIT_SECONDS, Held, opened, quick_folder, remember, sample_id, sample_memory, write
+
+IDS = tuple(sample_id(number) for number in range(1, 7))
+CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "x" * 3000)
+NAMESPACES = ("default", "project")
+AGENTS = ("", "scout")
+KEYS = ("", "a", "b")
+HASHES = ("00", "01", "fe")
+NAMES = ("epoch", "model", "ä")  # of facts about the whole store
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
+LIMITS = (0, 1, 2, 1000)
+ENTRY = ChangeEntry(at=AT, by="test")  # of every transaction
+TOO_LONG = "x" * 512  # for a key of the database
+
+ids = st.sampled_from(IDS)
+hashes = st.sampled_from(HASHES)
+memories = st.builds(
+    sample_memory,
+    st.integers(1, len(IDS)),
+    st.sampled_from(CONTENTS),
+    namespace=st.sampled_from(NAMESPACES),
+    agent_id=st.sampled_from(AGENTS),
+    key=st.sampled_from(KEYS),
+    layer=st.sampled_from(("buffer", "core")),  # each goes to a file of its own
+    state=st.sampled_from(("active", "archived", "superseded", "discarded", "trashed")),
+)
+usages = st.builds(Usage, id=ids, access_count=st.integers(0, 9), strength=st.floats(0, 1))
+trashed = st.builds(TrashEntry, id=ids, at=st.just(AT), why=st.sampled_from(("old", "wrong")), state=st.just("active"))
+edges = st.builds(Edge, source=ids, target=ids, relation=st.sampled_from(RELATIONS), at=st.integers(AT, AT + 9))
+chunks = st.builds(ChunkRef, ids, hashes, st.integers(1, 3), st.integers(4, 6))
+notes = st.builds(NoteFile, id=ids, root=ids, path=st.text(max_size=9), chunks=st.lists(chunks, max_size=3).map(tuple))
+roots = st.builds(NoteRoot, id=ids, path=st.just("/notes"), added_at=st.just(AT), namespace=st.sampled_from(NAMESPACES))
+
+CHANGES: dict[type, st.SearchStrategy[Any]] = {
+    PutMemory: st.builds(PutMemory, data=memories),
+    DropMemory: st.builds(DropMemory, id=ids),
+    PutUsage: st.builds(PutUsage, data=usages),
+    PutTrash: st.builds(PutTrash, data=trashed),
+    DropTrash: st.builds(DropTrash, id=ids),
+    PutEdge: st.builds(PutEdge, data=edges),
+    DropEdge: st.builds(DropEdge, source=ids, target=ids, relation=st.sampled_from(RELATIONS)),
+    PutNote: st.builds(PutNote, data=notes),
+    DropNote: st.builds(DropNote, id=ids),
+    PutRoot: st.builds(PutRoot, data=roots),
+    DropRoot: st.builds(DropRoot, id=ids),
+    PutSkip: st.builds(PutSkip, data=st.builds(Skip, file=ids, hash=hashes)),
+    DropSkip: st.builds(DropSkip, file=ids, hash=hashes),
+    PutForgotten: st.builds(PutForgotten, data=st.builds(Forgotten, hash=hashes, at=st.integers(AT, AT + 9))),
+    DropForgotten: st.builds(DropForgotten, hash=hashes),
+    PutMeta: st.builds(PutMeta, name=st.sampled_from(NAMES), value=st.text(max_size=5)),
+}
+# Memories half of the time, since most of what can go wrong is theirs.
+changes = st.sampled_from([*CHANGES, *[PutMemory] * 14]).flatmap(lambda kind: CHANGES[kind])
+turns = st.lists(changes, min_size=1, max_size=6)
+fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # of a turn
+
+
+class Unwanted(Exception):
+    """What a turn raises that is not to be made."""
+
+
+def answers(here: Snapshot) -> dict[str, Any]:
+    """What each method of a snapshot answers, to every question that the changes above can make a difference to."""
+    seq, slices = here.seq, [(after, limit) for after in ("", *IDS) for limit in LIMITS]
+    numbers = range(int(here.meta("next_number") or 0) + 1)
+    ends = [Edge(source=one, target=other, relation=relation, at=0)
+            for one in IDS for other in IDS for relation in RELATIONS]  # fmt: skip
+    skips = [Skip(file=file, hash=digest) for file in IDS for digest in HASHES]
+    scopes = [(namespace, "local", agent, "") for namespace in NAMESPACES for agent in AGENTS]
+    return {
+        "meta": [here.meta(name) for name in (*NAMES, "salt", "store", "format", "sum", "next_number", "unknown")],
+        "metas": list(here.metas().items()),
+        "stored": list(map(here.stored, IDS)),
+        "usage": list(map(here.usage, IDS)),
+        "records": [here.records(*one) for one in slices],
+        "count": here.count(),
+        "number": list(map(here.number, IDS)),
+        "id_of": list(map(here.id_of, numbers)),
+        "ids_by_hash": [here.ids_by_hash(*scope, content_hash(content)) for scope in scopes for content in CONTENTS],
+        "id_by_key": [here.id_by_key(namespace, "local", key) for namespace in NAMESPACES for key in KEYS],
+        "versions": list(map(here.versions, IDS)),
+        "entry": [here.entry(one) for one in range(seq + 2)],
+        "entries": [here.entries(one, limit) for one in {-1, 0, seq // 2, seq - 1, seq, seq + 1} for limit in LIMITS],
+        "entries_back": [list(here.entries_back(limit)) for limit in LIMITS],
+        "trash": list(map(here.trash, IDS)),
+        "trash_entries": [here.trash_entries(*one) for one in slices],
+        "trash_count": here.trash_count(),
+        "edges": list(map(here.edges, IDS)),
+        "edges_after": [here.edges_after(one, limit) for one in (None, *ends) for limit in (1, 1000)],
+        "usages": [here.usages(*one) for one in slices],
+        "note": list(map(here.note, IDS)),
+        "notes": [here.notes(*one) for one in slices],
+        "roots": here.roots(),
+        "skips": list(map(here.skips, IDS)),
+        "skips_after": [here.skips_after(one, limit) for one in (None, *skips) for limit in (1, 1000)],
+        "forgotten": list(map(here.forgotten, HASHES)),
+        "forgotten_after": [here.forgotten_after(one, limit) for one in ("", *HASHES) for limit in LIMITS],
+        "vectors": here.vectors("space", b"0" * 16, 8),
+    }
+
+
+def all_of(state: Replayed) -> dict[str, Any]:
+    with state.snapshot(AT) as here:
+        return answers(here)
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """As ==, but what differs is named."""
+    for method, answer in one.items():
+        assert answer == other[method], method
+
+
+@contextmanager
+def replayed(folder: Path) -> Iterator[Replayed]:
+    """What the journal in this folder replays to, by itself, for as long as it is open."""
+    header = newest_header(folder)
+    assert header is not None
+    journal = Journal(folder, header.store, header.salt, Disk())
+    journal.open(read_only=True)
+    try:
+        yield Replayed(journal)
+    finally:
+        journal.close()
+
+
+def make(group: Group, seq: int, *made: Change) -> list[Touched]:
+    """One turn of a group, as the store makes it."""
+    with group.turn(AT) as writing:
+        return writing.apply(made, seq, ENTRY)
+
+
+class ReplayAndDatabase(RuleBasedStateMachine):
+    """A store, the replay of its journal made anew at each step, and one made earlier that followed every group."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context = quick_folder()
+        self.folder = self.context.__enter__()
+        self.told: list[tuple[Touched, ...]] = []
+        self.store = self.open()
+        self.following = self.follow()
+
+    def open(self) -> Store:
+        store = Store.open(self.folder, now=lambda: AT, segment_bytes=4000, reserve_bytes=0)
+        store.follow(lambda applied: self.told.append(applied.touched))
+        return store
+
+    def follow(self) -> Replayed:
+        return self.store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+
+    def teardown(self) -> None:
+        self.store.close()
+        self.context.__exit__(None, None, None)
+
+    @rule(
+        asked=st.lists(st.tuples(turns, fates), min_size=1, max_size=4),
+        refused=st.lists(turns, max_size=2),
+        event=st.sampled_from(("none", "none", "none", "restart", "loss of the database", "journal written anew")),
+    )
+    def step(self, asked: list[tuple[list[Change], str]], refused: list[list[Change]], event: str) -> None:
+        """One rule, since of several some are left out of a run, and without writes there is nothing to compare."""
+        self.write(asked)
+        self.give_up(refused)
+        if event != "none":
+            self.go_on_after(event)
+
+    def write(self, asked: list[tuple[list[Change], str]]) -> None:
+        """Several turns that wait together, and so are one group, of which some come to nothing."""
+        self.told.clear()
+        seq, futures = self.store.seq, []
+        held = Held(self.store)
+        for made, fate in asked:
+            futures.append(self.store.transact(self.decision(made, fate), by="test"))
+        held.let_go()
+        for (_, fate), future in zip(asked, futures, strict=True):
+            if fate == "made":
+                future.result(WAIT_SECONDS)
+            else:
+                with pytest.raises(Unwanted if fate == "raises" else WriteFailed):
+                    future.result(WAIT_SECONDS)
+        with self.store.snapshot() as here:
+            end = (here.seq, here.meta("sum"))
+        assert self.made_of(asked, seq, end) == self.told
+
+    @staticmethod
+    def decision(made: Sequence[Change], fate: str) -> Callable[[Snapshot], Turn[None]]:
+        def decide(_: Snapshot) -> Turn[None]:
+            if fate == "raises":
+                raise Unwanted
+            return Turn([*made, PutMeta(name=TOO_LONG, value="")] if fate == "does not fit" else made, None)
+
+        return decide
+
+    def made_of(self, asked: list[tuple[list[Change], str]], seq: int, end: tuple[int, str]) -> list[Any]:
+        """The same group in the replay that follows: what its turns touched."""
+        touched = []
+        group = self.following.begin()
+        for made, fate in asked:
+            if fate == "made":
+                seq += 1
+                touched.append(tuple(make(group, seq, *made)))
+            elif fate == "raises":
+                with suppress(Unwanted), group.turn(AT) as writing:
+                    writing.apply(made, seq + 1, ENTRY)
+                    raise Unwanted
+            else:
+                with pytest.raises(WriteFailed):
+                    make(group, seq + 1, *made, PutMeta(name=TOO_LONG, value=""))
+        if touched:
+            group.finish(AT, end)
+        group.commit()
+        return touched
+
+    def give_up(self, made: list[list[Change]]) -> None:
+        """A group that the journal did not take."""
+        group = self.following.begin()
+        for seq, changes_made in enumerate(made, self.following.end[0] + 1):
+            make(group, seq, *changes_made)
+        group.finish(AT, (self.following.end[0] + len(made), "of a line that was refused"))
+        group.abort()
+
+    def go_on_after(self, event: str) -> None:
+        """All that was read of the journal is at other places then, and the replay begins anew."""
+        if event == "journal written anew":
+            if self.is_each_found_by_its_key():
+                self.store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+        else:
+            self.store.close()
+            if event == "loss of the database":
+                shutil.rmtree(self.folder / "db")
+            self.store = self.open()
+        self.following = self.follow()
+
+    def is_each_found_by_its_key(self) -> bool:
+        """Where several have had one key, the lines tell which of them it finds, and a stream does not."""
+        with self.store.snapshot() as here:
+            keyed = [memory for memory in here.memories() if memory.key]
+            return all(here.id_by_key(each.namespace, each.user_id, each.key) == each.id for each in keyed)
+
+    @invariant()
+    def all_agree(self) -> None:
+        with self.store.snapshot() as here:
+            expected, end = answers(here), (here.seq, here.meta("sum"))
+        assert_same(expected, all_of(self.following))
+        assert list(stream.write(lambda: self.following.snapshot(AT))) == list(stream.write(self.store.snapshot))
+        write(self.store)  # behind an empty turn the writer rests
+        with replayed(self.folder / "journal") as anew:
+            assert_same(expected, all_of(anew))
+            assert anew.end == self.following.end == end
+            assert anew.gaps == []
+
+
+TestReplayAndDatabase = ReplayAndDatabase.TestCase
+TestReplayAndDatabase.settings = settings(
+    max_examples=20, stateful_step_count=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_every_kind_of_change_and_every_method_of_a_snapshot_is_compared(tmp_path: Path) -> None:
+    with opened(tmp_path) as store, store.snapshot() as here:
+        assert set(answers(here)) == Snapshot.__abstractmethods__
+    assert set(CHANGES) == set(get_args(Change))
+
+
+def all_rows(contents: Contents) -> dict[str, Any]:
+    """What the dicts hold, and in which order they are walked."""
+    return {name: list(rows.behind()) for name, rows in vars(contents).items() if isinstance(rows, Rows)}
+
+
+def nothing_to_fetch(place: Place) -> bytes:
+    raise FileNotFoundError(place)
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=st.lists(turns, max_size=4), made=turns, is_walked=st.booleans())
+def test_what_is_taken_back_leaves_no_trace_in_any_row(
+    before: list[list[Change]], made: list[Change], is_walked: bool
+) -> None:
+    contents = Contents(nothing_to_fetch)
+    for seq, changes_made in enumerate(before, start=1):
+        contents.apply(changes_made, seq, ENTRY)
+    held = all_rows(contents) if is_walked else None  # the order of the keys is kept from the first walk on
+    mark = len(contents.undo)
+    with pytest.raises(ValueError, match="not an id"):
+        contents.apply([*made, PutUsage(data=Usage(id="00"))], len(before) + 1, ENTRY)
+    contents.apply(made, len(before) + 1, ENTRY)
+    contents.take_back(mark)
+    again = Contents(nothing_to_fetch)
+    for seq, changes_made in enumerate(before, start=1):
+        again.apply(changes_made, seq, ENTRY)
+    assert all_rows(contents) == all_rows(again)
+    assert held in (None, all_rows(contents))
+
+
+def test_a_reader_sees_a_group_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Each group has all memories say one word, each in a turn of its own; every third group is given up."""
+    with opened(tmp_path) as store:
+        state = store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+    seen: list[set[str]] = []
+    has_read, done = threading.Semaphore(0), threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            with state.snapshot(AT) as here:
+                walked = {memory.content for memory in here.memories()}
+                seen.append(walked | {memory.content for memory in map(here.memory, IDS) if memory})
+            has_read.release()
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for word in range(150):
+        group = state.begin()
+        for number in range(1, len(IDS) + 1):
+            make(group, state.end[0] + number, PutMemory(data=sample_memory(number, str(word))))
+            time.sleep(0.0001)  # the readers' turn, if nothing kept them out
+        group.finish(AT, (state.end[0] + len(IDS), ""))
+        if word % 3:
+            group.commit()
+        else:
+            group.abort()
+        assert has_read.acquire(timeout=WAIT_SECONDS)
+    done.set()
+    for reader in readers:
+        reader.join(WAIT_SECONDS)
+    committed: list[set[str]] = [{str(word)} for word in range(150) if word % 3]
+    assert [words for words in seen if words and words not in committed] == []
+    with state.snapshot(AT) as here:
+        assert {memory.content for memory in here.memories()} == {"149"}
+        assert here.seq == state.end[0] == 100 * len(IDS)
+
+
+def test_of_500_changes_in_a_line_each_is_found(tmp_path: Path) -> None:
+    memories = [sample_memory(number, layer="core" if number == 499 else "buffer") for number in range(500)]
+    with opened(tmp_path) as store:
+        write(store, *(PutMemory(data=memory) for memory in memories))
+    with replayed(tmp_path / "journal") as state, state.snapshot(AT) as here:
+        assert here.records(limit=1000) == [(1, memory) for memory in memories]
+        assert here.memories(after=sample_id(250), limit=2) == memories[251:253]
+        assert here.memory(sample_id(499)) == memories[499]
+
+
+def test_a_change_that_cannot_be_read_is_a_gap_and_what_is_behind_it_is_kept(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in range(1, 5):
+            remember(store, number)
+    segment = tmp_path / "journal" / "short_term.jsonl"
+    segment.write_bytes(segment.read_bytes().replace(b"memory number 2", b"memory number 0"))
+    with replayed(tmp_path / "journal") as state:
+        assert state.gaps == ["changes 2 to 2 cannot be read in the journal"]
+        assert state.end[0] == 4
+        kept = all_of(state)
+        with state.snapshot(AT) as here:
+            contents = [(here.number(memory.id), memory.content) for memory in here.memories()]
+    assert contents == [(0, "memory number 1"), (1, "memory number 3"), (2, "memory number 4")]
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store, store.snapshot() as here:
+        assert_same(answers(here), kept)
+
+
+def test_a_line_that_is_spoilt_after_it_was_replayed_is_told_and_costs_no_other(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        for number in (1, 2):
+            remember(store, number)
+    segment = tmp_path / "journal" / "short_term.jsonl"
+    with replayed(tmp_path / "journal") as state:
+        segment.write_bytes(segment.read_bytes().replace(b"memory number 2", b"memory number 0"))
+        with state.snapshot(AT) as here:
+            with pytest.raises(Damaged, match="its checksum does not match"):
+                here.memory(sample_id(2))
+            assert here.memory(sample_id(1)) == sample_memory(1)
+
+
+def test_vectors_are_nobodys_but_the_databases(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        state = store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+        group = state.begin()
+        with group.turn(AT) as writing:
+            writing.put_vectors("space", b"0" * 16, np.ones((1, 8), np.float16))
+            assert writing.vectors("space", b"0" * 16, 8) is None
+        group.commit()

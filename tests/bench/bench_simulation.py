@@ -1,0 +1,67 @@
+"""Lives of the simulated daemon: many seeds, or one again.
+
+python -m tests.bench.bench_simulation --seeds 10000 [--first 0] [--steps 40] [--without "kill,disk fails"]
+SEED=17 STEPS=23 python -m tests.bench.bench_simulation        one life again, told step by step
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+
+from tests.simulation.life import Failed
+from tests.simulation.seeds import OPERATIONS, STEPS, live
+
+FAILURES_SHOWN = 50
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seeds", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", STEPS)))
+    parser.add_argument("--without", default="", help="names of operations, with commas between")
+    chosen = parser.parse_args()
+    without = [name for name in chosen.without.split(",") if name]
+    if unknown := set(without) - {operation.name for operation in OPERATIONS}:
+        parser.error(f"there is no operation {unknown}")
+    if "SEED" in os.environ:
+        return _one(int(os.environ["SEED"]), chosen.steps, without)
+    return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.steps, without)
+
+
+def _one(seed: int, steps: int, without: list[str]) -> int:
+    try:
+        lived = live(seed, steps, without)
+    except Failed as failed:
+        print(failed)
+        return 1
+    print("\n".join(lived.log))
+    print(f"seed {seed}: all went well ({lived.digest})")
+    return 0
+
+
+def _many(seeds: range, steps: int, without: list[str]) -> int:
+    began, failed, did = time.perf_counter(), list[int](), Counter[str]()
+    for count, seed in enumerate(seeds, 1):
+        try:
+            did.update(live(seed, steps, without).did)
+        except Failed as error:
+            failed.append(seed)
+            if len(failed) <= FAILURES_SHOWN:
+                print(error, flush=True)
+        if count % 500 == 0:
+            print(
+                f"{count} lives, {len(failed)} failed, {(time.perf_counter() - began) / count:.3f} s each", flush=True
+            )
+    seconds = time.perf_counter() - began
+    print(
+        f"{len(seeds)} lives of {steps} steps, {len(failed)} failed {failed[:200]}, {seconds / len(seeds):.3f} s each"
+    )
+    print(", ".join(f"{name} {number}" for name, number in did.most_common()))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

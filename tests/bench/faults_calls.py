@@ -1,0 +1,157 @@
+"""Every system call by which a scripted day changes its disk is refused, one after the other, by strace.
+
+For each call and each n: the day runs in a process of its own whose n-th such call on a file of the data folder fails
+(strace counts by thread, so that it is the n-th of each), once with EIO, and from there on with ENOSPC. The process
+must come to its end; what it read meanwhile must be what was acknowledged, or an error; and what it was told must be
+what is there after a restart. Then n + 1, until a run is untouched.
+"""
+
+import itertools
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from tests.aftermath import examine
+from tests.powerloss import PROJECT
+from tests.samples import MEMORY_DISK
+from tests.scripted_day import Account, Told
+
+SECONDS_MAX = 120
+CALLS = (
+    "fdatasync", "fsync", "rename", "write", "pwrite64", "writev", "pwritev", "ftruncate", "fallocate", "openat",
+    "mkdir", "unlink",
+)  # fmt: skip
+MODES = {"EIO once": ("EIO", ""), "ENOSPC from then on": ("ENOSPC", "+")}
+# strace follows paths, not folders: what the day's files are called.
+NAMES = (
+    "", "lock", "store.json", "store.json.new", "reserve", "journal", "db", "db/data.mdb", "db/lock.mdb", "db.new",
+    "db.new/data.mdb", "db.new/lock.mdb", "views", "views/columns.view", "views/columns.view.new", "views/words.view",
+    "views/words.view.new",
+    *(
+        f"journal/{name}{number}.jsonl{new}"
+        for name in ("long_term", "short_term", "snapshot")
+        for number in ("", *(f".{n:06d}" for n in range(1, 13)))
+        for new in ("", ".new")
+    ),
+)  # fmt: skip
+
+
+class Case(NamedTuple):
+    call: str
+    mode: str
+    n: int
+
+    def said(self) -> str:
+        return f"{self.call} {self.n}, {self.mode}"
+
+
+@dataclass
+class Sweep:
+    """What came of all runs."""
+
+    runs: int = 0
+    touched: int = 0
+    told: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, case: Case, refused: int, account: Account, problems: list[str], reasons: list[str]) -> None:
+        self.runs += 1
+        self.touched += refused > 0
+        self.told.update(account.told)
+        self.reasons.update(re.sub(r"\d+", "N", reason) for reason in reasons)
+        if problems:
+            self.wrong.append(f"{case.said()}: {'; '.join(problems)}"[:400])
+
+
+def calls_of_a_day() -> dict[str, int]:
+    """How often the thread that does so most makes each call on the data folder."""
+    with _scratch() as folder:
+        status, lines, _, _ = _traced(Path(folder), [], "day")
+        assert status == 0, f"a day without faults ended with {status}"
+    by_thread: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        if match := re.match(r"(\d+) +(\w+)\(", line):
+            by_thread[match[1], match[2]] += 1
+    return {call: max((n for (_, name), n in by_thread.items() if name == call), default=0) for call in CALLS}
+
+
+def sweep(every: int, say: bool = True) -> Sweep:
+    """Each case, or each so-many-th."""
+    counts, result = calls_of_a_day(), Sweep()
+    for call, mode in itertools.product(CALLS, MODES):
+        began, before = time.perf_counter(), len(result.wrong)
+        cases = [Case(call, mode, n) for n in range(1, counts[call] + 1, every)]
+        with ThreadPoolExecutor(2) as both:
+            for case, (refused, account, problems, reasons) in zip(cases, both.map(_try, cases), strict=True):
+                result.add(case, refused, account, problems, reasons)
+        for n in itertools.count(counts[call] + 1):
+            refused, account, problems, reasons = _try(Case(call, mode, n))
+            result.add(Case(call, mode, n), refused, account, problems, reasons)
+            if not refused:
+                break
+        if say:
+            print(
+                f"  {call:10} {mode:20} {n:4} runs to an untouched one, {len(result.wrong) - before} wrong, "
+                f"{time.perf_counter() - began:.0f} s",
+                flush=True,
+            )
+    return result
+
+
+def _try(case: Case) -> tuple[int, Account, list[str], list[str]]:
+    """How many calls were refused; what the day was told; what is wrong; what the store said after the restart."""
+    error, on = MODES[case.mode]
+    killed = case.n % 2 == 0
+    with _scratch() as folder:
+        inject = f"inject={case.call}:error={error}:when={case.n}{on}"
+        status, lines, told, errors = _traced(Path(folder), ["-e", inject], "killed" if killed else "day")
+        refused = sum("INJECTED" in line for line in lines)
+        account, problems = Account(), []
+        for each in told:
+            account.take(each)
+            if each.outcome == "silent":
+                problems.append(each.why)
+        if status not in (0, -9) or (status == -9 and not killed):
+            problems.append(f"the process ended with {status}: {errors[-1:]}")
+        if not (Path(folder) / "data" / "journal").exists():  # it never came up, and said so
+            return refused, account, problems, []
+        found = examine(Path(folder) / "data", account, whole=False)
+        return refused, account, problems + found.problems, found.reasons
+
+
+def _traced(folder: Path, options: list[str], what: str) -> tuple[int, list[str], list[Told], list[str]]:
+    """The exit status of a day under strace, what strace wrote, what the day was told, and its complaints."""
+    data, trace = folder / "data", folder / "trace"
+    paths = [f"-P{data / name}" if name else f"-P{data}" for name in NAMES]
+    command = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-s0", "-e", f"trace={','.join(CALLS)}"]
+    command += [*options, *paths, sys.executable, "-m", "tests.scripted_day", str(data), what]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX, cwd=PROJECT)
+    told = [msgspec.json.decode(line, type=Told) for line in done.stdout.splitlines()]
+    return done.returncode, trace.read_text().splitlines(), told, done.stderr.decode().splitlines()
+
+
+def _scratch() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="m", dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None)
+
+
+def missing() -> Iterator[str]:
+    """What the system lacks for this."""
+    try:
+        subprocess.run(["strace", "-V"], stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        yield f"strace cannot be run ({error}): apt install strace"
+        return
+    probe = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, text=True, check=False)
+    if probe.returncode:
+        yield f"strace may not trace here: {probe.stderr.strip()}"

@@ -1,0 +1,98 @@
+"""A store with its services at one desk, without a socket: at times that the test sets, with whatever model it has."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mnemo_core.changing import Draft
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.history import History
+from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.memories import Caller, Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.past import Past
+from mnemo_daemon.recall import Question, Recall, Recalled
+from mnemo_daemon.undoing import Undoing, Undone
+from mnemo_daemon.views import Views
+from mnemo_store.columns import Filter
+from mnemo_store.disk import Disk
+from mnemo_store.records import Memory
+from mnemo_store.store import Store
+from tests.samples import WAIT_SECONDS
+
+PERSON = Caller("cli")
+AGENT = Caller("mcp:planner", sees_sensitive=False)
+SHOWN = ("active", "archived")
+
+
+class Desk:
+    """`at` is the time, in ms, at which the next thing happens."""
+
+    def __init__(self, folder: Path, embedding: EmbeddingService | None = None) -> None:
+        self.at = 1000
+        self.store = Store.open(folder, now=lambda: self.at)
+        self.views = Views(self.store, Disk())
+        self.views.open()
+        self.embedding = embedding or EmbeddingService(Catalogue(folder / "models"), threads=1)
+        self.indexing = Indexing(self.store, self.views, self.embedding, Disk())
+        self.memories = Memories(self.store, self.views)
+        self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
+        self.history = History(self.store, self.memories)
+        self.undoing = Undoing(self.store)
+        self.past = Past(self.store)
+
+    def close(self) -> None:
+        self.recalling.close()
+        self.indexing.stop()
+        self.store.close()
+
+    def add(self, content: str, caller: Caller = PERSON, **fields: Any) -> str:
+        draft = Draft(content=content, **{"namespace": "default", "user_id": "local", "trust": "user", "source": "cli",
+                                          **fields})  # fmt: skip
+        return self.memories.remember(draft, caller).result(WAIT_SECONDS).result.memory.id
+
+    def edit(self, memory_id: str, **fields: Any) -> int:
+        return self.memories.edit(memory_id, fields, None, PERSON).result(WAIT_SECONDS).seq
+
+    def trash(self, *ids: str) -> int:
+        return self.memories.delete(ids, "deleted", PERSON).result(WAIT_SECONDS).seq
+
+    def restore(self, memory_id: str) -> int:
+        return self.memories.restore(memory_id, PERSON).result(WAIT_SECONDS).seq
+
+    def undo(
+        self, seq: int | None = None, group: str | None = None, caller: Caller = PERSON, *, dry_run: bool = False
+    ) -> Undone:
+        return self.undoing.undo(seq, group, caller, dry_run=dry_run)
+
+    def memory(self, memory_id: str) -> Memory:
+        return self.memories.get(memory_id).memory
+
+    def listed(self, at: int | None = None, **fields: Any) -> list[Memory]:
+        """What a list shows at that time, the newest first; of the present where none is named."""
+        wanted = Filter(**{"user_id": "local", "states": SHOWN, "now": self.at if at is None else at, **fields})
+        then = self.past.then(at, wanted.without_tags) if at is not None else None
+        rows, _ = self.memories.page(wanted, 500, "", then=then)
+        return [row.memory for row in rows]
+
+    def recall(self, query: str, at: int | None = None, **fields: Any) -> Recalled:
+        """What is recalled as of that time. `fields` are those of Question, or of its filter."""
+        ours = {name: fields.pop(name) for name in tuple(fields) if name in Question._fields}
+        now = self.at if at is None else min(at, self.at)
+        wanted = Filter(**{"user_id": "local", "states": SHOWN, "now": now, **fields})
+        question = Question(query, wanted, as_of=at, **{"top_k": 50, "token_budget": None, **ours})
+        return self.recalling.ask(question)
+
+    def recalled(self, query: str, at: int | None = None, **fields: Any) -> list[str]:
+        """The contents of what is recalled, best first."""
+        return [hit.found.memory.content for hit in self.recall(query, at, **fields).hits]
+
+
+@contextmanager
+def desk_in(folder: Path, embedding: EmbeddingService | None = None) -> Iterator[Desk]:
+    desk = Desk(folder, embedding)
+    try:
+        yield desk
+    finally:
+        desk.close()

@@ -1,0 +1,118 @@
+"""Makes the golden store of the format that this version writes; run once for each released format, then kept.
+
+python -m tests.golden.make tests/golden/format-N.tar.gz
+
+Whatever can stand in a store stands in it: both files of the journal in several segments, versions, use, trash, edges,
+notes, skips, keys, vectors, facts of the store. What a later version must still find there is beside it as JSON lines.
+"""
+
+import gzip
+import io
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from mnemo_store.records import (
+    ChunkRef,
+    DropMemory,
+    Edge,
+    NoteFile,
+    NotePlace,
+    NoteRoot,
+    PutEdge,
+    PutMemory,
+    PutMeta,
+    PutNote,
+    PutRoot,
+    PutSkip,
+    PutTrash,
+    PutUsage,
+    Skip,
+    Trace,
+    TrashEntry,
+    Usage,
+)
+from mnemo_store.store import Store, Vectors
+from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
+
+ROOT, FILE = sample_id(900), sample_id(901)
+
+
+def fill(store: Store) -> None:
+    """The same writes for every format."""
+    chunks = tuple(ChunkRef(sample_id(20 + place), f"hash{place}", place * 3 + 1, place * 3 + 2) for place in range(2))
+    write(store, PutMeta(name="embedding_model", value="all-MiniLM-L6-v2"), what="models use")
+    for number in range(1, 9):
+        memory = sample_memory(number, f"golden memory {number}: the kettle is on shelf {number} " + "and " * 30)
+        write(store, PutMemory(data=memory), PutUsage(data=Usage(id=memory.id, access_count=number)), what="add")
+    core = sample_memory(9, "golden core memory", layer="core", kind="procedural", tags=("a", "b"), pinned=True)
+    write(store, PutMemory(data=core), what="add")
+    keyed = sample_memory(10, "golden keyed memory", key="the key", namespace="other", speaker="Ada")
+    write(store, PutMemory(data=keyed), what="add")
+    trace = Trace(step_number=3, action="open the door", task_objective="leave")
+    write(store, PutMemory(data=sample_memory(11, "golden step", kind="procedural", form="step", trace=trace)))
+    for version in (2, 3):
+        edited = sample_memory(1, f"golden memory 1, edited to version {version}", version=version)
+        write(store, PutMemory(data=edited), what="edit")
+    gone = sample_memory(2, "golden memory 2, trashed", version=2, state="trashed")
+    entry = TrashEntry(id=gone.id, at=AT, why="deleted", state="active")
+    write(store, PutMemory(data=gone), PutTrash(data=entry), what="rm")
+    write(store, DropMemory(id=sample_id(3)), what="trash empty")
+    write(store, PutEdge(data=Edge(source=sample_id(4), target=sample_id(5), relation="related", at=AT)))
+    note = NoteFile(id=FILE, root=ROOT, path="kitchen.md", title="Kitchen", chunks=chunks, hash="h", size=40)
+    places = [
+        sample_memory(20 + place, f"golden chunk {place}", managed=FILE, trust="note", source="note",
+                      note=NotePlace(title="Kitchen", headings=("Shelves",)))
+        for place in range(2)
+    ]  # fmt: skip
+    root = NoteRoot(id=ROOT, path="/nowhere/notes", added_at=AT)
+    skip = Skip(file=FILE, hash="0" * 32)
+    write(store, PutRoot(data=root), PutNote(data=note), *(PutMemory(data=place) for place in places), what="notes")
+    write(store, PutSkip(data=skip), what="rm")
+    rows = np.arange(4, dtype=np.float16).reshape(1, 4)
+    store.put_vectors([Vectors("space", b"golden text hash", rows)]).result(WAIT_SECONDS)
+
+
+def state_of(store: Store) -> bytes:
+    """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
+    lines: list[object] = []
+    with store.snapshot() as snapshot:
+        for memory in snapshot.memories():
+            usage, entry = snapshot.usage(memory.id), snapshot.trash(memory.id)
+            versions = [[stored.seq, stored.memory] for stored in snapshot.versions(memory.id)]
+            lines.append({
+                "number": snapshot.number(memory.id), "versions": versions, "usage": usage, "trash": entry,
+                "edges": snapshot.edges(memory.id),
+            })  # fmt: skip
+        lines.extend({"note": note, "skips": sorted(snapshot.skips(note.id))} for note in snapshot.notes())
+        lines.extend({"root": root} for root in snapshot.roots())
+        lines.extend({"seq": seq, "entry": entry} for seq, entry in snapshot.entries(0))
+        vectors = snapshot.vectors("space", b"golden text hash", 4)
+        lines.append({"vectors": None if vectors is None else vectors.tolist(), "salt": snapshot.meta("salt")})
+        lines.append({"seq": snapshot.seq, "sum": snapshot.meta("sum"), "model": snapshot.meta("embedding_model")})
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def main(target: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "data"
+        clock = iter(range(AT, AT + 10**9, 1000))
+        store = Store.open(
+            data, now=lambda: next(clock), random_bytes=lambda n: b"\x07" * n, segment_bytes=4000, map_bytes=1 << 20
+        )
+        fill(store)
+        expected = state_of(store)
+        store.close()
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(data, "data")
+        target.write_bytes(gzip.compress(packed.getvalue(), mtime=0))
+        target.with_name(target.name.replace(".tar.gz", ".jsonl")).write_bytes(expected)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,430 @@
+"""Check and repair of a daemon that works: its views, over its socket, at the command line. SPEC 3.8."""
+
+import asyncio
+import json
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from mnemo_client.errors import Refused
+from mnemo_core.changing import Draft
+from mnemo_daemon import installation, settings
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.checking import Checking, Report
+from mnemo_daemon.closed_store import check_folder, repair_folder
+from mnemo_daemon.indexing import Serving
+from mnemo_daemon.memories import Caller
+from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.repairing import Repairing
+from mnemo_store.errors import StoreError
+from mnemo_store.layout import id_key
+from mnemo_store.records import (
+    DropMemory,
+)
+from mnemo_store.tables import Applying
+from mnemo_store.words import Fields
+from tests.running import RunningDaemon
+from tests.samples import (
+    WAIT_SECONDS,
+    write,
+)
+from tests.spec.test_check import (
+    both,
+    damage,
+    drop,
+)
+
+PERSON = Caller("cli")
+LETTERS = ("a b c", "b c d", "c d e", "d e f", "e f g", "x y z")
+
+
+class House:
+    """A daemon in this process, with the small model that knows letters: its views can be laid hands on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        environ = {"MNEMO_DATA_DIR": str(folder / "data"), "MNEMO_MODELS_FOLDER": str(folder / "models"),
+                   "MNEMO_CONFIG": str(folder / "config.toml")}  # fmt: skip
+        (folder / "config.toml").write_text("")
+        configuration = settings.load(environ)
+        opening = asyncio.run_coroutine_threadsafe(self._open(configuration), self._loop)
+        self.daemon = opening.result(WAIT_SECONDS)
+
+    async def _open(self, configuration: settings.Configuration) -> Daemon:
+        daemon = Daemon(configuration)
+        daemon.open_beside()
+        await daemon.opened()
+        return daemon
+
+    def close(self) -> None:
+        if self._loop.is_closed():
+            return
+        self.daemon.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def add(self, text: str, **fields: Any) -> str:
+        """The id of what was remembered."""
+        draft = Draft(content=text, namespace="default", user_id="local", trust="user", source="test", **fields)
+        return self.daemon.memories.remember(draft, PERSON).result(WAIT_SECONDS).result.memory.id
+
+    def number(self, memory_id: str) -> int:
+        with self.daemon.store.snapshot() as snapshot:
+            number = snapshot.number(memory_id)
+        assert number is not None
+        return number
+
+    def serving(self) -> Serving:
+        until(lambda: self.daemon.indexing.progress().state == "ready")
+        serving = self.daemon.indexing.serving()
+        assert serving is not None
+        return serving
+
+    def checking(self) -> Checking:
+        return Checking(self.daemon.store, self.daemon.views, self.daemon.indexing)
+
+    def faults(self) -> list[tuple[str, str]]:
+        """Rule and subject of everything that is found."""
+        self.serving()
+        report = self.checking().check()
+        assert report.notes == []
+        return [(each.invariant, each.subject) for each in report.violations]
+
+    def repair(self) -> list[str]:
+        """What was done; afterwards nothing is wrong."""
+        done = Repairing(self.checking()).repair(dry_run=False)
+        assert done.report.violations == []
+        assert self.faults() == []
+        return [step.remedy for step in done.steps]
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    house = House(tmp_path)
+    house.daemon.use_model("tiny-letters")
+    until(lambda: house.daemon.embedding.status().state == "ready")
+    yield house
+    house.close()
+
+
+# Nothing is wrong
+
+
+def live(house: House, chance: random.Random, days: int) -> None:
+    """Whatever people do, through the doors that they have."""
+    ids = [house.add(text) for text in LETTERS]
+    for day in range(days):
+        try:
+            ids += do_something(house, chance, day, chance.choice(ids), chance.choice(ids))
+        except Refusal:
+            continue  # what cannot be done, such as restoring what is not gone
+
+
+def do_something(house: House, chance: random.Random, day: int, one: str, other: str) -> list[str]:
+    """One of nine things; the ids of what is new."""
+    memories = house.daemon.memories
+    match chance.randrange(9):
+        case 0 | 1:
+            return [house.add(f"{chance.choice(LETTERS)} {day}", tags=("day", f"t{day % 3}"))]
+        case 2:
+            house.add(chance.choice(LETTERS))
+        case 3:
+            return [house.add(f"q {chance.choice('rstuv')}", key=chance.choice("jkl"), speaker="Ada Lovelace")]
+        case 4:
+            memories.edit(one, {"content": f"edited {chance.choice(LETTERS)}"}, None, PERSON).result(WAIT_SECONDS)
+        case 5:
+            memories.edit(one, {"tags": (), "importance": 0.9}, None, PERSON).result(WAIT_SECONDS)
+        case 6:
+            memories.delete([one, other], "test", PERSON).result(WAIT_SECONDS)
+        case 7:
+            memories.restore(one, PERSON).result(WAIT_SECONDS)
+            memories.touch([one, other]).result(WAIT_SECONDS)
+        case 8:
+            return [house.add(f"replaces {day}", supersedes=(one,), derived_from=(other,), evidence=(one, "a/path"))]
+    return []
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_whatever_people_do_nothing_is_found_wrong(house: House, seed: int) -> None:
+    live(house, random.Random(seed), 120)
+    assert house.faults() == []
+
+
+def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
+    """What is on its way is no fault, however it falls between the moments that are looked at."""
+    live(house, random.Random(4), 60)
+    is_over = threading.Event()
+    deaths: list[Exception] = []
+
+    def write_on() -> None:
+        chance = random.Random(5)
+        try:
+            while not is_over.is_set():
+                live(house, chance, 10)
+        except (StoreError, AssertionError, RuntimeError, ValueError) as error:
+            deaths.append(error)
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        for _ in range(8):
+            assert house.checking().check().violations == []
+    finally:
+        is_over.set()
+        writer.join()
+    assert deaths == []
+
+
+# Views
+
+
+class Touch(NamedTuple):
+    """Something done to the views of a daemon behind its back, to the memory of a number."""
+
+    act: Callable[[House, int], None]
+    expected: tuple[str, ...]  # rules
+
+
+def alter_column(name: str, value: float) -> Callable[[House, int], None]:
+    def act(house: House, number: int) -> None:
+        house.daemon.views.columns.column(name)[number] = value
+
+    return act
+
+
+VIEWS: dict[str, Touch] = {
+    "another importance": Touch(alter_column("importance", 0.9), ("columns",)),
+    "another namespace": Touch(alter_column("namespace", 77), ("columns",)),
+    "another layer": Touch(alter_column("layer", 2), ("columns",)),
+    "another count of uses": Touch(alter_column("access_count", 9), ("columns",)),
+    "a row that is missing": Touch(lambda house, number: house.daemon.views.columns.drop(number), ("columns",)),
+    "words that are missing": Touch(lambda house, number: house.daemon.views.words.drop(number), ("words",)),
+    "other words": Touch(
+        lambda house, number: house.daemon.views.words.put(number, Fields("x y z", tags=("t",))), ("words",)
+    ),
+    "the same words in another number": Touch(
+        lambda house, number: house.daemon.views.words.put(number, Fields("b b c", tags=("t",))), ("words",)
+    ),
+}
+
+
+@pytest.mark.parametrize("touch", VIEWS.values(), ids=VIEWS.keys())
+def test_a_view_that_says_something_else_than_the_store_is_found_and_built_anew(house: House, touch: Touch) -> None:
+    ids = [house.add(text, tags=("t",)) for text in LETTERS]
+    assert house.faults() == []
+    touch.act(house, house.number(ids[1]))
+    assert house.faults() == [(rule, ids[1]) for rule in touch.expected]
+    assert house.repair() == ["views"]
+
+
+def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
+    one = house.add("a b", tags=("kept", "lost"))
+    columns = house.daemon.views.columns
+    with house.daemon.store.snapshot() as snapshot:
+        memory = snapshot.memory(one)
+    assert memory is not None
+    columns.put(house.number(one), type(memory)(**{**{f: getattr(memory, f) for f in memory.__struct_fields__},
+                                                   "tags": ("kept",)}), None)  # fmt: skip
+    assert house.faults() == [("columns", one)]
+    assert house.repair() == ["views"]
+
+
+def test_rows_of_memories_that_are_gone_are_found_in_columns_and_words(house: House) -> None:
+    ids = [house.add(text) for text in LETTERS]
+    number = house.number(ids[0])
+    columns, words = house.daemon.views.columns, house.daemon.views.words
+    with house.daemon.store.snapshot() as snapshot:
+        memory = snapshot.memory(ids[0])
+    assert memory is not None
+    write(house.daemon.store, DropMemory(id=ids[0]))
+    assert house.faults() == []
+    columns.put(number, memory, None)
+    words.put(number, Fields(memory.content))
+    assert sorted(house.faults()) == [("columns", ids[0]), ("words", ids[0])]
+    assert house.repair() == ["views"]
+
+
+def other_vectors(house: House, number: int) -> None:
+    view = house.serving().view
+    rows = np.zeros((1, view.dimensions), np.float16)
+    rows[0, 3] = 1
+    view.put(number, rows)
+
+
+VECTORS: dict[str, Callable[[House, int], None]] = {
+    "missing": lambda house, number: house.serving().view.drop(number),
+    "others": other_vectors,
+}
+
+
+@pytest.mark.parametrize("act", VECTORS.values(), ids=VECTORS.keys())
+def test_vectors_that_are_not_those_kept_are_found_and_mended(house: House, act: Callable[[House, int], None]) -> None:
+    ids = [house.add(text) for text in LETTERS]
+    assert house.faults() == []
+    act(house, house.number(ids[2]))
+    assert house.faults() == [("vectors", ids[2])]
+    assert house.repair() == ["vectors"]
+
+
+def test_e15_vectors_that_a_delete_left_behind_are_found_and_taken_away(house: House) -> None:
+    ids = [house.add(text) for text in LETTERS]
+    gone, trashed = house.number(ids[0]), house.number(ids[1])
+    view = house.serving().view
+    rows = {number: view.vectors_of(number) for number in (gone, trashed)}
+    write(house.daemon.store, DropMemory(id=ids[0]))
+    house.daemon.memories.delete([ids[1]], "test", PERSON).result(WAIT_SECONDS)
+    assert house.faults() == []
+    for number, vectors in rows.items():
+        assert vectors is not None
+        view.put(number, vectors)
+    assert house.faults() == [("vectors", f"number {gone}"), ("vectors", ids[1])]
+    assert house.repair() == ["vectors"]
+    assert gone not in house.serving().view
+    assert trashed not in house.serving().view
+
+
+def test_a_view_that_is_being_filled_is_not_called_wrong(house: House) -> None:
+    """Vectors come behind the store: as long as they do, that is told, and is no fault."""
+    house.daemon.indexing.stop()
+    house.add("a b c")
+    report = house.checking().check()
+    assert report.violations == []
+    assert "they were not checked" in report.notes[0]
+
+
+# Over the socket and at the command line
+
+
+def test_a_daemon_checks_itself_and_mends_what_was_done_to_it_while_it_was_off(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        kept = client.remember("The spare key is with Ines.", key="key").memory.id
+        clean = client.check()
+        assert (clean.ok, clean.violations, clean.totals) == (True, [], {})
+        assert clean.checked["memories"] == 1
+        assert clean.notes == ["no embedding model is loaded: vectors were not checked"]
+    scratch_daemon.stop()
+    damage(scratch_daemon.folder, both(drop("usage", id_key(kept)), both_keys_of(kept)))
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        found = client.check()
+        assert found.ok is False
+        assert sorted(found.totals) == ["journal", "keys"]
+        assert all(violation.mendable for violation in found.violations)
+        said = client.repair(dry_run=True)
+        assert [step.how_many for step in said.steps] == [1, 1]
+        assert client.check().ok is False
+        done = client.repair()
+        assert [step.what for step in done.steps] == [step.what for step in said.steps]
+        assert done.check.ok
+        assert client.check().ok
+        assert client.remember("The spare key is with Otto.", key="key").outcome == "updated"
+
+
+def both_keys_of(memory_id: str) -> Callable[[Applying], None]:
+    """The memory is no longer found by its key."""
+
+    def act(rows: Applying) -> None:
+        for row in rows.rows("keys"):
+            if row.value == id_key(memory_id):
+                rows.drop_row("keys", row)
+
+    return act
+
+
+def test_an_agent_cannot_have_the_store_repaired(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client(door="mcp") as client, pytest.raises(Refused) as refused:
+        client.repair()
+    assert (refused.value.status, refused.value.code) == (422, "refused")
+
+
+def mnemo(daemon: RunningDaemon, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of a person who has that daemon's data folder."""
+    command = [sys.executable, "-m", "mnemo_client.cli", *words]
+    environ = {**daemon.environ, "MNEMO_AUTOSTART": "off", "TERM": "dumb"}
+    return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60, check=False)
+
+
+def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(scratch_daemon: RunningDaemon) -> None:
+    """With a daemon and without one, which it does not start."""
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        ids = [client.remember(f"thing {number}", key=f"key {number}").memory.id for number in range(5)]
+    clean = mnemo(scratch_daemon, "check")
+    assert clean.returncode == 0
+    assert clean.stdout.startswith("looked at 5 memories · 5 changes · 5 in the word index in ")
+    assert clean.stdout.splitlines()[-1] == "everything is as it should be"
+    scratch_daemon.stop()
+    assert mnemo(scratch_daemon, "check").stdout.splitlines()[-1] == "everything is as it should be"
+    damage(scratch_daemon.folder, both(*(both_keys_of(memory_id) for memory_id in ids)))
+    found = mnemo(scratch_daemon, "check")
+    assert found.returncode == 1
+    lines = found.stdout.splitlines()
+    assert "5 faults" in lines
+    assert f"  keys  memories {ids[0][-8:]}  it is not found by its key 'key 0'" in lines
+    assert "        and 2 more" in lines
+    assert "mnemo repair --dry-run" in found.stderr
+    said = mnemo(scratch_daemon, "repair", "--dry-run")
+    assert said.returncode == 0
+    assert said.stdout.startswith("would: make the indexes of the database anew from its records (5)")
+    assert mnemo(scratch_daemon, "check", "--json").returncode == 1
+    done = mnemo(scratch_daemon, "repair", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["check"]["ok"] is True
+    assert mnemo(scratch_daemon, "check").returncode == 0
+
+
+def test_a_store_that_no_daemon_can_open_is_mended_without_one(scratch_daemon: RunningDaemon) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        kept = client.remember("The spare key is with Ines.").memory.id
+    scratch_daemon.stop()
+    shutil.rmtree(scratch_daemon.folder / "views")
+    damage(scratch_daemon.folder, drop("numbers", id_key(kept)))
+    assert mnemo(scratch_daemon, "repair").returncode == 0
+    scratch_daemon.start()
+    with scratch_daemon.client() as client:
+        assert [memory.id for memory in client.search("spare key").memories] == [kept]
+
+
+def brief(report: Report) -> list[tuple[str, str, str]]:
+    return [(each.invariant, each.table, each.subject) for each in report.violations]
+
+
+def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tmp_path: Path) -> None:
+    """What is wrong is taken away, and built anew at the next start."""
+    ids = [house.add(text) for text in LETTERS]
+    house.serving()
+    numbers = [house.number(memory_id) for memory_id in ids]
+    house.daemon.views.words.put(numbers[0], Fields("x y z"))
+    house.daemon.views.columns.column("importance")[numbers[1]] = 0.9
+    other_vectors(house, numbers[2])
+    house.close()
+    data = tmp_path / "data"
+    expected = [("columns", "views", ids[1]), ("words", "views", ids[0]), ("vectors", "views", ids[2])]
+    assert brief(check_folder(data)) == expected
+    done = repair_folder(data, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["views", "vectors"]
+    assert brief(done.report) == []
+    assert not list((data / "views").glob("*.view"))

@@ -1,0 +1,130 @@
+"""`mnemo export` and `mnemo import`, as a person gives them. SPEC 3.8, 14"""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.running import RunningDaemon
+
+EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
+
+
+class Person:
+    """Gives commands to a daemon that runs."""
+
+    def __init__(self, daemon: RunningDaemon, here: Path) -> None:
+        self.environ = {**daemon.environ, "HOME": str(here), "MNEMO_AUTOSTART": "off", "TERM": "dumb"}
+        self.here = here
+        self.told = ""
+
+    def give(self, *words: str, typed: bytes = b"", code: int = 0) -> str:
+        """What was printed, after the command ended with `code`; what was told beside is in `told`."""
+        done = subprocess.run(
+            [sys.executable, "-m", "mnemo_client.cli", *words],
+            input=typed, capture_output=True, env=self.environ, cwd=self.here, timeout=60, check=False,
+        )  # fmt: skip
+        self.told = done.stderr.decode()
+        assert done.returncode == code, done.stdout.decode() + self.told
+        assert "Traceback" not in self.told
+        return done.stdout.decode()
+
+
+@pytest.fixture
+def person(daemon: RunningDaemon, tmp_path: Path) -> Person:
+    return Person(daemon, tmp_path)
+
+
+def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: Person) -> None:
+    file = str(EXPORTS / "mem0.json")
+    assert person.give("import", file, "-n", "said", "--dry-run").startswith(
+        "mem0: would be: 5 stored, 1 passed over\n"
+    )
+    first = person.give("import", file, "-n", "said").splitlines()
+    assert first[:-1] == [
+        "mem0: 5 stored, 1 passed over",
+        "  results[3]: object missing required field `memory`",
+        "masked: password (1)",
+        "not kept: metadata.confidence (1), metadata.note (1)",
+        "of other users: tom (4)",
+        "  recall finds those of the user local; import with --user local to have them there",
+    ]
+    words, group = first[-1].rsplit(" ", 1)
+    assert words == "take it back with: mnemo undo --group"
+    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 known already, 1 passed over"
+    person.give("undo", "--group", group)
+    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 back from the trash, 1 passed over"
+
+
+def test_an_import_reads_standard_input_and_answers_in_json(person: Person) -> None:
+    data = (EXPORTS / "mcp-memory.jsonl").read_bytes()
+    answer = json.loads(person.give("import", "-", "-n", "typed", "--json", typed=data))
+    assert (answer["tool"], answer["stored"], answer["skipped"]) == ("mcp-memory", 6, 3)
+
+
+def test_what_is_no_export_is_wrong_usage(person: Person) -> None:
+    (person.here / "diary.txt").write_text("Dear diary\n")
+    person.give("import", "diary.txt", code=2)
+    assert "it begins with 'Dear diary'" in person.told
+    person.give("import", "not-there.json", code=2)
+    assert person.told.startswith("mnemo: not-there.json cannot be read: No such file or directory\n")
+    person.give("import", ".", code=2)
+    assert "Is a directory" in person.told
+
+
+def test_an_import_of_which_nothing_could_be_read_has_failed(person: Person) -> None:
+    (person.here / "export.json").write_text('{"results": [{"id": "1"}, {"id": "2"}]}')
+    assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 passed over\n")
+
+
+def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: Person) -> None:
+    person.give("add", "worth keeping", "-n", "kept")
+    target = person.here / "memories.jsonl"
+    person.give("export", str(target), "-n", "kept")
+    first = target.read_bytes()
+    assert b"worth keeping" in first
+    assert first.splitlines()[-1].startswith(b'{"end":')
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    person.give("add", "this too", "-n", "kept")
+    person.give("export", str(target), "-n", "kept", code=2)
+    assert "is there already" in person.told
+    assert target.read_bytes() == first
+    told = json.loads(person.give("export", str(target), "-n", "kept", "--force", "--json"))
+    assert told == {"file": str(target), "lines": len(target.read_bytes().splitlines()),
+                    "bytes": target.stat().st_size}  # fmt: skip
+    assert b"this too" in target.read_bytes()
+    assert os.listdir(person.here) == ["memories.jsonl"]
+
+
+def test_an_export_that_cannot_be_made_leaves_no_file(person: Person) -> None:
+    person.give("export", "memories.jsonl", "--vectors", code=1)
+    assert "no embedding model is in use" in person.told
+    assert os.listdir(person.here) == []
+
+
+def test_an_export_to_standard_output_is_the_same(person: Person) -> None:
+    person.give("add", "said aloud", "-n", "aloud")
+    person.give("export", "here.jsonl", "-n", "aloud")
+    assert person.give("export", "-n", "aloud") == (person.here / "here.jsonl").read_text()
+    assert person.give("export", "-", "-n", "aloud") == (person.here / "here.jsonl").read_text()
+    bare = person.give("export", "-n", "aloud", "--no-history")
+    assert '"record_type":"change"' not in bare
+
+
+def test_our_own_export_comes_back_through_the_command_line(person: Person, scratch_daemon: RunningDaemon) -> None:
+    person.give("add", "carried over", "-n", "carried")
+    person.give("export", "all.jsonl")
+    scratch_daemon.start()
+    other = Person(scratch_daemon, person.here)
+    lines = other.give("import", "all.jsonl").splitlines()
+    assert lines[0].startswith("mnemo: ")
+    assert lines[1] == "the store was empty: it takes over everything as it was, history and watched folders included"
+    other.give("export", "again.jsonl")
+    assert (person.here / "again.jsonl").read_bytes() == (person.here / "all.jsonl").read_bytes()
+    cut = (person.here / "all.jsonl").read_bytes()[:-2]
+    other.give("import", "-", typed=cut, code=2)
+    assert "the export is damaged: line" in other.told

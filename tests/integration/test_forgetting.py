@@ -1,0 +1,692 @@
+"""Forgetting: no answer knows it, no file holds it, nothing brings it back; what was not asked for stays. SPEC 3.7"""
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import MnemoError, Refused
+from mnemo_client.protocol import NewMemory, Patch, Purged, PurgeFilter, Remembered
+from mnemo_core.changing import Draft
+from mnemo_daemon import forgetting, installation, remains
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.forgetting import MARK, Forgetting, purge_in
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.refusals import Refusal
+from mnemo_store import backup, restoring
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Closed, DiskFull
+from mnemo_store.keeper import Keeper
+from mnemo_store.records import DropForgotten, Forgotten, PutForgotten, skip_hash, text_hash
+from mnemo_store.rewriting import Sizes
+from mnemo_store.store import Store
+from tests.desk import PERSON, Desk
+from tests.running import RunningDaemon
+from tests.samples import WAIT_SECONDS, opened, quick_folder, remember, sample_id
+
+CANARY = "zanzibarine"
+SECONDS_MAX = 60.0  # for what takes one: the machine may be busy
+
+
+def traces(folder: Path, *needles: str) -> list[tuple[str, str]]:
+    """The files of a data folder, backups apart, in whose bytes any of these stands, in whatever case."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and inside.parts[0] != "backups":
+            data = path.read_bytes().lower()
+            found += [(str(inside), needle) for needle in needles if needle.lower().encode() in data]
+    return found
+
+
+class Ground(Desk):
+    """A desk where things can be forgotten."""
+
+    def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
+        super().__init__(folder, embedding)
+        self.folder = folder
+        self.forgetting = Forgetting(self.store, disk or Disk(), self.embedding.spaces, self.empty_views)
+
+    def empty_views(self) -> None:
+        self.views.renew()
+        self.indexing.renew()
+        self.embedding.forget_queries()
+
+    def close(self) -> None:
+        self.indexing.stop()
+        self.views.save()
+        super().close()
+
+    def forget(self, *ids: str) -> Purged:
+        return self.forgetting.purge(ids, "cli")
+
+    def is_there(self, memory_id: str) -> bool:
+        with self.store.snapshot() as snapshot:
+            return snapshot.memory(memory_id) is not None
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    ground = Ground(tmp_path / "data")
+    yield ground
+    ground.close()
+
+
+# By the daemon, everywhere
+
+
+@pytest.fixture
+def daemon(scratch_daemon: RunningDaemon) -> RunningDaemon:
+    scratch_daemon.start()
+    return scratch_daemon
+
+
+NOTE = f"""# The {CANARY} garden
+
+## Kept
+
+Tomatoes want sun and water.
+
+## {CANARY} beds
+
+The {CANARY} seeds came from [[{CANARY} island]] in spring.
+"""
+
+
+def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
+    """A canary in every field that can have one; the ids of what has it. The first is what the second is derived of."""
+    spoken = client.remember(
+        f"The {CANARY} password is on the fridge door.", tags=[f"{CANARY}-tag"], speaker=f"{CANARY} Smith",
+        key=f"{CANARY}-key", evidence=[f"/{CANARY}/letter.txt"], session_id=f"{CANARY}-session",
+    ).memory.id  # fmt: skip
+    client.patch(spoken, Patch(content="The password is somewhere else now, says the letter."))
+    derived = client.remember(f"Fridges hold {CANARY} secrets.", derived_from=[spoken]).memory.id
+    binned = client.remember(f"A {CANARY} line that was thrown away.").memory.id
+    client.delete(binned)
+    elsewhere = client.remember(NewMemory(content=f"{CANARY.upper()} in capitals", namespace=f"{CANARY}-space"))
+    (vault / "garden.md").write_text(NOTE)
+    client.add_root(vault)
+    client.rescan()
+    chunks = [each.id for each in client.list_memories(source="note").memories]
+    assert len(chunks) == 2
+    return [spoken, derived, binned, elsewhere.memory.id, *chunks]
+
+
+def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_back(
+    daemon: RunningDaemon, short_folder: Path
+) -> None:
+    vault = short_folder / "vault"
+    vault.mkdir()
+    with daemon.client(door="cli") as client:
+        ids = tell_of_the_canary(client, vault)
+        kept = client.remember("Something that stays, with nothing to hide.").memory
+        exported = b"\n".join(client.export()) + b"\n"
+        assert len(traces(daemon.folder, CANARY)) >= 2
+        spoken, derived, *others = ids
+        report = client.purge_many([spoken, *others])
+        assert traces(daemon.folder, CANARY) == []
+        assert report.derived == [derived]
+        assert (report.complete, report.searched.found) == (True, [])
+        assert report.searched.needles > 20
+        for memory_id in ids:
+            for ask in (client.get, client.history, client.restore, client.purge):
+                with pytest.raises(Refused) as refused:
+                    ask(memory_id)
+                assert refused.value.status == 404
+        for namespace in ("default", f"{CANARY}-space"):
+            assert client.recall(CANARY, namespace=namespace).memories == []
+            assert client.search(CANARY, namespace=namespace).memories == []
+        then = client.recall("password fridge seeds tomatoes", as_of=kept.created_at)
+        assert then.memories == []
+        assert [each.id for each in client.list_memories().memories] == [kept.id]
+        assert client.trash().memories == []
+        (vault / "copy.md").write_text(NOTE.replace("Tomatoes", "Potatoes").replace(f"# The {CANARY}", "# The"))
+        (vault / "garden.md").write_text(NOTE + "\n\n")
+        client.rescan()
+        client.import_from([exported])
+        assert client.search(CANARY).memories == []
+        assert client.search(CANARY, namespace=f"{CANARY}-space").memories == []
+        assert [each.content for each in client.search("potatoes").memories] == ["Potatoes want sun and water."]
+        assert client.check().violations == []
+    assert daemon.stop() == 0
+    assert traces(daemon.folder, CANARY) == []
+    daemon.start()
+    with daemon.client(door="cli") as client:
+        client.rescan()
+        assert client.search(CANARY).memories == []
+
+
+def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(daemon: RunningDaemon) -> None:
+    with daemon.client(door="cli") as client:
+        client.remember("The lighthouse keeper sleeps at noon.")
+        many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(500)]
+        ids = [result.memory.id for result in client.remember_many(many) if isinstance(result, Remembered)]
+        done = threading.Event()
+        heard: list[int] = []
+        written: list[str] = []
+
+        def read() -> None:
+            with daemon.client() as reader:
+                while not done.is_set():
+                    heard.append(len(reader.recall("lighthouse keeper").memories))
+
+        def write() -> None:
+            with daemon.client() as writer:
+                while not done.is_set():
+                    written.append(writer.remember(f"Written meanwhile, {len(written)}").memory.id)
+
+        threads = [threading.Thread(target=read), threading.Thread(target=write)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(heard) > 2 and len(written) > 2)
+        before = len(heard)
+        report = client.purge_many(filter=PurgeFilter(tags=["diary"]))
+        during = len(heard) - before
+        done.set()
+        for thread in threads:
+            thread.join(SECONDS_MAX)
+        assert sorted(report.purged) == sorted(ids)
+        assert report.complete
+        assert during > 0
+        assert set(heard) == {1}
+        assert traces(daemon.folder, CANARY) == []
+        assert len(client.list_memories(limit=500).memories) == 1 + len(written)
+        assert {each.id for each in client.list_memories(limit=500).memories} >= set(written)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1, 0.25, 0.45])
+def test_what_a_kill_cuts_short_is_finished_after_the_next_start(scratch_daemon: RunningDaemon, seconds: float) -> None:
+    scratch_daemon.start()
+    with scratch_daemon.client(door="cli") as client:
+        many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(300)]
+        client.remember_many(many)
+        kept = client.remember("It stays.").memory.id
+
+        def ask() -> None:
+            with contextlib.suppress(MnemoError), scratch_daemon.client(door="cli") as asking:
+                asking.purge_many(filter=PurgeFilter(tags=["diary"]))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        wait_until(lambda: len(client.list_memories(tag="diary").memories) < 50 or not asking.is_alive())
+        time.sleep(seconds)
+        scratch_daemon.kill()
+        asking.join(SECONDS_MAX)
+    scratch_daemon.start()
+    with scratch_daemon.client(door="cli") as client:
+        wait_until(lambda: not any("forgotten" in reason for reason in client.status().reasons))
+        assert client.search(CANARY).memories == []
+        assert traces(scratch_daemon.folder, CANARY) == []
+        assert client.get(kept).content == "It stays."
+        assert client.check().violations == []
+        many_again = client.purge_many(filter=PurgeFilter(tags=["diary"]))
+        assert many_again.purged == []
+
+
+def test_agents_can_have_nothing_forgotten(daemon: RunningDaemon) -> None:
+    with daemon.client(door="cli") as person:
+        memory_id = person.remember("Mine to forget.").memory.id
+    agents = [Client(daemon.socket, door="mcp"), Client(daemon.socket, agent="planner")]
+    for agent in agents:
+        asks: list[Callable[[], object]] = [
+            partial(agent.purge, memory_id),
+            partial(agent.purge_many, [memory_id]),
+            partial(agent.purge_many, [memory_id], dry_run=True),
+            agent.empty_trash,
+        ]
+        for ask in asks:
+            with pytest.raises(Refused) as refused:
+                ask()
+            assert (refused.value.status, refused.value.code) == (422, "refused")
+        agent.close()
+    with daemon.client() as program:
+        assert program.purge(memory_id, dry_run=True).purged == [memory_id]
+
+
+def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
+    with daemon.client(door="cli") as client:
+        memory_id = client.remember("One.", namespace="here").memory.id
+        client.remember("Two.", namespace="there")
+        asks: list[Callable[[], object]] = [
+            client.purge_many,
+            partial(client.purge_many, filter=PurgeFilter()),
+            partial(client.purge_many, [memory_id], filter=PurgeFilter(tags=["a"])),
+            partial(client.purge_many, filter=PurgeFilter(namespace="*")),
+        ]
+        for ask in asks:
+            with pytest.raises(Refused) as refused:
+                ask()
+            assert refused.value.status == 400
+        assert client.purge_many(filter=PurgeFilter(namespace="here"), dry_run=True).purged == [memory_id]
+        assert client.purge_many(filter=PurgeFilter(namespace="here", tags=["none"])).purged == []
+
+
+# By the service, step by step
+
+
+def test_a_dry_run_tells_what_would_go_and_changes_nothing(ground: Ground) -> None:
+    first, other = ground.add("The first source of it."), ground.add("The other source of it.")
+    merged = ground.add("Both sources in one.", derived_from=(first, other), supersedes=(other,))
+    seq = ground.store.seq
+    planned = ground.forgetting.plan([first])
+    assert (planned.purged, planned.derived, planned.rederive) == ([first], [merged], {merged: [first, other][1:]})
+    assert planned.revived == [other]
+    assert planned.dry_run
+    assert ground.store.seq == seq
+    report = ground.forget(first)
+    assert (report.purged, report.derived, report.rederive, report.revived) == (
+        planned.purged, planned.derived, planned.rederive, planned.revived,
+    )  # fmt: skip
+    assert ground.memory(other).state == "active"
+    assert [each.id for each in ground.listed()] == [other]
+
+
+def test_a_memory_that_stays_and_says_the_same_is_named(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    same = ground.add(f"the {CANARY} KEY lies under the third stone.", namespace="elsewhere")
+    longer = ground.add(f"As said: the {CANARY} key lies under the third stone. Do not tell.")
+    former = ground.add(f"Note: the {CANARY} key lies under the third stone!")
+    ground.edit(former, content="Note: nothing.")
+    report = ground.forget(asked)
+    assert not report.complete
+    still = {place.place: place.detail for place in report.places if place.state == "still there"}
+    assert still == {
+        f"memory {same}": "its version 1 says the same",
+        f"memory {longer}": "its version 1 says the same",
+        f"memory {former}": "its version 1 says the same",
+    }
+    again = ground.forget(same, longer, former)
+    assert again.complete
+    assert traces(ground.folder, CANARY) == []
+
+
+def test_words_that_others_have_too_are_no_traces(ground: Ground) -> None:
+    asked = ground.add("Quarterly meeting about the plumbing of the Zanzibar office, importance high.")
+    ground.add("Quarterly meeting about the plumbing of the Lisbon office.")
+    report = ground.forget(asked)
+    assert report.complete
+    assert traces(ground.folder, "zanzibar") == []
+    assert traces(ground.folder, "plumbing") != []
+
+
+def test_a_short_text_is_forgotten_though_others_hold_its_words(ground: Ground) -> None:
+    asked, same = ground.add("Plumbing"), ground.add("plumbing", user_id="ben")
+    ground.add("The plumbing of the house is old.")
+    report = ground.forget(asked)
+    still = [place.place for place in report.places if place.state == "still there"]
+    assert still == [f"memory {same}"]
+
+
+def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    ground.add("Something that stays.")
+    holding = {
+        "journal/short_term.jsonl.120.torn": f'{{"content":"the {CANARY} key lies'.encode(),
+        "db.damaged-17/data.mdb": bytes(5000) + f"{CANARY}".encode() + bytes(100),
+        "store.json.damaged": f"under the third stone. {CANARY}".encode(),
+        "views/other.view.new": f"{CANARY}".encode(),
+        "quarantine/5/short_term.jsonl.3": f"xx the {CANARY} key lies under yy".encode(),
+        "quarantine/5.jsonl": b'{"table":"memories","value":"eyJjb250ZW50IjoiVGhlIHphbnppYmFyaW5lIGtleSJ9"}\n',
+    }
+    harmless = {
+        "journal/short_term.jsonl.7.torn": b"nothing of it",
+        "db.damaged-18/data.mdb": b"nothing of it",
+        "quarantine/6.jsonl": b'{"table":"memories","value":"bm90aGluZyBvZiBpdA=="}\n',
+        "backups/one/journal/short_term.jsonl": f"the {CANARY} key".encode(),
+        "mine.txt": b"what a person left here",
+    }
+    strange = {"letter.txt": f"Dear Ann, the {CANARY} key".encode()}
+    for name, data in {**holding, **harmless, **strange}.items():
+        (ground.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (ground.folder / name).write_bytes(data)
+    put_aside = ground.folder.with_name(f"{ground.folder.name}.before-restore-9")
+    put_aside.mkdir()
+    report = ground.forget(asked)
+    assert {place.place for place in report.places if place.state == "removed"} == {
+        *(name for name in holding if not name.startswith("db.")), "db.damaged-17",
+    }  # fmt: skip
+    assert not any((ground.folder / name).exists() for name in holding)
+    assert all((ground.folder / name).exists() for name in (*harmless, *strange))
+    assert report.backups == [str(ground.folder / "backups" / "one"), str(put_aside)]
+    assert report.searched.found == ["letter.txt"]
+    assert [place.place for place in report.places if place.state == "still there"] == ["letter.txt"]
+    assert not report.complete
+
+
+def test_a_trace_across_two_pieces_of_a_file_is_found(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    (ground.folder / "mine.txt").write_bytes(b"." * 1020 + CANARY.encode() + b"." * 1000)
+    monkeypatch.setattr(remains, "PIECE_BYTES", 1024)
+    assert ground.forget(asked).searched.found == ["mine.txt"]
+
+
+def test_a_person_can_say_it_again_and_an_agent_cannot(ground: Ground) -> None:
+    text = f"The {CANARY} key lies under the third stone."
+    ground.forget(ground.add(text))
+    with pytest.raises(Refusal) as refusal:
+        ground.add(text.upper(), trust="agent")
+    assert (refusal.value.status, refusal.value.code) == (422, "forgotten")
+    other = ground.add("Another text.")
+    with pytest.raises(Refusal):
+        ground.memories.edit(other, {"content": text}, None, PERSON._replace(trust="agent")).result(WAIT_SECONDS)
+    ground.add(text)
+    with ground.store.snapshot() as snapshot:
+        assert snapshot.forgotten_after() == []
+    ground.add(text, trust="agent", namespace="theirs")
+
+
+def test_an_edit_by_a_person_lets_a_forgotten_text_be_said_again(ground: Ground) -> None:
+    text = f"The {CANARY} key lies under the third stone."
+    ground.forget(ground.add(text))
+    other = ground.add("Another text.")
+    ground.edit(other, content=text)
+    with ground.store.snapshot() as snapshot:
+        assert snapshot.forgotten_after() == []
+
+
+def test_undo_brings_nothing_forgotten_back(ground: Ground) -> None:
+    asked, kept = ground.add(f"The {CANARY} key."), ground.add("It stays.")
+    seq = ground.edit(asked, tags=("x",))
+    ground.forget(asked)
+    with pytest.raises(Refusal) as refusal:
+        ground.undo(seq)
+    assert refusal.value.status in (404, 422)
+    assert ground.undo(ground.edit(kept, content="Changed.")).ids == [kept]
+
+
+def test_several_hundred_at_once_take_one_pause_and_leave_nothing(ground: Ground) -> None:
+    ids = [ground.add(f"Line {number} of the {CANARY} diary.", tags=(f"{CANARY}{number}",)) for number in range(300)]
+    kept = ground.add("It stays.")
+    report = ground.forget(*ids)
+    assert report.complete
+    assert traces(ground.folder, CANARY) == []
+    assert [each.id for each in ground.listed()] == [kept]
+    with ground.store.snapshot() as snapshot:
+        assert {entry.group for _, entry in snapshot.entries(0) if entry.what == "purge" and entry.ids} != {""}
+        assert snapshot.meta(MARK) == ""
+        assert len(snapshot.forgotten_after()) == 300
+
+
+def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, kept = ground.add(f"The {CANARY} key."), ground.add("The lighthouse keeper sleeps.")
+    write_anew = ground.forgetting._write_anew
+    seen: list[list[str]] = []
+    writes = []
+
+    def meanwhile(keeper: Keeper) -> Sizes:
+        """On the writer's thread."""
+        draft = Draft(content="Said meanwhile.", namespace="default", user_id="local", trust="user", source="cli")
+        writes.append(ground.memories.remember(draft, PERSON))
+        reader = threading.Thread(target=lambda: seen.append(ground.recalled("lighthouse zanzibarine")))
+        reader.start()
+        reader.join(SECONDS_MAX)
+        assert not writes[0].done()
+        return write_anew(keeper)
+
+    monkeypatch.setattr(ground.forgetting, "_write_anew", meanwhile)
+    assert ground.forget(asked).complete
+    assert seen == [["The lighthouse keeper sleeps."]]
+    assert writes[0].result(WAIT_SECONDS).result.outcome == "stored"
+    assert [each.content for each in ground.listed()] == ["Said meanwhile.", ground.memory(kept).content]
+
+
+def test_the_marks_and_lines_of_a_purge_hold_no_text(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ground.add(f"The {CANARY} key.", tags=(f"{CANARY}-tag",))
+    ground.add("Derived.", derived_from=(asked,), evidence=(asked,))
+    size = sum(path.stat().st_size for path in (ground.folder / "journal").glob("*.jsonl"))
+    monkeypatch.setattr(ground.forgetting, "_write_anew", _fails(DiskFull("no room")))
+    with pytest.raises(Refusal):
+        ground.forget(asked)
+    lines = b"".join(path.read_bytes() for path in sorted((ground.folder / "journal").glob("*.jsonl")))
+    assert len(lines) > size
+    assert lines.count(f"{CANARY} key".encode()) == 1  # the line that remembered it, and no other
+
+
+def _fails(error: Exception) -> Callable[[object], None]:
+    def act(_: object) -> None:
+        raise error
+
+    return act
+
+
+# When it is cut short
+
+
+def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, kept = ground.add(f"The {CANARY} key lies under the third stone."), ground.add("It stays.")
+    with monkeypatch.context() as full:
+        full.setattr(ground.forgetting, "_write_anew", _fails(DiskFull("no room on the disk")))
+        with pytest.raises(Refusal) as refusal:
+            ground.forget(asked)
+        assert (refusal.value.status, refusal.value.code) == (507, "disk_full")
+        assert "no room on the disk" in ground.forgetting.pending
+        assert not ground.is_there(asked)
+        assert traces(ground.folder, CANARY) != []
+        ground.forgetting.finish_if_due()  # not due: it was tried this very moment
+        assert ground.forgetting.pending
+        full.setattr(forgetting, "RETRY_SECONDS", 0.0)
+        ground.forgetting._retry_at = 0.0
+        ground.forgetting.finish_if_due()
+        assert ground.forgetting.pending
+    ground.forgetting._retry_at = 0.0
+    ground.forgetting.finish_if_due()
+    assert ground.forgetting.pending == ""
+    assert traces(ground.folder, CANARY) == []
+    assert ground.is_there(kept)
+
+
+def test_the_next_one_finishes_what_was_cut_short_before(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = ground.add(f"The {CANARY} key, the first one."), ground.add("The second thing to forget.")
+    with monkeypatch.context() as full:
+        full.setattr(ground.forgetting, "_write_anew", _fails(DiskFull("no room on the disk")))
+        with pytest.raises(Refusal):
+            ground.forget(first)
+    assert ground.forget(second).purged == [second]
+    assert traces(ground.folder, CANARY, "second thing") == []
+
+
+def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_its_start(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "data")
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
+    ground.forgetting.stop()
+    with pytest.raises((Refusal, Closed)):
+        ground.forget(asked)
+    ground.close()
+    again = Ground(tmp_path / "data")
+    assert again.forgetting.pending
+    again.forgetting.finish_if_due()
+    assert again.forgetting.pending == ""
+    again.close()
+    assert traces(tmp_path, CANARY) == []
+
+
+class Failing(Disk):
+    """Every call from the n-th on fails, until it is mended."""
+
+    def __init__(self) -> None:
+        self.left = 10**9
+        self.calls = 0
+
+    def _count(self) -> None:
+        self.calls += 1
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def append(self, fd: int, data: bytes) -> None:
+        self._count()
+        super().append(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self._count()
+
+    def sync_folder(self, folder: Path) -> None:
+        self._count()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._count()
+        super().unlink(path)
+
+
+def forget_on(folder: Path, disk: Failing, calls: int) -> bool:
+    """Remembers, has the disk fail after so many calls, forgets, and leaves the store as it is then; whether the disk
+    failed."""
+    store = Store.open(folder, disk=disk, reserve_bytes=0)
+    try:
+        remember(store, 1, f"The {CANARY} key lies under the third stone.", tags=(f"{CANARY}-tag",))
+        remember(store, 2, f"Derived of the {CANARY}.", derived_from=(sample_id(1),))
+        remember(store, 3, "It stays.")
+        (folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
+        disk.left = calls
+        with contextlib.suppress(Exception):
+            Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "test")
+    finally:
+        failed = disk.left < 0
+        disk.left = 10**9
+        store.close()
+    return failed
+
+
+def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_never_begun() -> None:
+    calls, finished, untouched = 0, 0, 0
+    while True:
+        with quick_folder() as folder:
+            failed = forget_on(folder, Failing(), calls)
+            with opened(folder, reserve_bytes=0) as store:
+                service = Forgetting(store, Disk(), list, lambda: None)
+                begun = bool(service.pending)
+                service.finish_if_due()
+                assert service.pending == ""
+                with store.snapshot() as snapshot:
+                    there = [snapshot.memory(sample_id(number)) is not None for number in (1, 2, 3)]
+                    was_forgotten = bool(snapshot.forgotten_after())
+            assert there in ([True, True, True], [False, False, True])
+            assert there[0] != was_forgotten
+            if there[0]:
+                untouched += 1
+                assert not begun
+            else:
+                assert traces(folder, CANARY) == [], f"after {calls} calls"
+                finished += begun
+            calls += 1
+            if not failed:
+                break
+    assert calls > 20
+    assert untouched < 5
+    assert finished > 10
+
+
+def test_a_store_out_of_order_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+        monkeypatch.setattr(store._keeper, "degraded", "the database cannot be opened")
+        with pytest.raises(Refusal) as refusal:
+            Forgetting(store, Disk(), list, lambda: None).purge([sample_id(1)], "test")
+        assert (refusal.value.status, refusal.value.code) == (503, "degraded")
+        with store.snapshot() as snapshot:
+            assert snapshot.count() == 1
+        monkeypatch.undo()
+
+
+# Vectors, and copies
+
+
+def test_the_vectors_of_a_forgotten_text_go_and_no_other_is_computed_again(tmp_path: Path, tiny_source: Path) -> None:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    embedding = EmbeddingService(Catalogue(tmp_path / "models"), "tiny-letters", threads=1)
+    embedding.refresh()
+    embedder = embedding.current()
+    assert embedder is not None
+    ground = Ground(tmp_path / "data", embedding)
+    ground.indexing.start()
+    asked, kept = ground.add("a b c d"), ground.add("x y z")
+    wait_until(lambda: ground.indexing.serving() is not None and ground.indexing.waiting() == 0)
+    ground.recall("a b c d")
+    serving = ground.indexing.serving()
+    assert serving is not None
+    before = serving.view
+    ground.forget(asked)
+    serving = ground.indexing.serving()
+    assert serving is not None
+    assert serving.view is not before
+    with ground.store.snapshot() as snapshot:
+        number = snapshot.number(kept)
+        assert snapshot.vectors(embedder.space, text_hash("a b c d"), embedder.dimensions) is None
+        assert snapshot.vectors(embedder.space, text_hash("x y z"), embedder.dimensions) is not None
+    assert serving.view.numbers().tolist() == [number]
+    assert serving.view.rows == 1
+    assert not embedding._queries
+    assert [hit.found.memory.id for hit in ground.recall("x y z").hits] == [kept]
+    ground.close()
+    again = Ground(tmp_path / "data", embedding)
+    again.indexing.start()
+    wait_until(lambda: again.indexing.serving() is not None)
+    loaded = again.indexing.serving()
+    assert loaded is not None
+    assert loaded.view.numbers().tolist() == [number]
+    again.close()
+    embedding.close()
+
+
+def test_counts_of_tokens_are_kept_where_the_views_are_built_anew(ground: Ground) -> None:
+    asked, kept = ground.add("One."), ground.add("Two words.")
+    with ground.store.snapshot() as snapshot:
+        number = snapshot.number(kept)
+    assert number is not None
+    ground.views.columns.set_tokens(number, 7, ground.memory(kept).modified_at)
+    ground.forget(asked)
+    assert ground.views.columns.column("tokens")[number] == 7
+
+
+def test_a_store_restored_from_a_copy_of_before_does_not_have_it(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with opened(data) as store:
+        remember(store, 1, f"The {CANARY} key lies under the third stone.")
+        remember(store, 2, "It stays.")
+        backup.make(store, copy, Disk())
+        Forgetting(store, Disk(), list, lambda: None).purge([sample_id(1)], "test")
+    done = restoring.restore(
+        copy, data, Disk(), lambda: 5, finish=lambda store, ids: _complete(purge_in(store, ids, ()))
+    )
+    assert done.forgotten == (sample_id(1),)
+    assert traces(data, CANARY) == []
+    with opened(data) as store, store.snapshot() as snapshot:
+        assert [memory.content for memory in snapshot.memories()] == ["It stays."]
+        assert snapshot.forgotten(skip_hash(snapshot.meta("salt"), f"the {CANARY} key lies under the third stone."))
+
+
+def _complete(report: Purged) -> None:
+    assert report.complete
+
+
+def test_the_hash_that_stays_is_told_to_nobody_who_has_no_salt(ground: Ground) -> None:
+    ground.forget(ground.add("yes"))
+    with ground.store.snapshot() as snapshot:
+        (entry,) = snapshot.forgotten_after()
+        assert entry == Forgotten(hash=skip_hash(snapshot.meta("salt"), "yes"), at=ground.at)
+    assert msgspec.json.encode(PutForgotten(data=entry)).count(entry.hash.encode()) == 1
+    assert DropForgotten(hash=entry.hash)

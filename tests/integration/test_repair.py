@@ -1,0 +1,316 @@
+"""What a repair makes of a store that nobody has open: everything is as it was, and nothing is deleted. SPEC 3.8."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_daemon.checking import Report
+from mnemo_daemon.closed_store import NoStore, check_folder, repair_folder
+from mnemo_store.check import edge_keys
+from mnemo_store.errors import Locked
+from mnemo_store.layout import encode_json, id_key, seq_key
+from mnemo_store.records import (
+    Change,
+    ChunkRef,
+    DropMemory,
+    Edge,
+    PutEdge,
+    PutMemory,
+    PutNote,
+    PutSkip,
+    PutTrash,
+    PutUsage,
+    Skip,
+    TrashEntry,
+    Usage,
+)
+from mnemo_store.tables import Applying
+from tests.samples import (
+    AT,
+    contents,
+    lines_in,
+    opened,
+    quick_folder,
+    sample_id,
+    sample_memory,
+    tables_of,
+    write,
+)
+from tests.spec.test_check import (
+    CASES,
+    CHUNKS,
+    EDGE,
+    FILE,
+    NAME_OF_ONE,
+    NEWER,
+    NOTE,
+    ONE,
+    OTHERS,
+    ROWS,
+    UNREADABLE,
+    alter_line,
+    both,
+    damage,
+    drop,
+    fill,
+    put,
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Of a closed store in which whatever can stand stands once."""
+    with quick_folder() as scratch:
+        with opened(scratch) as store:
+            fill(store)
+        yield scratch
+
+
+def brief(report: Report) -> list[tuple[str, str, str]]:
+    return [(each.invariant, each.table, each.subject) for each in report.violations]
+
+
+def quarantined(folder: Path) -> list[dict[str, Any]]:
+    lines = [
+        line for path in sorted((folder / "quarantine").glob("*.jsonl")) for line in path.read_bytes().splitlines()
+    ]
+    return [json.loads(line) for line in lines]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Of every file, but the lock, which says who looked."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in ("lock", "lock.mdb")]
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+DAMAGES = {
+    **{name: case.act for name, case in CASES.items()},
+    **{f"an unreadable row of {name}": case.act for name, case in UNREADABLE.items()},
+    **{f"{name} that is lost": drop(table, key) for name, (table, key, _) in ROWS.items()},
+    **{f"another {name}": put(*ROWS[name][:2], value) for name, value in OTHERS.items()},
+}
+
+
+@pytest.mark.parametrize("act", DAMAGES.values(), ids=DAMAGES.keys())
+def test_whatever_happens_to_a_row_the_journal_and_the_records_bring_it_back(
+    folder: Path, act: Callable[[Applying], None]
+) -> None:
+    """All tables are afterwards as they were, byte for byte; numbers that were given are not given again."""
+    before = tables_of(folder)
+    damage(folder, act)
+    assert not check_folder(folder).is_clean
+    done = repair_folder(folder, dry_run=False)
+    assert brief(done.report) == []
+    after = tables_of(folder)
+    given = [dict(rows["meta"]).pop(b"next_number") for rows in (before, after)]
+    assert int(given[1]) >= int(given[0])
+    for rows in (before, after):
+        rows["meta"] = [row for row in rows["meta"] if row[0] != b"next_number"]
+    assert after == before
+
+
+def test_a_check_of_a_closed_store_changes_nothing_on_the_disk(folder: Path) -> None:
+    with (folder / "journal" / "short_term.jsonl").open("ab") as file:
+        file.write(b'{"seq":14,"at":17')
+    damage(folder, drop("usage", id_key(ONE.id)))
+    before = digests(folder)
+    assert brief(check_folder(folder)) == [("journal", "usage", ONE.id)]
+    assert repair_folder(folder, dry_run=True).steps[0].how_many == 1
+    assert digests(folder) == before
+
+
+def test_a_dry_run_says_what_a_repair_then_does(folder: Path) -> None:
+    damage(folder, both(drop("usage", id_key(ONE.id)), drop("keys", NAME_OF_ONE)))
+    said = repair_folder(folder, dry_run=True)
+    done = repair_folder(folder, dry_run=False)
+    assert [(step.what, step.how_many) for step in said.steps] == [(step.what, step.how_many) for step in done.steps]
+    assert [step.remedy for step in done.steps] == ["reread", "indexes"]
+
+
+def through_the_doors(*changes: Change) -> Callable[[Path], None]:
+    """Faults that journal and database agree on: they came by a change."""
+
+    def act(folder: Path) -> None:
+        with opened(folder) as store:
+            write(store, *changes)
+
+    return act
+
+
+CHUNK = CHUNKS[0]
+GONE = sample_id(77)
+ORPHANS: dict[str, tuple[Change, tuple[str, str, str], tuple[str, ...]]] = {
+    "a use": (PutUsage(data=Usage(id=GONE, access_count=5)), ("orphans", "usage", GONE), ("usage",)),
+    "a trash entry": (
+        PutTrash(data=TrashEntry(id=GONE, at=AT, why="lost", state="active")), ("orphans", "trash", GONE), ("trash",)
+    ),
+    "an edge": (
+        PutEdge(data=Edge(source=GONE, target=ONE.id, relation="updates", at=AT)),
+        ("orphans", "edges", f"{GONE} updates {ONE.id}"), ("edges",),
+    ),
+    "a text left out": (PutSkip(data=Skip(file=GONE, hash="00")), ("orphans", "skips", f"{GONE} 00"), ("skips",)),
+    "a chunk": (
+        PutMemory(data=sample_memory(40, managed=GONE)), ("chunks", "memories", sample_id(40)), ()
+    ),
+    "a note's chunk": (
+        PutNote(data=msgspec.structs.replace(NOTE, chunks=(*NOTE.chunks, ChunkRef(GONE, "", 7, 8)))),
+        ("chunks", "notes", FILE), ("notes",),
+    ),
+    "a memory in the trash": (
+        PutMemory(data=sample_memory(40, state="trashed")), ("trash", "memories", sample_id(40)), ()
+    ),
+    "an entry of what is not in the trash": (
+        PutTrash(data=TrashEntry(id=ONE.id, at=AT, why="", state="active")), ("trash", "memories", ONE.id), ("trash",)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "fault", "tables"), ORPHANS.values(), ids=ORPHANS.keys())
+def test_what_belongs_to_nothing_goes_to_quarantine_by_a_change_like_any_other(
+    folder: Path, change: Change, fault: tuple[str, str, str], tables: tuple[str, ...]
+) -> None:
+    through_the_doors(change)(folder)
+    assert brief(check_folder(folder)) == [fault]
+    done = repair_folder(folder, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["amend"]
+    assert brief(done.report) == []
+    kept = quarantined(folder) if tables else []
+    assert tuple(line["table"] for line in kept) == tables
+    if tables and not isinstance(change, PutNote | PutSkip):
+        assert kept[0]["record"] == json.loads(encode_json(change))["data"]
+    assert lines_in(folder, "short_term.jsonl")[-1]["what"] == "repair"
+    shutil.rmtree(folder / "db")
+    with opened(folder):
+        pass
+    assert brief(check_folder(folder)) == []
+
+
+def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) -> None:
+    through_the_doors(PutNote(data=msgspec.structs.replace(NOTE, chunks=NOTE.chunks[1:])))(folder)
+    repair_folder(folder, dry_run=False)
+    with opened(folder) as store, store.snapshot() as snapshot:
+        memory = snapshot.memory(CHUNK.id)
+    assert memory is not None
+    assert (memory.content, memory.managed, memory.version) == (CHUNK.content, "", 2)
+
+
+def test_what_names_a_memory_that_does_not_exist_is_told_and_left_as_it_is(folder: Path) -> None:
+    """m16: evidence that was deleted leaves its mark; no program can say what it was."""
+    loose = sample_memory(40, evidence=(GONE, "https://example.org/x"), derived_from=(GONE,))
+    through_the_doors(PutMemory(data=loose))(folder)
+    done = repair_folder(folder, dry_run=False)
+    assert done.steps == []
+    assert [each.what for each in done.report.violations] == [
+        f"derived_from names {GONE}, which does not exist",
+        f"evidence names {GONE}, which does not exist",
+    ]
+
+
+def test_evidence_that_was_purged_since_is_no_fault(folder: Path) -> None:
+    with opened(folder) as store:
+        write(store, PutMemory(data=sample_memory(41)))
+        write(store, PutMemory(data=sample_memory(40, evidence=(sample_id(41),))))
+        write(store, DropMemory(id=sample_id(41)), what="trash empty")
+    assert brief(check_folder(folder)) == [("references", "memories", sample_id(40))]
+    with opened(folder) as store:
+        write(store, PutMemory(data=sample_memory(41)))
+        write(store, DropMemory(id=sample_id(41)), what="purge")
+    assert brief(check_folder(folder)) == []
+
+
+# The journal, and all of the database
+
+
+def contents_of(folder: Path) -> list[str]:
+    with opened(folder) as store:
+        return contents(store)
+
+
+def test_a_damaged_stretch_of_the_journal_is_kept_and_the_journal_written_anew(folder: Path) -> None:
+    remembered = contents_of(folder)
+    offset = alter_line(folder, 8)
+    line = (folder / "journal" / "short_term.jsonl").read_bytes()[offset:].split(b"\n")[0]
+    assert {table for _, table, _ in brief(check_folder(folder))} == {"segments", "changes"}
+    done = repair_folder(folder, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["journal"]
+    assert brief(done.report) == []
+    kept = [path for path in (folder / "quarantine").rglob("*.damaged") if path.read_bytes().strip() == line]
+    assert [str(path.relative_to(folder)) for path in kept] == done.quarantine
+    shutil.rmtree(folder / "db")
+    assert contents_of(folder) == remembered
+
+
+def test_what_journal_and_database_have_lost_of_each_other_is_all_there_afterwards(folder: Path) -> None:
+    remembered = contents_of(folder)
+    alter_line(folder, 8)
+    damage(folder, both(drop("memories", id_key(NEWER.id)), drop("usage", id_key(ONE.id))))
+    done = repair_folder(folder, dry_run=False)
+    assert brief(done.report) == []
+    assert [step.remedy for step in done.steps] == ["reread", "indexes", "journal"]
+    assert contents_of(folder) == remembered
+
+
+def test_a_change_of_which_nothing_is_left_is_marked_as_lost(folder: Path) -> None:
+    alter_line(folder, 9)
+    damage(folder, both(drop("changes", seq_key(9)), *(
+        drop("edges", key) for key in edge_keys(EDGE)
+    )))  # fmt: skip
+    done = repair_folder(folder, dry_run=False)
+    assert brief(done.report) == []
+    assert [step.remedy for step in done.steps] == ["history", "journal"]
+    with opened(folder) as store, store.snapshot() as snapshot:
+        entry = snapshot.entry(9)
+    assert entry is not None
+    assert (entry.by, entry.what, entry.ids) == ("repair", "lost", ())
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: overwrite(path, 2 * 4096, b"\xff" * (path.stat().st_size // 2)),
+        lambda path: os.truncate(path, path.stat().st_size - 4096),
+        lambda path: path.write_bytes(b"this was a database"),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.unlink(),
+    ],
+    ids=["its pages", "its end", "all", "emptied", "gone"],
+)
+def test_a_database_that_does_not_verify_is_not_opened_but_put_aside_and_restored(
+    folder: Path, harm: Callable[[Path], object]
+) -> None:
+    remembered, data = contents_of(folder), folder / "db" / "data.mdb"
+    for _ in range(3):  # so that there are pages to harm
+        with opened(folder) as store:
+            write(store, *(PutUsage(data=Usage(id=ONE.id, access_count=count)) for count in range(20)))
+    harm(data)
+    left = data.read_bytes() if data.exists() else b""
+    report = check_folder(folder)
+    assert brief(report) == [("database", "db", "data.mdb")]
+    assert (data.read_bytes() if data.exists() else b"") == left
+    done = repair_folder(folder, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["database"]
+    assert brief(done.report) == []
+    aside = list(folder.glob("db.damaged-*/data.mdb"))
+    assert [path.read_bytes() for path in aside if path.stat().st_size] == ([left] if left else [])
+    assert contents_of(folder) == remembered
+
+
+def test_a_store_that_is_not_there_or_in_use_is_not_checked(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(NoStore, match="there is no store"):
+        check_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    with opened(folder), pytest.raises(Locked, match="is using"):
+        check_folder(folder)

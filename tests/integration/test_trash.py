@@ -1,0 +1,336 @@
+"""The trash: what restoring brings back, what emptying takes, what stays for how long. SPEC 2.1, 3.7"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Refused
+from mnemo_core.forgetting import Tie
+from mnemo_daemon import installation
+from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.forgetting import Forgetting
+from mnemo_daemon.memories import Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.trash import DAY_MS, Trash
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.errors import DiskFull
+from mnemo_store.records import (
+    ChunkRef,
+    Edge,
+    Memory,
+    NoteFile,
+    NotePlace,
+    PutEdge,
+    PutMemory,
+    PutNote,
+    PutSkip,
+    PutTrash,
+    Skip,
+    TrashEntry,
+    content_hash,
+    skip_hash,
+)
+from mnemo_store.store import Store
+from tests.desk import PERSON, Desk
+from tests.faulty import FULL, Faulty
+from tests.running import RunningDaemon
+from tests.samples import WAIT_SECONDS, remember, sample_id, sample_memory, write
+from tests.vaults import Vault, watched_vault
+
+FILE, ROOT = sample_id(900), sample_id(901)
+
+
+class Bin(Desk):
+    """A desk with a trash."""
+
+    def __init__(self, folder: Path, embedding: EmbeddingService | None = None) -> None:
+        super().__init__(folder, embedding)
+        self.bin = Trash(self.store, self.views)
+
+    def ids(self) -> set[str]:
+        with self.store.snapshot() as snapshot:
+            return {memory.id for memory in snapshot.memories()}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Bin]:
+    desk = Bin(tmp_path / "data")
+    yield desk
+    desk.close()
+
+
+class Counting(EmbeddingService):
+    """Embeds as always, and keeps what it was asked for."""
+
+    def __init__(self, models: Path) -> None:
+        super().__init__(Catalogue(models), "tiny-letters", threads=1)
+        self.texts: list[str] = []
+
+    def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
+        self.texts += texts
+        return super().encode_batch(embedder, texts)
+
+
+# Restoring
+
+
+def test_restoring_brings_back_the_vector_without_computing_it(tmp_path: Path, tiny_source: Path) -> None:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    embedding = Counting(tmp_path / "models")
+    embedding.refresh()
+    desk = Bin(tmp_path / "data", embedding)
+    memory_id = desk.add("a b c")
+    indexing = desk.indexing
+    indexing.start()
+    with desk.store.snapshot() as snapshot:
+        number = snapshot.number(memory_id)
+    assert number is not None
+    _until(lambda: indexing.holds(number))
+    desk.trash(memory_id)
+    _until(lambda: not indexing.holds(number))
+    desk.restore(memory_id)
+    _until(lambda: indexing.holds(number))
+    assert embedding.texts == ["a b c"]
+    desk.close()
+    embedding.close()
+
+
+def test_restoring_brings_back_words_key_text_and_edges(desk: Bin) -> None:
+    kept, memory_id = desk.add("Something that stays."), desk.add("The boat is in the shed.", key="boat")
+    edge = Edge(source=memory_id, target=kept, relation="related", at=1)
+    write(desk.store, PutEdge(data=edge))
+    desk.trash(memory_id)
+    assert desk.recalled("boat shed") == []
+    desk.restore(memory_id)
+    assert desk.recalled("boat shed") == ["The boat is in the shed."]
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.id_by_key("default", "local", "boat") == memory_id
+        digest = content_hash("the boat IS in the shed.")
+        assert snapshot.ids_by_hash("default", "local", "", "", digest) == [memory_id]
+        assert snapshot.edges(kept) == [edge]
+        assert snapshot.trash(memory_id) is None
+
+
+def test_a_chunk_that_is_restored_is_its_files_again_as_far_as_that_stands(tmp_path: Path) -> None:
+    with watched_vault(tmp_path) as vault:
+        vault.write("a.md", "# One\n\nFirst thing.\n\n# Two\n\nSecond thing.\n")
+        vault.watch()
+        first, second = vault.ids("a.md")
+        memories = _memories_of(vault)
+        memories.delete([first, second], "deleted", PERSON).result(WAIT_SECONDS)
+        memories.restore(first, PERSON).result(WAIT_SECONDS)
+        assert vault.memory(first).managed
+        vault.write("a.md", "# One\n\nFirst thing.\n")
+        vault.wait(lambda: len(vault.ids("a.md")) == 1)
+        memories.restore(second, PERSON).result(WAIT_SECONDS)
+        assert vault.memory(second).managed == ""
+        assert vault.memory(second).state == "active"
+
+
+def _memories_of(vault: Vault) -> Memories:
+    views = Views(vault.store, Disk())
+    views.open()
+    return Memories(vault.store, views)
+
+
+# Emptying
+
+
+def test_without_confirm_the_trash_is_only_counted(desk: Bin) -> None:
+    memory_id = desk.add("Grüße")
+    desk.trash(memory_id)
+    counted = desk.bin.empty((), "cli", confirm=False)
+    assert (counted.dropped, counted.bytes, counted.dry_run) == (1, 7, True)
+    assert desk.ids() == {memory_id}
+
+
+def test_emptying_drops_what_is_in_the_trash_of_the_namespace_and_nothing_else(desk: Bin) -> None:
+    kept, here, there = desk.add("Kept."), desk.add("Here.", namespace="here"), desk.add("There.", namespace="there")
+    desk.trash(here, there)
+    assert desk.bin.empty(("here",), "cli", confirm=True).dropped == 1
+    assert desk.ids() == {kept, there}
+    with desk.store.snapshot() as snapshot:
+        assert [entry.id for entry in snapshot.trash_entries()] == [there]
+        assert snapshot.versions(here) == []
+    assert desk.bin.empty((), "cli", confirm=True).dropped == 1
+    assert desk.ids() == {kept}
+
+
+def test_many_leave_the_trash_in_slices_of_one_group(desk: Bin) -> None:
+    ids = [desk.add(f"Number {number}.") for number in range(250)]
+    desk.trash(*ids)
+    assert desk.bin.empty((), "cli", confirm=True).dropped == 250
+    assert desk.ids() == set()
+    with desk.store.snapshot() as snapshot:
+        slices = [entry for _, entry in snapshot.entries(0) if entry.what == "empty trash"]
+    assert [len(entry.ids) for entry in slices] == [100, 100, 50]
+    assert len({entry.group for entry in slices}) == 1
+
+
+def test_what_stays_no_longer_names_what_left_the_trash(desk: Bin) -> None:
+    source, newer = desk.add("The source."), desk.add("The newer one.")
+    older = desk.add("The older one.")
+    derived = desk.add("Derived.", derived_from=(source,), evidence=(source, "https://example.org"))
+    write(desk.store, PutMemory(data=msgspec.structs.replace(
+        desk.memory(older), state="superseded", superseded_by=newer, version=2
+    )))  # fmt: skip
+    desk.trash(source, newer)
+    desk.bin.empty((), "cli", confirm=True)
+    assert desk.memory(derived).derived_from == ()
+    assert desk.memory(derived).evidence == ("https://example.org",)
+    assert (desk.memory(older).state, desk.memory(older).superseded_by) == ("superseded", "")
+
+
+def chunk(number: int, **fields: Any) -> Memory:
+    return sample_memory(number, managed=FILE, note=NotePlace(title="Title"), **fields)
+
+
+def put_note(store: Store, *, missing: bool) -> None:
+    """A file of two chunks, of which the first is in the trash."""
+    refs = (ChunkRef(sample_id(1), "h1", 1, 1), ChunkRef(sample_id(2), "h2", 2, 2))
+    entries = [TrashEntry(id=sample_id(number), at=1, why="deleted", state="active") for number in (1, 2)]
+    write(
+        store,
+        PutMemory(data=chunk(1, content="See [[Lisbon]].", state="trashed")),
+        PutMemory(data=chunk(2, content="See [[Porto]].", state="trashed" if missing else "active")),
+        *(PutTrash(data=entry) for entry in entries[: 2 if missing else 1]),
+        PutNote(data=NoteFile(id=FILE, root=ROOT, path="a.md", title="Title", chunks=refs, missing=missing,
+                              links=("Lisbon", "Porto"))),
+        PutSkip(data=Skip(file=FILE, hash=skip_hash("00", "x"))),
+    )  # fmt: skip
+
+
+def test_a_manifest_loses_the_chunk_that_left_the_trash_and_keeps_its_skips(desk: Bin) -> None:
+    put_note(desk.store, missing=False)
+    desk.bin.empty((), "cli", confirm=True)
+    with desk.store.snapshot() as snapshot:
+        note = snapshot.note(FILE)
+        assert note is not None
+        assert [ref.memory for ref in note.chunks] == [sample_id(2)]
+        assert (note.title, note.links) == ("Title", ("Porto",))
+        assert len(snapshot.skips(FILE)) == 1
+
+
+def test_nothing_stays_of_a_file_that_is_gone_once_its_last_chunk_left_the_trash(desk: Bin) -> None:
+    put_note(desk.store, missing=True)
+    desk.bin.empty((), "cli", confirm=True)
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.note(FILE) is None
+        assert snapshot.skips(FILE) == frozenset()
+
+
+def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(desk: Bin) -> None:
+    desk.trash(desk.add("Say it again."))
+    desk.bin.empty((), "cli", confirm=True)
+    assert desk.memory(desk.add("Say it again.", trust="agent")).state == "active"
+
+
+def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes, stays = desk.add("It goes."), desk.add("It stays.")
+    desk.trash(goes, stays)
+    ties = desk.bin._dropping.ties
+
+    def restored_meanwhile() -> list[Tie]:
+        desk.restore(stays)
+        return ties()
+
+    monkeypatch.setattr(desk.bin._dropping, "ties", restored_meanwhile)
+    desk.bin.empty((), "cli", confirm=True)
+    assert [each.id for each in desk.listed()] == [stays]
+
+
+def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
+    daemon: RunningDaemon, client: Client
+) -> None:
+    memory_id = client.remember("To the bin.", namespace="bin").memory.id
+    client.delete(memory_id)
+    assert client.status().trash["count"] >= 1
+    with daemon.client("bin", door="cli") as person:
+        assert person.empty_trash().dropped == 1
+        assert [each.id for each in person.trash().memories] == [memory_id]
+        emptied = person.empty_trash(confirm=True)
+        assert (emptied.dropped, emptied.dry_run) == (1, False)
+        assert person.trash().memories == []
+        with pytest.raises(Refused) as refused:
+            person.restore(memory_id)
+        assert refused.value.status == 404
+
+
+# How long
+
+
+def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(desk: Bin) -> None:
+    old, young, kept = desk.add("Old."), desk.add("Young."), desk.add("Kept.")
+    desk.trash(old)
+    desk.at += DAY_MS
+    desk.trash(young)
+    desk.at += 6 * DAY_MS + 1
+    assert desk.bin.drop_old(0) == []
+    assert desk.bin.drop_old(8) == []
+    assert desk.bin.drop_old(7) == [old]
+    assert desk.ids() == {young, kept}
+    desk.at += DAY_MS
+    assert desk.bin.drop_old(7) == [young]
+
+
+def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk: Bin) -> None:
+    memory_id = desk.add("Turned away.")
+    discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
+    write(desk.store, PutMemory(data=discarded))
+    desk.at += 30 * DAY_MS
+    assert desk.bin.drop_old(0) == []
+    desk.at += 1
+    assert desk.bin.drop_old(0) == [memory_id]
+    assert desk.ids() == set()
+
+
+def test_old_things_are_looked_for_once_an_hour(desk: Bin) -> None:
+    memory_id = desk.add("Old.")
+    desk.bin.drop_old_if_due(1)
+    desk.trash(memory_id)
+    desk.at += 2 * DAY_MS
+    desk.bin.drop_old_if_due(1)
+    assert desk.ids() == {memory_id}
+    desk.bin._look_at = 0.0
+    desk.bin.drop_old_if_due(1)
+    assert desk.ids() == set()
+
+
+# On a full disk
+
+
+def test_on_a_full_disk_deleting_emptying_and_forgetting_go_on(tmp_path: Path) -> None:
+    disk = Faulty()
+    store = Store.open(tmp_path / "data", disk=disk)
+    remember(store, 1, "To the bin.")
+    remember(store, 2, "To be forgotten.")
+    remember(store, 3, "It stays.")
+    store.close()
+    disk.allocating = FULL
+    (tmp_path / "data" / "reserve").unlink()
+    store = Store.open(tmp_path / "data", disk=disk)
+    views = Views(store, disk)
+    views.open()
+    memories, trash = Memories(store, views), Trash(store, views)
+    forgetting = Forgetting(store, disk, list, views.renew)
+    with pytest.raises(DiskFull):
+        remember(store, 4)
+    memories.delete([sample_id(1)], "deleted", PERSON).result(WAIT_SECONDS)
+    assert trash.empty((), "cli", confirm=True).dropped == 1
+    assert forgetting.purge([sample_id(2)], "cli").complete
+    with store.snapshot() as snapshot:
+        assert [memory.id for memory in snapshot.memories()] == [sample_id(3)]
+    store.close()
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

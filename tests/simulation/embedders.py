@@ -1,0 +1,111 @@
+"""Embedding models that compute in no time, and that are slow, wrong or gone when they are told to be."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.embedding import Embedder, EmbeddingService, RunAll
+from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST_FORMAT, Manifest, NotInstalled
+
+OTHER = "other-model"
+DIMENSIONS = {DEFAULT_EMBEDDING: 16, OTHER: 24}
+WINDOW_WORDS = 60  # of which a longer text has several
+
+Floats = NDArray[np.float32]
+
+
+class SimulatedCatalogue:
+    """Models are there when they are said to be."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+
+    def installed(self, name: str) -> Manifest | None:
+        if name not in self.there:
+            return None
+        return Manifest(
+            format=MANIFEST_FORMAT, name=name, role="embedding", form="int8", numerics="1", weights_sha256="",
+            verified=True, source="", weights_file="", files_folder="", files={}, dimensions=DIMENSIONS[name],
+        )  # fmt: skip
+
+    def listing(self) -> list[Any]:
+        return []
+
+
+class Mood:
+    """How often, from now on, a model raises, or gives what is no number."""
+
+    def __init__(self) -> None:
+        self.raises = 0
+        self.gives_nan = 0
+        self.is_slow = False  # nothing of the background work gets done
+
+    def is_well(self) -> bool:
+        return not (self.raises or self.gives_nan or self.is_slow)
+
+    def heal(self) -> None:
+        self.raises, self.gives_nan, self.is_slow = 0, 0, False
+
+    def upset(self, vectors: Floats) -> Floats:
+        if self.raises:
+            self.raises -= 1
+            raise RuntimeError("the model ran out of memory")
+        if self.gives_nan:
+            self.gives_nan -= 1
+            return np.full_like(vectors, np.nan)
+        return vectors
+
+
+class SimulatedEmbedder:
+    """Texts that share words have vectors that are near."""
+
+    tokens_max = 256
+
+    def __init__(self, name: str, mood: Mood) -> None:
+        self.name, self.dimensions, self.space = name, DIMENSIONS[name], f"space of {name}"
+        self._mood = mood
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        del run_all
+        return [self._mood.upset(self._windows(text)) for text in texts]
+
+    def encode_query(self, text: str) -> Floats:
+        vector: Floats = self._mood.upset(self._windows(text))[0].copy()
+        return vector
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def _windows(self, text: str) -> Floats:
+        words = text.split() or [""]
+        parts = [words[start : start + WINDOW_WORDS] for start in range(0, len(words), WINDOW_WORDS)]
+        return np.stack([self._vector(part) for part in parts])
+
+    def _vector(self, words: Sequence[str]) -> Floats:
+        total = np.zeros(self.dimensions, np.float32)
+        for word in words:
+            digest = hashlib.blake2b(f"{self.name} {word}".encode(), digest_size=self.dimensions).digest()
+            total += np.frombuffer(digest, np.uint8).astype(np.float32) - 127.5
+        vector: Floats = total / np.float32(np.linalg.norm(total))
+        return vector
+
+
+class SimulatedModels(EmbeddingService):
+    """The real service, with other files behind it."""
+
+    def __init__(self, catalogue: SimulatedCatalogue, mood: Mood) -> None:
+        super().__init__(catalogue, threads=1)  # type: ignore[arg-type]
+        self._installed = catalogue
+        self._mood = mood
+
+    def _open(self, name: str) -> Embedder:
+        if self._installed.installed(name) is None:
+            raise NotInstalled(f"{name} is not installed")
+        current = self.current()
+        return current if current is not None and current.name == name else SimulatedEmbedder(name, self._mood)

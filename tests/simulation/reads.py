@@ -1,0 +1,255 @@
+"""What people and agents ask to know, and what an answer must be: right, or one that says that it is not whole."""
+
+from typing import Any
+
+from mnemo_store.records import Memory
+from tests.simulation.ledger import State, Wrong
+from tests.simulation.life import Life
+from tests.simulation.writes import NAMESPACES, SENSITIVE, unlike
+
+SHOWN = ("active", "archived")
+HOURS = 3_600_000
+
+
+def get(life: Life) -> str:
+    memory = life.pick()
+    memory_id = memory.id if memory is not None else "01890000-0000-7000-8000-000000000000"
+    door = life.chance.choice(("api", "mcp"))
+    states = [state.memory(memory_id) for state in life.states]
+    told = {200 if _is_seen(now, door) else 404 for now in states}
+    answer = life.ask("GET", f"/v1/memories/{memory_id}", door=door)
+    if life.expect(answer, told):
+        _is_one_of(answer.value, states)
+    return f"{memory_id[-8:]} {door} {answer.status}"
+
+
+def list_pages(life: Life) -> str:
+    """All pages together hold what passes the filter, each once, the newest first."""
+    query: dict[str, Any] = {"limit": life.chance.choice((1, 7, 500))}
+    namespace = life.chance.choice((*NAMESPACES, "*"))
+    state = life.chance.choice((None, None, "trashed", "superseded"))
+    if state is not None:
+        query["state"] = state
+    if life.chance.random() < 0.3:
+        query["user_id"] = "anna"
+    views: list[dict[str, Any]] = []
+    while True:
+        answer = life.ask("GET", "/v1/memories", namespace=namespace, **query)
+        if not life.expect(answer, (200,)):
+            return f"{namespace} {answer.code}"
+        views += answer.value["memories"]
+        if answer.value["cursor"] is None:
+            break
+        query["cursor"] = answer.value["cursor"]
+    user = query.get("user_id", "local")
+    wanted = (state,) if state else SHOWN
+
+    def expected(of: State) -> list[str]:
+        found = [memory.id for memory in of.current() if memory.state in wanted and memory.user_id == user
+                 and namespace in (memory.namespace, "*") and not _is_expired(life, memory)]  # fmt: skip
+        return sorted(found, reverse=True)
+
+    ids = [view["id"] for view in views]
+    if life.is_settled or not _is_behind(life):
+        if ids not in [expected(of) for of in life.states]:
+            raise Wrong(f"a list of {namespace} {state} gives {ids}, not {expected(life.state)}")
+        for view in views:
+            _is_one_of(view, [of.memory(view["id"]) for of in life.states])
+    return f"{namespace} {state or ''} {user} {len(ids)}"
+
+
+def search(life: Life) -> str:
+    memory = life.pick()
+    if memory is None:
+        return "nothing to search for"
+    door = life.chance.choice(("api", "mcp"))
+    namespace = life.chance.choice((memory.namespace, *NAMESPACES))
+    word = memory.content.split()[0]
+    answer = life.ask("GET", "/v1/search", door=door, namespace=namespace, q=word, limit=100, user_id=memory.user_id)
+    if not life.expect(answer, (200,)):
+        return f"{word} {answer.code}"
+    return f"{word} {door} {_found(life, answer.value, memory, namespace, door)}"
+
+
+def recall(life: Life) -> str:
+    memory = life.pick()
+    if memory is None:
+        return "nothing to recall"
+    door = life.chance.choice(("api", "mcp"))
+    namespace = life.chance.choice((memory.namespace, *NAMESPACES))
+    body = {"query": " ".join(memory.content.split()[:3]), "top_k": 100, "token_budget": None,
+            "user_id": memory.user_id, "dry": life.chance.random() < 0.5}  # fmt: skip
+    answer = life.ask("POST", "/v1/recall", body, door=door, namespace=namespace)
+    if not life.expect(answer, (200,)):
+        return f"{answer.code}"
+    if life.is_settled and answer.value["degraded"] and life.world.mood.is_well() and not _may_lack_vectors(life):
+        raise Wrong(f"an answer is degraded ({answer.value['degraded']}), and nothing is out of order")
+    return f"{body['query'].split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
+
+
+def recall_as_of(life: Life) -> str:
+    """The store as it was at a time."""
+    state = life.state
+    memory = life.pick()
+    if memory is None or not state.entries:
+        return "nothing was there"
+    at = state.entries[life.chance.choice(sorted(state.entries))].at + life.chance.choice((0, 0, 1, -1))
+    word = memory.content.split()[0]
+    body = {"query": word, "top_k": 100, "token_budget": None, "user_id": memory.user_id, "as_of": at, "dry": True}
+    answer = life.ask("POST", "/v1/recall", body, namespace=memory.namespace)
+    kept_from = int(state.metas.get("history_from", "0").split()[0])
+    if not life.expect(answer, (200, 422) if kept_from else (200,)):
+        return f"{word} {answer.code}"
+    seq = seq_at(state, at)
+    then = state.at(seq).get(memory.id)
+    is_there = then is not None and then.state in SHOWN and not 0 < then.expires_at <= min(at, life.world.clock.now())
+    if life.is_settled and (then is None or then.content.split()[0].casefold() == word.casefold()):
+        found = [view for view in answer.value["memories"] if view["id"] == memory.id]
+        other = any(other.id != memory.id and _alike(other, memory) for other in state.at(seq).values())
+        if bool(found) != is_there and not other:
+            raise Wrong(f"{memory.id} was {'' if is_there else 'not '}there at change {seq}, the answer is {found}")
+        if found and then is not None and (wrong := unlike(found[0], then)):
+            raise Wrong(f"{memory.id} is answered as of change {seq} with other values: {wrong}")
+    return f"{word} as of change {seq} {'there' if is_there else 'not there'}"
+
+
+def history(life: Life) -> str:
+    memory = life.pick()
+    if memory is None:
+        return "no history"
+    answer = life.ask("GET", f"/v1/memories/{memory.id}/history")
+    there = {state.memory(memory.id) is not None for state in life.states}
+    if not life.expect(answer, {200 if each else 404 for each in there}):
+        return f"{memory.id[-8:]} {answer.status}"
+    told = [(row["seq"], row["memory"]["version"], row["memory"]["content"]) for row in answer.value["versions"]]
+    expected = [[(seq, was.version, was.content) for seq, was in reversed(state.memories.get(memory.id, ()))]
+                for state in life.states]  # fmt: skip
+    if told not in expected:
+        raise Wrong(f"the history of {memory.id} is told as {told}, not {expected[0]}")
+    return f"{memory.id[-8:]} {len(told)} versions"
+
+
+def diff(life: Life) -> str:
+    state = life.state
+    since = life.chance.randint(0, state.seq)
+    answer = life.ask("GET", "/v1/diff", since=f"seq:{since}", namespace="*", limit=500)
+    kept_from = int(state.metas.get("history_from", "0").split()[0])
+    if not life.expect(answer, (200, 422) if since < kept_from else (200,)):
+        return f"since {since} {answer.code}"
+    if life.is_settled:
+        before, after = state.at(since), state.at(state.seq)
+        expected: dict[str, set[str]] = {"added": set(), "changed": set(), "removed": set()}
+        for memory_id in {each for seq, entry in state.entries.items() if seq > since for each in entry.ids}:
+            became = _became(before.get(memory_id), after.get(memory_id), memory_id in state.memories)
+            if became and (after.get(memory_id) or before.get(memory_id) or _NOBODY).user_id == "local":
+                expected[became].add(memory_id)
+        told = {name: {row["id"] for row in answer.value[name]} for name in expected}
+        if told != expected:
+            raise Wrong(f"since change {since}: told {told}, expected {expected}")
+    return f"since {since} {[len(answer.value[name]) for name in ('added', 'changed', 'removed')]}"
+
+
+def status(life: Life) -> str:
+    answer = life.ask("GET", "/v1/status")
+    if not life.expect(answer, (200,)):
+        return answer.code
+    told = answer.value
+    world = life.world
+    assert world.daemon is not None
+    if (world.store.is_replayed or not world.store.has_state) and told["state"] != "degraded":
+        raise Wrong(f"the database is not what holds the store, and the status says {told['state']}")
+    if life.is_settled:
+        memories = list(life.state.current())
+        shown = sum(memory.state in SHOWN for memory in memories)
+        trashed = sum(memory.state == "trashed" for memory in memories)
+        said = (told["memories"], told["trash"]["count"], told["seq"])
+        if said != (shown, trashed, life.state.seq):
+            raise Wrong(f"the status counts {said}, there are {(shown, trashed, life.state.seq)}")
+    return f"{told['state']} {told['memories']}"
+
+
+# What must be in an answer
+
+
+def seq_at(state: State, at: int) -> int:
+    """The last change, in their order, that was made by then."""
+    return next((seq for seq in sorted(state.entries, reverse=True) if state.entries[seq].at <= at), 0)
+
+
+def _found(life: Life, told: dict[str, Any], memory: Memory, namespace: str, door: str) -> str:
+    """Whether the memory is among the answers, as it must be, or must not be."""
+    ids = [view["id"] for view in told["memories"]]
+    for view in told["memories"]:
+        seen = [state.memory(view["id"]) for state in life.states]
+        _is_one_of(view, seen)
+        if not any(_may_answer(life, now, memory.user_id, namespace, door) for now in seen):
+            raise Wrong(f"{view['id']} is answered and must not be ({seen[0]})")
+    must = all(_must_answer(life, state, memory, namespace, door) for state in life.states)
+    if must and memory.id not in ids and not ("words" in told["degraded"] or (life.is_troubled and _is_behind(life))):
+        raise Wrong(f"{memory.id} is not found by its own word, and nothing says why (found {ids})")
+    return f"{'found' if memory.id in ids else 'not found'} {told['degraded']}"
+
+
+def _may_answer(life: Life, memory: Memory | None, user: str, namespace: str, door: str) -> bool:
+    if memory is None or memory.state not in SHOWN or memory.user_id != user or _is_expired(life, memory):
+        return False
+    return memory.namespace in (namespace, "default") and _is_seen(memory, door)
+
+
+def _must_answer(life: Life, state: State, memory: Memory, namespace: str, door: str) -> bool:
+    """Unless one of the same text answers in its place."""
+    now = state.memory(memory.id)
+    if now is None or now.content.split()[0] != memory.content.split()[0]:
+        return False
+    if not _may_answer(life, now, memory.user_id, namespace, door):
+        return False
+    return not any(other.id != now.id and _alike(other, now) for other in state.current())
+
+
+def _alike(one: Memory, other: Memory) -> bool:
+    return one.content.casefold().split() == other.content.casefold().split()
+
+
+def _is_seen(memory: Memory | None, door: str) -> bool:
+    return memory is not None and (door != "mcp" or SENSITIVE not in memory.tags)
+
+
+def _is_expired(life: Life, memory: Memory) -> bool:
+    return 0 < memory.expires_at <= life.world.clock.now()
+
+
+def _is_one_of(view: dict[str, Any], states: list[Memory | None]) -> None:
+    wrong: list[str] = ["it is not there"]
+    for memory in states:
+        if memory is not None and not (wrong := unlike(view, memory)):
+            return
+    raise Wrong(f"{view['id']} is answered with other values: {wrong}")
+
+
+def _is_behind(life: Life) -> bool:
+    """Whether the words say that they are not what the store is."""
+    assert life.world.daemon is not None
+    return life.world.daemon.views.state != "ready"
+
+
+def _may_lack_vectors(life: Life) -> bool:
+    """Whether there is a reason for an answer without vectors."""
+    assert life.world.daemon is not None
+    return life.world.daemon.indexing.serving() is None or life.world.daemon.indexing.waiting() > 0
+
+
+def _became(before: Memory | None, after: Memory | None, is_there: bool) -> str:
+    """Added, changed or removed; "" for nothing."""
+    was = before is not None and before.state != "trashed"
+    now = after is not None and after.state != "trashed"
+    if not is_there:
+        return "removed"
+    if was != now:
+        return "added" if now else "removed"
+    if not now:
+        return ""
+    fields = [name for name in Memory.__struct_fields__ if name not in ("version", "modified_at")]
+    return "changed" if any(getattr(before, name) != getattr(after, name) for name in fields) else ""
+
+
+_NOBODY = Memory(id="", content="", created_at=0, modified_at=0, event_at=0)

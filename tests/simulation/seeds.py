@@ -1,0 +1,102 @@
+"""Lives by the number: what may happen in one, and how many go well."""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulation import happenings, reads, writes
+from tests.simulation.life import MEMORIES_MAX, Life, Operation
+from tests.simulation.world import place_for_worlds
+
+STEPS = 40
+
+
+def is_open(life: Life) -> bool:
+    return life.world.is_open
+
+
+def has_room(life: Life) -> bool:
+    return is_open(life) and len(life.state.memories) < MEMORIES_MAX
+
+
+def is_well(life: Life) -> bool:
+    """For what must not come on top of a failing disk: then nobody could tell what has to hold."""
+    return is_open(life) and life.is_settled
+
+
+def has_notes(life: Life) -> bool:
+    return bool(life.world.vault.files) and life.world.vault.is_there
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(12, "remember", writes.remember, has_room),
+    Operation(4, "remember together", writes.remember_together, has_room),
+    Operation(3, "batch", writes.batch, has_room),
+    Operation(8, "edit", writes.edit, is_open),
+    Operation(5, "delete", writes.delete, is_open),
+    Operation(1, "delete by filter", writes.delete_by_filter, is_open),
+    Operation(4, "restore", writes.restore, is_open),
+    Operation(5, "undo", writes.undo, is_open),
+    Operation(3, "get", reads.get, is_open),
+    Operation(3, "list", reads.list_pages, is_open),
+    Operation(4, "search", reads.search, is_open),
+    Operation(5, "recall", reads.recall, is_open),
+    Operation(3, "recall as of", reads.recall_as_of, is_open),
+    Operation(3, "history", reads.history, is_open),
+    Operation(2, "diff", reads.diff, is_open),
+    Operation(2, "status", reads.status, is_open),
+    Operation(2, "clock steps back", happenings.clock_steps_back),
+    Operation(2, "time goes by", happenings.time_goes_by),
+    Operation(4, "restart", happenings.restart),
+    Operation(3, "kill", happenings.kill),
+    Operation(5, "kill in the middle", happenings.kill_in_the_middle, is_open),
+    Operation(2, "kill at the start", happenings.kill_at_start, is_well),
+    Operation(2, "lose the database", happenings.lose_the_database, is_well),
+    Operation(1, "lose the journal", happenings.lose_the_journal, is_well),
+    Operation(1, "lose the views", happenings.lose_the_views, is_well),
+    Operation(1, "lose the manifest", happenings.lose_the_manifest, is_well),
+    Operation(4, "disk fails", happenings.disk_fails, is_well),
+    Operation(3, "disk keeps failing", happenings.disk_keeps_failing, is_well),
+    Operation(2, "disk fills up", happenings.disk_fills_up, is_well),
+    Operation(1, "database cannot be read", happenings.database_cannot_be_read, is_well),
+    Operation(2, "model arrives", happenings.model_arrives, is_open),
+    Operation(1, "model raises", happenings.model_raises),
+    Operation(1, "model gives nan", happenings.model_gives_nan),
+    Operation(1, "model is slow", happenings.model_is_slow),
+    Operation(2, "model is well", happenings.model_is_well),
+    Operation(1, "model is switched", happenings.model_is_switched, is_open),
+    Operation(1, "reindex", happenings.reindex, is_open),
+    Operation(3, "watch notes", happenings.watch_notes, lambda life: is_open(life) and life.world.vault.is_there),
+    Operation(1, "watch no more", happenings.watch_no_more, is_open),
+    Operation(6, "save a note", happenings.save_note, lambda life: life.world.vault.is_there),
+    Operation(1, "rename a note", happenings.rename_note, has_notes),
+    Operation(1, "delete a note", happenings.delete_note, has_notes),
+    Operation(1, "notes disk is unplugged", happenings.notes_disk_is_unplugged, has_notes),
+    Operation(3, "notes disk is back", happenings.notes_disk_is_back, lambda life: not life.world.vault.is_there),
+    Operation(1, "watches run out", happenings.watches_run_out),
+    Operation(4, "scan", happenings.scan, is_open),
+    Operation(4, "inspect", happenings.inspect, is_open),
+)
+
+
+class Lived(NamedTuple):
+    """What a life came to."""
+
+    digest: str
+    log: list[str]
+    did: dict[str, int]
+
+
+def live(seed: int, steps: int = STEPS, without: Iterable[str] = ()) -> Lived:
+    """The life of this seed, without the operations so called. Raises Failed, which tells all about it."""
+    left_out = frozenset(without)
+    operations = [operation for operation in OPERATIONS if operation.name not in left_out]
+    folder = Path(tempfile.mkdtemp(prefix="mnemo-life-", dir=place_for_worlds()))
+    try:
+        life = Life(seed, folder)
+        life.run(operations, steps)
+        return Lived(life.digest, life.log, dict(life.did))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,506 @@
+"""The daemon in one thread, with a clock, a disk, models and notes that one seed decides about. SPEC 17, DESIGN 3.8.
+
+Everything is the real thing, put together as the daemon does it and asked through its routes, but for the socket. What
+the daemon does in threads of its own is done here step by step, in an order that never changes: a write is decided
+and committed where it is asked for, and the rest when `step` is called.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from mnemo_daemon.api import Api
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.models import DEFAULT_EMBEDDING
+from mnemo_daemon.notes import NotesService
+from mnemo_daemon.refusals import Refusal, refusal_of
+from mnemo_daemon.routes import Request, RouteTable, agent_of, decode_body, decode_query, door_of, namespace_of
+from mnemo_daemon.settings import Configuration, Folders, NotesSettings, Settings
+from mnemo_daemon.sockets import Peer
+from mnemo_store.errors import Closed, StoreError
+from mnemo_store.keeper import Keeper
+from mnemo_store.records import ChangeEntry
+from mnemo_store.replayed import Replayed
+from mnemo_store.store import Store
+from tests.samples import MEMORY_DISK
+from tests.simulation.disk import Killed, SimulatedDisk
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.simulation.ledger import Ledger, State, Wrong, Written, state_of
+from tests.simulation.vault import Vault
+
+BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
+SEGMENT_BYTES = 6_000  # so that a few steps see segments become full
+RESERVE_BYTES = 64 << 10
+ROUNDS_MAX = 60  # of background work in one step: whoever needs more never ends
+QUIET_SECONDS = 0.02  # for what was asked together to reach the store
+
+_real_monotonic = time.monotonic
+
+
+class Clock:
+    """The time of day, which may step back, and the time since the start, which may not."""
+
+    def __init__(self) -> None:
+        self.milliseconds = BEGIN_MS
+        self.seconds = 1000.0
+
+    def go_on(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.milliseconds += round(seconds * 1000)
+
+    def now(self) -> int:
+        return self.milliseconds
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@contextlib.contextmanager
+def in_simulated_time(clock: Clock) -> Iterator[None]:
+    """Within it the process's own clock stands still but for what is told to it, and nothing is logged."""
+    time.monotonic = clock.monotonic
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        time.monotonic = _real_monotonic
+        logging.disable(disabled)
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Its own timers go by the real clock."""
+
+    def time(self) -> float:
+        return _real_monotonic()
+
+
+class SteppedStore(Store):
+    """The store without a writer thread: what is asked of it is done before the asking returns.
+
+    `ledger` gets to know what every write was told. While it `holds`, writes wait, to be one group.
+    """
+
+    ledger: Ledger
+    holds = False
+
+    def _write_until_closed(self) -> None:
+        """The thread that would do it ends at once."""
+
+    def _enqueue(self, waiting: Any, *, background: bool) -> "Future[Any]":
+        decided: dict[str, Any] = {}
+
+        def decide(snapshot: Any) -> Any:
+            decided.clear()
+            try:
+                turn = waiting.decide(snapshot)
+            except Exception as error:
+                decided["refused"] = error
+                raise
+            self._order += 1
+            entry = ChangeEntry(at=snapshot.now, by=waiting.by, what=turn.what, group=turn.group)
+            decided.update(order=self._order, turn=turn, entry=entry)
+            return turn
+
+        future = super()._enqueue(waiting._replace(decide=decide), background=background)
+        self._taken.append((decided, future))
+        if not self.holds:
+            self.work()
+        return future
+
+    def maintain(self, act: Callable[[Keeper], Any]) -> "Future[Any]":
+        future = super().maintain(act)
+        self.work()
+        return future
+
+    def work(self) -> None:
+        """Does all that waits, and tells the ledger."""
+        try:
+            while self._has_work():
+                self._work_once()
+        finally:
+            taken, self._taken = self._taken, []
+            self.ledger.take([row for _, row in sorted(map(_written, taken), key=lambda pair: pair[0]) if row])
+
+    def pass_time(self, seconds: float) -> None:
+        """Does what the writer does by itself when its time has come."""
+        left = seconds
+        for _ in range(ROUNDS_MAX):
+            pause = self._keeper.seconds_to_wait()
+            if not self._has_work() and (pause is None or pause > left):
+                return
+            left -= max(pause or 0.0, seconds / 4)
+            self._work_once()
+        raise Wrong("the writer never comes to rest")
+
+    def close(self) -> None:
+        self.work()
+        super().close()
+
+    def abandon(self) -> None:
+        """What a kill leaves of it: nothing is written, the lock is gone."""
+        self._writer = None
+        self._keeper._close_state()
+        self._keeper._give_up_returning()
+        if hasattr(self._keeper, "journal"):
+            self._keeper.journal.close()
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
+
+    @property
+    def is_replayed(self) -> bool:
+        return isinstance(self._keeper.state, Replayed)
+
+    @property
+    def has_state(self) -> bool:
+        return self._keeper.state is not None
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._order = 0
+        self._taken: list[tuple[dict[str, Any], Future[Any]]] = []
+
+
+def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written | None]:
+    """When it was decided, and what it came to; None for what was refused by who decided."""
+    decided, future = taken
+    error = (future.exception() if future.done() else Killed()) if not future.cancelled() else None
+    if "turn" not in decided:
+        if error is not None and error is not decided.get("refused") and not isinstance(error, StoreError | Killed):
+            raise Wrong(f"a write that nobody decided failed: {error!r}")
+        return 0, None
+    turn = decided["turn"]
+    if error is None:
+        return decided["order"], Written(tuple(turn.changes), decided["entry"], future.result().seq, None)
+    if not isinstance(error, StoreError | Killed):
+        raise Wrong(f"a write failed with what is no error of the store: {error!r}")
+    return decided["order"], Written(tuple(turn.changes), decided["entry"], None, error)
+
+
+class SteppedNotes(NotesService):
+    """The notes service without its thread."""
+
+    failures: list[Exception]
+    _is_loaded = False
+
+    def start(self) -> None:
+        """Nothing runs by itself."""
+
+    def work(self) -> None:
+        """Does what is due, as its thread would."""
+        try:
+            if not self._is_loaded:
+                self._load()
+                self._is_loaded = True
+            for _ in range(ROUNDS_MAX):
+                if self._pause() > 0:
+                    return
+                self._work()
+                self._retry_seconds = 0.0
+        except Closed:
+            return
+        except Exception as error:  # noqa: BLE001 - as the thread's supervisor does: told, and tried again later
+            self.failures.append(error)
+            self._is_loaded = False
+            self._retry_at = self._clock() + 2.0
+            for root in self._roots.values():
+                root.scan_due = 0.0
+            return
+        raise Wrong("the notes never come to rest")
+
+
+class SteppedDaemon(Daemon):
+    """The daemon whose threads are never begun."""
+
+    def _start(self, target: Any, name: str) -> None:
+        """What would be done there is done by the world."""
+
+    def renew(self) -> None:
+        if self.views.state == "stale":
+            self.views.rebuild()
+        super().renew()
+
+
+class Answer(NamedTuple):
+    status: int
+    value: Any  # as a client reads it
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status < 300
+
+    @property
+    def code(self) -> str:
+        return str(self.value["error"]["code"]) if not self.is_ok else ""
+
+
+class World:
+    """A data folder, the daemon on it, and all that is around it."""
+
+    def __init__(self, folder: Path, chance: Random) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.clock = Clock()
+        self.ids = Random(chance.random())
+        self.disk = SimulatedDisk(self._keep_what_the_dead_left)
+        self.catalogue = SimulatedCatalogue()
+        self.mood = Mood()
+        self.vault = Vault(folder / "notes", Random(chance.random()), self.clock.now)
+        self.ledger = Ledger()
+        self.notes_failures: list[Exception] = []
+        self.map_bytes = 1 << 26
+        self.loop = Loop()
+        self.daemon: SteppedDaemon | None = None
+        self.api: Api
+        self.table: RouteTable
+        self._settings = Settings(notes=NotesSettings(settle_ms=50, rescan_minutes=60))
+
+    # Starting and ending
+
+    @property
+    def store(self) -> SteppedStore:
+        assert self.daemon is not None
+        store = self.daemon.store
+        assert isinstance(store, SteppedStore)
+        return store
+
+    @property
+    def is_open(self) -> bool:
+        return self.daemon is not None
+
+    def open(self) -> None:
+        """Opens the daemon as its start does. Raises what keeps it from opening; it is then closed."""
+        folders = Folders(self.data, self.folder / "models", self.folder / "socket", self.folder / "config.toml")
+        daemon = self.loop.run_until_complete(self._made(Configuration(self._settings, folders, {})))
+        daemon.catalogue = self.catalogue  # type: ignore[assignment]
+        daemon.embedding.close()
+        daemon.embedding = SimulatedModels(self.catalogue, self.mood)
+        try:
+            daemon.open()
+        except BaseException as error:
+            if isinstance(error, Killed):
+                self._abandon(daemon)
+            elif hasattr(daemon, "store"):
+                daemon.store.close()
+            daemon.embedding.close()
+            raise
+        self.daemon = daemon
+        self.api = self.loop.run_until_complete(self._api(daemon))
+        self.table = RouteTable(self.api.routes())
+        self._follow_behind()
+
+    def close(self) -> None:
+        """Ends the daemon as it ends itself."""
+        daemon, self.daemon = self.daemon, None
+        assert daemon is not None
+        try:
+            self.api.close()
+            daemon.close()
+        except Killed:
+            self._abandon(daemon)
+            raise
+
+    def kill(self) -> None:
+        """Ends it as `kill -9` does: nothing is finished, nothing saved."""
+        daemon, self.daemon = self.daemon, None
+        if daemon is not None:
+            self.api.close()
+            self._abandon(daemon)
+
+    def bury(self) -> None:
+        """After the disk has taken the process with it: what it left stands where it stood."""
+        self.kill()
+        left = self._left
+        if left.exists():
+            shutil.rmtree(self.data, ignore_errors=True)
+            left.rename(self.data)
+        self.disk = SimulatedDisk(self._keep_what_the_dead_left)
+
+    def throw_away(self) -> None:
+        self.kill()
+        self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        self.loop.close()
+
+    async def _made(self, configuration: Configuration) -> SteppedDaemon:
+        return SteppedDaemon(configuration, self.disk, open_store=self._open_store, make_notes=self._make_notes)
+
+    async def _api(self, daemon: Daemon) -> Api:
+        return Api(daemon)
+
+    def _open_store(self, folder: Path, *, disk: Any) -> Store:
+        store = SteppedStore.open(
+            folder, disk=disk, now=self.clock.now, random_bytes=self.ids.randbytes, map_bytes=self.map_bytes,
+            segment_bytes=SEGMENT_BYTES, reserve_bytes=RESERVE_BYTES,
+        )  # fmt: skip
+        assert isinstance(store, SteppedStore)
+        store.ledger = self.ledger
+        return store
+
+    def _make_notes(self, store: Store, settings: NotesSettings) -> NotesService:
+        notes = SteppedNotes(store, settings, clock=self.clock.monotonic, make_watch=self.vault.watch)  # type: ignore[arg-type]
+        notes.failures = self.notes_failures
+        return notes
+
+    def _abandon(self, daemon: Daemon) -> None:
+        if hasattr(daemon, "recall"):
+            daemon.recall.close()
+        self.disk.abandon()
+        if isinstance(getattr(daemon, "store", None), SteppedStore):
+            daemon.store.abandon()
+        daemon.embedding.close()
+        self.vault.watches.clear()
+
+    @property
+    def _left(self) -> Path:
+        return self.folder / "left"
+
+    def _keep_what_the_dead_left(self) -> None:
+        """As it is at this moment; the files are the same ones, as they are after a kill."""
+        for path in sorted(self.data.rglob("*")) if self.data.exists() else []:
+            target = self._left / path.relative_to(self.data)
+            if path.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.link(path, target)
+
+    def _follow_behind(self) -> None:
+        """What the daemon does behind its start."""
+        assert self.daemon is not None
+        with self.store.snapshot() as snapshot:
+            chosen = snapshot.meta("embedding_model")
+        if chosen and chosen in self.catalogue.there:
+            self.daemon.embedding.use(chosen)
+        self.refresh_model()
+
+    # What goes on by itself
+
+    def step(self, seconds: float = 1.0) -> None:
+        """Some time goes by, in which everything gets its turn."""
+        self.clock.go_on(seconds)
+        self.store.pass_time(seconds)
+        self._keep_house()
+        if not self.mood.is_slow:
+            self.index()
+        self.scan_notes()
+
+    def _keep_house(self) -> None:
+        daemon = self.daemon
+        assert daemon is not None
+        with contextlib.suppress(StoreError, OSError):
+            daemon.touches.write_if_due()
+            if daemon.views.state == "stale":
+                daemon.views.rebuild()
+            daemon.views.save_if_due()
+
+    def index(self) -> None:
+        """The vectors follow as far as they can."""
+        assert self.daemon is not None
+        for _ in range(ROUNDS_MAX):
+            try:
+                if not self.daemon.indexing._step():
+                    return
+            except (StoreError, OSError, ValueError, RuntimeError):
+                return  # as its thread does: it goes on a little later
+        raise Wrong("the vectors never come to rest")
+
+    def scan_notes(self) -> None:
+        assert self.daemon is not None
+        notes = self.daemon.notes
+        assert isinstance(notes, SteppedNotes)
+        notes.work()
+
+    def refresh_model(self) -> None:
+        assert self.daemon is not None
+        self.daemon.embedding.refresh()
+
+    def install(self, name: str = DEFAULT_EMBEDDING) -> None:
+        self.catalogue.there.add(name)
+        self.refresh_model()
+
+    # Asking
+
+    def ask(self, method: str, route: str, body: Any = None, /, *, door: str = "api", namespace: str | None = None,
+            raw: bytes | None = None, **query: Any) -> Answer:  # fmt: skip
+        """A request, answered."""
+        return self.loop.run_until_complete(self._answered(method, route, body, door, namespace, raw, query))
+
+    def ask_together(self, requests: list[tuple[str, str, Any]]) -> list[Answer]:
+        """Requests whose writes wait for each other and become one group."""
+        return self.loop.run_until_complete(self._answered_together(requests))
+
+    def has_route(self, method: str, path: str) -> bool:
+        try:
+            self.table.find(method, path)
+        except Refusal:
+            return False
+        return True
+
+    async def _answered_together(self, requests: list[tuple[str, str, Any]]) -> list[Answer]:
+        store = self.store
+        store.holds = True
+        try:
+            tasks = [
+                asyncio.ensure_future(self._answered(method, path, body, "api", None, None, {}))
+                for method, path, body in requests
+            ]
+            for _ in range(10):
+                await asyncio.sleep(0)
+        finally:
+            store.holds = False
+        store.work()
+        return list(await asyncio.gather(*tasks))
+
+    async def _answered(
+        self, method: str, path: str, body: Any, door: str, namespace: str | None, raw: bytes | None,
+        query: dict[str, Any],
+    ) -> Answer:  # fmt: skip
+        try:
+            route, parts = self.table.find(method, path)
+            asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
+            wanted = decode_query(urlencode(query, doseq=True), route)
+            request = Request(
+                ask=asked, query=wanted, path=parts, namespace=namespace_of(namespace, asked, wanted),
+                door=door_of(door), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
+                body=_pieces(raw or b"") if route.streams else None,
+            )  # fmt: skip
+            reply = await route.handler(request)
+            value = reply.value
+            if hasattr(value, "__aiter__"):
+                value = b"".join([piece async for piece in value])
+            is_sent = isinstance(value, bytes)
+            return Answer(reply.status, value if is_sent else msgspec.json.decode(msgspec.json.encode(value)))
+        except Exception as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            return Answer(refusal.status, msgspec.to_builtins(refusal.answer()))
+
+    # Looking
+
+    def found(self) -> State:
+        """What the store shows now."""
+        with self.store.snapshot() as snapshot:
+            return state_of(snapshot)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), 1000):
+        yield data[start : start + 1000]
+
+
+def place_for_worlds() -> Path | None:
+    """Where fsync costs nothing, if the system has such a disk."""
+    return MEMORY_DISK if MEMORY_DISK.is_dir() else None

@@ -1,0 +1,205 @@
+"""Copies made while the store is written to, and stores made from them. SPEC 3.8."""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_store import backup, restoring
+from mnemo_store.disk import Disk
+from mnemo_store.errors import BadBackup, Locked, TooOld
+from mnemo_store.records import DropMemory, Forgotten, PutForgotten, PutMemory, skip_hash
+from mnemo_store.restoring import Restored
+from mnemo_store.store import Store, Vectors
+from tests.golden.make import fill, state_of
+from tests.samples import (
+    AT,
+    WAIT_SECONDS,
+    contents,
+    opened,
+    put,
+    quick_folder,
+    remember,
+    sample_id,
+    sample_memory,
+    write,
+)
+from tests.spec.test_rewriting import write_anew
+
+DISK = Disk()
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory: none of this is about fsync."""
+    with quick_folder() as folder:
+        yield folder
+
+
+def restore(source: Path, data: Path, at: int | None = None, *, keep_forgotten: bool = True) -> Restored:
+    return restoring.restore(source, data, DISK, lambda: AT, at=at, finish=drop, keep_forgotten=keep_forgotten)
+
+
+def drop(store: Store, ids: tuple[str, ...]) -> None:
+    write(store, *(DropMemory(id=memory_id) for memory_id in ids))
+
+
+def test_a_backup_is_the_store_as_it_was(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        fill(store)
+        made = backup.make(store, tmp_path / "kept", DISK)
+        before = state_of(store)
+        remember(store, 800, "came after the backup")
+    assert backup.look_at(tmp_path / "kept") == made
+    assert (made.has_database, made.seq) == (True, 19)
+    restored = restore(tmp_path / "kept", tmp_path / "data")
+    assert restored.kept_as is not None
+    with opened(tmp_path / "data") as store:
+        assert state_of(store) == before
+        assert store.reasons == []
+    with opened(restored.kept_as) as store:
+        assert "came after the backup" in contents(store)
+
+
+def test_a_backup_made_under_writers_holds_all_that_was_answered_before_it_began(tmp_path: Path) -> None:
+    stop, acknowledged = threading.Event(), list[str]()
+    with opened(tmp_path / "data", segment_bytes=20_000) as store:
+
+        def keep_writing() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                memory = sample_memory(number, f"text {number} " + "word " * 50)
+                store.transact(put(memory), by="test").result(WAIT_SECONDS)
+                acknowledged.append(memory.id)
+
+        writer = threading.Thread(target=keep_writing)
+        writer.start()
+        for number in range(3):
+            while len(acknowledged) < 200 * (number + 1):
+                time.sleep(0.005)
+            before = list(acknowledged)
+            made = backup.make(store, tmp_path / f"kept-{number}", DISK)
+            restore(tmp_path / f"kept-{number}", tmp_path / "elsewhere")
+            with opened(tmp_path / "elsewhere") as copy, copy.snapshot() as snapshot:
+                there = {memory.id for memory in snapshot.memories(limit=100_000)}
+                assert set(before) <= there
+                assert snapshot.seq == made.seq == len(there)
+                assert copy.reasons == []
+            shutil.rmtree(tmp_path / "elsewhere")
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("part", ["db/data.mdb", "journal/short_term.jsonl", "store.json"])
+def test_a_backup_that_was_altered_or_is_not_whole_replaces_nothing(tmp_path: Path, part: str) -> None:
+    with opened(tmp_path / "data") as store:
+        fill(store)
+        backup.make(store, tmp_path / "kept", DISK)
+        before = state_of(store)
+    path = tmp_path / "kept" / part
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(BadBackup, match="is damaged"):
+        restore(tmp_path / "kept", tmp_path / "data")
+    path.unlink()
+    with pytest.raises(BadBackup, match="is missing"):
+        restore(tmp_path / "kept", tmp_path / "data")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "kept"]
+    with opened(tmp_path / "data") as store:
+        assert state_of(store) == before
+
+
+def test_a_folder_in_use_takes_no_backup_and_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        (tmp_path / "kept").mkdir()
+        (tmp_path / "kept" / "mine.txt").write_text("mine")
+        with pytest.raises(BadBackup, match="not empty"):
+            backup.make(store, tmp_path / "kept", DISK)
+        assert (tmp_path / "kept" / "mine.txt").read_text() == "mine"
+        backup.make(store, tmp_path / "good", DISK)
+        with pytest.raises(Locked, match=str(os.getpid())):
+            restore(tmp_path / "good", tmp_path / "data")
+
+
+def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp_path: Path) -> None:
+    now = AT
+    with opened(tmp_path / "data", now=lambda: now, segment_bytes=2000) as store:
+        for number in range(1, 11):
+            now = AT + 1000 * number
+            remember(store, number, layer="core" if number % 3 == 0 else "buffer")
+            write(store, PutMemory(data=sample_memory(1, f"at {number}", version=number + 1)))
+        store.put_vectors([Vectors("space", b"a text hash of 4", np.ones((1, 4), np.float16))]).result(WAIT_SECONDS)
+    restored = restore(tmp_path / "data", tmp_path / "then", at=AT + 4500)
+    assert (restored.seq, restored.memories) == (8, 4)
+    with opened(tmp_path / "then") as store, store.snapshot() as snapshot:
+        assert [memory.content for memory in snapshot.memories()] == [
+            "at 4", "memory number 2", "memory number 3", "memory number 4"
+        ]  # fmt: skip
+        assert snapshot.vectors("space", b"a text hash of 4", 4) is not None
+    with opened(tmp_path / "then") as store:
+        assert remember(store, 50)
+        assert store.seq == 9
+    shutil.rmtree(tmp_path / "then" / "db")
+    with opened(tmp_path / "then") as store:
+        assert len(contents(store)) == 5
+        assert store.missing == []
+
+
+def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> None:
+    now = AT
+    with opened(tmp_path / "data", now=lambda: now) as store:
+        remember(store, 1)
+        now = AT + 1000
+        remember(store, 2)
+    (tmp_path / "data" / "backups" / "mine").mkdir(parents=True)
+    restored = restore(tmp_path / "data", tmp_path / "data", at=AT)
+    assert restored.memories == 1
+    assert restored.kept_as is not None
+    assert restored.said == []
+    assert (tmp_path / "data" / "backups" / "mine").exists(), "backups belong to the place"
+    with opened(restored.kept_as) as store:
+        assert len(contents(store)) == 2
+    with opened(tmp_path / "data") as store:
+        assert contents(store) == ["memory number 1"]
+
+
+def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path: Path) -> None:
+    now = AT
+    with opened(tmp_path / "data", now=lambda: now) as store:
+        remember(store, 1)
+        now = AT + 2000
+        remember(store, 2)
+        write_anew(store)
+        now = AT + 4000
+        remember(store, 3)
+    assert restore(tmp_path / "data", tmp_path / "later", at=AT + 3000).memories == 2
+    with pytest.raises(TooOld):
+        restore(tmp_path / "data", tmp_path / "earlier", at=AT + 1000)
+    assert not (tmp_path / "earlier").exists()
+
+
+def test_what_was_purged_since_the_backup_stays_away_unless_told(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        remember(store, 1, "the secret of the house")
+        remember(store, 2)
+        backup.make(store, tmp_path / "kept", DISK)
+        with store.snapshot() as snapshot:
+            digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
+        write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))
+    restored = restore(tmp_path / "kept", tmp_path / "data")
+    assert restored.forgotten == (sample_id(1),)
+    with opened(tmp_path / "data") as store:
+        assert contents(store) == ["memory number 2"]
+        with store.snapshot() as snapshot:
+            assert snapshot.forgotten(digest) is not None, "the next restore has to know it too"
+    restore(tmp_path / "kept", tmp_path / "data", keep_forgotten=False)
+    with opened(tmp_path / "data") as store:
+        assert contents(store) == ["the secret of the house", "memory number 2"]

@@ -1,0 +1,142 @@
+"""What `mnemo forget` and `mnemo trash empty` ask for, what they ask the person, and what they print. SPEC 14"""
+
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_client import cli, protocol
+from mnemo_client.terminal import Terminal
+from tests.canned import ID, CannedDaemon, recalled
+from tests.spec.test_cli_commands import Person, say
+
+OTHER = "01890000-0000-7000-8000-00000000beef"
+REPORT = protocol.Purged(
+    purged=[ID],
+    derived=[OTHER],
+    rederive={OTHER: [ID[:-8] + "5ca1ab1e"]},
+    revived=[ID[:-8] + "5ca1ab1e"],
+    places=[
+        protocol.Place(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
+        protocol.Place(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
+    ],
+    backups=["/data/backups/one"],
+    searched=protocol.Searched(files=9, bytes=1_500_000, needles=12),
+)
+PLAN = protocol.Purged(purged=[ID], derived=[OTHER], dry_run=True)
+
+
+class Seat(io.StringIO):
+    """A terminal that a person sits at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> Person:
+    canned.answers["POST /v1/purge"] = lambda asked: json.loads(
+        protocol_json(PLAN if asked.body.get("dry_run") else REPORT)
+    )
+    say(canned, f"GET /v1/memories/{ID}", recalled())
+    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+                   "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
+
+
+def protocol_json(answer: protocol.Answer) -> bytes:
+    return msgspec.json.encode(answer)
+
+
+def at_a_terminal(person: Person, *words: str, typed: str) -> int:
+    out, err = Seat(), io.StringIO()
+    code = cli.run(list(words), Terminal(out, err, {**person.environ, "NO_COLOR": "1"}), person.environ, Seat(typed))
+    person.out, person.err = out.getvalue(), err.getvalue()
+    return code
+
+
+def bodies(canned: CannedDaemon) -> list[object]:
+    return [asked.body for asked in canned.asked if asked.path == "/v1/purge"]
+
+
+def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("forget", ID, "--yes") == 0
+    assert bodies(canned) == [{"ids": [ID], "dry_run": True}, {"ids": [ID]}]
+    assert person.out == (
+        "forgotten: 1 memory and 1 made of it (c0ffee01)\n"
+        "  0000beef was made of 5ca1ab1e too, which stay: make it anew from them\n"
+        "  shown again, since what stood for it goes: 5ca1ab1e\n"
+        "  clean       db: written anew: 20 to 10 bytes\n"
+        "  removed     quarantine/5.jsonl: it held a word\n"
+        "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
+        "  not touched /data/backups/one, which may hold it: remove it when you need it no more\n"
+    )
+
+
+def test_forget_ends_with_1_where_something_is_still_there(person: Person, canned: CannedDaemon) -> None:
+    place = protocol.Place(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
+    left = protocol.Purged(purged=[ID], derived=[], places=[place], complete=False)
+    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
+    assert person.give("forget", ID, "-y") == 1
+    assert f"  still there memory {OTHER}: its version 1 says the same\n" in person.out
+    assert "some are left, as said above" in person.out
+
+
+def test_forget_asks_before_it_does_anything(person: Person, canned: CannedDaemon) -> None:
+    assert at_a_terminal(person, "forget", ID, typed="no\n") == 2
+    assert "c0ffee01" in person.out
+    assert "forget 1 memory and 1 made of it for good, and every trace of it? [y/N] " in person.out
+    assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
+    assert at_a_terminal(person, "forget", ID, typed="y\n") == 0
+    assert bodies(canned)[-1] == {"ids": [ID]}
+    assert person.give("forget", ID) == 2
+    assert "say --yes if it is meant" in person.err
+
+
+def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("forget", ID, "--dry-run") == 0
+    assert person.out == "would be forgotten: 1 memory and 1 made of it (c0ffee01)\n"
+    assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
+
+
+def test_forget_takes_what_passes_its_options_in_one_namespace(person: Person, canned: CannedDaemon) -> None:
+    given = ["forget", "-t", "diary", "--state", "trashed", "--since", "1700000000000", "-n", "work", "-y"]
+    assert person.give(*given) == 0
+    wanted = {"namespace": "work", "states": ["trashed"], "tags": ["diary"], "since": 1_700_000_000_000}
+    assert bodies(canned) == [{"filter": wanted, "dry_run": True}, {"ids": [ID]}]
+    assert person.give("forget", "--all", "-n", "work", "--dry-run") == 0
+    assert bodies(canned)[-1] == {"filter": {"namespace": "work"}, "dry_run": True}
+
+
+def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("forget", "-y") == 2
+    assert person.give("forget", ID, "--tag", "x", "-y") == 2
+    assert canned.asked == []
+
+
+def test_forget_says_when_nothing_passes(person: Person, canned: CannedDaemon) -> None:
+    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(protocol.Purged(purged=[], derived=[])))
+    assert person.give("forget", "--tag", "x", "-y") == 3
+
+
+def test_the_trash_is_emptied_once_a_person_says_so(person: Person, canned: CannedDaemon) -> None:
+    canned.answers["DELETE /v1/trash"] = lambda asked: {
+        "dropped": 3, "bytes": 2100, "dry_run": "confirm" not in asked.query,
+    }  # fmt: skip
+    assert person.give("trash", "empty", "--dry-run") == 0
+    assert person.out == "would leave the trash for good: 3 memories, 2.1 KB\n"
+    assert person.give("trash", "empty") == 2
+    assert at_a_terminal(person, "trash", "empty", typed="\n") == 2
+    assert not any("confirm" in asked.query for asked in canned.asked)
+    assert at_a_terminal(person, "trash", "empty", typed="yes\n") == 0
+    assert canned.asked[-1].query == {"confirm": ["true"]}
+    assert "left the trash for good: 3 memories, 2.1 KB" in person.out
+    assert person.give("trash", "empty", "--yes", "--json") == 0
+    assert json.loads(person.out) == {"dropped": 3, "bytes": 2100, "dry_run": False}
+
+
+def test_an_empty_trash_is_said_to_be_empty(person: Person, canned: CannedDaemon) -> None:
+    canned.say("DELETE /v1/trash", {"dropped": 0, "bytes": 0, "dry_run": True})
+    assert person.give("trash", "empty", "--yes") == 0
+    assert (person.out, person.err) == ("", "the trash is empty\n")

@@ -1,0 +1,195 @@
+"""What `mnemo history`, `mnemo diff` and `mnemo undo` ask for and print. SPEC 14"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client import history, protocol
+from mnemo_client.terminal import Look
+from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
+from tests.spec.test_cli_commands import Person, say
+
+PLAIN = Look()
+COLOURED = Look(colour=True, width=80)
+
+
+@pytest.fixture(autouse=True)
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> Person:
+    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+                   "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
+
+
+def memory(**fields: Any) -> protocol.MemoryView:
+    return recalled(**fields)
+
+
+def version(seq: int, what: str, by: str = "cli", group: str | None = None, **fields: Any) -> protocol.Version:
+    return protocol.Version(seq=seq, at=NOON + 1000 * seq, by=by, what=what, group=group, memory=memory(**fields))
+
+
+VERSIONS = protocol.Versions(
+    versions=[
+        version(9, "undo:7", version=4, content="The key is with Otto.", tags=["house"], strength=0.9),
+        version(7, "rm", "mcp:planner", version=3, content="The key is with Otto.", tags=["house"], state="trashed"),
+        version(5, "edit", version=2, content="The key is with Otto.", tags=["house"], group="g1"),
+        version(2, "add", version=1, tags=["home", "keys"]),
+    ]
+)
+
+
+def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "GET /v1/memories/c0ffee01/history", VERSIONS)
+    assert person.give("history", "c0ffee01", "-k", "9") == 0
+    assert person.out == (
+        "change 9 · 2025-12-01 12:00:09 · cli · undo of change 7 · version 4\n"
+        "  state: trashed → active\n"
+        "change 7 · 2025-12-01 12:00:07 · mcp:planner · moving to the trash · version 3\n"
+        "  state: active → trashed\n"
+        "change 5 · 2025-12-01 12:00:05 · cli · an edit · group g1 · version 2\n"
+        "  content: The key is with [-Ines-]{+Otto+}.\n"
+        "  tags: home, keys → house\n"
+        "change 2 · 2025-12-01 12:00:02 · cli · remembering · version 1\n"
+        "  The key is with Ines.\n"
+    )
+    assert person.err == "take a change back with: mnemo undo CHANGE\n"
+    assert canned.asked[0].query == {"limit": ["9"]}
+
+
+def test_history_says_where_versions_are_missing(person: Person, canned: CannedDaemon) -> None:
+    say(canned, f"GET /v1/memories/{ID}/history", protocol.Versions(versions=VERSIONS.versions[:2]))
+    person.give("history", ID)
+    assert "earlier versions were not kept\n" in person.err
+    say(canned, f"GET /v1/memories/{ID}/history", protocol.Versions(versions=VERSIONS.versions[:2], cursor="7"))
+    person.give("history", ID)
+    assert "there are earlier versions; show more with: mnemo history ID --top 500\n" in person.err
+
+
+def test_history_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+    canned.say(f"GET /v1/memories/{ID}/history", {"versions": [], "cursor": None, "new": 1})
+    assert person.give("history", ID, "--json") == 0
+    assert person.out == '{"versions": [], "cursor": null, "new": 1}\n'
+
+
+def difference(how: Any, seq: int, what: str, **fields: Any) -> protocol.Difference:
+    whole: dict[str, Any] = {"id": ID, "at": NOON, "by": "cli", "memory": memory()}
+    return protocol.Difference(how=how, seq=seq, what=what, **{**whole, **fields})
+
+
+def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: CannedDaemon) -> None:
+    gone = "01936f2e-7c00-7000-8000-0000deadbeef"
+    answer = protocol.DiffAnswer(
+        since_seq=3, until_seq=12, namespace="default",
+        added=[difference("added", 12, "add"), difference("restored", 11, "restore")],
+        changed=[difference("changed", 9, "edit", fields=["content", "pinned", "expires_at"],
+                            before={"content": "one two three", "pinned": False, "expires_at": None},
+                            after={"content": "one 2 three", "pinned": True, "expires_at": NOON})],
+        removed=[difference("trashed", 8, "rm"), difference("dropped", 7, "purge", id=gone, memory=None)],
+    )  # fmt: skip
+    say(canned, "GET /v1/diff", answer)
+    assert person.give("diff", "2h", "--until", "seq:12") == 0
+    assert person.out == (
+        "+ c0ffee01  change 12  2025-12-01 12:00:00  cli  remembering          The key is with Ines.\n"
+        "+ c0ffee01  change 11  2025-12-01 12:00:00  cli  restoring            The key is with Ines.\n"
+        "~ c0ffee01  change 9   2025-12-01 12:00:00  cli  an edit              The key is with Ines.\n"
+        "    content: one [-two-]{+2+} three\n"
+        "    pinned: no → yes\n"
+        "    expires_at: none → 2025-12-01 12:00:00\n"
+        "- c0ffee01  change 8   2025-12-01 12:00:00  cli  moving to the trash  The key is with Ines.\n"
+        "- deadbeef  change 7   2025-12-01 12:00:00  cli  purge                gone for good\n"
+        "2 added · 1 changed · 2 removed · since change 3 · namespace default\n"
+    )
+    assert canned.asked[0].query == {"since": ["2h"], "until": ["seq:12"]}
+
+
+def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) -> None:
+    answer = protocol.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
+    say(canned, "GET /v1/diff", answer)
+    assert person.give("diff", "1700000000000", "-n", "boat") == 0
+    assert (person.out, person.err) == ("", "nothing changed in namespace boat\n")
+    assert canned.asked[0].query == {"since": ["1700000000000"]}
+    assert canned.asked[0].headers["x-namespace"] == "boat"
+    assert person.give("diff") == 2
+
+
+def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, "GET /v1/search", protocol.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, f"GET /v1/memories/{ID}", memory())
+    assert person.give("recall", "key", "--as-of", "2026-05-01") == 0
+    assert person.give("search", "key", "--as-of", "3d") == 0
+    assert person.give("show", ID, "--as-of", "1700000000000") == 0
+    recall, search, show = canned.asked
+    assert recall.body["as_of"] == "2026-05-01"
+    assert search.query["as_of"] == ["3d"]
+    assert show.query == {"as_of": ["1700000000000"]}
+
+
+def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: CannedDaemon) -> None:
+    undone = protocol.Undone(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
+    say(canned, "POST /v1/undo", undone)
+    assert person.give("undo", "--group", "g1") == 0
+    assert person.out == "undone: import (changes 5 to 9: c0ffee01)\n"
+    assert person.give("undo", "--seq", "9", "--dry-run") == 0
+    assert person.give("undo", "9") == 0
+    assert [asked.body for asked in canned.asked] == [{"group": "g1"}, {"seq": 9, "dry_run": True}, {"seq": 9}]
+    assert person.give("undo", "9", "--group", "g1") == 2
+    assert "one change is taken back at once" in person.err
+
+
+# How texts differ
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("The key is with Ines.", "The key is with Otto.", "The key is with [-Ines-]{+Otto+}."),
+        ("tea", "tea, please", "tea{+, please+}"),
+        ("one two three", "three", "[-one two-] three"),
+        ("a b c", "a  b\nc", "only white space"),
+        ("鍵は東京にある", "鍵は京都にある", "鍵は[-東-]京{+都+}にある"),
+        ("", "new", "{+new+}"),
+        ("a\x1b[31mb", "a\x1b[31mc", "a�[[-31mb-]{+31mc+}"),
+    ],
+)  # fmt: skip
+def test_the_words_that_went_and_came_are_marked(before: str, after: str, shown: str) -> None:
+    assert history.word_diff(before, after, PLAIN) == shown
+
+
+def test_where_there_are_colours_words_are_coloured_instead() -> None:
+    assert history.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
+
+
+def test_of_what_stayed_only_the_words_beside_a_change_are_shown() -> None:
+    same = "word " * 100
+    shown = history.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
+    assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
+    middle = history.word_diff(f"old {same}old", f"new {same}new", PLAIN)
+    assert middle.startswith("[-old-]{+new+} word word")
+    assert " … " in middle
+
+
+def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
+    before = " ".join(f"a{number} the of" for number in range(1300))
+    after = " ".join(f"b{number} the of" for number in range(1300))
+    assert len(before) > 8000
+    assert history.word_diff(before, after, PLAIN)
+
+
+def test_a_passage_of_a_note_is_told_by_its_headings_and_not_by_its_lines() -> None:
+    before = memory(note=note(lines=(1, 2)))
+    after = memory(note=note(lines=(8, 9), headings=["Deploy", "Undo"]))
+    versions = protocol.Versions(versions=[
+        protocol.Version(seq=2, at=NOON, by="notes", what="notes", memory=after),
+        protocol.Version(seq=1, at=NOON, by="notes", what="notes", memory=before),
+    ])  # fmt: skip
+    assert (
+        list(history.version_lines(versions, PLAIN))[1] == "  note: Deploy › Deploy › Rollback → Deploy › Deploy › Undo"
+    )

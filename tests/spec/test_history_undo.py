@@ -1,0 +1,353 @@
+"""Undo of a change or a group: each record's version before it, or nothing. SPEC 3.3"""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_daemon import undoing
+from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.undoing import ChangedSince
+from mnemo_store.records import (
+    ChunkRef,
+    DropMemory,
+    Edge,
+    Memory,
+    NoteFile,
+    NotePlace,
+    NoteRoot,
+    PutEdge,
+    PutMemory,
+    PutMeta,
+    PutNote,
+    PutRoot,
+    PutTrash,
+    TrashEntry,
+    skip_hash,
+)
+from mnemo_store.store import Applied, Turn
+from tests.desk import AGENT, PERSON, Desk, desk_in
+from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
+
+FILE, ROOT = sample_id(900), sample_id(901)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_in(tmp_path) as desk:
+        yield desk
+
+
+def write_as(desk: Desk, by: str, *changes: Any, what: str = "", group: str = "") -> int:
+    turn: Turn[None] = Turn(changes, None, what, group)
+    return desk.store.transact(lambda _: turn, by=by).result(WAIT_SECONDS).seq
+
+
+def contents(desk: Desk, *ids: str) -> list[tuple[str, str, int]]:
+    rows = [desk.memory(memory_id) for memory_id in ids]
+    return [(row.content, row.state, row.version) for row in rows]
+
+
+def refused(desk: Desk, *args: Any, **named: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        desk.undo(*args, **named)
+    return caught.value
+
+
+def test_an_edit_is_taken_back_as_a_new_version(desk: Desk) -> None:
+    tea = desk.add("tea", tags=("a",))
+    seq = desk.edit(tea, content="milk", tags=("b",))
+    undone = desk.undo(seq)
+    assert (undone.seqs, undone.what, undone.ids, undone.made, undone.group) == ([2], "edit", [tea], 3, "")
+    assert contents(desk, tea) == [("tea", "active", 3)]
+    assert desk.memory(tea).tags == ("a",)
+    assert desk.recalled("tea") == ["tea"]
+    assert desk.recalled("milk") == []
+
+
+def test_a_dry_undo_says_what_it_would_do_and_does_nothing(desk: Desk) -> None:
+    tea = desk.add("tea")
+    desk.edit(tea, content="milk")
+    undone = desk.undo(dry_run=True)
+    assert (undone.seqs, undone.ids, undone.made) == ([2], [tea], 0)
+    assert (desk.store.seq, contents(desk, tea)) == (2, [("milk", "active", 2)])
+
+
+def test_what_a_change_made_goes_to_the_trash_and_what_it_deleted_comes_back(desk: Desk) -> None:
+    tea, milk = desk.add("tea"), desk.add("milk")
+    desk.trash(tea, milk)
+    desk.undo()
+    assert contents(desk, tea, milk) == [("tea", "active", 3), ("milk", "active", 3)]
+    desk.undo()  # the addition of the milk
+    assert contents(desk, tea, milk) == [("tea", "active", 3), ("milk", "trashed", 4)]
+    with desk.store.snapshot() as snapshot:
+        assert (snapshot.trash(tea), snapshot.trash(milk)) == (
+            None,
+            TrashEntry(id=milk, at=1000, why="undo of add", state="active"),
+        )
+
+
+def test_a_restore_is_taken_back_into_the_trash(desk: Desk) -> None:
+    tea = desk.add("tea")
+    desk.trash(tea)
+    seq = desk.restore(tea)
+    desk.undo(seq)
+    assert contents(desk, tea) == [("tea", "trashed", 4)]
+    desk.restore(tea)
+    assert contents(desk, tea) == [("tea", "active", 5)]
+
+
+def test_what_was_superseded_stands_again_and_what_superseded_it_goes(desk: Desk) -> None:
+    old = desk.add("It is in May.")
+    new = desk.add("It is in June.", supersedes=(old,))
+    undone = desk.undo()
+    assert set(undone.ids) == {old, new}
+    assert contents(desk, old, new) == [("It is in May.", "active", 3), ("It is in June.", "trashed", 2)]
+    assert desk.memory(old).superseded_by == ""
+
+
+def test_a_group_goes_back_together_though_others_wrote_in_between(desk: Desk) -> None:
+    kept = desk.add("tea")
+    first = write_as(desk, "import", PutMemory(data=sample_memory(1, "one")), what="import", group="g")
+    desk.edit(kept, content="milk")
+    second = write_as(desk, "import", PutMemory(data=sample_memory(2, "two")), what="import", group="g")
+    undone = desk.undo()
+    assert undone.seqs == [first, second]
+    assert contents(desk, sample_id(1), sample_id(2), kept) == [
+        ("one", "trashed", 2), ("two", "trashed", 2), ("milk", "active", 2)
+    ]  # fmt: skip
+    assert refused(desk, group="g").message.startswith("that was taken back already")
+    assert desk.undo().seqs == [first + 1]  # the edit in between is the last change now
+    assert refused(desk, group="h").status == 404
+
+
+def test_one_change_of_a_group_can_be_taken_back_alone_and_the_rest_after_it(desk: Desk) -> None:
+    for number in (1, 2):
+        write_as(desk, "import", PutMemory(data=sample_memory(number)), what="import", group="g")
+    assert desk.undo(2).ids == [sample_id(2)]
+    assert desk.undo(group="g").ids == [sample_id(1)]
+
+
+def test_what_came_after_is_listed_with_its_seqs_and_nothing_is_undone(desk: Desk) -> None:
+    tea, milk = desk.add("tea"), desk.add("milk")
+    seq = desk.trash(tea, milk)
+    desk.at = 2000
+    desk.restore(tea)
+    error = refused(desk, seq)
+    assert isinstance(error, ChangedSince)
+    assert (error.status, error.code) == (409, "conflict")
+    assert error.message == f"changed again since: {tea} by change 4 (restore); nothing was undone"
+    (later,) = error.later
+    assert (later.id, later.seq, later.at, later.by, later.what) == (tea, 4, 2000, "cli", "restore")
+    assert contents(desk, tea, milk) == [("tea", "active", 3), ("milk", "trashed", 2)]
+    assert desk.store.seq == 4
+
+
+def test_an_undo_can_be_taken_back_and_again(desk: Desk) -> None:
+    tea = desk.add("tea")
+    edit = desk.edit(tea, content="milk")
+    undo = desk.undo(edit).made
+    error = refused(desk, edit)
+    assert error.message.startswith(f"that was taken back already: {tea} by change {undo} (undo:{edit})")
+    redo = desk.undo(undo).made
+    assert contents(desk, tea) == [("milk", "active", 4)]
+    assert desk.undo(redo).made == redo + 1
+    assert contents(desk, tea) == [("tea", "active", 5)]
+    assert desk.undo().what == "add"  # the edit is taken back, and the undos are none of them the last change
+
+
+def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
+    tea = desk.add("tea")
+    note = sample_memory(1, "from a note", managed=FILE, note=NotePlace(title="Note"))
+    write_as(desk, "notes", PutMemory(data=note), what="notes")
+    write_as(desk, "cli:doctor", PutMemory(data=sample_memory(2)), what="add")
+    assert desk.undo(dry_run=True).ids == [tea]
+    desk.undo()
+    assert refused(desk).status == 404
+
+
+def test_where_there_is_nothing_to_undo_that_is_said(desk: Desk) -> None:
+    tea = desk.add("tea")
+    write(desk.store, PutMeta(name="x", value="y"))
+    assert (refused(desk, 2).status, refused(desk, 2).message) == (404, "change 2 changed no memory")
+    assert refused(desk, 99).status == 404
+    write(desk.store, DropMemory(id=tea))
+    assert (refused(desk, 1).status, refused(desk, 1).code) == (422, "refused")
+    assert "gone for good" in refused(desk, 1).message
+
+
+def test_a_change_before_the_history_that_is_kept_cannot_be_taken_back(desk: Desk) -> None:
+    tea = desk.add("tea")
+    desk.edit(tea, content="milk")
+    desk.edit(tea, content="rum")
+    write(desk.store, PutMeta(name="history_from", value="3 1000"))
+    assert refused(desk, 2).code == "history_compacted"
+    assert refused(desk, 1).code == "history_compacted"
+    assert desk.undo(3).ids == [tea]
+
+
+def test_an_agent_takes_back_nothing_that_it_does_not_see(desk: Desk) -> None:
+    tea = desk.add("tea", tags=("sensitive",))
+    assert refused(desk, 1, caller=AGENT).status == 404
+    desk.edit(tea, tags=())
+    assert refused(desk, 2, caller=AGENT).status == 404  # it would be sensitive again
+    assert contents(desk, tea) == [("tea", "active", 2)]
+
+
+# Notes
+
+
+def note_file(*chunks: tuple[Memory, int], **fields: Any) -> PutNote:
+    refs = tuple(ChunkRef(memory.id, "h", line, line) for memory, line in chunks)
+    return PutNote(data=NoteFile(id=FILE, root=ROOT, path="house.md", chunks=refs, **fields))
+
+
+def chunk(number: int, content: str, **fields: Any) -> Memory:
+    return sample_memory(number, content, managed=FILE, note=NotePlace(title="House"), trust="note", **fields)
+
+
+@pytest.fixture
+def noted(desk: Desk) -> Desk:
+    """A note with one chunk: read by change 1, and by change 2 after an edit."""
+    one = chunk(1, "The key is with Ines.")
+    root = PutRoot(data=NoteRoot(id=ROOT, path="/n", added_at=0))
+    write_as(desk, "notes", root, PutMemory(data=one), note_file((one, 9)), what="notes")
+    two = chunk(1, "The key is with Otto.", version=2)
+    write_as(desk, "notes", PutMemory(data=two), note_file((two, 9)), what="notes")
+    return desk
+
+
+def test_what_a_note_says_is_not_undone_but_edited_in_its_file(noted: Desk) -> None:
+    error = refused(noted, 2)
+    assert (error.status, error.code) == (422, "managed")
+    assert error.message == "the text is that of a note: edit /n/house.md:9"
+    assert refused(noted, 2, dry_run=True).code == "managed"
+    assert contents(noted, sample_id(1)) == [("The key is with Otto.", "active", 2)]
+
+
+def test_what_went_with_its_note_comes_back_as_a_memory_of_its_own(noted: Desk) -> None:
+    gone = chunk(1, "The key is with Otto.", version=3, state="trashed")
+    entry = TrashEntry(id=gone.id, at=1000, why="its note was deleted", state="active")
+    seq = write_as(noted, "notes", PutMemory(data=gone), PutTrash(data=entry), note_file((gone, 9), missing=True))
+    noted.undo(seq)
+    back = noted.memory(gone.id)
+    assert (back.content, back.state, back.managed) == ("The key is with Otto.", "active", "")
+
+
+def test_what_a_person_did_to_a_chunk_of_a_note_is_undone(noted: Desk) -> None:
+    noted.undo(noted.edit(sample_id(1), tags=("mine",)))
+    assert noted.memory(sample_id(1)).tags == ()
+    assert noted.memory(sample_id(1)).managed == FILE
+
+
+def test_rescans_leave_a_chunk_out_exactly_while_it_is_in_the_trash(noted: Desk) -> None:
+    def skips() -> list[str]:
+        with noted.store.snapshot() as snapshot:
+            return list(snapshot.skips(FILE))
+
+    with noted.store.snapshot() as snapshot:
+        hashed = skip_hash(snapshot.meta("salt"), "The key is with Otto.")
+    removed = noted.trash(sample_id(1))
+    assert skips() == [hashed]
+    undone = noted.undo(removed).made
+    assert (noted.memory(sample_id(1)).state, skips()) == ("active", [])
+    noted.undo(undone)
+    assert (noted.memory(sample_id(1)).state, skips()) == ("trashed", [hashed])
+
+
+# Edges
+
+
+def edges(desk: Desk, number: int) -> set[tuple[str, str, str]]:
+    with desk.store.snapshot() as snapshot:
+        return {(edge.source, edge.target, edge.relation) for edge in snapshot.edges(sample_id(number))}
+
+
+def edge(source: int, target: int, at: int, **fields: Any) -> PutEdge:
+    return PutEdge(
+        data=Edge(source=sample_id(source), target=sample_id(target), relation="related", at=at, **fields)
+    )  # fmt: skip
+
+
+def test_edges_that_a_change_made_between_memories_that_stay_go_with_it(desk: Desk) -> None:
+    desk.at = 1000
+    write(desk.store, *(PutMemory(data=sample_memory(number)) for number in (1, 2, 3)), edge(1, 2, 1000))
+    desk.at = 2000
+    edited = [PutMemory(data=sample_memory(number, "changed", version=2)) for number in (1, 3)]
+    seq = write_as(desk, "merge", *edited, edge(1, 3, 2000), edge(3, 2, 2000, via="link"), what="merge")
+    desk.undo(seq)
+    assert edges(desk, 1) == {(sample_id(1), sample_id(2), "related")}  # made earlier
+    assert edges(desk, 3) == {(sample_id(3), sample_id(2), "related")}  # a link is its note's
+
+
+def test_edges_of_a_memory_that_changed_twice_in_a_millisecond_are_left(desk: Desk) -> None:
+    write(desk.store, PutMemory(data=sample_memory(1)), PutMemory(data=sample_memory(2)), edge(1, 2, 1000))
+    seq = write_as(desk, "cli", PutMemory(data=sample_memory(1, "changed", version=2)), what="edit")
+    desk.undo(seq)
+    assert edges(desk, 1) == {(sample_id(1), sample_id(2), "related")}
+
+
+def test_what_goes_to_the_trash_keeps_its_edges_and_brings_them_back(desk: Desk) -> None:
+    write(desk.store, PutMemory(data=sample_memory(1)))
+    seq = write_as(desk, "cli", PutMemory(data=sample_memory(2)), edge(2, 1, 1000), what="add")
+    undo = desk.undo(seq).made
+    assert edges(desk, 2) == {(sample_id(2), sample_id(1), "related")}
+    desk.undo(undo)
+    assert edges(desk, 1) == {(sample_id(2), sample_id(1), "related")}
+
+
+# More than one write turn holds
+
+
+def many(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Five memories in a group of two changes, where an undo takes back two memories a turn."""
+    monkeypatch.setattr(undoing, "UNDO_A_TURN", 2)
+    memories = [sample_memory(number) for number in range(1, 6)]
+    for some in (memories[:3], memories[3:]):
+        write_as(desk, "import", *(PutMemory(data=memory) for memory in some), what="import", group="g")
+    return [memory.id for memory in memories]
+
+
+def states(desk: Desk, ids: list[str]) -> list[str]:
+    return [desk.memory(memory_id).state for memory_id in ids]
+
+
+def test_a_large_group_goes_back_in_slices_that_can_be_taken_back_together(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = many(desk, monkeypatch)
+    undone = desk.undo(group="g")
+    assert (undone.seqs, undone.ids, undone.made) == ([1, 2], ids, 5)
+    assert states(desk, ids) == ["trashed"] * 5
+    with desk.store.snapshot() as snapshot:
+        made = [(seq, entry.what, entry.group == undone.group != "") for seq, entry in snapshot.entries(2)]
+    assert made == [(3, "undo:1", True), (4, "undo:1,2", True), (5, "undo:2", True)]
+    assert desk.undo(group=undone.group).ids == ids
+    assert states(desk, ids) == ["active"] * 5
+
+
+def test_a_large_undo_that_was_stopped_half_way_is_finished_by_asking_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = many(desk, monkeypatch)
+
+    others: list[Future[Any]] = []
+
+    def come_between(applied: Applied) -> None:
+        if applied.seq == 3:  # the first slice: before the second one is asked for, somebody else writes
+            others.append(desk.memories.restore(ids[0], PERSON))
+            others.append(desk.memories.edit(ids[2], {"tags": ("mine",)}, None, PERSON))
+
+    desk.store.follow(come_between)
+    error = refused(desk, group="g")
+    assert [other.result(WAIT_SECONDS).seq for other in others] == [4, 5]
+    assert error.message.startswith(f"changed again since: {ids[2]} by change 5 (edit); 2 of 5 were put back")
+    assert states(desk, ids) == ["active", "trashed", "active", "active", "active"]
+    assert refused(desk, group="g").message == (
+        f"changed again since: {ids[2]} by change 5 (edit); nothing was undone"
+    )  # fmt: skip
+    desk.undo(5)
+    assert desk.undo(group="g").ids == ids[2:]
+    assert states(desk, ids) == ["active", "trashed", "trashed", "trashed", "trashed"]

@@ -1,0 +1,414 @@
+"""What damage does to a journal: it costs what it covers, and is told. SPEC 3.4, 17.1, store/FORMAT.md.
+
+Truncated at every byte, bits flipped, runs of zeros, bytes put in and taken out: whatever is read afterwards is what
+was written, and a line that the damage does not touch is there.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mnemo_store import segments
+from mnemo_store.disk import Disk
+from mnemo_store.journal import NOTHING, Damage, Journal
+from mnemo_store.layout import Header, Line, Sealed, encode_json, open_line, seal
+from mnemo_store.records import PutMemory, PutMeta
+from mnemo_store.stream import StreamHeader, Tally
+from tests.samples import quick_folder, sample_memory
+
+STORE, SALT = "store", "00" * 16
+FLIPS, FLIPS_MENDED, RUNS, EDITS = 1000, 200, 300, 300
+BIG = 10_000_000  # bytes of one line
+
+End = tuple[int, str]
+
+
+class Quick(Disk):
+    """Nothing here is about fsync."""
+
+    def sync(self, fd: int) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None: ...
+
+
+class Piece(NamedTuple):
+    """A line of a file of the journal: where it stands, its newline included, and what is read of it."""
+
+    file: str
+    start: int
+    end: int
+    says: str  # "" for what carries nothing by itself: headers and footers
+
+    def touches(self, damage: Damage) -> bool:
+        return damage.segment == self.file and damage.offset < self.end and self.start < damage.offset + damage.length
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    with quick_folder() as path:
+        yield path
+
+
+def opened(folder: Path, *, read_only: bool = False, segment_bytes: int = 2000) -> Journal:
+    journal = Journal(folder, STORE, SALT, Quick(), segment_bytes)
+    journal.open(read_only=read_only)
+    return journal
+
+
+def line(end: End, value: str = "") -> Sealed:
+    """The one that comes behind `end`; no two say the same."""
+    quoted = '"sum":"{' * (end[0] % 7)
+    memory = sample_memory(end[0] + 1, value or f"memory {end[0] + 1} says “{quoted}”\n")
+    return seal(Line(end[0] + 1, 5, "test", end, (PutMemory(data=memory),), what="add"))
+
+
+def add(journal: Journal, *files: str, value: str = "") -> None:
+    end, lines = journal.last, []
+    for file in files:
+        sealed = line(end, value)
+        lines.append((sealed, file == "long"))
+        end = (end[0] + 1, sealed.sum)
+    journal.append(lines, journal.last[0] + 1)
+    journal.rotate_full()
+
+
+def write_anew(journal: Journal, rows: int) -> None:
+    header = StreamHeader(mnemo_stream=1, format=2, last=journal.last, next_number=rows, salt=SALT)
+    stream = [encode_json(header), *(encode_json(PutMeta(name=f"row {row}", value="v" * row)) for row in range(rows))]
+    tally = Tally()
+    for row in stream:
+        tally.add(row)
+    journal.write_anew((row + b"\n" for row in (*stream, encode_json(tally.footer()))), journal.last)
+
+
+def said(journal: Journal) -> dict[str, int]:
+    """What is read, and how often."""
+    counts: dict[str, int] = {}
+    for row, _ in journal.snapshot_rows():
+        counts[f"row {row}"] = counts.get(f"row {row}", 0) + 1
+    for read in journal.lines():
+        counts[f"line {read.line}"] = counts.get(f"line {read.line}", 0) + 1
+        assert open_line(journal.fetch(read.place)) == (read.line, read.sum)
+    return counts
+
+
+def pieces_of(folder: Path) -> list[Piece]:
+    """Every line of every file, by nothing but its newlines."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        shape = segments.ROWS if path.name.startswith("snapshot") else segments.LINES
+        offset = 0
+        for raw in path.read_bytes().splitlines(keepends=True):
+            value = shape.open(raw[:-1])
+            says = "" if isinstance(value, Header) else f"{'row' if shape is segments.ROWS else 'line'} {value[0]}"
+            found.append(Piece(path.name, offset, offset + len(raw), "" if "StreamFooter" in says else says))
+            offset += len(raw)
+    return found
+
+
+@pytest.fixture(scope="module")
+def written() -> Iterator[Path]:
+    """A journal with a snapshot, and both files behind it in several segments."""
+    with quick_folder() as folder:
+        journal = opened(folder)
+        add(journal, "short", "long", "short")
+        write_anew(journal, rows=12)
+        for _ in range(12):
+            add(journal, "short", "long", "short")
+        journal.close()
+        assert len(list(folder.iterdir())) > 6
+        yield folder
+
+
+class Damaged:
+    """A copy of a journal, a stretch of which is not as it was."""
+
+    def __init__(self, written: Path, folder: Path, chance: random.Random) -> None:
+        shutil.copytree(written, folder)
+        self.folder = folder
+        self.pieces = pieces_of(folder)
+        self.path = chance.choice(sorted(folder.iterdir()))
+        self.data = self.path.read_bytes()
+
+    def check(self, offset: int, length: int, why: str) -> None:
+        """Reads it, changing nothing: what the stretch does not touch is there, once, and nothing that was not there;
+        what of the stretch is no line is told."""
+        damage = Damage(self.path.name, offset, length, "")
+        lost = {piece.says for piece in self.pieces if piece.touches(damage)}
+        journal = opened(self.folder, read_only=True)
+        read = said(journal)
+        told, checked = list(journal.damage), journal.check()
+        journal.close()
+        expected = {piece.says for piece in self.pieces if piece.says}
+        assert set(read) <= expected, f"{why}: something is read that was never written"
+        assert expected - set(read) <= lost, f"{why}: a line is lost that was not touched"
+        assert set(read.values()) == {1}, f"{why}: a line is read twice"
+        for place in range(offset, offset + length):
+            for each in (told, checked):
+                assert any(
+                    found.segment == self.path.name and found.offset <= place < found.offset + found.length
+                    for found in each
+                ), f"{why}: byte {place} of {self.path.name} is not told: {each}"
+
+
+def flipped(data: bytes, offset: int, bit: int) -> bytes:
+    return data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
+
+
+def test_a_flipped_bit_costs_at_most_its_line_and_is_told(written: Path, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    whole = Damaged(written, tmp_path / "copy", chance)
+    paths = sorted(whole.folder.iterdir())
+    for number in range(FLIPS):
+        whole.path = chance.choice(paths)
+        whole.data = whole.path.read_bytes()
+        offset, bit = chance.randrange(len(whole.data)), chance.randrange(8)
+        whole.path.write_bytes(flipped(whole.data, offset, bit))
+        whole.check(offset, 1, f"flip {number}")
+        whole.path.write_bytes(whole.data)
+
+
+def test_a_newline_that_is_damaged_costs_no_line(written: Path, tmp_path: Path) -> None:
+    whole = Damaged(written, tmp_path / "copy", random.Random(3))
+    complete = {piece.says for piece in whole.pieces if piece.says}
+    for piece in whole.pieces:
+        whole.path = whole.folder / piece.file
+        whole.data = whole.path.read_bytes()
+        whole.path.write_bytes(flipped(whole.data, piece.end - 1, 0))
+        whole.check(piece.end - 1, 1, str(piece))
+        journal = opened(whole.folder, read_only=True)
+        assert set(said(journal)) == complete
+        journal.close()
+        whole.path.write_bytes(whole.data)
+
+
+def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -> None:
+    chance = random.Random(4)
+    for number in range(FLIPS_MENDED):
+        whole = Damaged(written, tmp_path / "copy", chance)
+        offset = chance.randrange(len(whole.data))
+        whole.path.write_bytes(flipped(whole.data, offset, chance.randrange(8)))
+        journal = opened(whole.folder)
+        before = said(journal)
+        assert journal.damage, number
+        journal.begin(journal.last)
+        add(journal, "short", "long")
+        journal.close()
+        again = opened(whole.folder)
+        after = said(again)
+        assert again.last == journal.last
+        assert set(before) <= set(after), f"flip {number}: what was read before is read again"
+        assert len(after) == len(before) + 2
+        again.close()
+        shutil.rmtree(whole.folder)
+
+
+def test_a_run_of_zeros_costs_what_it_covers_and_is_told(written: Path, tmp_path: Path) -> None:
+    chance = random.Random(5)
+    whole = Damaged(written, tmp_path / "copy", chance)
+    paths = sorted(whole.folder.iterdir())
+    for number in range(RUNS):
+        whole.path = chance.choice(paths)
+        whole.data = whole.path.read_bytes()
+        offset = chance.randrange(len(whole.data))
+        length = min(chance.choice([1, 2, 7, 60, 512, 1500]), len(whole.data) - offset)
+        whole.path.write_bytes(whole.data[:offset] + bytes(length) + whole.data[offset + length :])
+        whole.check(offset, length, f"run {number} of {length}")
+        whole.path.write_bytes(whole.data)
+
+
+def test_bytes_put_in_or_taken_out_cost_the_lines_they_stand_in(written: Path, tmp_path: Path) -> None:
+    chance = random.Random(6)
+    whole = Damaged(written, tmp_path / "copy", chance)
+    paths = sorted(whole.folder.iterdir())
+    garbage = [b"\n", b"\n\n", b"\0\n\0", b'{"seq":1,', b'"}\n{"', b"\xff" * 700, b'{"record_type":"meta"}\n']
+    for number in range(EDITS):
+        whole.path = chance.choice(paths)
+        whole.data = whole.path.read_bytes()
+        offset = chance.randrange(len(whole.data))
+        added = chance.choice([b"", *garbage])
+        gone = chance.choice([1, 5, 300]) if not added else 0
+        whole.path.write_bytes(whole.data[:offset] + added + whole.data[offset + gone :])
+        journal = opened(whole.folder, read_only=True)
+        touched = Damage(whole.path.name, max(0, offset - 1), gone + 1, "")
+        lost = {piece.says for piece in whole.pieces if piece.touches(touched)}
+        read = set(said(journal))
+        expected = {piece.says for piece in whole.pieces if piece.says}
+        assert expected - lost <= read <= expected, f"edit {number}: {added!r} for {gone} at {offset}"
+        journal.close()
+        whole.path.write_bytes(whole.data)
+
+
+def test_truncated_at_every_byte_of_the_last_three_records_it_keeps_all_before_and_goes_on(tmp_path: Path) -> None:
+    first = tmp_path / "first"
+    journal = opened(first, segment_bytes=1 << 20)
+    journal.begin(NOTHING)
+    for _ in range(5):
+        add(journal, "short")
+    journal.close()
+    path = first / "short_term.jsonl"
+    data = path.read_bytes()
+    ends = [piece.end for piece in pieces_of(first) if piece.file == path.name]
+    for cut in range(ends[-4], len(data) + 1):
+        folder = tmp_path / "copy"
+        shutil.copytree(first, folder)
+        os.truncate(folder / path.name, cut)
+        left = sum(end - 1 <= cut for end in ends[1:])
+        torn = max([end for end in ends if end - 1 <= cut])
+        again = opened(folder, segment_bytes=1 << 20)
+        if cut == torn:
+            assert again.damage == [], cut
+        else:
+            (damage,) = again.damage
+            expected = (cut, 0) if cut == torn - 1 else (torn, cut - torn)
+            assert (damage.offset, damage.length) == expected, cut
+        again.begin(again.last)
+        add(again, "short", value="the next")
+        once_more = opened(folder)
+        seqs = [read.line.seq for read in once_more.lines()]
+        assert seqs == list(range(1, left + 2)), cut
+        assert once_more.damage == once_more.check() == []
+        again.close()
+        once_more.close()
+        shutil.rmtree(folder)
+
+
+def test_a_line_of_ten_million_bytes_is_a_line_like_any_other(tmp_path: Path) -> None:
+    journal = opened(tmp_path)
+    journal.begin(NOTHING)
+    add(journal, "short")
+    add(journal, "short", value="x" * BIG)
+    journal.segment_bytes = 1 << 30
+    add(journal, "short", "short")
+    journal.close()
+    path = tmp_path / "short_term.000001.jsonl"
+    assert path.stat().st_size > BIG
+    again = opened(tmp_path)
+    assert [read.line.seq for read in again.lines()] == [1, 2, 3, 4]
+    assert again.damage == []
+    places = [read.place for read in again.lines()]
+    assert len(again.fetch(places[1])) > BIG
+    again.close()
+    with path.open("r+b") as file:
+        file.seek(places[1].offset + BIG // 2)
+        file.write(b"\n\0\n")
+    again = opened(tmp_path)
+    assert [read.line.seq for read in again.lines()] == [1, 3, 4]
+    (damage,) = again.damage
+    assert (damage.offset, damage.length) == (places[1].offset, places[1].length + 1)
+    again.close()
+
+
+# Looked through
+
+
+def test_a_journal_that_is_as_it_was_written_has_nothing_wrong(written: Path) -> None:
+    journal = opened(written, read_only=True)
+    assert journal.check() == []
+    journal.close()
+
+
+def chain(folder: Path, *lines: Sealed) -> Journal:
+    """A journal of these lines in one file."""
+    folder.mkdir(exist_ok=True)
+    header = seal(Header(2, "short_term", 1, STORE, SALT, 1))
+    (folder / "short_term.jsonl").write_bytes(b"".join(each.data for each in (header, *lines)))
+    return opened(folder, read_only=True)
+
+
+def test_a_line_that_is_missing_is_told_at_the_one_behind_it(tmp_path: Path) -> None:
+    first = line(NOTHING)
+    second = line((1, first.sum))
+    fourth = line((3, "00" * 8))
+    journal = chain(tmp_path, first, second, fourth)
+    offset = (tmp_path / "short_term.jsonl").stat().st_size - len(fourth.data)
+    expected = ("short_term.jsonl", offset, len(fourth.data) - 1, "changes 3 to 3 are missing before it")
+    assert journal.check() == [expected]
+    assert journal.damage == []
+
+
+def test_a_line_that_names_another_before_it_is_told(tmp_path: Path) -> None:
+    first = line(NOTHING)
+    for folder, wrong in ((tmp_path / "a", [first, line((1, "00" * 8))]), (tmp_path / "b", [line((0, "00" * 8))])):
+        journal = chain(folder, *wrong)
+        (found,) = journal.check()
+        assert found.why == "it does not name the line before it"
+        assert open_line(read_at(folder, found))[0] == list(journal.lines())[-1].line
+
+
+def test_lines_that_are_missing_at_the_end_are_told_where_a_segment_was_begun_behind_them(tmp_path: Path) -> None:
+    first = line(NOTHING)
+    (tmp_path / "long_term.jsonl").write_bytes(seal(Header(2, "long_term", 2, STORE, SALT, 4)).data)
+    journal = chain(tmp_path, first)
+    assert journal.check() == [("long_term.jsonl", 0, 0, "changes 2 to 3 are missing before it")]
+
+
+def read_at(folder: Path, damage: Damage) -> bytes:
+    return (folder / damage.segment).read_bytes()[damage.offset : damage.offset + damage.length]
+
+
+def test_a_change_that_stands_twice_is_told(tmp_path: Path) -> None:
+    first = line(NOTHING)
+    (found,) = chain(tmp_path, first, first).check()
+    assert found.why == "change 1 stands here a second time"
+
+
+def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
+    """A segment that was given up ends in what could not be cut off: whole lines, and a half one."""
+    first, refused, accepted = line(NOTHING), line((1, "x"), value="refused"), line((1, line(NOTHING).sum))
+    header = seal(Header(2, "short_term", 1, STORE, SALT, 1)).data
+    given_up = header + first.data + refused.data + line((2, "x")).data[:40]
+    (tmp_path / "short_term.000001.jsonl").write_bytes(given_up)
+    (tmp_path / "short_term.jsonl").write_bytes(seal(Header(2, "short_term", 2, STORE, SALT, 2)).data + accepted.data)
+    journal = opened(tmp_path, read_only=True)
+    assert [read.line.seq for read in journal.lines()] == [1, 2]
+    assert journal.check() == []
+    damaged = given_up.replace(b'"seq":1', b'"seq":7')
+    (tmp_path / "short_term.000001.jsonl").write_bytes(damaged)
+    told = opened(tmp_path, read_only=True).check()
+    assert [each.offset for each in told if "missing" not in each.why] == [len(header), len(given_up) - 40]
+
+
+def test_what_cannot_be_read_is_kept_before_the_journal_is_written_anew(written: Path, tmp_path: Path) -> None:
+    folder, quarantine = tmp_path / "journal", tmp_path / "quarantine"
+    shutil.copytree(written, folder)
+    numbered = min(folder.glob("short_term.0*"))
+    snapshot = next(folder.glob("snapshot.*"))
+    data, rows = numbered.read_bytes(), snapshot.read_bytes()
+    numbered.write_bytes(flipped(data, len(data) // 2, 3))
+    snapshot.write_bytes(flipped(rows, len(rows) // 2, 3))
+    with (folder / "long_term.jsonl").open("ab") as file:
+        file.write(b"torn")
+    journal = opened(folder)
+    stretches = {read_at(folder, damage) for damage in journal.check() if "missing" not in damage.why}
+    assert len(stretches) == 2
+    kept = journal.set_aside(quarantine)
+    assert sorted(kept) == sorted(quarantine.iterdir())
+    assert {path.read_bytes() for path in kept} == {*stretches, b"torn"}
+    assert {path.suffix for path in kept} == {".torn", ".damaged"}
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+    assert not list(folder.glob("*.torn"))
+    journal.begin(journal.last)
+    write_anew(journal, rows=3)
+    assert journal.check() == journal.damage == []
+    assert journal.set_aside(quarantine) == []
+    journal.close()
+
+
+def test_nothing_in_quarantine_is_written_over(tmp_path: Path) -> None:
+    folder, quarantine = tmp_path / "journal", tmp_path / "quarantine"
+    for end in (b"one", b"two"):
+        journal = opened(folder)
+        journal.begin(journal.last)
+        journal.close()
+        with (folder / "short_term.jsonl").open("ab") as file:
+            file.write(end)
+        journal = opened(folder)
+        journal.set_aside(quarantine)
+        journal.close()
+    assert sorted(path.read_bytes() for path in quarantine.iterdir()) == [b"one", b"two"]

@@ -1,0 +1,83 @@
+"""Stores of every released format open, and say what they said. SPEC 3.5."""
+
+import errno
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_store import migrations
+from mnemo_store.disk import Disk
+from mnemo_store.errors import DiskFull
+from mnemo_store.layout import FORMAT
+from mnemo_store.store import Store
+from tests.golden.make import state_of
+from tests.samples import contents, opened, remember
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def unpacked(number: int, folder: Path) -> Path:
+    with tarfile.open(GOLDEN / f"format-{number}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "data"
+
+
+def expected_of(number: int) -> bytes:
+    return (GOLDEN / f"format-{number}.jsonl").read_bytes()
+
+
+def format_of(folder: Path) -> int:
+    return int(msgspec.json.decode((folder / "store.json").read_bytes())["format"])
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_a_golden_store_of_each_format_says_what_it_said(tmp_path: Path, number: int) -> None:
+    data = unpacked(number, tmp_path)
+    with opened(data) as store:
+        assert state_of(store) == expected_of(number)
+        assert store.reasons == []
+        remember(store, 500)
+    assert format_of(data) == FORMAT
+    with opened(data) as store:
+        assert "memory number 500" in contents(store)
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT + 1))
+def test_the_journal_alone_of_a_golden_store_gives_all_but_its_vectors(tmp_path: Path, number: int) -> None:
+    data = unpacked(number, tmp_path)
+    shutil.rmtree(data / "db")
+    with opened(data) as store:
+        assert state_of(store) == expected_of(number).replace(b'"vectors":[[0.0,1.0,2.0,3.0]]', b'"vectors":null')
+        assert store.missing == []
+
+
+@pytest.mark.parametrize("number", range(1, FORMAT))
+def test_what_an_older_store_was_is_kept_beside_and_opens_as_it_was(tmp_path: Path, number: int) -> None:
+    data = unpacked(number, tmp_path)
+    before = {path.name: path.read_bytes() for path in data.rglob("*.jsonl")}
+    Store.open(data).close()
+    (kept,) = (data / migrations.BACKUPS).iterdir()
+    assert format_of(kept) == number
+    assert {path.name: path.read_bytes() for path in kept.rglob("*.jsonl")} == before
+    Store.open(data).close()
+    assert len(list((data / migrations.BACKUPS).iterdir())) == 1, "it is kept once"
+    with opened(kept) as store:
+        assert state_of(store) == expected_of(number)
+
+
+class NoRoom(Disk):
+    def sync(self, fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_without_room_for_what_is_kept_nothing_is_changed(tmp_path: Path) -> None:
+    data = unpacked(1, tmp_path)
+    before = {path.name: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
+    with pytest.raises(DiskFull, match="nothing was changed"):
+        Store.open(data, disk=NoRoom())
+    after = {path.name: path.read_bytes() for path in data.rglob("*") if path.is_file() and path.name != "lock"}
+    assert after == before
