@@ -29,9 +29,9 @@ SHOWN = ("active", "archived")
 class Desk:
     """`at` is the time, in ms, at which the next thing happens."""
 
-    def __init__(self, folder: Path, embedding: EmbeddingService | None = None) -> None:
+    def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
         self.at = 1000
-        self.store = Store.open(folder, now=lambda: self.at)
+        self.store = Store.open(folder, disk=disk, now=lambda: self.at)
         self.views = Views(self.store, Disk())
         self.views.open()
         self.embedding = embedding or EmbeddingService(Catalogue(folder / "models"), threads=1)
@@ -90,8 +90,8 @@ class Desk:
 
 
 @contextmanager
-def desk_in(folder: Path, embedding: EmbeddingService | None = None) -> Iterator[Desk]:
-    desk = Desk(folder, embedding)
+def desk_in(folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> Iterator[Desk]:
+    desk = Desk(folder, embedding, disk)
     try:
         yield desk
     finally:

@@ -218,6 +218,7 @@ class Api:
         if_version = None if patch.if_version is UNSET else patch.if_version
         future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)
+        await self._daemon.opened()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
     async def delete(self, request: Request) -> Reply:
@@ -253,6 +254,7 @@ class Api:
         await self._daemon.opened()
         future = self._memories.restore(request.path["id"], wire.caller_of(request))
         done = await asyncio.wrap_future(future)
+        await self._daemon.opened()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
     async def trash(self, request: Request) -> Reply:
@@ -416,6 +418,7 @@ class Api:
         draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
         future = self._memories.remember(draft, wire.caller_of(request))
         decision = (await asyncio.wrap_future(future)).result
+        await self._daemon.opened()  # a write may have found the disk failing
         view = self._view(decision.memory.id)
         indexed = asked.wait == "indexed" and await self._is_indexed_in_time(decision.memory.id)
         degraded = ["vectors"] if asked.wait == "indexed" and not indexed else []

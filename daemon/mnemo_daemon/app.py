@@ -94,7 +94,10 @@ class Daemon:
         self._start(self._open_and_tell, "mnemo-open")
 
     async def opened(self) -> None:
-        """Returns once store, columns and words are there. Raises what kept them from opening."""
+        """Returns once store, columns and words are there, and can be read without keeping the loop waiting. Raises what
+        kept them from opening."""
+        if self._is_open and self.store.is_shut:
+            await asyncio.to_thread(self.store.wait_until_open)
         if not self._is_open:
             await self._opened.wait()
             if self.failure is not None:

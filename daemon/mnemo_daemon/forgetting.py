@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -28,8 +29,8 @@ from mnemo_daemon import remains
 from mnemo_daemon.dropping import Dropping, Told
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_store import rewriting
-from mnemo_store.disk import Disk
-from mnemo_store.errors import Busy, Closed, StoreError
+from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.errors import Busy, Closed, DiskFull, StoreError
 from mnemo_store.keeper import Keeper
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, Memory, PutMemory, PutMeta
@@ -89,9 +90,9 @@ class Forgetting:
         began = time.monotonic()
         with self._one:
             self._refuse_out_of_order()
-            self._finish()
-            planned = self._drop(Mark(asked=tuple(ids)), by)
-            report = _report(planned)
+            before = self._take_up()
+            planned = self._drop(Mark((*before.asked, *ids), before.derived), by)
+            report = _report(planned._replace(asked=tuple(ids)))
             self._erase_and_tell(report)
         report.seconds = round(time.monotonic() - began, 3)
         log.info(
@@ -110,19 +111,25 @@ class Forgetting:
                 self._one.release()
 
     def _finish(self) -> None:
-        mark = self._mark()
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        mark = self._take_up()
         if mark == Mark():
             self.pending = ""
             return
-        self._retry_at = time.monotonic() + RETRY_SECONDS
-        self._unsearched = self._unsearched or self._in_journal({*mark.asked, *mark.derived})
         self._drop(mark, PURGE)
         report = Purged(purged=list(mark.asked), derived=list(mark.derived))
         self._erase_and_tell(report)
         log.info("forgetting %d memories, which had been cut short, is finished", len(mark.asked) + len(mark.derived))
         for place in report.places:
             if place.state == "still there":
-                log.warning("forgotten memories: %s still holds %s", place.place, place.detail)
+                log.warning("forgotten memories: %s: %s", place.place, place.detail)
+
+    def _take_up(self) -> Mark:
+        """What is marked, with what it said known again."""
+        mark = self._mark()
+        if mark != Mark() and not self._unsearched:
+            self._unsearched = self._in_journal({*mark.asked, *mark.derived})
+        return mark
 
     def _refuse_out_of_order(self) -> None:
         if self._store.degraded:
@@ -165,10 +172,12 @@ class Forgetting:
 
         def read(keeper: Keeper) -> list[Memory]:
             rows = (row for row, _ in keeper.journal.snapshot_rows())
-            found = [row.data for row in rows if isinstance(row, MemoryRow | VersionRow)]
-            lines = (change for read in keeper.journal.lines() for change in read.line.changes)
-            found += [change.data for change in lines if isinstance(change, PutMemory)]
-            return [memory for memory in found if memory.id in ids]
+            changes = (change for read in keeper.journal.lines() for change in read.line.changes)
+            return [
+                each.data
+                for each in chain(rows, changes)
+                if isinstance(each, MemoryRow | VersionRow | PutMemory) and each.data.id in ids
+            ]
 
         return self._store.maintain(read).result()
 
@@ -179,7 +188,8 @@ class Forgetting:
         try:
             self._erase(report)
         except (StoreError, OSError) as error:
-            refusal = refusal_of(error) or Refusal(507, "disk_full", str(error))
+            is_full = isinstance(error, OSError) and is_disk_full(error)
+            refusal = refusal_of(DiskFull(str(error)) if is_full else error) or Refusal(503, "write_failed", str(error))
             self.pending = refusal.message
             self._retry_at = time.monotonic() + RETRY_SECONDS
             refusal.message = (
@@ -209,7 +219,7 @@ class Forgetting:
             Place(place=part, state="clean", detail=detail) for part, detail in details.items() if part not in found
         ]
         report.places += [
-            Place(place=str(path), state="still there", detail=remains.described(sought, names))
+            Place(place=str(path), state="still there", detail=f"it holds {remains.described(sought, names)}")
             for path, names in looked.found.items()
         ]
         report.places += held

@@ -66,12 +66,17 @@ def telling(store: Store, sought: Sought, pause: Pause) -> tuple[Sought, list[Pl
         pause()
     texts = {name for name, kind in sought.kinds.items() if kind in ("text", "short")}
     places: dict[str, Place] = {}
-    for versions in _kept_versions(store):
+    narrower = 1  # slices after which the finder is made anew: of what others have most is found in the first few
+    for number, versions in enumerate(_kept_versions(store)):
+        if number == narrower:
+            finder, narrower = Finder(sought.without(shared - texts)), 4 * narrower
         found = finder.find(b"\n".join(map(encode_json, versions)))
         shared |= found
-        whole = Finder(sought.only({name for name in found if sought.kinds[name] == "text"}))
+        whole = {name for name in found if sought.kinds[name] == "text"}
+        finder_of_whole = Finder(sought.only(whole)) if whole else None
         for memory in versions:
-            if normalised(bare(memory.content)) in texts or whole.find(encode_json(memory)):
+            says_it = finder_of_whole is not None and bool(finder_of_whole.find(encode_json(memory)))
+            if says_it or normalised(bare(memory.content)) in texts:
                 detail = f"its version {memory.version} says the same"
                 places.setdefault(memory.id, Place(place=f"memory {memory.id}", state="still there", detail=detail))
         pause()
@@ -116,7 +121,8 @@ def remove_left_overs(folder: Path, sought: Sought, disk: Disk, pause: Pause) ->
             names |= finder.find(piece)
             pause()
         if names:
-            places[left_over] = Place(place=str(left_over), state="removed", detail=described(sought, names))
+            detail = f"it held {described(sought, names)}"
+            places[left_over] = Place(place=str(left_over), state="removed", detail=detail)
             if left_over == path:
                 disk.unlink(folder / path)
             else:
@@ -128,7 +134,7 @@ def remove_left_overs(folder: Path, sought: Sought, disk: Disk, pause: Pause) ->
 def described(sought: Sought, names: set[str]) -> str:
     """What was found, without a word of it."""
     kinds = Counter(_KINDS[sought.kinds[name]] for name in names)
-    return "it held " + ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
+    return ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
 
 
 def backups_of(folder: Path) -> list[Path]:

@@ -180,7 +180,7 @@ class Repairing:
             with self._store.snapshot() as snapshot:
                 kept = [one for each in some for one in repair.amended(snapshot, each)[0]]
             self._quarantine.keep(kept)
-            self._store.transact(_amendment(some, kept), by=BY, frees=True).result()
+            self._store.transact(amendment(some, kept), by=BY, frees=True).result()
 
     def _drop_embeddings(self, violations: Sequence[Violation]) -> None:
         def act(keeper: Keeper, database: Database) -> None:
@@ -240,7 +240,7 @@ class Repairing:
             time.sleep(POLL_SECONDS)
 
 
-def _amendment(violations: Sequence[Violation], kept: Sequence[Kept]) -> Callable[[Snapshot], Turn[int]]:
+def amendment(violations: Sequence[Violation], kept: Sequence[Kept]) -> Callable[[Snapshot], Turn[int]]:
     """Decides the changes, without those that would take out what is not in quarantine."""
     safe = {(one.table, one.subject) for one in kept}
 

@@ -131,17 +131,16 @@ class Views:
         with self._rebuilding:
             self.state = "building"
             try:
-                self._rebuild()
+                self._replace(self._build)
             except BaseException:
                 self.state = "stale"
                 raise
 
     def renew(self) -> None:
-        """Builds both beside, swaps them in and replaces their files, which nothing is wrong with: then no name and no
-        word of a memory that was dropped is left in them. Files that cannot be replaced are removed."""
+        """Makes both views and their files anew, with which nothing is wrong: then no name and no word of a memory that
+        was dropped is left in them. Files that cannot be replaced are removed."""
         with self._rebuilding:
-            counted = self.columns
-            self._rebuild(counted)
+            self._replace(self._build if self.state == "stale" else self._without_dropped)
         with self._saving:
             try:
                 self._save(self.applied_seq)
@@ -157,23 +156,34 @@ class Views:
         self.words.save(self._folder / "words.view", meta, self._disk)
         self._saved_seq, self._saved_at = seq, time.monotonic()
 
-    def _rebuild(self, counted: Columns | None = None) -> None:
-        """Takes the counts of tokens from `counted`, where they still hold."""
+    def _replace(self, make: Callable[[], tuple[Columns, WordView]]) -> None:
+        """Has what is made answer, brought up to what was written meanwhile."""
         self._late = set()
         try:
-            columns, words = self._build()
-            if counted is not None:
-                tokens, modified_at = counted.column("tokens"), counted.column("modified_at")
-                for number in np.flatnonzero(tokens):
-                    columns.set_tokens(int(number), int(tokens[number]), int(modified_at[number]))
-            self._take(columns, words)
+            self._take(*make())
         except BaseException:
             self._late = None
             raise
 
-    def _take(self, columns: Columns, words: WordView) -> None:
-        """Has these answer, brought up to what was written while they were built."""
+    def _without_dropped(self) -> tuple[Columns, WordView]:
+        """What there would be, had what was dropped never been there; the counts of tokens are kept.
 
+        Of words a view that was saved has only those that some memory has. Where it cannot be saved, it is built.
+        """
+        counted, columns = self.columns, self._build_columns()
+        tokens, modified_at = counted.column("tokens"), counted.column("modified_at")
+        for number in np.flatnonzero(tokens):
+            columns.set_tokens(int(number), int(tokens[number]), int(modified_at[number]))
+        path = self._folder / "words.view"
+        try:
+            with self._saving:
+                self.words.save(path, {"store": self._store.store_id, "seq": self.applied_seq}, self._disk)
+                return columns, WordView.load(path)[0]
+        except (OSError, ViewMismatch) as error:
+            log.warning("the words could not be saved, and are built anew: %s", error)
+            return self._build()
+
+    def _take(self, columns: Columns, words: WordView) -> None:
         def finish(snapshot: Snapshot) -> Turn[None]:
             for number in sorted(self._late or ()):  # few; and its transaction keeps other writers out
                 _apply(columns, words, _now(snapshot, number))
@@ -209,16 +219,22 @@ class Views:
         return columns, words, min(int(columns_meta["seq"]), int(words_meta["seq"]))
 
     def _build(self) -> tuple[Columns, WordView]:
-        columns, words, after = Columns(), WordView(), ""
+        words = WordView()
+        return self._build_columns(words), words
+
+    def _build_columns(self, words: WordView | None = None) -> Columns:
+        """Fills `words` from the same walk, where they are given."""
+        columns, after = Columns(), ""
         while True:
             with self._store.snapshot() as snapshot:
                 memories = snapshot.memories(after, SLICE)
                 rows = [(_touched(snapshot, memory), memory) for memory in memories]
             for touched, memory in rows:
                 columns.put(touched.number, memory, touched.usage)
-            words.put_many((touched.number, fields_of(memory)) for touched, memory in rows if is_indexed(memory))
+            if words is not None:
+                words.put_many((touched.number, fields_of(memory)) for touched, memory in rows if is_indexed(memory))
             if len(memories) < SLICE:
-                return columns, words
+                return columns
             after = memories[-1].id
 
     def _apply_numbers(self, columns: Columns, words: WordView, numbers: set[int]) -> None:

@@ -215,7 +215,10 @@ def past_moment(value: int | str, field: str, now: int) -> int:
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
         return milliseconds(int(value), field)
-    return milliseconds(value, field)
+    try:
+        return milliseconds(value, field)
+    except Refusal as refused:
+        raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
 
 
 def scope(namespace: str) -> tuple[str, ...]:

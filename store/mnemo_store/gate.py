@@ -21,6 +21,11 @@ class Gate:
         self._readers = 0
         self._closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether who wants to read has to wait."""
+        return self._closed
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
         """Within it the database stays open; waits while someone is alone with it."""

@@ -162,6 +162,8 @@ class Keeper:
         self.fall_back(f"the database cannot be opened: {error}")
         if self.state is None:
             raise error
+        if self.missing:
+            shutil.rmtree(self.folder / "views", ignore_errors=True)  # the numbers in them may be others now
 
     def _close_gap(self) -> None:
         """Makes a journal whose last group has holes one without, so that what is written behind it is in order.

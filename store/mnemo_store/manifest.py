@@ -52,5 +52,5 @@ def _lost(folder: Path, what: str, new: Callable[[], tuple[str, str]]) -> tuple[
     if header is None:
         store_id, salt = new()
         return Manifest(format=FORMAT, store_id=store_id, salt=salt), ""
-    manifest = Manifest(format=FORMAT, store_id=header.store, salt=header.salt)
+    manifest = Manifest(format=header.journal, store_id=header.store, salt=header.salt)
     return manifest, f"{FILE} was {what} and is written anew from the journal"

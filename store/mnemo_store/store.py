@@ -239,6 +239,16 @@ class Store:
                     self._wake.notify()
                 raise Damaged(f"the database could not be read: {error}") from error
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether snapshots wait, for seconds even, while the store is put in order."""
+        return self._keeper.gate.is_closed
+
+    def wait_until_open(self) -> None:
+        """Returns once snapshots need not wait."""
+        with self._keeper.gate.reading():
+            pass
+
     def transact(
         self, decide: Callable[[Snapshot], Turn[T]], *, by: str, background: bool = False, frees: bool = False
     ) -> "Future[Committed[T]]":
@@ -424,11 +434,14 @@ class Store:
         try:
             if lines:
                 self._append(lines, first_seq)
-        except StoreError as failure:
+        except BaseException as error:
             group.abort()
+            failure = error if isinstance(error, StoreError) else OutcomeUnknown(f"the journal failed: {error!r}")
             if isinstance(failure, OutcomeUnknown):
                 self._keeper.broken = failure
             _fail(done, failure)
+            if error is not failure:
+                raise
             return
         self._commit(group, done, end if lines else None)
 

@@ -18,6 +18,7 @@ embeddings  space, text hash → vectors (float16)      not in the journal
 meta        name → text
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, assert_never
 
@@ -220,7 +221,7 @@ class TableSnapshot(Snapshot):
         return [layout.decode_note(value) for _, value in self._walk(self._tables.notes, after, limit)]
 
     def roots(self) -> list[NoteRoot]:
-        return [layout.decode_root(value) for _, value in self._walk_keys(self._tables.roots, b"\0", 1000)]
+        return [layout.decode_root(value) for _, value in self._walk_keys(self._tables.roots, b"\0", sys.maxsize)]
 
     def skips(self, file_id: str) -> frozenset[str]:
         """Salted hashes of the texts that rescans of this file leave out."""

@@ -118,7 +118,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
     seq, slices = here.seq, [(after, limit) for after in ("", *IDS) for limit in LIMITS]
     numbers = range(int(here.meta("next_number") or 0) + 1)
     ends = [Edge(source=one, target=other, relation=relation, at=0)
-            for one in IDS for other in IDS for relation in RELATIONS]  # fmt: skip
+            for one in IDS[:3] for other in IDS[:3] for relation in RELATIONS]  # fmt: skip
     skips = [Skip(file=file, hash=digest) for file in IDS for digest in HASHES]
     scopes = [(namespace, "local", agent, "") for namespace in NAMESPACES for agent in AGENTS]
     return {

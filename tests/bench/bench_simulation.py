@@ -5,15 +5,20 @@ SEED=17 STEPS=23 python -m tests.bench.bench_simulation        one life again, t
 """
 
 import argparse
+import contextlib
+import faulthandler
 import os
+import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 
 from tests.simulation.life import Failed
 from tests.simulation.seeds import OPERATIONS, STEPS, live
 
 FAILURES_SHOWN = 50
+LIFE_SECONDS_MAX = 60  # of a life that takes a third of one: after it, it hangs
 
 
 def main() -> int:
@@ -31,9 +36,28 @@ def main() -> int:
     return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.steps, without)
 
 
+@contextlib.contextmanager
+def _bounded() -> Iterator[None]:
+    """A life that hangs is told as one that failed; one that cannot even be told ends the process, with a traceback."""
+
+    def stop(_: int, frame: object) -> None:
+        raise TimeoutError(f"it hangs after {LIFE_SECONDS_MAX} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIFE_SECONDS_MAX)
+    faulthandler.dump_traceback_later(2 * LIFE_SECONDS_MAX, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def _one(seed: int, steps: int, without: list[str]) -> int:
     try:
-        lived = live(seed, steps, without)
+        with _bounded():
+            lived = live(seed, steps, without)
     except Failed as failed:
         print(failed)
         return 1
@@ -46,7 +70,8 @@ def _many(seeds: range, steps: int, without: list[str]) -> int:
     began, failed, did = time.perf_counter(), list[int](), Counter[str]()
     for count, seed in enumerate(seeds, 1):
         try:
-            did.update(live(seed, steps, without).did)
+            with _bounded():
+                did.update(live(seed, steps, without).did)
         except Failed as error:
             failed.append(seed)
             if len(failed) <= FAILURES_SHOWN:

@@ -1,5 +1,7 @@
 """What a repair makes of a store that nobody has open: everything is as it was, and nothing is deleted. SPEC 3.8."""
 
+import base64
+import errno
 import hashlib
 import json
 import os
@@ -11,9 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_daemon.checking import Report
+from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NoStore, check_folder, repair_folder
+from mnemo_daemon.repairing import Repairing, amendment
+from mnemo_store import rewriting
 from mnemo_store.check import edge_keys
+from mnemo_store.disk import Disk
 from mnemo_store.errors import Locked
 from mnemo_store.layout import encode_json, id_key, seq_key
 from mnemo_store.records import (
@@ -31,9 +36,11 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
+from mnemo_store.repair import Kept
 from mnemo_store.tables import Applying
 from tests.samples import (
     AT,
+    WAIT_SECONDS,
     contents,
     lines_in,
     opened,
@@ -61,6 +68,7 @@ from tests.spec.test_check import (
     drop,
     fill,
     put,
+    put_memory,
 )
 
 
@@ -134,6 +142,21 @@ def test_a_dry_run_says_what_a_repair_then_does(folder: Path) -> None:
     assert [step.remedy for step in done.steps] == ["reread", "indexes"]
 
 
+def test_what_the_journal_knows_nothing_of_is_kept_in_quarantine_and_taken_out(folder: Path) -> None:
+    """A row that stands in the database alone, and one that says nothing any more."""
+    stranger = sample_memory(77, "nobody ever said this")
+    damage(folder, both(put_memory(stranger, seq=8), put("usage", id_key(NEWER.id), b"\xc1 nothing")))
+    done = repair_folder(folder, dry_run=False)
+    assert brief(done.report) == []
+    unread, kept = sorted(quarantined(folder), key=lambda line: str(line["table"]), reverse=True)
+    assert (kept["table"], kept["subject"]) == ("memories", stranger.id)
+    assert kept["record"][1]["content"] == "nobody ever said this"
+    assert kept["why"] == "the database has it, and the journal, which can be read, does not"
+    assert (unread["table"], unread["key"]) == ("usage", id_key(NEWER.id).hex())
+    assert base64.b64decode(unread["value"]) == b"\xc1 nothing"
+    assert stranger.content not in contents_of(folder)
+
+
 def through_the_doors(*changes: Change) -> Callable[[Path], None]:
     """Faults that journal and database agree on: they came by a change."""
 
@@ -192,6 +215,15 @@ def test_what_belongs_to_nothing_goes_to_quarantine_by_a_change_like_any_other(
     assert brief(check_folder(folder)) == []
 
 
+def test_nothing_is_taken_out_that_is_not_in_quarantine(folder: Path) -> None:
+    """What came to stand there after it was looked at is left for the next repair."""
+    through_the_doors(PutUsage(data=Usage(id=GONE)))(folder)
+    (fault,) = check_folder(folder).violations
+    with opened(folder) as store, store.snapshot() as snapshot:
+        assert amendment([fault], [])(snapshot).changes == []
+        assert amendment([fault], [Kept("usage", GONE, "")])(snapshot).changes == [DropMemory(id=GONE)]
+
+
 def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) -> None:
     through_the_doors(PutNote(data=msgspec.structs.replace(NOTE, chunks=NOTE.chunks[1:])))(folder)
     repair_folder(folder, dry_run=False)
@@ -241,8 +273,9 @@ def test_a_damaged_stretch_of_the_journal_is_kept_and_the_journal_written_anew(f
     done = repair_folder(folder, dry_run=False)
     assert [step.remedy for step in done.steps] == ["journal"]
     assert brief(done.report) == []
-    kept = [path for path in (folder / "quarantine").rglob("*.damaged") if path.read_bytes().strip() == line]
-    assert [str(path.relative_to(folder)) for path in kept] == done.quarantine
+    (kept,) = (folder / "quarantine").rglob("*.damaged")
+    assert kept.read_bytes().strip() == line
+    assert done.quarantine == [str(kept.relative_to(folder))]
     shutil.rmtree(folder / "db")
     assert contents_of(folder) == remembered
 
@@ -269,6 +302,19 @@ def test_a_change_of_which_nothing_is_left_is_marked_as_lost(folder: Path) -> No
         entry = snapshot.entry(9)
     assert entry is not None
     assert (entry.by, entry.what, entry.ids) == ("repair", "lost", ())
+
+
+def test_a_gap_that_journal_and_database_share_is_marked_in_both(folder: Path) -> None:
+    """A database that was restored from a damaged journal, from which a journal was written anew."""
+    alter_line(folder, 12)
+    shutil.rmtree(folder / "db")
+    with opened(folder) as store:
+        store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+    assert brief(check_folder(folder)) == [("gaps", "changes", "12")]
+    assert [step.remedy for step in repair_folder(folder, dry_run=True).steps] == ["history", "journal"]
+    done = repair_folder(folder, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["history", "journal"]
+    assert brief(done.report) == []
 
 
 def overwrite(path: Path, offset: int, data: bytes) -> None:
@@ -306,6 +352,24 @@ def test_a_database_that_does_not_verify_is_not_opened_but_put_aside_and_restore
     aside = list(folder.glob("db.damaged-*/data.mdb"))
     assert [path.read_bytes() for path in aside if path.stat().st_size] == ([left] if left else [])
     assert contents_of(folder) == remembered
+
+
+class NoDatabase(Disk):
+    """The database cannot be opened."""
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        raise OSError(errno.EIO, "the disk is broken", str(folder))
+
+
+def test_while_the_journal_stands_in_for_the_database_that_is_what_is_found(folder: Path) -> None:
+    remembered = contents_of(folder)
+    with opened(folder, NoDatabase()) as store:
+        done = Repairing(Checking(store)).repair(dry_run=False)
+        assert done.steps == []
+        assert brief(done.report) == [("database", "db", "data.mdb")]
+        assert "the disk is broken" in done.report.violations[0].what
+        assert "stop the daemon" in done.report.notes[-1]
+        assert contents(store) == remembered
 
 
 def test_a_store_that_is_not_there_or_in_use_is_not_checked(tmp_path: Path, folder: Path) -> None:

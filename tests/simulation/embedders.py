@@ -2,13 +2,12 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.embedding import Embedder, EmbeddingService, RunAll
-from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST_FORMAT, Manifest, NotInstalled
+from mnemo_daemon.embedding import Embedder, EmbeddingService, RunAll, name_space
+from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST_FORMAT, Listed, Manifest, NotInstalled
 
 OTHER = "other-model"
 DIMENSIONS = {DEFAULT_EMBEDDING: 16, OTHER: 24}
@@ -31,8 +30,11 @@ class SimulatedCatalogue:
             verified=True, source="", weights_file="", files_folder="", files={}, dimensions=DIMENSIONS[name],
         )  # fmt: skip
 
-    def listing(self) -> list[Any]:
-        return []
+    def listing(self) -> list[Listed]:
+        return [
+            Listed(name=name, role="embedding", state="installed", bytes=1, licence="", summary="", sha256="", sources=())
+            for name in sorted(self.there)
+        ]
 
 
 class Mood:
@@ -64,8 +66,8 @@ class SimulatedEmbedder:
 
     tokens_max = 256
 
-    def __init__(self, name: str, mood: Mood) -> None:
-        self.name, self.dimensions, self.space = name, DIMENSIONS[name], f"space of {name}"
+    def __init__(self, manifest: Manifest, mood: Mood) -> None:
+        self.name, self.dimensions, self.space = manifest.name, manifest.dimensions, name_space(manifest)
         self._mood = mood
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
@@ -105,7 +107,8 @@ class SimulatedModels(EmbeddingService):
         self._mood = mood
 
     def _open(self, name: str) -> Embedder:
-        if self._installed.installed(name) is None:
+        manifest = self._installed.installed(name)
+        if manifest is None:
             raise NotInstalled(f"{name} is not installed")
         current = self.current()
-        return current if current is not None and current.name == name else SimulatedEmbedder(name, self._mood)
+        return current if current is not None and current.name == name else SimulatedEmbedder(manifest, self._mood)

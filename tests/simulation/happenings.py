@@ -17,6 +17,7 @@ from tests.simulation.vault import Section
 DAY_SECONDS = 86_400.0
 CALLS_MAX = 12  # of the disk, behind which a fault waits
 CATCH_UP_LOOKS = 5
+PAGE_BYTES = 4096
 NOTE_WORDS_MAX = 80  # below one heading: so many are one chunk
 
 
@@ -71,7 +72,7 @@ def lose_the_database(life: Life) -> str:
     """Removed, cut off, overwritten or flipped while nobody looks; the journal has it all."""
     life.world.close()
     data = life.world.data / "db" / "data.mdb"
-    how = life.chance.choice(("removed", "empty", "half", "a page short", "text", "flipped", "meta zeroed"))
+    how = life.chance.choice(("removed", "empty", "half", "a page short", "text", "meta zeroed", "a page's head flipped"))
     _damage(data, how, life)
     return f"{how}, {life.open_again()}"
 
@@ -80,6 +81,7 @@ def lose_the_journal(life: Life) -> str:
     """All of it, while nobody looks; the database has it."""
     life.world.close()
     shutil.rmtree(life.world.data / "journal")
+    life.world.ledger.past.clear()
     came = life.open_again()
     return f"{came} {life.world.store.mended if life.world.is_open else ''}"
 
@@ -335,16 +337,13 @@ def _damage(data: Path, how: str, life: Life) -> None:
         "removed": lambda: None,
         "empty": lambda: b"",
         "half": lambda: content[: len(content) // 2],
-        "a page short": lambda: content[:-4096],
+        "a page short": lambda: content[:-PAGE_BYTES],
         "text": lambda: b"this is no database\n" * 500,
-        "meta zeroed": lambda: bytes(8192) + content[8192:],
+        "meta zeroed": lambda: bytes(2 * PAGE_BYTES) + content[2 * PAGE_BYTES :],
     }
-    if how == "flipped":
-        at = life.chance.randrange(8192, len(content)) if len(content) > 8192 else 0
-        flipped = bytearray(content)
-        flipped[at : at + 64] = bytes(255 - each for each in flipped[at : at + 64])
-        data.write_bytes(bytes(flipped))
-        return
+    if how == "a page's head flipped":  # within a page LMDB has nothing to tell a right value from a wrong one by
+        at = PAGE_BYTES * life.chance.randrange(len(content) // PAGE_BYTES)
+        changes[how] = lambda: content[:at] + bytes(255 - each for each in content[at : at + 16]) + content[at + 16 :]
     new = changes[how]()
     data.unlink()
     if new is not None:

@@ -200,6 +200,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.possible: list[State] = [State()]
+        self.past: dict[int, State] = {0: State()}  # by seq, as far as the journal has it all
 
     @property
     def state(self) -> State:
@@ -223,11 +224,16 @@ class Ledger:
         """Something was done, or was not."""
         self._hold([*self.possible, *map(act, self.possible)])
 
+    def become(self, act: Callable[[State], State]) -> None:
+        """Something was done."""
+        self.possible = list(map(act, self.possible))
+
     def settle(self, found: State) -> None:
         """The store was opened anew: what it holds is one of the states, and from now on the only one."""
         if found not in self.possible:
             raise Wrong("\n".join(["the store holds something else:", *differences(found, self._nearest(found))[:12]]))
         self.possible = [found]
+        self._remember()
 
     def agree(self, found: State) -> None:
         """The store shows one of the states."""
@@ -240,6 +246,14 @@ class Ledger:
             seqs = [state.seq for state in self.possible]
             raise Wrong(f"change {written.seq} was acknowledged ({written.entry.what}), and the store was at {seqs}")
         self.possible = [state.after(written.changes, written.entry) for state in fitting]
+        self._remember()
+
+    def _remember(self) -> None:
+        """Of states of unknown outcome there is no past: the changes behind them are not told by their numbers."""
+        if len(self.possible) > 1:
+            self.past.clear()
+        elif self.past:
+            self.past[self.state.seq] = self.state
 
     def _fork(self, unknown: Sequence[Written]) -> None:
         """Of a group whose outcome is unknown any beginning may be there."""

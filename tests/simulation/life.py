@@ -45,10 +45,12 @@ class Life:
         self.log: list[str] = []
         self.did: Counter[str] = Counter()
         self.number = 0  # of the step
+        self.doing = ""  # the operation of this step
         self.is_troubled = False  # something went wrong with the disk, and all is not yet well again
         self.heals_at = 0  # step at which it does
         self.killing: Fault | None = None  # what ends the process in the middle of the next operation
         self.backups: list[tuple[Path, State]] = []
+        self.exports: list[bytes] = []
         self._tokens = 0
 
     # Living
@@ -60,7 +62,7 @@ class Life:
                 self._note("open", self._opened())
                 for self.number in range(1, steps + 1):
                     self._live(operations)
-                self.number += 1
+                self.number, self.doing = self.number + 1, "end"
                 self._note("end", self._end())
             except BaseException as error:
                 raise Failed(self.told(error)) from error
@@ -71,7 +73,7 @@ class Life:
         """What went wrong, after which steps, and how to see it again."""
         command = f"SEED={self.seed} STEPS={self.number} python -m tests.bench.bench_simulation"
         return "\n".join([
-            f"seed {self.seed}, step {self.number}: {type(error).__name__}: {error}",
+            f"seed {self.seed}, step {self.number}, {self.doing}: {type(error).__name__}: {error}",
             *(f"  {line}" for line in self.log[-TOLD:]),
             f"again: {command}",
         ])  # fmt: skip
@@ -84,6 +86,7 @@ class Life:
         self.world.clock.go_on(self.chance.choice((0.0, 0.01, 0.5, 3.0)))
         possible = [operation for operation in operations if operation.when(self)]
         (chosen,) = self.chance.choices(possible, [operation.weight for operation in possible])
+        self.doing = chosen.name
         killing, self.killing = self.killing, None
         if killing is not None and self.world.disk.is_sound:
             self.world.disk.set(killing)
@@ -99,6 +102,7 @@ class Life:
         self.did[chosen.name] += 1
         self._note(chosen.name, came)
         if self.is_troubled and self.number >= self.heals_at:
+            self.doing = "heal"
             self._note("heal", self.recover())
 
     def _note(self, name: str, came: str) -> None:

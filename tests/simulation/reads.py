@@ -103,7 +103,7 @@ def recall_as_of(life: Life) -> str:
     seq = seq_at(state, at)
     then = state.at(seq).get(memory.id)
     is_there = then is not None and then.state in SHOWN and not 0 < then.expires_at <= min(at, life.world.clock.now())
-    if life.is_settled and (then is None or then.content.split()[0].casefold() == word.casefold()):
+    if life.is_settled and seq >= kept_from and (then is None or then.content.split()[0].casefold() == word.casefold()):
         found = [view for view in answer.value["memories"] if view["id"] == memory.id]
         other = any(other.id != memory.id and _alike(other, memory) for other in state.at(seq).values())
         if bool(found) != is_there and not other:
@@ -136,7 +136,7 @@ def diff(life: Life) -> str:
     kept_from = int(state.metas.get("history_from", "0").split()[0])
     if not life.expect(answer, (200, 422) if since < kept_from else (200,)):
         return f"since {since} {answer.code}"
-    if life.is_settled:
+    if life.is_settled and since >= kept_from:
         before, after = state.at(since), state.at(state.seq)
         expected: dict[str, set[str]] = {"added": set(), "changed": set(), "removed": set()}
         for memory_id in {each for seq, entry in state.entries.items() if seq > since for each in entry.ids}:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation import happenings, reads, writes
+from tests.simulation import care, happenings, reads, writes
 from tests.simulation.life import MEMORIES_MAX, Life, Operation
 from tests.simulation.world import place_for_worlds
 
@@ -78,6 +78,17 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(1, "watches run out", happenings.watches_run_out),
     Operation(4, "scan", happenings.scan, is_open),
     Operation(4, "inspect", happenings.inspect, is_open),
+    Operation(2, "compact", care.compact, is_open),
+    Operation(2, "forget", care.forget, is_open),
+    Operation(2, "empty the trash", care.empty_the_trash, is_open),
+    Operation(2, "back up", care.back_up, is_open),
+    Operation(2, "restore a backup", care.restore_a_backup, lambda life: is_well(life) and bool(life.backups)),
+    Operation(1, "go back", care.go_back, lambda life: is_well(life) and bool(life.state.entries)),
+    Operation(1, "move", care.move, is_well),
+    Operation(1, "export", care.export, is_open),
+    Operation(2, "import", care.import_an_export, lambda life: is_open(life) and bool(life.exports)),
+    Operation(2, "check", care.check, is_well),
+    Operation(1, "repair", care.repair_after_damage, is_well),
 )
 
 

@@ -26,7 +26,7 @@ from mnemo_daemon.models import DEFAULT_EMBEDDING
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.routes import Request, RouteTable, agent_of, decode_body, decode_query, door_of, namespace_of
-from mnemo_daemon.settings import Configuration, Folders, NotesSettings, Settings
+from mnemo_daemon.settings import Configuration, Folders, HistorySettings, NotesSettings, Settings, TrashSettings
 from mnemo_daemon.sockets import Peer
 from mnemo_store.errors import Closed, StoreError
 from mnemo_store.keeper import Keeper
@@ -45,7 +45,7 @@ RESERVE_BYTES = 64 << 10
 ROUNDS_MAX = 60  # of background work in one step: whoever needs more never ends
 QUIET_SECONDS = 0.02  # for what was asked together to reach the store
 
-_real_monotonic = time.monotonic
+_real_monotonic, _real_sleep = time.monotonic, time.sleep
 
 
 class Clock:
@@ -68,14 +68,15 @@ class Clock:
 
 @contextlib.contextmanager
 def in_simulated_time(clock: Clock) -> Iterator[None]:
-    """Within it the process's own clock stands still but for what is told to it, and nothing is logged."""
-    time.monotonic = clock.monotonic
+    """Within it the process's own clock stands still but for what is told to it, who sleeps wakes up at once, a little
+    later, and nothing is logged."""
+    time.monotonic, time.sleep = clock.monotonic, clock.go_on
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        time.monotonic = _real_monotonic
+        time.monotonic, time.sleep = _real_monotonic, _real_sleep
         logging.disable(disabled)
 
 
@@ -265,7 +266,11 @@ class World:
         self.daemon: SteppedDaemon | None = None
         self.api: Api
         self.table: RouteTable
-        self._settings = Settings(notes=NotesSettings(settle_ms=50, rescan_minutes=60))
+        self._settings = Settings(
+            notes=NotesSettings(settle_ms=50, rescan_minutes=60),
+            history=HistorySettings(keep=chance.choice(("all", "all", "1d"))),
+            trash=TrashSettings(keep_days=chance.choice((0, 0, 0, 3))),
+        )
 
     # Starting and ending
 
@@ -404,6 +409,8 @@ class World:
             if daemon.views.state == "stale":
                 daemon.views.rebuild()
             daemon.views.save_if_due()
+            daemon.forgetting.finish_if_due()
+            daemon.trash.drop_old_if_due(daemon.settings.trash.keep_days)
 
     def index(self) -> None:
         """The vectors follow as far as they can."""

@@ -251,7 +251,8 @@ def _kept(life: Life, before: Memory, view: dict[str, Any], fields: dict[str, An
 def _can_plainly_be_undone(state: State, seq: int) -> bool | None:
     """Whether nothing came after a change; None where that is not simply told."""
     entry = state.entries[seq]
-    if not entry.ids or entry.by == "notes":
+    kept_from = int(state.metas.get("history_from", "0").split()[0])
+    if not entry.ids or entry.by == "notes" or seq <= kept_from:
         return None
     for memory_id in entry.ids:
         versions = state.memories.get(memory_id)

@@ -180,6 +180,7 @@ def test_five_words_in_a_row_are_found_and_four_are_not() -> None:
 def test_a_longer_word_is_found_by_itself_and_a_shorter_one_is_not() -> None:
     assert found("Ask Zbigniew about the key", b"zbigniew said") == {"zbigniew"}
     assert found("Ask Ann about the key", b"ann about") == set()
+    assert found("Скажи маме о ключе", "о маме".encode()) == set()
 
 
 def test_a_word_with_marks_in_it_is_found_whole() -> None:

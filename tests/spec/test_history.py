@@ -1,6 +1,6 @@
 """The store at another time, and what became of it since: timelines worked by hand. SPEC 3.3, 7.1 `as_of`"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from mnemo_store.columns import Filter
 from mnemo_store.disk import Disk
 from mnemo_store.records import DropMemory, DropTrash, PutMeta
 from tests.desk import AGENT, PERSON, SHOWN, Desk, desk_in
+from tests.faulty import BROKEN, Faulty
 from tests.samples import write
 
 INES, OTTO = "The key is with Ines.", "The key is with Otto."
@@ -34,8 +35,7 @@ class Story(NamedTuple):
     lost: str
 
 
-@pytest.fixture
-def story(desk: Desk) -> Story:
+def tell(desk: Desk, half_way: Callable[[], None] = lambda: None) -> Story:
     """At 1000 the key, at 2000 the bins; at 3000 the bins go, at 4000 the key moves, at 5000 the bins come back, at
     6000 their day changes, at 7000 the key is superseded. The changes are 1 to 7; the clock stands at 9000."""
     key = desk.add(INES)
@@ -43,6 +43,7 @@ def story(desk: Desk) -> Story:
     bins = desk.add(TUESDAY)
     desk.at = 3000
     desk.trash(bins)
+    half_way()
     desk.at = 4000
     desk.edit(key, content=OTTO, tags=("home",))
     desk.at = 5000
@@ -53,6 +54,11 @@ def story(desk: Desk) -> Story:
     lost = desk.add(LOST, supersedes=(key,))
     desk.at = 9000
     return Story(desk, key, bins, lost)
+
+
+@pytest.fixture
+def story(desk: Desk) -> Story:
+    return tell(desk)
 
 
 TIMES = [
@@ -201,6 +207,27 @@ def test_many_slices_of_history_are_gone_back_through(desk: Desk, monkeypatch: p
     assert [desk.past.seq_at(at) for at in (999, 1000, 2500, 7000, 8000, 14_000, 15_000)] == [0, 1, 2, 7, 8, 14, 14]
     assert [memory.content for memory in desk.listed(5000)] == [f"number {step}" for step in (4, 3, 2, 1, 0)]
     assert [seq for seq, _ in desk.past.changes(3, 8)] == [8, 7, 6, 5, 4]
+
+
+def test_all_of_it_is_told_while_the_database_is_out_of_order(tmp_path: Path) -> None:
+    disk = Faulty()
+
+    def break_the_database() -> None:
+        disk.committing = disk.opening = BROKEN
+
+    with desk_in(tmp_path, disk=disk) as desk:
+        story = tell(desk, break_the_database)
+        assert desk.store.degraded
+        for at, contents in TIMES:
+            assert [memory.content for memory in desk.listed(at)] == contents
+            assert sorted(desk.recalled("key bins", at)) == sorted(contents)
+        assert [row.entry.what for row in desk.history.versions(story.bins, PERSON, 9, "")[0]] == [
+            "edit", "restore", "rm", "add"
+        ]  # fmt: skip
+        assert [(row.id, row.became) for row in became(desk, 2, 4)] == [(story.key, "changed"), (story.bins, "trashed")]
+        desk.undo(6)
+        assert desk.memory(story.bins).content == TUESDAY
+        assert desk.store.degraded
 
 
 # Kept from some time on

@@ -95,6 +95,8 @@ def test_a_restore_is_taken_back_into_the_trash(desk: Desk) -> None:
     seq = desk.restore(tea)
     desk.undo(seq)
     assert contents(desk, tea) == [("tea", "trashed", 4)]
+    with desk.store.snapshot() as snapshot:
+        assert snapshot.trash(tea) == TrashEntry(id=tea, at=1000, why="undo of restore", state="active")
     desk.restore(tea)
     assert contents(desk, tea) == [("tea", "active", 5)]
 
@@ -273,7 +275,8 @@ def edge(source: int, target: int, at: int, **fields: Any) -> PutEdge:
 
 def test_edges_that_a_change_made_between_memories_that_stay_go_with_it(desk: Desk) -> None:
     desk.at = 1000
-    write(desk.store, *(PutMemory(data=sample_memory(number)) for number in (1, 2, 3)), edge(1, 2, 1000))
+    write(desk.store, *(PutMemory(data=sample_memory(number)) for number in (1, 2, 3)))
+    write(desk.store, edge(1, 2, 1500))
     desk.at = 2000
     edited = [PutMemory(data=sample_memory(number, "changed", version=2)) for number in (1, 3)]
     seq = write_as(desk, "merge", *edited, edge(1, 3, 2000), edge(3, 2, 2000, via="link"), what="merge")

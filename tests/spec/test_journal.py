@@ -223,6 +223,8 @@ def test_a_segment_without_a_whole_header_is_put_aside_and_a_new_one_begun(tmp_p
     book.add("long")
     (tmp_path / "short_term.jsonl").write_bytes(left)
     again = book.crash()
+    told = ("short_term.jsonl", 0, len(left), "it has no header that can be read")
+    assert again.journal.damage == ([told] if left else [])
     again.add("short")
     assert again.crash().seqs() == [1, 2]
     assert (tmp_path / "short_term.000001.jsonl").read_bytes() == left

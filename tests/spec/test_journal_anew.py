@@ -528,8 +528,9 @@ def test_rows_that_are_gone_without_a_trace_are_missed(tmp_path: Path) -> None:
     _, path, offsets = anew(tmp_path)
     data = path.read_bytes()
     path.write_bytes(data[: offsets[4]] + data[offsets[6] :])
-    (damage,) = Written(tmp_path).journal.damage
-    assert damage == (path.name, path.stat().st_size, 0, "rows of it are missing")
+    journal = Written(tmp_path).journal
+    assert journal.damage == [(path.name, path.stat().st_size, 0, "rows of it are missing")]
+    assert journal.set_aside(tmp_path / "quarantine") == [], "there is nothing to keep"
 
 
 def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_path: Path, crashes: Path) -> None:

@@ -173,6 +173,17 @@ def test_a_flipped_bit_costs_at_most_its_line_and_is_told(written: Path, tmp_pat
         whole.path.write_bytes(whole.data)
 
 
+def test_a_bit_that_is_flipped_in_the_number_of_the_format_makes_it_no_newer_one(written: Path, tmp_path: Path) -> None:
+    whole = Damaged(written, tmp_path / "copy", random.Random(3))
+    place = len(b'{"journal":')
+    for path in whole.folder.iterdir():
+        whole.path, whole.data = path, path.read_bytes()
+        path.write_bytes(flipped(whole.data, place, 0))
+        assert path.read_bytes().startswith(b'{"journal":3')
+        whole.check(place, 1, path.name)
+        path.write_bytes(whole.data)
+
+
 def test_a_newline_that_is_damaged_costs_no_line(written: Path, tmp_path: Path) -> None:
     whole = Damaged(written, tmp_path / "copy", random.Random(3))
     complete = {piece.says for piece in whole.pieces if piece.says}
