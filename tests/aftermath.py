@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from mnemo_daemon.checking import Checking
+from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.views import Views, is_indexed
 from mnemo_store.comparison import TORN
 from mnemo_store.disk import Disk
@@ -17,7 +18,7 @@ from mnemo_store.records import PutMemory
 from mnemo_store.soundness import running_mark
 from mnemo_store.store import Store
 from tests.samples import opened, sample_memory, tables_of, write
-from tests.scripted_day import DIMENSIONS, OPTIONS, SPACE, Account, read_all
+from tests.scripted_day import CANARY, DIMENSIONS, OPTIONS, SPACE, Account, read_all
 
 LATER = 5000  # the number of a memory that is written afterwards
 # What may be said of the journal after a loss of power. Anything else means that a line was hurt that was synced.
@@ -56,7 +57,7 @@ def examine(folder: Path, account: Account, *, whole: bool = True) -> Aftermath:
             found.problems += _state_problems(store, account)
             if whole and not any("restored" in reason for reason in store.reasons):
                 found.problems += _vector_problems(store, account.vectors)
-            found.problems += _checked(store)
+            found.problems += _checked(store, account)
             write(store, PutMemory(data=sample_memory(LATER, "written after the loss")), what="add")
         found.problems += [f"at the second start: {problem}" for problem in _second_start(folder)]
         found.problems += [f"the journal alone: {problem}" for problem in _journal_alone(folder)]
@@ -103,10 +104,12 @@ def _vector_problems(store: Store, digests: Iterable[str]) -> list[str]:
     return [f"the vectors of {digest} are gone" for digest in lost]
 
 
-def _checked(store: Store) -> list[str]:
-    """Columns and words, loaded or built anew, know what the store holds and nothing else; and `check` is clean."""
+def _checked(store: Store, account: Account) -> list[str]:
+    """Columns and words, loaded or built anew, know what the store holds and nothing else; what was purged, or began to
+    be, is in no file; and `check` is clean."""
     views = Views(store, UnsyncedDisk())
     views.open()
+    Forgetting(store, UnsyncedDisk(), lambda: (SPACE,), views.renew).finish_if_due()
     with store.snapshot() as snapshot:
         memories = snapshot.memories(limit=10_000)
         numbers = {memory.id: snapshot.number(memory.id) for memory in memories}
@@ -118,6 +121,9 @@ def _checked(store: Store) -> list[str]:
         hits = list(views.words.search(memory.content.split()[0], 5).numbers)
         if hits != [numbers[memory.id]]:
             problems.append(f"{memory.content[:20]!r} is found as {hits}, not {numbers[memory.id]}")
+    if account.purged and not account.purged & set(numbers):
+        holding = [path for path in store.folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
+        problems += [f"{path.relative_to(store.folder)} holds what was purged" for path in holding]
     report = Checking(store, views, disk=UnsyncedDisk()).check()
     return problems + [f"check: {each.invariant}: {each.subject}: {each.what}" for each in report.violations]
 

@@ -22,6 +22,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from mnemo_daemon.forgetting import Forgetting
+from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.upkeep import Upkeep
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
@@ -40,6 +42,8 @@ from mnemo_store.records import (
     PutUsage,
     TrashEntry,
     Usage,
+    embedded_text,
+    text_hash,
 )
 from mnemo_store.store import Store, Turn, Vectors
 from tests.powerloss import marked
@@ -49,7 +53,7 @@ from tests.samples import AT, NOTHING, WAIT_SECONDS, sample_memory
 OPTIONS: dict[str, Any] = {"segment_bytes": 3000, "reserve_bytes": 8192}
 LONG = "long " * 1600  # a text that takes several pages
 SPACE, DIMENSIONS = "day", 8
-DIGESTS = [f"vectors {number}".encode().ljust(16) for number in range(6)]
+CANARY = "forgetmenot"  # stands in the one memory that is purged
 WRITERS, WRITES_EACH = 4, 4
 AFTER = 1000  # the numbers of the memories of a recovery are greater
 
@@ -74,6 +78,7 @@ class Told(msgspec.Struct, frozen=True):
     outcome: Outcome
     memories: tuple[Known, ...]
     vectors: tuple[str, ...] = ()  # hashes of texts, in hexadecimal
+    purged: str = ""  # id of a memory that is being purged
     why: str = ""
 
 
@@ -89,6 +94,7 @@ class Account:
     acknowledged: dict[str, int] = field(default_factory=dict)  # so many of them at least
     refused: set[Known] = field(default_factory=set)
     vectors: set[str] = field(default_factory=set)
+    purged: set[str] = field(default_factory=set)  # ids: once one is gone, so is all that it said
     told: dict[Outcome, int] = field(default_factory=dict)
 
     def take(self, told: Told) -> None:
@@ -102,6 +108,7 @@ class Account:
             elif told.outcome == "refused":
                 self.refused.add(one)
         self.vectors.update(told.vectors)
+        self.purged.update({told.purged} - {""})
         if told.outcome == "found":
             self._settle({one.id: one for one in told.memories})
 
@@ -143,6 +150,7 @@ class Day:
         self._store: Store
         self._count = 0
         self._latest: dict[str, Memory] = {}  # as acknowledged
+        self._secret = ""
         self._unknown: set[str] = set()  # memories of which nobody knows how they are
         self._lock = threading.Lock()
         self.account = Account()
@@ -154,12 +162,16 @@ class Day:
         self._together()
         views = self._views()
         self._many_writers()
-        self._keep_vectors(DIGESTS[3:])
+        noon = self._fresh()
+        self._write(noon)
+        self._keep_vectors(noon)
         self._close(views)
         self._open()
         views = self._views()
         self._evening()
         self._compact()
+        self._write(self._fresh())
+        self._purge(views)
         self._write(self._fresh())
         if killed:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -187,8 +199,12 @@ class Day:
         usage = Usage(id=first.id, access_count=3, last_accessed=AT)
         self._write(self._edited(third), DropTrash(id=third.id))
         self._write(self._edited(core), PutUsage(data=usage), PutMeta(name="epoch", value="7"))
-        self._write(self._fresh(), PutEdge(data=Edge(source=first.id, target=core.id, relation="related", at=AT)))
-        self._keep_vectors(DIGESTS[:3])
+        tied, secret = self._fresh(), self._fresh(text=CANARY)
+        self._write(tied, PutEdge(data=Edge(source=first.id, target=core.id, relation="related", at=AT)))
+        self._write(secret)
+        self._write(self._edited(secret, content=f"w{self._count}v2 {CANARY} too"))
+        self._keep_vectors(tied)
+        self._secret = secret.id
 
     def _together(self) -> None:
         """A group that goes to both files, and a text of several pages."""
@@ -238,9 +254,23 @@ class Day:
     def _compact(self) -> None:
         """Database and journal written anew, without the versions that were replaced."""
         try:
-            Upkeep(self._store, Disk(), lambda: ()).compact("0d")
+            Upkeep(self._store, Disk(), lambda: (SPACE,)).compact("0d")
         except (StoreError, OSError) as error:
             self._say(Told("refused", (), why=f"compact: {error}"))
+        self._look()
+
+    def _purge(self, views: Views | None) -> None:
+        """One memory is forgotten, every trace of it."""
+        if views is None:
+            return
+        gone = (Known(self._secret, "", 0, "dropped"),)
+        self._say(Told("begun", gone, purged=self._secret))
+        try:
+            report = Forgetting(self._store, Disk(), lambda: (SPACE,), views.renew).purge([self._secret], "day")
+        except (StoreError, Refusal) as error:
+            self._say(Told("unknown", gone, why=f"purge: {error}"))
+        else:
+            self._say(Told("done" if report.complete else "silent", gone, why=f"{report.places}"))
         self._look()
 
     # What the parts are made of
@@ -326,17 +356,19 @@ class Day:
         if settled is not None:
             assert settled.wait(WAIT_SECONDS), "a write was never answered"
 
-    def _keep_vectors(self, digests: Sequence[bytes]) -> None:
+    def _keep_vectors(self, memory: Memory) -> None:
+        """Of a text that some memory has, or will have."""
+        digest = text_hash(embedded_text(memory))
         rows = np.full((2, DIMENSIONS), 0.5, np.float16)
         try:
-            future = self._store.put_vectors([Vectors(SPACE, digest, rows) for digest in digests])
+            future = self._store.put_vectors([Vectors(SPACE, digest, rows)])
         except StoreError:
             return
 
         def settle(done: "Future[Any]") -> None:
             """Without a database they are kept for the moment only: they can be computed again."""
             kept = done.exception() is None and not self._store.degraded
-            self._settle(done, None, tuple(digest.hex() for digest in digests) if kept else ())
+            self._settle(done, None, (digest.hex(),) if kept else ())
 
         future.add_done_callback(settle)
         future.exception(WAIT_SECONDS)

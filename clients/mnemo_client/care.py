@@ -25,9 +25,13 @@ EXAMPLES = 3  # of each rule that is broken
 SUBJECT_CELLS = 44
 # Of what is looked at, what a person knows by name; the rest is behind --json.
 LOOKED_AT = {
-    "memories": "memories", "versions": "earlier versions", "changes": "changes", "edges": "ties", "notes": "notes",
-    "words": "in the word index", "vectors": "in the vector index",
-}  # fmt: skip
+    "memories": ("memory", "memories"),
+    "versions": ("earlier version", "earlier versions"),
+    "changes": ("change", "changes"),
+    "notes": ("note", "notes"),
+    "words": ("text in the word index", "texts in the word index"),
+    "vectors": ("memory in the vector index", "memories in the vector index"),
+}
 
 
 def check(invocation: Invocation) -> int:
@@ -68,7 +72,7 @@ def _asked(invocation: Invocation, kind: type[T], ask: "Callable[[Client], T]", 
 def check_lines(answer: protocol.CheckAnswer, look: Look) -> list[str]:
     """What was looked at, and what is wrong with it."""
     counts = [(answer.checked.get(name, 0), what) for name, what in LOOKED_AT.items()]
-    looked = " · ".join(f"{display.number(count)} {what}" for count, what in counts if count)
+    looked = " · ".join(display.plural(count, *what) for count, what in counts if count)
     lines = [look.dim(f"looked at {looked or 'nothing'} in {answer.seconds:.1f} s")]
     lines += [look.warn(f"note: {plain(note)}") for note in answer.notes]
     if answer.ok:

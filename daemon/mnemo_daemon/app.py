@@ -94,8 +94,8 @@ class Daemon:
         self._start(self._open_and_tell, "mnemo-open")
 
     async def opened(self) -> None:
-        """Returns once store, columns and words are there, and can be read without keeping the loop waiting. Raises what
-        kept them from opening."""
+        """Returns once store, columns and words are there, and no reader has to wait. Raises what kept them from
+        opening."""
         if self._is_open and self.store.is_shut:
             await asyncio.to_thread(self.store.wait_until_open)
         if not self._is_open:
@@ -125,7 +125,7 @@ class Daemon:
 
     def renew(self) -> None:
         """After the store has taken over a whole stream: returns once views and notes go by what it holds now."""
-        self.store.transact(lambda _: Turn((), None), by="import").result()  # the writer has told the views before that
+        self.store.maintain(lambda _: None).result()  # begun after the writer has told the views that numbers changed
         deadline = time.monotonic() + RENEWAL_SECONDS_MAX
         while self.views.state != "ready" and time.monotonic() < deadline:
             if self._closing.wait(RENEWAL_POLL_SECONDS):

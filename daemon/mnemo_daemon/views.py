@@ -15,7 +15,7 @@ import numpy as np
 
 from mnemo_store.columns import Columns
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
+from mnemo_store.errors import Damaged, ViewMismatch
 from mnemo_store.reading import Snapshot, Touched
 from mnemo_store.records import Memory, Usage
 from mnemo_store.store import Applied, Store, Turn
@@ -256,7 +256,8 @@ def _now(snapshot: Snapshot, number: int) -> Touched:
 
 def _touched(snapshot: Snapshot, memory: Memory) -> Touched:
     number = snapshot.number(memory.id)
-    assert number is not None  # a memory and its number are written together
+    if number is None:
+        raise Damaged(f"memory {memory.id} has lost its number: stop the daemon and run `mnemo repair`")
     return Touched(number, memory, snapshot.usage(memory.id) or Usage(id=memory.id))
 
 

@@ -405,7 +405,7 @@ def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(scratch_daemon:
         ids = [client.remember(f"thing {number}", key=f"key {number}").memory.id for number in range(5)]
     clean = mnemo(scratch_daemon, "check")
     assert clean.returncode == 0
-    assert clean.stdout.startswith("looked at 5 memories · 5 changes · 5 in the word index in ")
+    assert clean.stdout.startswith("looked at 5 memories · 5 changes · 5 texts in the word index in ")
     assert clean.stdout.splitlines()[-1] == "everything is as it should be"
     scratch_daemon.stop()
     assert mnemo(scratch_daemon, "check").stdout.splitlines()[-1] == "everything is as it should be"

@@ -191,35 +191,28 @@ def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written 
 
 
 class SteppedNotes(NotesService):
-    """The notes service without its thread."""
+    """The notes service whose thread's work is done when it is asked for, as far as anything is due."""
 
-    failures: list[Exception]
-    _is_loaded = False
+    is_loaded = False
+    _rounds = 0
 
     def start(self) -> None:
         """Nothing runs by itself."""
 
     def work(self) -> None:
-        """Does what is due, as its thread would."""
-        try:
-            if not self._is_loaded:
-                self._load()
-                self._is_loaded = True
-            for _ in range(ROUNDS_MAX):
-                if self._pause() > 0:
-                    return
-                self._work()
-                self._retry_seconds = 0.0
-        except Closed:
-            return
-        except Exception as error:  # noqa: BLE001 - as the thread's supervisor does: told, and tried again later
-            self.failures.append(error)
-            self._is_loaded = False
-            self._retry_at = self._clock() + 2.0
-            for root in self._roots.values():
-                root.scan_due = 0.0
-            return
-        raise Wrong("the notes never come to rest")
+        self._rounds = 0
+        self._work_until_stopped()
+
+    def _load(self) -> None:
+        if not self.is_loaded:
+            super()._load()
+            self.is_loaded = True
+
+    def _wait_for_work(self) -> bool:
+        self._rounds += 1
+        if self._pause() > 0 or self._rounds > ROUNDS_MAX:
+            raise Closed("nothing is due")
+        return True
 
 
 class SteppedDaemon(Daemon):
@@ -354,8 +347,13 @@ class World:
         return store
 
     def _make_notes(self, store: Store, settings: NotesSettings) -> NotesService:
-        notes = SteppedNotes(store, settings, clock=self.clock.monotonic, make_watch=self.vault.watch)  # type: ignore[arg-type]
-        notes.failures = self.notes_failures
+        def fail(error: Exception) -> None:
+            self.notes_failures.append(error)
+            notes.is_loaded = False  # as its thread begins anew
+
+        notes = SteppedNotes(
+            store, settings, clock=self.clock.monotonic, on_error=fail, make_watch=self.vault.watch  # type: ignore[arg-type]
+        )
         return notes
 
     def _abandon(self, daemon: Daemon) -> None:

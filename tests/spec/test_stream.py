@@ -406,7 +406,7 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: Kept, row: int) 
         (b'{"record_type":"meta","name":"a"}', "missing required field `value`"),
         (b'{"record_type":"meta","name":"a","value":"b","more":1}', "unknown field"),
         (b"\xff\xfe", ""),
-        (b"[" * 5000, ""),
+        (b'{"mnemo_stream":1,"deep":' + b"[" * 5000, "nested too deeply"),
         (b"", ""),
     ],
 )

@@ -1,0 +1,90 @@
+"""The daemon lives through what a seed decides, and is at every step what it must be. SPEC 17, DESIGN 6.
+
+`make simulate SEEDS=10000` lives more of them. A failing life prints its last steps and how to live just it again.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.powerloss import PROJECT
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.life import Failed
+from tests.simulation.seeds import OPERATIONS, live
+from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
+
+LIVES = 60  # so many that they take about 20 s
+RANGE = 5
+FIRST = 1_000_000  # other seeds than those that the bench begins with
+SWEEP_STEP = 31  # of the calls of a day every so-manieth is tried here; `make simulate` tries all
+
+_done: set[str] = set()
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + LIVES, RANGE))
+def test_a_life_of_failures_loses_nothing_doubles_nothing_and_hides_nothing(first: int) -> None:
+    for seed in range(first, first + RANGE):
+        _done.update(live(seed).did)
+
+
+def test_whatever_can_happen_happens_in_some_life() -> None:
+    seed = FIRST + LIVES
+    while missing := {operation.name for operation in OPERATIONS} - _done:
+        assert seed < FIRST + 3 * LIVES, f"in no life: {missing}"
+        _done.update(live(seed).did)
+        seed += 1
+
+
+def test_a_seed_gives_the_same_life_each_time() -> None:
+    one, other = live(FIRST), live(FIRST)
+    assert one.log == other.log
+    assert one.digest == other.digest
+    assert live(FIRST + 1).digest != one.digest
+
+
+def test_a_seed_gives_the_same_life_in_another_process() -> None:
+    """Nothing in it goes by the order of a set, or by an address."""
+    command = [sys.executable, "-m", "tests.bench.bench_simulation"]
+    environ = {**os.environ, "SEED": str(FIRST), "PYTHONHASHSEED": "7"}
+    told = subprocess.run(command, env=environ, cwd=PROJECT, capture_output=True, text=True, timeout=120, check=False)
+    assert told.stdout.splitlines()[:-1] == live(FIRST).log, told.stderr
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_day_on_a_disk_that_fails_at_some_call_ends_well(name: str) -> None:
+    begin = 1 + list(MODES).index(name) * 3  # so that the modes do not all try the same calls
+    calls = 0
+    for call in range(begin, CALLS_MAX, SWEEP_STEP):
+        if not live_a_day(MODES[name], call):
+            break
+        calls += 1
+    assert calls > 3, "the disk hardly ever failed"
+
+
+def test_a_disk_that_drops_what_it_says_it_wrote_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = SimulatedDisk.append
+
+    def forget(disk: SimulatedDisk, fd: int, data: bytes) -> None:
+        append(disk, fd, data if disk.calls % 5 else b"\n")
+
+    monkeypatch.setattr(SimulatedDisk, "append", forget)
+    with pytest.raises(Failed):
+        for seed in range(FIRST, FIRST + RANGE):
+            live(seed)
+
+
+def test_a_database_whose_commits_do_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = SimulatedDisk.commit
+
+    def forget(disk: SimulatedDisk, transaction: object) -> None:
+        if disk.calls % 7:
+            commit(disk, transaction)  # type: ignore[arg-type]
+        else:
+            transaction.abort()  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(SimulatedDisk, "commit", forget)
+    with pytest.raises(Failed):
+        for seed in range(FIRST, FIRST + RANGE):
+            live(seed)
