@@ -127,7 +127,7 @@ def _go_back(stage: Path, at: int, disk: Disk) -> None:
     cut = stage / "journal.cut"
     cut.mkdir(mode=0o700)
     for name in FILES:
-        header = seal(Header(FORMAT, name, 1, own.store_id, own.salt, first_seq)).data
+        header = seal(Header(FORMAT, name, journal.floor + 1, own.store_id, own.salt, first_seq)).data
         disk.write_whole(cut / f"{name}.jsonl", itertools.chain([header], _lines(journal, name, reached)))
     journal.close()
     for path in (stage / "journal").glob("snapshot.*.jsonl"):

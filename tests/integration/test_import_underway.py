@@ -24,7 +24,7 @@ from mnemo_daemon.import_api import ImportApi
 from mnemo_daemon.server import HttpServer
 from mnemo_daemon.sockets import bind
 from mnemo_store.disk import Disk
-from tests.samples import Held, contents
+from tests.samples import NOTHING, Held, contents
 
 
 class SmallDisk(Disk):
@@ -46,6 +46,7 @@ class Served:
         self.path = folder / "s"
         names = {"DATA_DIR": "data", "SOCKET": "s", "MODELS_FOLDER": "models"}
         environ = {f"MNEMO_{name}": str(folder / path) for name, path in names.items()} | {"HOME": str(folder)}
+        folder.mkdir(exist_ok=True)
         self._configuration = settings.load(environ)
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
@@ -214,6 +215,35 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
         assert len(again.contents()) == 1000
     finally:
         again.stop()
+
+
+def test_a_store_that_was_taken_over_is_answered_from_at_once_however_busy_its_writer(
+    served: Served, client: Client, short_folder: Path
+) -> None:
+    """The views hear of their new numbers from the writer, which has other turns to see to."""
+    source = Served(short_folder / "source")
+    try:
+        with Client(source.path) as other:
+            other.import_from(memories(300))
+            lines = [line + b"\n" for line in other.export()]
+    finally:
+        source.stop()
+    store, is_over = served.daemon.store, threading.Event()
+
+    def keep_busy() -> None:
+        while not is_over.is_set():
+            store.transact(lambda _: NOTHING, by="test").result(20)
+
+    busy = [threading.Thread(target=keep_busy) for _ in range(4)]
+    for thread in busy:
+        thread.start()
+    try:
+        assert client.import_from(lines).whole
+        assert (served.daemon.views.state, len(served.daemon.views.words)) == ("ready", 300)
+    finally:
+        is_over.set()
+        for thread in busy:
+            thread.join(20)
 
 
 def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(

@@ -13,6 +13,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import TooOld
 from mnemo_store.records import normalised
 from tests.simulation import checks
+from tests.simulation.disk import Killed
 from tests.simulation.ledger import Ledger, State, Wrong, differences
 from tests.simulation.life import Life
 from tests.simulation.world import World
@@ -20,7 +21,12 @@ from tests.simulation.world import World
 
 def compact(life: Life) -> str:
     """The history that `history.keep` does not ask for is given up; nothing else changes."""
-    answer = life.ask("POST", "/v1/compact", {"dry_run": life.chance.random() < 0.2}, door="cli")
+    try:
+        answer = life.ask("POST", "/v1/compact", {"dry_run": life.chance.random() < 0.2}, door="cli")
+    except Killed:
+        life.world.ledger.past.clear()
+        life.world.ledger.doubt(_compacted)
+        raise
     is_done = life.expect(answer, (200,))
     if is_done and answer.value["dry_run"]:
         return f"would give up {answer.value['versions']} versions"

@@ -176,6 +176,21 @@ def test_one_text_that_cannot_be_embedded_holds_up_no_other(world: World) -> Non
     assert world.daemon.indexing.waiting() <= 1
 
 
+def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: World) -> None:
+    """The vectors were in the view alone, and check found fault with that."""
+    world.install()
+    world.step(1.0)
+    world.disk.reading = "mdb_get: MDB_CORRUPTED"
+    remember_one(world, "bolanok is there")
+    world.step(1.0)
+    remember_one(world, "tirumok too")
+    world.step(1.0)
+    assert world.store.is_replayed
+    get_well(world)
+    assert not world.store.is_replayed
+    assert world.ask("POST", "/v1/check").value["violations"] == []
+
+
 @pytest.mark.parametrize("mood", ["raises", "gives_nan"])
 def test_a_question_that_cannot_be_embedded_is_answered_by_words_and_says_so(world: World, mood: str) -> None:
     """It was answered with an internal error."""

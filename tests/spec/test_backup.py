@@ -180,7 +180,18 @@ def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path:
         write_anew(store)
         now = AT + 4000
         remember(store, 3)
-    assert restore(tmp_path / "data", tmp_path / "later", at=AT + 3000).memories == 2
+        now = AT + 5000
+        remember(store, 4, layer="core")
+        now = AT + 6000
+        remember(store, 5)
+    assert restore(tmp_path / "data", tmp_path / "soon", at=AT + 3000).memories == 2
+    assert restore(tmp_path / "data", tmp_path / "later", at=AT + 5000).memories == 4
+    with opened(tmp_path / "later") as store:
+        assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 4)]
+        remember(store, 6)
+    shutil.rmtree(tmp_path / "later" / "db")
+    with opened(tmp_path / "later") as store:
+        assert len(contents(store)) == 5
     with pytest.raises(TooOld):
         restore(tmp_path / "data", tmp_path / "earlier", at=AT + 1000)
     assert not (tmp_path / "earlier").exists()
