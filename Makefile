@@ -11,7 +11,7 @@ BENCH ?=
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality simulate format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -59,6 +59,13 @@ bench-cli: environment-dev models
 
 bench-quality: environment-dev models
 	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
+
+# Lives of the daemon in which everything fails that can, each as its seed says; then one day on a disk that fails at
+# each of its calls. `SEED=17 STEPS=23 make simulate` lives one again.
+SEEDS ?= 10000
+simulate: environment-dev
+	$(PY) -m tests.bench.bench_simulation --seeds $(SEEDS) $(BENCH)
+	$(if $(SEED),,$(PY) -m tests.bench.bench_simulation --days)
 
 format: environment-dev
 	$(PY) -m ruff check --fix .

@@ -71,6 +71,7 @@ class _File:
     name: str
     path: Path
     fd: int = -1
+    place: int = 0  # of what stands in it: the first part of a Place
     size: int = 0  # bytes that count
     number: int = 0  # of this segment; 0 where its header does not say it
     first_seq: int = 1
@@ -184,7 +185,7 @@ class Journal:
         for file, data in touched:
             file.size += len(data)
             file.lines += len(data)
-            self._places.set_end(file.path, file.size)
+            self._places.set_end(file.place, file.size)
         self.last = (first_seq + len(lines) - 1, lines[-1][0].sum)
         return places
 
@@ -475,8 +476,11 @@ class Journal:
         if file.path.exists():
             numbered = self._numbered(file.name)
             number = max(file.number, numbered[-1][0] + 1 if numbered else 1)
-            self._places.rename(file.path, self.folder / f"{file.name}.{number:06d}.jsonl", self.disk)
-            file.sound, file.number = False, number + 1
+            try:
+                self._places.rename(file.path, self.folder / f"{file.name}.{number:06d}.jsonl", self.disk)
+            finally:
+                if not file.path.exists():  # also where a rename that failed was done
+                    file.sound, file.number = False, number + 1
             self.disk.sync_folder(self.folder)  # or a power loss could keep the name's second change and not its first
         file.number = max(file.number, self._highest + 1)
         header = seal(Header(FORMAT, file.name, file.number, self.store_id, self.salt, first_seq)).data
@@ -484,7 +488,8 @@ class Journal:
         fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         file.close()
         file.fd, file.size, file.lines, file.first_seq, file.sound = fd, len(header), 0, first_seq, True
-        self._places.set_end(file.path, file.size)
+        file.place = self._places.number_of(fd, file.path)
+        self._places.set_end(file.place, file.size)
 
     def _numbered(self, name: str) -> list[tuple[int, Path]]:
         found = []
@@ -515,7 +520,8 @@ class Journal:
             return
         file.size, file.first_seq = end + 1, header.first_seq
         file.lines = file.size - data.find(b"\n") - 1
-        self._places.set_end(file.path, file.size)
+        file.place = self._places.number(file.path)
+        self._places.set_end(file.place, file.size)
         is_torn = file.size < len(data)
         if is_torn:
             self._notice(Damage(file.path.name, file.size, len(data) - file.size, "a torn end"))
@@ -534,7 +540,7 @@ class Journal:
 
     def _places_of(self, lines: Sequence[tuple[Sealed, bool]]) -> list[Place]:
         """Where lines stand that were appended just now."""
-        numbers = {name: self._places.number(file.path) for name, file in self._files.items()}
+        numbers = {name: file.place for name, file in self._files.items()}
         offsets = {name: file.size for name, file in self._files.items()}
         places = []
         for sealed, long_term in lines:

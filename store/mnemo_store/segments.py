@@ -245,7 +245,14 @@ class Places:
         self._lock = threading.Lock()
 
     def number(self, path: Path) -> int:
-        identity = _identity(path.stat())
+        return self._number(path, path.stat())
+
+    def number_of(self, fd: int, path: Path) -> int:
+        """Of a file that is open, and was opened by that name."""
+        return self._number(path, os.fstat(fd))
+
+    def _number(self, path: Path, stat: os.stat_result) -> int:
+        identity = _identity(stat)
         with self._lock:
             if identity not in self._numbers:
                 self._given += 1
@@ -257,16 +264,18 @@ class Places:
     def path(self, number: int) -> Path:
         return self._paths[number]
 
-    def set_end(self, path: Path, end: int) -> None:
+    def set_end(self, number: int, end: int) -> None:
         """Has only so many bytes of the file count."""
-        self._ends[self.number(path)] = end
+        self._ends[number] = end
 
     def rename(self, source: Path, target: Path, disk: Disk) -> None:
         with self._lock:
-            disk.rename(source, target)
-            number = self._numbers.get(_identity(target.stat()))
-            if number is not None:
-                self._paths[number] = target
+            try:
+                disk.rename(source, target)
+            finally:  # a rename that failed may be done
+                number = self._numbers.get(_identity(target.stat())) if target.exists() else None
+                if number is not None:
+                    self._paths[number] = target
 
     def forget(self, path: Path) -> None:
         """Nothing can be fetched from it any more."""

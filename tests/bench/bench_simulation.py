@@ -1,6 +1,7 @@
 """Lives of the simulated daemon: many seeds, or one again.
 
 python -m tests.bench.bench_simulation --seeds 10000 [--first 0] [--steps 40] [--without "kill,disk fails"]
+python -m tests.bench.bench_simulation --days              one day, the disk failing at each of its calls in each way
 SEED=17 STEPS=23 python -m tests.bench.bench_simulation        one life again, told step by step
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 
 from tests.simulation.life import Failed
 from tests.simulation.seeds import OPERATIONS, STEPS, live
+from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
 
 FAILURES_SHOWN = 50
 LIFE_SECONDS_MAX = 60  # of a life that takes a third of one: after it, it hangs
@@ -27,10 +29,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", STEPS)))
     parser.add_argument("--without", default="", help="names of operations, with commas between")
+    parser.add_argument("--days", action="store_true")
     chosen = parser.parse_args()
     without = [name for name in chosen.without.split(",") if name]
     if unknown := set(without) - {operation.name for operation in OPERATIONS}:
         parser.error(f"there is no operation {unknown}")
+    if chosen.days:
+        return _days()
     if "SEED" in os.environ:
         return _one(int(os.environ["SEED"]), chosen.steps, without)
     return _many(range(chosen.first, chosen.first + chosen.seeds), chosen.steps, without)
@@ -85,6 +90,26 @@ def _many(seeds: range, steps: int, without: list[str]) -> int:
         f"{len(seeds)} lives of {steps} steps, {len(failed)} failed {failed[:200]}, {seconds / len(seeds):.3f} s each"
     )
     print(", ".join(f"{name} {number}" for name, number in did.most_common()))
+    return 1 if failed else 0
+
+
+def _days() -> int:
+    began, failed = time.perf_counter(), 0
+    for name, mode in MODES.items():
+        calls, wrong = 0, list[int]()
+        for call in range(1, CALLS_MAX):
+            try:
+                with _bounded():
+                    if not live_a_day(mode, call):
+                        break
+            except Failed as error:
+                wrong.append(call)
+                if len(wrong) <= 3:
+                    print(error, flush=True)
+            calls += 1
+        failed += len(wrong)
+        seconds = time.perf_counter() - began
+        print(f"{name}: {calls} calls, {len(wrong)} days failed {wrong[:50]}, {seconds:.0f} s so far", flush=True)
     return 1 if failed else 0
 
 

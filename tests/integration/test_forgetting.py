@@ -22,7 +22,7 @@ from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.forgetting import MARK, Forgetting, purge_in
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.refusals import Refusal
-from mnemo_store import backup, restoring, rewriting
+from mnemo_store import backup, restoring
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Closed, DiskFull
 from mnemo_store.keeper import Keeper
@@ -439,7 +439,8 @@ def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it
         writes.append(ground.memories.remember(draft, PERSON))
         reader = threading.Thread(target=lambda: seen.append(ground.recalled("lighthouse zanzibarine")))
         reader.start()
-        reader.join(SECONDS_MAX)
+        reader.join(WAIT_SECONDS)
+        assert not reader.is_alive()
         assert not writes[0].done()
         return write_anew(keeper)
 
@@ -587,7 +588,6 @@ def test_a_long_file_is_read_in_slices_without_what_was_forgotten(tmp_path: Path
         assert vault.files()["long.md"].links == ()
         assert vault.files()["long.md"].title == "Long"
         assert not any("[[Ben]]" in text for text in vault.texts("long.md"))
-        vault.store.maintain(lambda keeper: rewriting.write_anew(keeper, 1, [])).result(WAIT_SECONDS)
     assert traces(vault.data, "safe code", "Ben") == []
 
 

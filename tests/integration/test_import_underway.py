@@ -46,7 +46,7 @@ class Served:
         self.path = folder / "s"
         names = {"DATA_DIR": "data", "SOCKET": "s", "MODELS_FOLDER": "models"}
         environ = {f"MNEMO_{name}": str(folder / path) for name, path in names.items()} | {"HOME": str(folder)}
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
         self._configuration = settings.load(environ)
         self._is_up = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))

@@ -171,7 +171,9 @@ def import_an_export(life: Life) -> str:
             raise Wrong(f"an import says that it stored {told['stored']}, {len(new)} are new")
         for memory_id in set(before.memories) - set(life.state.memories):
             raise Wrong(f"an import made {memory_id} vanish")
-    return " ".join(f"{name} {told[name]}" for name in ("stored", "duplicate", "updated", "restored", "older", "skipped"))
+    return " ".join(
+        f"{name} {told[name]}" for name in ("stored", "duplicate", "updated", "restored", "older", "skipped")
+    )
 
 
 def check(life: Life) -> str:

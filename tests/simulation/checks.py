@@ -72,19 +72,16 @@ def views_agree(life: "Life") -> set[int]:
 
 
 def _row_agrees(columns: Any, memory: Memory, usage: Usage | None, number: int) -> None:
-    wrong = []
-    if columns.ids([number]) != [memory.id]:
-        wrong.append(f"id {columns.ids([number])}")
+    wrong = [] if columns.ids([number]) == [memory.id] else [f"id {columns.ids([number])}"]
     for name, choices in CODED.items():
         if choices[columns.column(name)[number]] != getattr(memory, name):
             wrong.append(name)
-    for name in NUMBERS:
-        if columns.column(name)[number] != columns.column(name).dtype.type(getattr(memory, name)):
-            wrong.append(name)
-    for name in COUNTS:
-        expected = getattr(usage or Usage(id=memory.id), name)
-        if columns.column(name)[number] != columns.column(name).dtype.type(expected):
-            wrong.append(f"{name} {columns.column(name)[number]} for {expected}")
+    used = usage or Usage(id=memory.id)
+    expected = [(name, getattr(memory, name)) for name in NUMBERS] + [(name, getattr(used, name)) for name in COUNTS]
+    for name, value in expected:
+        column = columns.column(name)
+        if column[number] != column.dtype.type(value):
+            wrong.append(f"{name} {column[number]} for {value}")
     if set(columns.tags_of(number)) != set(memory.tags):
         wrong.append("tags")
     if wrong:

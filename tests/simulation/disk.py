@@ -109,7 +109,7 @@ class SimulatedDisk(Disk):
             return OSError(number, os.strerror(number))
         if kind == "commit" and self._environment is not None:
             self._environment.panics = number == errno.ENOSPC
-        return lmdb.DiskError(f"mdb_txn_commit: {os.strerror(number)}")  # type: ignore[no-any-return]
+        return lmdb.DiskError(f"mdb_txn_commit: {os.strerror(number)}")
 
     def append(self, fd: int, data: bytes) -> None:
         part = data[: len(data) * 2 // 3]

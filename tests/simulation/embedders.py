@@ -32,7 +32,9 @@ class SimulatedCatalogue:
 
     def listing(self) -> list[Listed]:
         return [
-            Listed(name=name, role="embedding", state="installed", bytes=1, licence="", summary="", sha256="", sources=())
+            Listed(
+                name=name, role="embedding", state="installed", bytes=1, licence="", summary="", sha256="", sources=()
+            )
             for name in sorted(self.there)
         ]
 

@@ -18,6 +18,7 @@ DAY_SECONDS = 86_400.0
 CALLS_MAX = 12  # of the disk, behind which a fault waits
 CATCH_UP_LOOKS = 5
 PAGE_BYTES = 4096
+DAMAGES = ("removed", "empty", "half", "a page short", "text", "meta zeroed", "a page's head flipped")
 NOTE_WORDS_MAX = 80  # below one heading: so many are one chunk
 
 
@@ -72,7 +73,9 @@ def lose_the_database(life: Life) -> str:
     """Removed, cut off, overwritten or flipped while nobody looks; the journal has it all."""
     life.world.close()
     data = life.world.data / "db" / "data.mdb"
-    how = life.chance.choice(("removed", "empty", "half", "a page short", "text", "meta zeroed", "a page's head flipped"))
+    how = life.chance.choice(
+        ("removed", "empty", "half", "a page short", "text", "meta zeroed", "a page's head flipped")
+    )
     _damage(data, how, life)
     return f"{how}, {life.open_again()}"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, assert_never
+from typing import NamedTuple, assert_never
 
 import msgspec
 
@@ -178,9 +178,10 @@ def differences(found: State, expected: State) -> list[str]:
         if here == there:
             continue
         if isinstance(here, dict):
-            for key in sorted({*here, *there}, key=str):
-                if here.get(key) != there.get(key):
-                    wrong.append(f"{one.name} {key}: found {here.get(key)!r:.400}, expected {there.get(key)!r:.400}")
+            keys = [key for key in sorted({*here, *there}, key=str) if here.get(key) != there.get(key)]
+            wrong += [
+                f"{one.name} {key}: found {here.get(key)!s:.400}, expected {there.get(key)!s:.400}" for key in keys
+            ]
         else:
             wrong.append(f"{one.name}: found {here!r:.300}, expected {there!r:.300}")
     return wrong

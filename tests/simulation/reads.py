@@ -84,7 +84,7 @@ def recall(life: Life) -> str:
         return f"{answer.code}"
     if life.is_settled and answer.value["degraded"] and life.world.mood.is_well() and not _may_lack_vectors(life):
         raise Wrong(f"an answer is degraded ({answer.value['degraded']}), and nothing is out of order")
-    return f"{body['query'].split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
+    return f"{memory.content.split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
 
 
 def recall_as_of(life: Life) -> str:

@@ -23,6 +23,7 @@ from mnemo_store.store import Committed, Store, Turn
 from tests.samples import WAIT_SECONDS, quick_folder, sample_memory
 
 SEGMENT_BYTES = 1500  # so that a run of a few writes sees segments become full
+RESERVE_BYTES = 4096
 GROUP = 3  # writes in the largest group of the run
 FOR_GOOD = 10**9
 CALLS_MAX = 400  # more than any run makes
@@ -84,6 +85,16 @@ class FailingDisk(Disk):
 
     def rename(self, source: Path, target: Path) -> None:
         self._call(lambda: Disk.rename(self, source, target))
+
+    def unlink(self, path: Path) -> None:
+        self._call(lambda: Disk.unlink(self, path))
+
+    def allocate(self, path: Path, size: int) -> None:
+        self._call(lambda: Disk.allocate(self, path, size))
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        self._call(lambda: None)  # what failed to open is not open, whatever was done
+        return Disk.open_database(self, folder, **options)
 
     def commit(self, transaction: Commits) -> None:
         self._call(lambda: Disk.commit(self, transaction))
@@ -155,7 +166,7 @@ def run(folder: Path, disk: FailingDisk) -> Expected:
     """The scripted run: single writes and groups, of both files, edits among them, over several segments."""
     expected = Expected()
     try:
-        store = Store.open(folder, disk=disk, segment_bytes=SEGMENT_BYTES)
+        store = Store.open(folder, disk=disk, segment_bytes=SEGMENT_BYTES, reserve_bytes=RESERVE_BYTES)
     except (OSError, StoreError):
         return expected
     number = 0

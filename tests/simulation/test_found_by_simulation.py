@@ -58,7 +58,9 @@ def test_a_write_of_unknown_outcome_that_came_back_is_found_by_its_word(world: W
     get_well(world)
     remember_one(world, "tirumok is another")
     for _ in range(2):
-        assert [found_by_word(world, text.split()[0]) for text in texts_of(world)] == [[text] for text in texts_of(world)]
+        assert [found_by_word(world, text.split()[0]) for text in texts_of(world)] == [
+            [text] for text in texts_of(world)
+        ]
         world.close()
         world.open()
 
@@ -181,7 +183,7 @@ def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: Wor
     world.install()
     world.step(1.0)
     world.disk.reading = "mdb_get: MDB_CORRUPTED"
-    remember_one(world, "bolanok is there")
+    world.ask("GET", "/v1/memories/01890000-0000-7000-8000-000000000000")
     world.step(1.0)
     remember_one(world, "tirumok too")
     world.step(1.0)

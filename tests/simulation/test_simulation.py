@@ -70,9 +70,7 @@ def test_a_disk_that_drops_what_it_says_it_wrote_is_noticed(monkeypatch: pytest.
         append(disk, fd, data if disk.calls % 5 else b"\n")
 
     monkeypatch.setattr(SimulatedDisk, "append", forget)
-    with pytest.raises(Failed):
-        for seed in range(FIRST, FIRST + RANGE):
-            live(seed)
+    assert _failures(range(FIRST, FIRST + RANGE)) > 0
 
 
 def test_a_database_whose_commits_do_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,6 +83,14 @@ def test_a_database_whose_commits_do_nothing_is_noticed(monkeypatch: pytest.Monk
             transaction.abort()  # type: ignore[attr-defined]
 
     monkeypatch.setattr(SimulatedDisk, "commit", forget)
-    with pytest.raises(Failed):
-        for seed in range(FIRST, FIRST + RANGE):
+    assert _failures(range(FIRST, FIRST + RANGE)) > 0
+
+
+def _failures(seeds: range) -> int:
+    failed = 0
+    for seed in seeds:
+        try:
             live(seed)
+        except Failed:
+            failed += 1
+    return failed

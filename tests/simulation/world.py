@@ -36,7 +36,7 @@ from mnemo_store.store import Store
 from tests.samples import MEMORY_DISK
 from tests.simulation.disk import Killed, SimulatedDisk
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
-from tests.simulation.ledger import Ledger, State, Wrong, Written, state_of
+from tests.simulation.ledger import Ledger, State, Written, Wrong, state_of
 from tests.simulation.vault import Vault
 
 BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
@@ -70,7 +70,7 @@ class Clock:
 def in_simulated_time(clock: Clock) -> Iterator[None]:
     """Within it the process's own clock stands still but for what is told to it, who sleeps wakes up at once, a little
     later, and nothing is logged."""
-    time.monotonic, time.sleep = clock.monotonic, clock.go_on
+    time.monotonic, time.sleep = clock.monotonic, clock.go_on  # type: ignore[assignment]
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -95,6 +95,11 @@ class SteppedStore(Store):
 
     ledger: Ledger
     holds = False
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._order = 0
+        self._taken: list[tuple[dict[str, Any], Future[Any]]] = []
 
     def _write_until_closed(self) -> None:
         """The thread that would do it ends at once."""
@@ -167,11 +172,6 @@ class SteppedStore(Store):
     @property
     def has_state(self) -> bool:
         return self._keeper.state is not None
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._order = 0
-        self._taken: list[tuple[dict[str, Any], Future[Any]]] = []
 
 
 def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written | None]:
@@ -352,7 +352,11 @@ class World:
             notes.is_loaded = False  # as its thread begins anew
 
         notes = SteppedNotes(
-            store, settings, clock=self.clock.monotonic, on_error=fail, make_watch=self.vault.watch  # type: ignore[arg-type]
+            store,
+            settings,
+            clock=self.clock.monotonic,
+            on_error=fail,
+            make_watch=self.vault.watch,  # type: ignore[arg-type]
         )
         return notes
 
@@ -360,8 +364,9 @@ class World:
         if hasattr(daemon, "recall"):
             daemon.recall.close()
         self.disk.abandon()
-        if isinstance(getattr(daemon, "store", None), SteppedStore):
-            daemon.store.abandon()
+        store = getattr(daemon, "store", None)
+        if isinstance(store, SteppedStore):
+            store.abandon()
         daemon.embedding.close()
         self.vault.watches.clear()
 

@@ -36,7 +36,7 @@ def remember_together(life: Life) -> str:
     before = life.states
     answers = life.world.ask_together([("POST", "/v1/memories", body) for body in bodies])
     came = []
-    for body, answer in zip(bodies, answers, strict=True):
+    for answer in answers:
         life.expect(answer, (200, 201))
         came.append(answer.value["outcome"] if answer.is_ok else answer.code)
     if all(answer.is_ok for answer in answers) and len(before) == 1:
