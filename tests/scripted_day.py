@@ -349,7 +349,8 @@ class Day:
         if outcome == "unknown" and about is not None:
             self._unknown.add(about.id)
         memories = () if about is None else (about,)
-        self._say(Told(outcome, memories, vectors, "" if error is None else f"{type(error).__name__}: {error}"))
+        why = "" if error is None else f"{type(error).__name__}: {error}"
+        self._say(Told(outcome, memories, vectors, why=why))
         return outcome
 
     def _await(self, settled: threading.Event | None) -> None:
@@ -357,7 +358,9 @@ class Day:
             assert settled.wait(WAIT_SECONDS), "a write was never answered"
 
     def _keep_vectors(self, memory: Memory) -> None:
-        """Of a text that some memory has, or will have."""
+        """Of a text that a memory has; where it was refused, nobody needs them."""
+        if memory.id not in self._latest:
+            return
         digest = text_hash(embedded_text(memory))
         rows = np.full((2, DIMENSIONS), 0.5, np.float16)
         try:

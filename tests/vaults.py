@@ -7,10 +7,20 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_store.records import skip_hash
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.settings import NotesSettings
-from mnemo_store.records import Change, Memory, NoteFile, NoteRoot, PutMemory, PutSkip, PutTrash, Skip, TrashEntry
+from mnemo_store.records import (
+    Change,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    PutMemory,
+    PutSkip,
+    PutTrash,
+    Skip,
+    TrashEntry,
+    skip_hash,
+)
 from mnemo_store.store import Store, Turn
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from mnemo_client import display, launch, offline, protocol
+from mnemo_client import care_protocol, display, launch, offline
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import socket_path
@@ -36,7 +36,7 @@ LOOKED_AT = {
 
 def check(invocation: Invocation) -> int:
     """Exit 0 where nothing is wrong, else 1."""
-    answer = _asked(invocation, protocol.CheckAnswer, lambda client: client.check(), ["check"])
+    answer = _asked(invocation, care_protocol.CheckAnswer, lambda client: client.check(), ["check"])
     if not invocation.wants_json:
         invocation.say(*check_lines(answer, invocation.look))
         if not answer.ok:
@@ -48,7 +48,7 @@ def repair(invocation: Invocation) -> int:
     """Exit 0 where nothing is wrong afterwards, and after a dry run; else 1."""
     dry_run = invocation.options.dry_run
     words = ["repair", *(["--dry-run"] if dry_run else [])]
-    answer = _asked(invocation, protocol.RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
+    answer = _asked(invocation, care_protocol.RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
     if not invocation.wants_json:
         invocation.say(*repair_lines(answer, invocation.look))
         if dry_run and answer.steps:
@@ -69,7 +69,7 @@ def _asked(invocation: Invocation, kind: type[T], ask: "Callable[[Client], T]", 
     return msgspec.convert(said, kind)
 
 
-def check_lines(answer: protocol.CheckAnswer, look: Look) -> list[str]:
+def check_lines(answer: care_protocol.CheckAnswer, look: Look) -> list[str]:
     """What was looked at, and what is wrong with it."""
     counts = [(answer.checked.get(name, 0), what) for name, what in LOOKED_AT.items()]
     looked = " · ".join(display.plural(count, *what) for count, what in counts if count)
@@ -81,7 +81,7 @@ def check_lines(answer: protocol.CheckAnswer, look: Look) -> list[str]:
     return [*lines, *_violation_lines(answer, look)]
 
 
-def _violation_lines(answer: protocol.CheckAnswer, look: Look) -> list[str]:
+def _violation_lines(answer: care_protocol.CheckAnswer, look: Look) -> list[str]:
     rows: list[list[str]] = []
     shown: Counter[str] = Counter()
     for violation in answer.violations:
@@ -101,13 +101,13 @@ def _short(subject: str) -> str:
     return plain(" ".join(words))[:SUBJECT_CELLS]
 
 
-def _next(answer: protocol.CheckAnswer) -> str:
+def _next(answer: care_protocol.CheckAnswer) -> str:
     if any(violation.mendable for violation in answer.violations):
         return "see what would be done about it: mnemo repair --dry-run; then do it: mnemo repair"
     return "nothing of this can be mended by a program; look at what is named with: mnemo show ID"
 
 
-def repair_lines(answer: protocol.RepairAnswer, look: Look) -> list[str]:
+def repair_lines(answer: care_protocol.RepairAnswer, look: Look) -> list[str]:
     """What was done, or would be, and how things are then."""
     lines = []
     for step in answer.steps:

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol, protocol
 from mnemo_client.errors import BadAnswer, BadUsage, Interrupted, Refused, Unreachable
 from mnemo_client.wire import Connection, Garbled, Response
 
@@ -134,27 +134,27 @@ class Client:
         query = {"limit": limit, "cursor": cursor}
         return self._ask("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)
 
-    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> protocol.EmptiedTrash:
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> care_protocol.EmptiedTrash:
         """Drop what is in the trash for good; without `confirm` only say what that would be."""
         query = {"confirm": confirm or None}
-        return self._ask("DELETE", "/trash", protocol.EmptiedTrash, query=query, namespace=namespace)
+        return self._ask("DELETE", "/trash", care_protocol.EmptiedTrash, query=query, namespace=namespace)
 
-    def purge(self, id: str, *, dry_run: bool = False) -> protocol.Purged:  # noqa: A002
+    def purge(self, id: str, *, dry_run: bool = False) -> care_protocol.Purged:  # noqa: A002
         """Forget one memory, every trace of it, and what was derived from it."""
-        asked = protocol.PurgeOneRequest(dry_run=dry_run)
-        return self.patiently()._ask("POST", f"/memories/{_quoted(id)}/purge", protocol.Purged, asked)
+        asked = care_protocol.PurgeOneRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", f"/memories/{_quoted(id)}/purge", care_protocol.Purged, asked)
 
     def purge_many(
         self,
         ids: Sequence[str] = (),
         *,
-        filter: protocol.PurgeFilter | None = None,  # noqa: A002 - the field's own name
+        filter: care_protocol.PurgeFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
-    ) -> protocol.Purged:
+    ) -> care_protocol.Purged:
         """Forget these, or all that pass the filter."""
-        asked = protocol.PurgeRequest(ids=list(ids), filter=filter, dry_run=dry_run)
+        asked = care_protocol.PurgeRequest(ids=list(ids), filter=filter, dry_run=dry_run)
         named = filter.namespace if filter is not None else None
-        return self.patiently()._ask("POST", "/purge", protocol.Purged, asked, namespace=named)
+        return self.patiently()._ask("POST", "/purge", care_protocol.Purged, asked, namespace=named)
 
     def restore(self, id: str) -> protocol.MemoryView:  # noqa: A002
         """Bring one back from the trash."""
@@ -223,24 +223,24 @@ class Client:
     def status(self) -> protocol.Status:
         return self._ask("GET", "/status", protocol.Status)
 
-    def back_up(self, folder: Path | str | None = None) -> protocol.BackupAnswer:
+    def back_up(self, folder: Path | str | None = None) -> care_protocol.BackupAnswer:
         """A copy of the whole store, in a folder that is new or empty, or in the data folder's `backups`."""
-        asked = protocol.BackupRequest(folder=None if folder is None else str(folder))
-        return self.patiently()._ask("POST", "/backup", protocol.BackupAnswer, asked)
+        asked = care_protocol.BackupRequest(folder=None if folder is None else str(folder))
+        return self.patiently()._ask("POST", "/backup", care_protocol.BackupAnswer, asked)
 
-    def compact(self, *, dry_run: bool = False) -> protocol.CompactAnswer:
+    def compact(self, *, dry_run: bool = False) -> care_protocol.CompactAnswer:
         """Gives up the history that `history.keep` does not ask for, and the room it took."""
-        asked = protocol.CompactRequest(dry_run=dry_run)
-        return self.patiently()._ask("POST", "/compact", protocol.CompactAnswer, asked)
+        asked = care_protocol.CompactRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", "/compact", care_protocol.CompactAnswer, asked)
 
-    def check(self) -> protocol.CheckAnswer:
+    def check(self) -> care_protocol.CheckAnswer:
         """Whether everything the daemon keeps is as it should be."""
-        return self.patiently()._ask("POST", "/check", protocol.CheckAnswer, {}, repeatable=True)
+        return self.patiently()._ask("POST", "/check", care_protocol.CheckAnswer, {}, repeatable=True)
 
-    def repair(self, *, dry_run: bool = False) -> protocol.RepairAnswer:
+    def repair(self, *, dry_run: bool = False) -> care_protocol.RepairAnswer:
         """Mends what can be mended; deletes nothing."""
-        asked = protocol.RepairRequest(dry_run=dry_run)
-        return self.patiently()._ask("POST", "/repair", protocol.RepairAnswer, asked, repeatable=dry_run)
+        asked = care_protocol.RepairRequest(dry_run=dry_run)
+        return self.patiently()._ask("POST", "/repair", care_protocol.RepairAnswer, asked, repeatable=dry_run)
 
     def config(self) -> protocol.ConfigAnswer:
         return self._ask("GET", "/config", protocol.ConfigAnswer)
@@ -309,7 +309,7 @@ class Client:
         allow_forgotten: bool = False,
         dry_run: bool = False,
         watch: Callable[[int, int], None] = lambda done, of: None,
-    ) -> protocol.Imported:
+    ) -> care_protocol.Imported:
         """Take in an export, ours or another tool's, from its bytes; everything into one namespace where it is named.
 
         The client's own namespace does not count. `watch` hears how much is done, of how much, where it takes long.
@@ -333,7 +333,7 @@ class Client:
             raise Interrupted("the daemon went away in the middle of the import", "import it again") from broken
         finally:
             self.close()
-        return _decode(self.last_body, protocol.Imported)
+        return _decode(self.last_body, care_protocol.Imported)
 
     # One exchange
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from mnemo_client import display, protocol
+from mnemo_client import care_protocol, display
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, BadUsage, NothingFound
 from mnemo_client.invocation import Invocation
 from mnemo_client.memories import as_ms, id_of, telling_apart
@@ -62,10 +62,10 @@ def trash_empty(invocation: Invocation) -> int:
     return EXIT_DONE
 
 
-def _filter(invocation: Invocation) -> protocol.PurgeFilter | None:
+def _filter(invocation: Invocation) -> care_protocol.PurgeFilter | None:
     """What the options name; None where they name nothing. A namespace alone is named by --all."""
     options = invocation.options
-    wanted = protocol.PurgeFilter(
+    wanted = care_protocol.PurgeFilter(
         kinds=options.kind,
         categories=options.category,
         states=options.state,
@@ -75,13 +75,13 @@ def _filter(invocation: Invocation) -> protocol.PurgeFilter | None:
         since=as_ms(options.since),
         until=as_ms(options.until),
     )
-    if wanted == protocol.PurgeFilter() and not options.all:
+    if wanted == care_protocol.PurgeFilter() and not options.all:
         return None
     wanted.namespace = invocation.namespace.name
     return wanted
 
 
-def report_lines(report: protocol.Purged, look: Look) -> Iterator[str]:
+def report_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:
     """What was forgotten, place by place, and what is left to do."""
     yield from _plan_lines(report, "forgotten", look)
     for place in report.places:
@@ -97,7 +97,7 @@ def report_lines(report: protocol.Purged, look: Look) -> Iterator[str]:
         yield f"  {look.warn('not touched')} {plain(path)}, which may hold it: remove it when you need it no more"
 
 
-def _plan_lines(report: protocol.Purged, verb: str, look: Look) -> Iterator[str]:
+def _plan_lines(report: care_protocol.Purged, verb: str, look: Look) -> Iterator[str]:
     ids = ", ".join(map(display.short_id, report.purged[:SHOWN])) + (" …" if len(report.purged) > SHOWN else "")
     yield f"{look.good(verb)}: {_counted(report)} {look.dim(f'({ids})')}"
     for memory_id, sources in report.rederive.items():
@@ -108,7 +108,7 @@ def _plan_lines(report: protocol.Purged, verb: str, look: Look) -> Iterator[str]
         yield f"  shown again, since what stood for it goes: {shown}"
 
 
-def _counted(report: protocol.Purged) -> str:
+def _counted(report: care_protocol.Purged) -> str:
     derived = f" and {display.number(len(report.derived))} made of it" if report.derived else ""
     return _memories(len(report.purged)) + derived
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, BadUsage, MnemoError
 from mnemo_client.invocation import Invocation
 from mnemo_client.terminal import plain
@@ -139,7 +139,7 @@ def _show(invocation: Invocation, what: str, done: int, of: int) -> None:
     invocation.terminal.progress(f"{what} {share}")
 
 
-def _told(found: protocol.Imported) -> Iterator[str]:
+def _told(found: care_protocol.Imported) -> Iterator[str]:
     """What an import came to, in lines."""
     counts = [f"{number} {words}" for name, words in _OUTCOMES if (number := getattr(found, name))]
     dry = "would be: " if found.dry_run and counts else ""

@@ -162,7 +162,8 @@ def undo(rows: Sequence[Reverted], why: str, now: int) -> tuple[Change, ...]:
     changes: list[Change] = []
     for row in rows:
         if row.before is None:
-            changes.extend(trash(row.now, why, now))
+            if row.now.state != "trashed":
+                changes.extend(trash(row.now, why, now))
             continue
         fields = {"version": row.now.version + 1, "modified_at": now}
         back = msgspec.structs.replace(row.before, **fields)

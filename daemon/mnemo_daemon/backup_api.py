@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.routes import Reply, Request, Route
@@ -18,20 +18,21 @@ class BackupApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/backup", self.back_up, protocol.BackupAnswer, "Copy the store, while it is in use",
-                  ask=protocol.BackupRequest),
-            Route("POST", "/v1/compact", self.compact, protocol.CompactAnswer,
-                  "Give up room, and the history that `history.keep` does not ask for", ask=protocol.CompactRequest),
+            Route("POST", "/v1/backup", self.back_up, care_protocol.BackupAnswer, "Copy the store, while it is in use",
+                  ask=care_protocol.BackupRequest),
+            Route("POST", "/v1/compact", self.compact, care_protocol.CompactAnswer,
+                  "Give up room, and the history that `history.keep` does not ask for",
+                  ask=care_protocol.CompactRequest),
         ]  # fmt: skip
 
     async def back_up(self, request: Request) -> Reply:
         await self._daemon.opened()
         _refuse_agents(request)
-        asked: protocol.BackupRequest = request.ask
+        asked: care_protocol.BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
         folder, made = await asyncio.to_thread(self._daemon.upkeep.back_up, wanted)
         size = sum(file.bytes for file in made.files)
-        return Reply(protocol.BackupAnswer(
+        return Reply(care_protocol.BackupAnswer(
             folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
             has_database=made.has_database,
         ))  # fmt: skip
@@ -39,12 +40,12 @@ class BackupApi:
     async def compact(self, request: Request) -> Reply:
         await self._daemon.opened()
         _refuse_agents(request)
-        asked: protocol.CompactRequest = request.ask
+        asked: care_protocol.CompactRequest = request.ask
         done = await asyncio.to_thread(
             self._daemon.upkeep.compact, self._daemon.settings.history.keep, dry_run=asked.dry_run
         )
         sizes = self._daemon.store.disk_bytes()
-        return Reply(protocol.CompactAnswer(
+        return Reply(care_protocol.CompactAnswer(
             versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
             database_before=done.sizes.database_before if done.sizes else sizes["database"],
             database=done.sizes.database if done.sizes else sizes["database"],

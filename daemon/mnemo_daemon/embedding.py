@@ -261,6 +261,17 @@ def name_space(manifest: Manifest) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
+def spaces_of(catalogue: Catalogue) -> list[str]:
+    """The spaces of every embedding model that is installed."""
+    found = []
+    for listed in catalogue.listing():
+        with contextlib.suppress(ModelError):
+            manifest = catalogue.installed(listed.name) if listed.role == "embedding" else None
+            if manifest is not None:
+                found.append(name_space(manifest))
+    return found
+
+
 class EmbeddingService:
     """Keeps the model in use loaded, and embeds with it: queries at once, texts in the background.
 
@@ -298,13 +309,7 @@ class EmbeddingService:
 
     def spaces(self) -> list[str]:
         """Of every embedding model that is installed: vectors of others are of no use here."""
-        found = []
-        for listed in self._catalogue.listing():
-            with contextlib.suppress(ModelError):
-                manifest = self._catalogue.installed(listed.name) if listed.role == "embedding" else None
-                if manifest is not None:
-                    found.append(name_space(manifest))
-        return found
+        return spaces_of(self._catalogue)
 
     def _is_installed(self, name: str) -> bool:
         try:

@@ -21,7 +21,7 @@ from itertools import chain
 
 import msgspec
 
-from mnemo_client.protocol import Place, Purged, Searched
+from mnemo_client.care_protocol import Place, Purged, Searched
 from mnemo_core import forgetting
 from mnemo_core.forgetting import Plan
 from mnemo_core.traces import sought_of

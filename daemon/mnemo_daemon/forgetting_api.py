@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol, protocol
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.embedding import step_back
@@ -42,11 +42,11 @@ class ForgettingApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/memories/{id}/purge", self.purge_one, protocol.Purged, "Forget it, every trace",
-                  ask=protocol.PurgeOneRequest),
-            Route("POST", "/v1/purge", self.purge, protocol.Purged, "Forget many, every trace",
-                  ask=protocol.PurgeRequest),
-            Route("DELETE", "/v1/trash", self.empty_trash, protocol.EmptiedTrash,
+            Route("POST", "/v1/memories/{id}/purge", self.purge_one, care_protocol.Purged, "Forget it, every trace",
+                  ask=care_protocol.PurgeOneRequest),
+            Route("POST", "/v1/purge", self.purge, care_protocol.Purged, "Forget many, every trace",
+                  ask=care_protocol.PurgeRequest),
+            Route("DELETE", "/v1/trash", self.empty_trash, care_protocol.EmptiedTrash,
                   "Empty the trash; without `confirm` a dry run", query=EmptyQuery),
         ]  # fmt: skip
 
@@ -59,7 +59,7 @@ class ForgettingApi:
     async def purge(self, request: Request) -> Reply:
         await self._daemon.opened()
         _refuse_agents(request)
-        asked: protocol.PurgeRequest = request.ask
+        asked: care_protocol.PurgeRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
             raise bad_value("name memories by `ids` or by `filter`", "ids")
         if asked.filter is not None:
@@ -80,7 +80,7 @@ class ForgettingApi:
     async def _purge(self, request: Request, ids: Sequence[str]) -> Reply:
         forgetting = self._at_work = self._daemon.forgetting
         if not ids:
-            return Reply(protocol.Purged(purged=[], derived=[], dry_run=request.ask.dry_run))
+            return Reply(care_protocol.Purged(purged=[], derived=[], dry_run=request.ask.dry_run))
         if request.ask.dry_run:
             return Reply(await self._off_loop(forgetting.plan, ids))
         return Reply(await self._off_loop(forgetting.purge, ids, wire.caller_of(request).name))
@@ -96,8 +96,8 @@ class ForgettingApi:
             raise Refusal(422, "refused", message, field="filter")
         return columns.ids(numbers)
 
-    def _filter(self, request: Request, asked: protocol.PurgeFilter) -> Filter:
-        if asked == protocol.PurgeFilter() and request.namespace is None:
+    def _filter(self, request: Request, asked: care_protocol.PurgeFilter) -> Filter:
+        if asked == care_protocol.PurgeFilter() and request.namespace is None:
             raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
         if request.namespace and asked.namespace and request.namespace != asked.namespace:
             raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")

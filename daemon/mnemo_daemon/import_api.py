@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from msgspec import Meta
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol, protocol
 from mnemo_core.importing import Guard, Into
 from mnemo_daemon import exporting, wire
 from mnemo_daemon.app import Daemon
@@ -155,7 +155,7 @@ class ImportApi:
                 raise DiskFull(f"there is no room for the import: {error.strerror}") from error
             raise
 
-    def _import(self, spooled: BinaryIO, guard: Guard, wanted: Wanted, progress: Progress) -> protocol.Imported:
+    def _import(self, spooled: BinaryIO, guard: Guard, wanted: Wanted, progress: Progress) -> care_protocol.Imported:
         with spooled:
             daemon, first_line = self._daemon, _first_line(spooled)
             if stream.is_stream(first_line):
@@ -167,7 +167,7 @@ class ImportApi:
         return await loop.run_in_executor(self._threads, lambda: function(*arguments, **named))
 
 
-def _heard(work: "asyncio.Future[protocol.Imported]") -> None:
+def _heard(work: "asyncio.Future[care_protocol.Imported]") -> None:
     """What an import failed with is known, though nobody may wait for it any more."""
     if not work.cancelled():
         work.exception()
@@ -198,11 +198,11 @@ def _first_line(spooled: BinaryIO) -> bytes:
     raise Refusal(400, "unknown_export", "there is nothing in it")
 
 
-async def _told(work: "asyncio.Future[protocol.Imported]", progress: Progress) -> AsyncIterator[bytes]:
+async def _told(work: "asyncio.Future[care_protocol.Imported]", progress: Progress) -> AsyncIterator[bytes]:
     """How far the import is, now and then, and in the last line what it came to, or what it failed with."""
     try:
         while not work.done():
-            line = protocol.ImportProgress(progress=(progress.done, max(progress.of, progress.done)))
+            line = care_protocol.ImportProgress(progress=(progress.done, max(progress.of, progress.done)))
             yield msgspec.json.encode(line) + b"\n"
             await asyncio.wait({work}, timeout=TELL_SECONDS)
     finally:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol, protocol
 from mnemo_core import importing
 from mnemo_core.importing import Admitted, Guard, Into, Malformed, Tool, Unfit
 from mnemo_daemon.memories import SENSITIVE, Caller
@@ -77,11 +77,11 @@ class Importing:
         self._progress = progress
         self._seen: set[str] = set()  # in a dry run, the keys that would have been stored by now
 
-    def run(self, spooled: BinaryIO, first_line: bytes) -> protocol.Imported:
+    def run(self, spooled: BinaryIO, first_line: bytes) -> care_protocol.Imported:
         """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for what is no
         export; for a store that fails on the way, one that says what stays."""
         tool, items = self._recognised(spooled, first_line)
-        answer = protocol.Imported(tool=tool, dry_run=self._wanted.dry_run)
+        answer = care_protocol.Imported(tool=tool, dry_run=self._wanted.dry_run)
         group = self._store.new_id()
         try:
             for slice_ in slices(self._read(tool, items, answer), _key):
@@ -121,7 +121,7 @@ class Importing:
             self._progress.done = number
             yield item
 
-    def _read(self, tool: Tool, items: Iterator[tuple[str, Any]], answer: protocol.Imported) -> Iterator[_Item]:
+    def _read(self, tool: Tool, items: Iterator[tuple[str, Any]], answer: care_protocol.Imported) -> Iterator[_Item]:
         """What each item tells, through the doors; what cannot be remembered is noted in the answer."""
         salt = self._guard.key.hex()
         for place, item in items:
@@ -136,7 +136,7 @@ class Importing:
             except Unfit as unfit:
                 note_problem(answer, place, str(unfit))
 
-    def _settle(self, items: Sequence[_Item], group: str, answer: protocol.Imported) -> None:
+    def _settle(self, items: Sequence[_Item], group: str, answer: care_protocol.Imported) -> None:
         """Commits a slice and counts what became of it."""
 
         def decide(snapshot: Snapshot) -> Turn[list[str]]:
@@ -235,10 +235,10 @@ def write(store: Store, decide: Callable[[Snapshot], Turn[T]], caller: Caller, s
                 raise Stopped from None
 
 
-def note_problem(answer: protocol.Imported, place: str, why: str) -> None:
+def note_problem(answer: care_protocol.Imported, place: str, why: str) -> None:
     answer.skipped += 1
     if len(answer.problems) < PROBLEMS_SHOWN:
-        answer.problems.append(protocol.ImportProblem(place=place, why=why))
+        answer.problems.append(care_protocol.ImportProblem(place=place, why=why))
 
 
 def note(counts: dict[str, int], name: str, number: int = 1) -> None:
@@ -253,7 +253,7 @@ def unknown_export(why: str, first_line: bytes) -> Refusal:
     return Refusal(400, "unknown_export", f"{why}; it begins with {looks!r}. What can be imported: {KNOWN}")
 
 
-def unfinished(error: Exception, answer: protocol.Imported) -> Refusal:
+def unfinished(error: Exception, answer: care_protocol.Imported) -> Refusal:
     """What stopped an import on the way, and what stays of it."""
     refusal = refusal_of(error) or Refusal(503, "stopping", "it was stopped", retry_after=1)
     changed = answer.stored + answer.updated + answer.restored
@@ -264,7 +264,7 @@ def unfinished(error: Exception, answer: protocol.Imported) -> Refusal:
 
 
 def _admitted(
-    told: importing.Told, tool: Tool, into: Into, guard: Guard, place: str, answer: protocol.Imported
+    told: importing.Told, tool: Tool, into: Into, guard: Guard, place: str, answer: care_protocol.Imported
 ) -> Admitted | None:
     """Of an item that tells of several, each may fail alone."""
     try:
@@ -278,7 +278,7 @@ def _key(item: _Item) -> object:
     return (item.new.draft.namespace, item.new.draft.user_id, item.new.draft.key)
 
 
-def _note_details(answer: protocol.Imported, new: Admitted) -> None:
+def _note_details(answer: care_protocol.Imported, new: Admitted) -> None:
     for kind in new.masked:
         note(answer.masked, kind)
     for name in new.not_kept:

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol
 from mnemo_core import merging
 from mnemo_core.merging import Coming, Here, Merged
 from mnemo_daemon.exporting import Space
@@ -70,7 +70,7 @@ class Merging:
         self._progress = progress
         self._space = space
         self._renew = renew
-        self._answer = protocol.Imported(tool="mnemo", dry_run=wanted.dry_run)
+        self._answer = care_protocol.Imported(tool="mnemo", dry_run=wanted.dry_run)
         self._group = store.new_id()
         self._stand_ins: dict[str, str] = {}
         self._texts: dict[bytes, bytes] = {}  # hashes of texts by the keys under which their vectors would stand
@@ -78,7 +78,7 @@ class Merging:
         self._age = 0  # what to add to the stream's epoch for one of this store
         self._found: _Found
 
-    def run(self, spooled: BinaryIO) -> protocol.Imported:
+    def run(self, spooled: BinaryIO) -> care_protocol.Imported:
         """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for a stream that
         is not whole; for a store that fails on the way, one that says what stays."""
         self._refuse_what_is_not_asked_of_it()

@@ -19,14 +19,12 @@ from mnemo_daemon import installation, settings
 from mnemo_daemon.models import Catalogue, Listed, Manifest, ModelError
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.times import milliseconds
-from mnemo_store import restoring, rewriting
+from mnemo_store import restoring
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
-from mnemo_store.records import DropMemory
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-DROPPED_AT_ONCE = 500
 MEGABYTE = 1_000_000
 BAR_WIDTH = 24
 ERASE_LINE = "\r\x1b[K"
@@ -99,12 +97,12 @@ def _import(asked: argparse.Namespace, folder: Path) -> None:
     _say_installed(asked, manifest)
 
 
-def _restore(asked: argparse.Namespace, _: Path) -> None:
+def _restore(asked: argparse.Namespace, models: Path) -> None:
     progress = _progress()
     done = restoring.restore(
         asked.source, asked.to or settings.load(os.environ).folders.data, Disk(), lambda: time.time_ns() // 1_000_000,
         at=None if asked.at is None else milliseconds(int(asked.at) if asked.at.isdigit() else asked.at, "at"),
-        keep_forgotten=not asked.allow_forgotten, finish=_drop_forgotten,
+        keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
         progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
     )  # fmt: skip
     _clear_progress()
@@ -116,13 +114,16 @@ def _restore(asked: argparse.Namespace, _: Path) -> None:
             _say(f"what it was before is kept as {done.kept_as}")
 
 
-def _drop_forgotten(store: Store, ids: Sequence[str]) -> None:
-    """Drops what was purged since the backup, and every trace of it."""
-    for start in range(0, len(ids), DROPPED_AT_ONCE):
-        changes = [DropMemory(id=memory_id) for memory_id in ids[start : start + DROPPED_AT_ONCE]]
-        turn: Turn[None] = Turn(changes, None, "forget")
-        store.transact(lambda _, turn=turn: turn, by="restore").result()  # type: ignore[misc]
-    store.maintain(lambda keeper: rewriting.write_anew(keeper, 1, None)).result()
+def _forget_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
+    """Purges what was purged since the backup; vectors of installed models stay."""
+    from mnemo_daemon import embedding, forgetting
+
+    spaces = embedding.spaces_of(Catalogue(models))
+
+    def finish(store: Store, ids: Sequence[str]) -> None:
+        forgetting.purge_in(store, ids, spaces)
+
+    return finish
 
 
 def _check(asked: argparse.Namespace, _: Path) -> int:

@@ -31,8 +31,8 @@ from mnemo_store.errors import StoreError
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import KINDS, Memory, content_hash, embedded_text, text_hash
 from mnemo_store.store import Store
+from mnemo_store.vector_rows import BadVector, VectorHits
 from mnemo_store.vector_rows import Question as Vector
-from mnemo_store.vector_rows import VectorHits
 from mnemo_store.words import WordHits
 
 CANDIDATES_MIN = 64  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 87)
@@ -177,8 +177,13 @@ class Recall:
         scene = self._scene(question)
         clock.mark("filter")
         serving = None if question.ranker == "words" or self._store.degraded else self._indexing.serving()
+        try:
+            channels, is_whole = self._search(question, scene, serving, clock)
+        except (BadVector, RuntimeError) as error:  # what a model that is out of order gives; onnxruntime's errors
+            log.warning("the query could not be embedded, and is answered by words: %s", error)
+            serving = None
+            channels, is_whole = self._search(question, scene, None, clock)
         degraded = self._degraded(question, serving)
-        channels, is_whole = self._search(question, scene, serving, clock)
         if not is_whole and "vectors" not in degraded:
             degraded = ("vectors", *degraded)
         candidates = _candidates(scene, channels)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import mnemo_core
 import mnemo_daemon
 import mnemo_store
-from mnemo_client.protocol import Place
+from mnemo_client.care_protocol import Place
 from mnemo_core.traces import Finder, Kind, Sought, bare
 from mnemo_store.disk import Disk
 from mnemo_store.layout import encode_json

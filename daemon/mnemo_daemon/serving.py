@@ -27,9 +27,7 @@ async def serve_until_stopped(
     daemon.open_beside()
     api = Api(daemon)
     routes = openapi.with_document(api.routes(), daemon.version)
-    server = HttpServer(
-        routes, connections_max=configuration.settings.daemon.connections_max, degraded=daemon.trouble
-    )
+    server = HttpServer(routes, connections_max=configuration.settings.daemon.connections_max, degraded=daemon.trouble)
 
     async def close() -> None:
         faulthandler.dump_traceback_later(CLOSE_SECONDS_MAX, exit=True)

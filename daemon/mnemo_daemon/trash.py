@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from mnemo_client.protocol import EmptiedTrash
+from mnemo_client.care_protocol import EmptiedTrash
 from mnemo_core import forgetting
 from mnemo_daemon import dropping
 from mnemo_daemon.dropping import Dropping, Told

@@ -24,7 +24,8 @@ UNDO_SEARCH = 10_000  # transactions looked back over for the last change to und
 UNDO_A_TURN = 500  # memories put back in one write turn [SPEC 3.5]
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
 NOTES = "notes"
-LEFT_ALONE = frozenset({NOTES, "cli:doctor", "repair"})  # whose changes "the last change" passes over: nobody asked for them
+# Whose changes "the last change" passes over: nobody asked for them.
+LEFT_ALONE = frozenset({NOTES, "cli:doctor", "repair"})
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
 

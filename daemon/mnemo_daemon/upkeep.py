@@ -92,7 +92,6 @@ class Upkeep:
                 raise bad_value(
                     "inside the data folder, backups have a place of their own: leave `folder` out", "folder"
                 )
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return folder, backup.make(self._store, folder, self._disk, progress)
 
     def _start(self, keep: str, known: HistoryStart) -> HistoryStart:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
@@ -34,9 +34,9 @@ class UpkeepApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/check", self.check, protocol.CheckAnswer, "Whether everything is as it should be"),
-            Route("POST", "/v1/repair", self.repair, protocol.RepairAnswer, "Mend what a check finds; delete nothing",
-                  ask=protocol.RepairRequest),
+            Route("POST", "/v1/check", self.check, care_protocol.CheckAnswer, "Whether everything is as it should be"),
+            Route("POST", "/v1/repair", self.repair, care_protocol.RepairAnswer,
+                  "Mend what a check finds; delete nothing", ask=care_protocol.RepairRequest),
         ]  # fmt: skip
 
     async def check(self, _: Request) -> Reply:
@@ -45,7 +45,7 @@ class UpkeepApi:
 
     async def repair(self, request: Request) -> Reply:
         await self._daemon.opened()
-        asked: protocol.RepairRequest = request.ask
+        asked: care_protocol.RepairRequest = request.ask
         if wire.trust_of(request, None) != "user":
             raise Refusal(422, "refused", "only a person may ask for this: use the command line")
         repairing = Repairing(self._checking())
@@ -65,7 +65,7 @@ class UpkeepApi:
             self._is_busy = False
 
 
-def check_answer(report: Report) -> protocol.CheckAnswer:
+def check_answer(report: Report) -> care_protocol.CheckAnswer:
     """As it is answered, and printed by `python -m mnemo_daemon.offline`."""
     shown: Counter[str] = Counter()
     violations = []
@@ -73,19 +73,19 @@ def check_answer(report: Report) -> protocol.CheckAnswer:
         shown[invariant] += 1
         if shown[invariant] <= SHOWN_MAX:
             violations.append(
-                protocol.Violation(
+                care_protocol.Violation(
                     invariant=invariant, table=table, subject=subject, what=what, mendable=remedy in STEPS
                 )
             )
-    return protocol.CheckAnswer(
+    return care_protocol.CheckAnswer(
         ok=report.is_clean, checked=dict(report.checked), totals=dict(report.totals), violations=violations,
         notes=report.notes, seconds=round(report.seconds, 3),
     )  # fmt: skip
 
 
-def repair_answer(repaired: Repaired) -> protocol.RepairAnswer:
+def repair_answer(repaired: Repaired) -> care_protocol.RepairAnswer:
     """As above."""
-    steps = [protocol.RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
-    return protocol.RepairAnswer(
+    steps = [care_protocol.RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
+    return care_protocol.RepairAnswer(
         steps=steps, check=check_answer(repaired.report), quarantine=repaired.quarantine, dry_run=repaired.is_dry
     )

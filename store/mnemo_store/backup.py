@@ -15,8 +15,8 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_store import manifest
-from mnemo_store.disk import Disk
-from mnemo_store.errors import BadBackup
+from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.errors import BadBackup, DiskFull, StoreError
 from mnemo_store.keeper import Keeper
 from mnemo_store.layout import FORMAT
 from mnemo_store.soundness import verifies
@@ -67,11 +67,14 @@ class _Moment(NamedTuple):
 def make(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, __: None) -> Backup:
     """Copies the store into a folder that is new or empty, and reads the copy back. Writes go on meanwhile.
 
-    Raises BadBackup when the copy is not what was copied or the folder is in use, DiskFull and OSError; what was
+    Raises BadBackup when the copy is not what was copied or cannot be made there, and DiskFull; what was
     begun is then removed.
     """
     is_new = not folder.exists()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refusal(folder, error) from error
     if any(folder.iterdir()):
         raise BadBackup(f"{folder} is not empty: name a folder that is new")
     try:
@@ -92,13 +95,21 @@ def make(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, 
         disk.write_whole(folder / LIST, [msgspec.json.format(msgspec.json.encode(listed), indent=1)])
         for place in (folder / "db", folder / "journal", folder, folder.parent):
             disk.sync_folder(place)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(folder, ignore_errors=True)
         if not is_new:
             folder.mkdir(mode=0o700)
+        if isinstance(error, OSError):
+            raise _refusal(folder, error) from error
         raise
     progress("done", 1.0)
     return listed
+
+
+def _refusal(folder: Path, error: OSError) -> StoreError:
+    if is_disk_full(error):
+        return DiskFull(f"no room for the backup in {folder}")
+    return BadBackup(f"the backup cannot be written: {error}")
 
 
 def look_at(folder: Path) -> Backup:

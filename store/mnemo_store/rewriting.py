@@ -8,9 +8,11 @@ and every step that is cut short leaves a store that is whole.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import lmdb
+
 from mnemo_store import stream
-from mnemo_store.database import FILE, Database
-from mnemo_store.errors import Damaged, NotEmpty
+from mnemo_store.database import FILE, Database, is_full
+from mnemo_store.errors import Damaged, NotEmpty, StoreError
 from mnemo_store.keeper import Keeper
 from mnemo_store.layout import decode_memory, digest_key, seq_of
 from mnemo_store.reading import SLICE
@@ -37,14 +39,24 @@ def write_anew(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -> Siz
 
     Raises Damaged while the journal stands in for the database; what the disk refuses is raised with nothing changed.
     """
-    database = _database_of(keeper)
     before = _sizes(keeper)
+    try:
+        _write_database(keeper, oldest, spaces)
+        write_journal_anew(keeper)
+    except (OSError, lmdb.Error, StoreError) as error:
+        if not (is_full(error) and keeper.release_reserve()):
+            raise
+        _write_database(keeper, oldest, spaces)
+        write_journal_anew(keeper)
+    after = _sizes(keeper)
+    return Sizes(before[0], after[0], before[1], after[1])
+
+
+def _write_database(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -> None:
+    database = _database_of(keeper)
     with keeper.database_beside() as target:
         _copy(keeper, database, target, _kept(keeper, database, oldest, spaces))
     keeper.put_in_place()
-    write_journal_anew(keeper)
-    after = _sizes(keeper)
-    return Sizes(before[0], after[0], before[1], after[1])
 
 
 def write_journal_anew(keeper: Keeper) -> None:

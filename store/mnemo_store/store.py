@@ -126,6 +126,7 @@ class Store:
         self._wake = threading.Condition()
         self._closing = False
         self._doubt: Exception | None = None  # what a reader met
+        self._told = 0  # the last change that the followers know of
         self._writer: threading.Thread | None = None
 
     @classmethod
@@ -155,6 +156,7 @@ class Store:
         except BaseException:
             store._release(clean=False)
             raise
+        store._told = keeper.holding().end[0]
         store._writer = threading.Thread(target=store._write_until_closed, name="mnemo-writer", daemon=True)
         store._writer.start()
         return store
@@ -260,7 +262,12 @@ class Store:
         return self._enqueue(_Waiting(decide, by, Future(), frees=frees), background=background)
 
     def put_vectors(self, vectors: Sequence[Vectors]) -> "Future[Committed[None]]":
-        """Keeps vectors under their texts' hashes, in a background turn. They are not in the journal."""
+        """Keeps vectors under their texts' hashes, in a background turn. They are not in the journal.
+
+        Raises ValueError for one that holds NaN or infinity: it would be found before all others.
+        """
+        if not all(np.isfinite(each.rows).all() for each in vectors):
+            raise ValueError("a vector holds NaN or infinity and was not kept")
         nothing: Turn[None] = Turn((), None)
         return self._enqueue(_Waiting(lambda _: nothing, "", Future(), tuple(vectors)), background=True)
 
@@ -361,19 +368,23 @@ class Store:
             if not self._keeper.degraded:
                 self._keeper.mend(doubt)
         self._keeper.try_again()
+        self._tell_renumbered(numbers)
         if self._works:
             self._maintain_once(self._works.popleft())
+        numbers = self._keeper.renumbered
         if self._urgent or self._background:
             self._write_group()
-        if self._keeper.renumbered != numbers:
-            for listener in self._renumbered:
-                listener()
+        self._tell_renumbered(numbers)
+        self._tell_missed()
 
     def _maintain_once(self, work: _Work) -> None:
         if not work.future.set_running_or_notify_cancel():
             return
+        numbers = self._keeper.renumbered
         try:
-            work.future.set_result(work.act(self._keeper))
+            result = work.act(self._keeper)
+            self._tell_renumbered(numbers)
+            work.future.set_result(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its caller's to see
             if isinstance(error, lmdb.Error):
                 self._doubt = error
@@ -393,6 +404,7 @@ class Store:
         for _ in range(ATTEMPTS):
             if self._keeper.broken is not None or self._keeper.state is None:
                 self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
+            self._tell_missed()
             if self._keeper.state is None:
                 self._fail_all_waiting(WriteFailed(f"the store is out of order: {self._keeper.broken}"))
                 break
@@ -511,6 +523,7 @@ class Store:
             for item in done:
                 if item.applied is not None:
                     self._tell(item.applied)
+            self._told = self.seq
         finally:
             _answer(done)
         self._keeper.journal.rotate_full()
@@ -518,6 +531,29 @@ class Store:
     def _tell(self, applied: Applied) -> None:
         for follower in self._followers:
             follower(applied)
+
+    def _tell_renumbered(self, before: int) -> None:
+        if self._keeper.renumbered != before:
+            for listener in self._renumbered:
+                listener()
+            self._told = self.seq  # who is renumbered looks at everything anew
+
+    def _tell_missed(self) -> None:
+        """Tells the followers of changes that were answered as of unknown outcome, and turned out to be there when the
+        store was put in order."""
+        while self._keeper.state is not None and self._told < self._keeper.state.end[0]:
+            with self._keeper.state.snapshot(self._now()) as snapshot:
+                rows = [(seq, entry.at, _touched_since(snapshot, entry)) for seq, entry in snapshot.entries(self._told)]
+            if not rows:
+                break
+            for seq, at, touched in rows:
+                if touched is None:
+                    for listener in self._renumbered:
+                        listener()
+                else:
+                    self._tell(Applied(seq, at, touched))
+                self._told = seq
+        self._told = max(self._told, self.seq)
 
     def _fail_all_waiting(self, failure: StoreError) -> None:
         while (waiting := self._next_waiting()) is not None:
@@ -543,6 +579,17 @@ def _decide(
     touched = writing.apply(changes, seq, entry)
     long_term = any(map(is_long_term, changes))
     return Committed(seq, turn.result), sealed, Applied(seq, line.at, tuple(touched)), long_term
+
+
+def _touched_since(snapshot: Snapshot, entry: ChangeEntry) -> tuple[Touched, ...] | None:
+    """What a change touched, as it is now; None where some of it is gone, number and all."""
+    touched = []
+    for memory_id in dict.fromkeys((*entry.ids, *entry.used)):
+        number = snapshot.number(memory_id)
+        if number is None:
+            return None
+        touched.append(Touched(number, snapshot.memory(memory_id), snapshot.usage(memory_id)))
+    return tuple(touched)
 
 
 def _answer(done: Sequence[_Done]) -> None:

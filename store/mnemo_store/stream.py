@@ -196,7 +196,8 @@ def write(
     `source` gives a fresh snapshot for each slice. What is written meanwhile: a memory that is changed is given as it
     was at the beginning, one that is new or dropped is left out, and what has no versions is given as it is by then.
 
-    With `keep` only memories for which it is true are there, and of everything else what belongs to them. Without
+    With `keep` only memories for which it is true are there, and of everything else what belongs to them; no hashes of
+    texts that must not come back, nor the salt of them. Without
     `history` there are neither earlier versions nor changes. `vectors` are rows of the table of embeddings, in the
     order of their keys; the caller gives only those that may be seen. Raises Damaged where a memory has no number.
     """
@@ -204,7 +205,7 @@ def write(
     with source() as snapshot:
         header = StreamHeader(
             mnemo_stream=VERSION, format=FORMAT, last=(snapshot.seq, snapshot.meta("sum")),
-            next_number=int(snapshot.meta("next_number") or 0), salt=snapshot.meta("salt"),
+            next_number=int(snapshot.meta("next_number") or 0), salt=snapshot.meta("salt") if keep is None else "",
         )  # fmt: skip
     walk = _Walk(source, header.last[0], keep, history)
     rows = chain([header], walk.rows(), (VectorsRow(key=key.hex(), data=data) for key, data in vectors))
@@ -223,16 +224,13 @@ class _Walk:
         self._seq = seq
         self._keep = keep
         self._history = history
-        self._files: set[str] = set()  # of notes, with `keep`: those that have a chunk that is kept
-        self._roots: set[str] = set()
+        self._roots: set[str] = set()  # with `keep`: of notes that have a chunk that is kept
 
     def rows(self) -> Iterator[Row]:
         yield from self._facts()
         yield from self._notes()
-        yield from self._each(
-            lambda snapshot, after: snapshot.forgotten_after(after, SLICE), "", lambda one: one.hash,
-            lambda _, one: [PutForgotten(data=one)],
-        )  # fmt: skip
+        if self._keep is None:
+            yield from self._hashes()
         yield from self._each(
             lambda snapshot, after: snapshot.records(after, SLICE), "", lambda one: one.memory.id, self._memory_rows
         )
@@ -276,15 +274,21 @@ class _Walk:
     def _notes(self) -> Iterator[Row]:
         if self._keep is not None:
             for note in self._each(_notes_after, "", _id_of, self._note_rows):
-                self._files.add(note.data.id)
                 self._roots.add(note.data.root)
         with self._source() as snapshot:
             roots = snapshot.roots()
         yield from (PutRoot(data=root) for root in roots if self._keep is None or root.id in self._roots)
         yield from self._each(_notes_after, "", _id_of, self._note_rows)
+
+    def _hashes(self) -> Iterator[Row]:
+        """Of texts that must not come back; who sees a part of the store alone is not to guess at the rest."""
         yield from self._each(
             lambda snapshot, after: snapshot.skips_after(after, SLICE), None, lambda skip: skip,
-            lambda _, skip: [PutSkip(data=skip)] if self._keep is None or skip.file in self._files else [],
+            lambda _, skip: [PutSkip(data=skip)],
+        )  # fmt: skip
+        yield from self._each(
+            lambda snapshot, after: snapshot.forgotten_after(after, SLICE), "", lambda one: one.hash,
+            lambda _, one: [PutForgotten(data=one)],
         )  # fmt: skip
 
     def _note_rows(self, snapshot: Snapshot, note: NoteFile) -> Iterator[PutNote]:
@@ -338,7 +342,10 @@ class _Walk:
         if self._keep is not None:
             ids = tuple(each for each in entry.ids if self._is_in(snapshot, each))
             used = tuple(each for each in entry.used if self._is_in(snapshot, each))
-            entry = msgspec.structs.replace(entry, ids=ids, used=used)
+            if ids or used:
+                entry = msgspec.structs.replace(entry, ids=ids, used=used)
+            else:
+                entry = ChangeEntry(at=entry.at, by="")  # somebody else's
         yield ChangeRow(seq=seq, data=entry)
 
     def _is_partial(self, snapshot: Snapshot) -> bool:

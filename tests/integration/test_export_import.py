@@ -12,7 +12,7 @@ from typing import Any
 import lmdb
 import pytest
 
-from mnemo_client import protocol
+from mnemo_client import care_protocol, protocol
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_store.records import (
@@ -47,7 +47,7 @@ STORED = {"mem0.json": 5, "mcp-memory.jsonl": 6, "engram.json": 3}
 SKIPPED = {"mem0.json": 1, "mcp-memory.jsonl": 3, "engram.json": 1}
 
 
-def take_in(client: Client, name: str, **options: Any) -> protocol.Imported:
+def take_in(client: Client, name: str, **options: Any) -> care_protocol.Imported:
     return client.import_from([(EXPORTS / name).read_bytes()], **options)
 
 

@@ -24,7 +24,7 @@ from mnemo_daemon.import_api import ImportApi
 from mnemo_daemon.server import HttpServer
 from mnemo_daemon.sockets import bind
 from mnemo_store.disk import Disk
-from tests.samples import NOTHING, Held, contents
+from tests.samples import Held, contents
 
 
 class SmallDisk(Disk):
@@ -217,10 +217,10 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
         again.stop()
 
 
-def test_a_store_that_was_taken_over_is_answered_from_at_once_however_busy_its_writer(
+def test_what_was_taken_over_is_found_once_the_import_is_answered(
     served: Served, client: Client, short_folder: Path
 ) -> None:
-    """The views hear of their new numbers from the writer, which has other turns to see to."""
+    """The views are built for it before that."""
     source = Served(short_folder / "source")
     try:
         with Client(source.path) as other:
@@ -228,22 +228,8 @@ def test_a_store_that_was_taken_over_is_answered_from_at_once_however_busy_its_w
             lines = [line + b"\n" for line in other.export()]
     finally:
         source.stop()
-    store, is_over = served.daemon.store, threading.Event()
-
-    def keep_busy() -> None:
-        while not is_over.is_set():
-            store.transact(lambda _: NOTHING, by="test").result(20)
-
-    busy = [threading.Thread(target=keep_busy) for _ in range(4)]
-    for thread in busy:
-        thread.start()
-    try:
-        assert client.import_from(lines).whole
-        assert (served.daemon.views.state, len(served.daemon.views.words)) == ("ready", 300)
-    finally:
-        is_over.set()
-        for thread in busy:
-            thread.join(20)
+    assert client.import_from(lines).whole
+    assert (served.daemon.views.state, len(served.daemon.views.words)) == ("ready", 300)
 
 
 def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(

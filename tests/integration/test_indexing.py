@@ -12,11 +12,11 @@ from mnemo_core.changing import Draft
 from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.indexing import Indexing
-from mnemo_store.records import text_hash
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
+from mnemo_store.records import text_hash
 from mnemo_store.store import Store, Vectors
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy

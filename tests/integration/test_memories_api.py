@@ -345,7 +345,10 @@ def test_neither_lists_nor_the_trash_nor_an_export_show_an_agent_what_is_sensiti
         assert agent.trash().memories == []
         assert agent.trash().entries == []
         shown, hidden = (b"".join(one.export(namespace)) for one in (person, agent))
-        assert (shown.count(gone.content.encode()), gone.content.encode() in hidden) == (2, False)  # as it was, and as it is
+        assert (shown.count(gone.content.encode()), gone.content.encode() in hidden) == (
+            2,
+            False,
+        )  # as it was, and as it is
         assert b'"record_type":"memory"' not in hidden
         assert len(agent.list_memories(tag="sensitive").memories) == 1
         assert agent.delete_many(confirm=True).deleted == 0

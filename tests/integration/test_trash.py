@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
-from mnemo_core.forgetting import Tie
 from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.forgetting import Forgetting
@@ -36,7 +36,7 @@ from mnemo_store.records import (
     content_hash,
     skip_hash,
 )
-from mnemo_store.store import Store
+from mnemo_store.store import Applied, Committed, Store
 from tests.desk import PERSON, Desk
 from tests.faulty import FULL, Faulty
 from tests.running import RunningDaemon
@@ -231,18 +231,20 @@ def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(desk: Bin) -> N
     assert desk.memory(desk.add("Say it again.", trust="agent")).state == "active"
 
 
-def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
-    goes, stays = desk.add("It goes."), desk.add("It stays.")
-    desk.trash(goes, stays)
-    ties = desk.bin._dropping.ties
+def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
+    ids = sorted(desk.add(f"Number {number}.") for number in range(101))
+    desk.trash(*ids)
+    restored: list[Future[Committed[str]]] = []
 
-    def restored_meanwhile() -> list[Tie]:
-        desk.restore(stays)
-        return ties()
+    def restore_once(_: Applied) -> None:
+        """When the first slice is gone, and before the second: what people ask for goes first."""
+        if not restored:
+            restored.append(desk.memories.restore(ids[-1], PERSON))
 
-    monkeypatch.setattr(desk.bin._dropping, "ties", restored_meanwhile)
+    desk.store.follow(restore_once)
     desk.bin.empty((), "cli", confirm=True)
-    assert [each.id for each in desk.listed()] == [stays]
+    assert restored[0].result(WAIT_SECONDS).result == ids[-1]
+    assert [each.id for each in desk.listed()] == ids[-1:]
 
 
 def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
@@ -297,8 +299,7 @@ def test_old_things_are_looked_for_once_an_hour(desk: Bin) -> None:
     desk.at += 2 * DAY_MS
     desk.bin.drop_old_if_due(1)
     assert desk.ids() == {memory_id}
-    desk.bin._look_at = 0.0
-    desk.bin.drop_old_if_due(1)
+    Trash(desk.store, desk.views).drop_old_if_due(1)
     assert desk.ids() == set()
 
 

@@ -99,6 +99,7 @@ def restore_a_backup(life: Life) -> str:
 
 def go_back(life: Life) -> str:
     """The store as it was after the last change by a moment, from what is there."""
+    life.world.disk.set(None)  # what a kill would leave is known to nobody
     state, past = life.state, life.world.ledger.past
     whole = set(range(state.seq + 1)) <= set(past)
     at = state.entries[life.chance.choice(sorted(state.entries))].at

@@ -11,7 +11,7 @@ from mnemo_daemon.checking import Checking
 from mnemo_daemon.repairing import Repairing
 from tests.samples import contents, opened, quick_folder, remember
 from tests.simulation.disk import FOR_GOOD, Fault
-from tests.simulation.world import World, in_simulated_time
+from tests.simulation.world import SteppedNotes, World, in_simulated_time
 
 MEMORIES = "/v1/memories"
 ROOTS = "/v1/notes/roots"
@@ -90,6 +90,15 @@ def test_a_note_whose_write_was_of_unknown_outcome_is_not_remembered_twice(world
         world.daemon.notes.rescan()
         world.step(61.0)
     assert sorted(texts_of(world)) == ["bolanok is below one", "tirumok is below two"]
+
+
+def test_the_notes_rest_while_the_store_cannot_be_read(world: World) -> None:
+    """Their thread tried again at once, and for ever, with a line in the log each time."""
+    world.disk.reading = "mdb_get: MDB_CORRUPTED"
+    notes = world.daemon.notes if world.daemon is not None else None
+    assert isinstance(notes, SteppedNotes)
+    notes.work()
+    assert notes.failures == 1
 
 
 def test_a_folder_whose_removal_was_refused_can_be_removed(world: World) -> None:

@@ -194,13 +194,14 @@ class SteppedNotes(NotesService):
     """The notes service whose thread's work is done when it is asked for, as far as anything is due."""
 
     is_loaded = False
+    failures = 0  # of one piece of work
     _rounds = 0
 
     def start(self) -> None:
         """Nothing runs by itself."""
 
     def work(self) -> None:
-        self._rounds = 0
+        self._rounds = self.failures = 0
         self._work_until_stopped()
 
     def _load(self) -> None:
@@ -273,6 +274,11 @@ class World:
         store = self.daemon.store
         assert isinstance(store, SteppedStore)
         return store
+
+    @property
+    def salt(self) -> str:
+        """Of the hashes of texts that must not come back."""
+        return self.store._keeper.manifest.salt
 
     @property
     def is_open(self) -> bool:
@@ -350,6 +356,9 @@ class World:
         def fail(error: Exception) -> None:
             self.notes_failures.append(error)
             notes.is_loaded = False  # as its thread begins anew
+            notes.failures += 1
+            if notes.failures > ROUNDS_MAX:
+                raise Wrong(f"the notes fail over and over, and never rest: {error!r}")
 
         notes = SteppedNotes(
             store,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_store.records import Memory, normalised
+from mnemo_store.records import Memory, normalised, skip_hash
 from mnemo_store.tables import HASHED_STATES
 from tests.simulation.ledger import State, Wrong
 from tests.simulation.life import Life
@@ -22,7 +22,7 @@ Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is
 
 def remember(life: Life) -> str:
     body, door = _draft(life)
-    told = {_told_of_remembering(state, body, door) for state in life.states}
+    told = {_told_of_remembering(state, body, door, life.world.salt) for state in life.states}
     answer = life.ask("POST", "/v1/memories", body, door=door)
     return f"{door} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
 
@@ -154,7 +154,7 @@ def undo(life: Life) -> str:
 # What must come of it
 
 
-def _told_of_remembering(state: State, body: dict[str, Any], door: str) -> Told:
+def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: str) -> Told:
     """Status, outcome or code, and the id of what was there before."""
     for text in body.get("supersedes", ()):
         if not any(memory.id == text or memory.id.endswith(text) for memory in state.current() if _sees(memory, door)):
@@ -162,6 +162,11 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str) -> Told:
     known = _known(state, body, door)
     if known is not None and body.get("key") and not _sees(known, door):
         return 409, "conflict", ""
+    is_known = known is not None and normalised(known.content) == normalised(body["content"])
+    is_hidden = known is not None and bool(body.get("key")) and known.state in HIDDEN
+    is_forgotten = skip_hash(salt, body["content"]) in state.forgotten
+    if is_forgotten and door == "mcp" and (is_hidden or not is_known):
+        return 422, "forgotten", ""
     for text in body.get("supersedes", ()):
         older = next(memory for memory in state.current() if memory.id == text or memory.id.endswith(text))
         if older.state == "trashed":
@@ -170,8 +175,7 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str) -> Told:
             return 422, "managed", ""
     if known is None:
         return 201, "stored", ""
-    is_same = normalised(known.content) == normalised(body["content"])
-    if body.get("key") and (not is_same or known.state in HIDDEN):
+    if body.get("key") and (not is_known or known.state in HIDDEN):
         return 200, "updated", known.id
     return 200, "duplicate", known.id
 

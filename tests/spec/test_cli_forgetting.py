@@ -7,25 +7,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_client import cli, protocol
+from mnemo_client import care_protocol, cli, protocol
 from mnemo_client.terminal import Terminal
 from tests.canned import ID, CannedDaemon, recalled
 from tests.spec.test_cli_commands import Person, say
 
 OTHER = "01890000-0000-7000-8000-00000000beef"
-REPORT = protocol.Purged(
+REPORT = care_protocol.Purged(
     purged=[ID],
     derived=[OTHER],
     rederive={OTHER: [ID[:-8] + "5ca1ab1e"]},
     revived=[ID[:-8] + "5ca1ab1e"],
     places=[
-        protocol.Place(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
-        protocol.Place(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
+        care_protocol.Place(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
+        care_protocol.Place(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
     ],
     backups=["/data/backups/one"],
-    searched=protocol.Searched(files=9, bytes=1_500_000, needles=12),
+    searched=care_protocol.Searched(files=9, bytes=1_500_000, needles=12),
 )
-PLAN = protocol.Purged(purged=[ID], derived=[OTHER], dry_run=True)
+PLAN = care_protocol.Purged(purged=[ID], derived=[OTHER], dry_run=True)
 
 
 class Seat(io.StringIO):
@@ -75,8 +75,8 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
 
 
 def test_forget_ends_with_1_where_something_is_still_there(person: Person, canned: CannedDaemon) -> None:
-    place = protocol.Place(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
-    left = protocol.Purged(purged=[ID], derived=[], places=[place], complete=False)
+    place = care_protocol.Place(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
+    left = care_protocol.Purged(purged=[ID], derived=[], places=[place], complete=False)
     canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
     assert person.give("forget", ID, "-y") == 1
     assert f"  still there memory {OTHER}: its version 1 says the same\n" in person.out
@@ -116,7 +116,7 @@ def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(person:
 
 
 def test_forget_says_when_nothing_passes(person: Person, canned: CannedDaemon) -> None:
-    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(protocol.Purged(purged=[], derived=[])))
+    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(care_protocol.Purged(purged=[], derived=[])))
     assert person.give("forget", "--tag", "x", "-y") == 3
 
 

@@ -252,7 +252,9 @@ def test_what_is_left_out_takes_what_belongs_to_it_along(kept: Kept) -> None:
     assert sample_id(3).encode() not in b"".join(lines)
     assert rows_of(lines).count("edge") == 1
     assert b'"chunks":[["%b","00",2,2,[]]]' % sample_id(2).encode() in b"".join(lines)
-    assert b'"seq":8,"data":{"at":1700000000008,"by":"test"}' in b"".join(lines), "the change stands there without ids"
+    assert b'"seq":8,"data":{"at":1700000000008,"by":""}' in b"".join(lines), "the change says nothing"
+    assert b'"salt":""' in lines[0]
+    assert {"skip", "forgotten"} & set(rows_of(lines)) == set(), "hashes of texts are not for who sees a part alone"
 
 
 def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: Kept) -> None:
@@ -275,7 +277,7 @@ def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: Kept) -> 
         skip = Skip(file=note.id, hash="00")
         kept.write(PutRoot(data=root), PutNote(data=note), PutMemory(data=memory), PutSkip(data=skip))
     lines = kept.stream(keep=not_secret)
-    assert rows_of(lines) == ["header", "notes_root", "note", "skip", "memory", "change", "change"]
+    assert rows_of(lines) == ["header", "notes_root", "note", "memory", "change", "change"]
     assert b"notes2" not in b"".join(lines)
 
 

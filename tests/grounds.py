@@ -1,0 +1,81 @@
+"""A store with its services where things can be forgotten, and what looks for traces of them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mnemo_client.care_protocol import Purged
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.forgetting import Forgetting
+from mnemo_daemon.history import History
+from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.memories import Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.past import Past
+from mnemo_daemon.recall import Recall
+from mnemo_daemon.undoing import Undoing
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.store import Store
+from tests.desk import Desk
+
+CANARY = "zanzibarine"  # no word of this program's
+SECONDS_MAX = 60.0  # for what takes one: the machine may be busy
+
+
+def traces(folder: Path, *needles: str) -> list[tuple[str, str]]:
+    """The files of a data folder, backups apart, in whose bytes any of these stands, in whatever case."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if path.is_file() and inside.parts[0] != "backups":
+            data = path.read_bytes().lower()
+            found += [(str(inside), needle) for needle in needles if needle.lower().encode() in data]
+    return found
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+class Ground(Desk):
+    """A desk where things can be forgotten. `disk` is the store's; `meanwhile` is called when the views are there
+    anew, before the files are."""
+
+    def __init__(self, folder: Path, embedding: EmbeddingService | None = None, disk: Disk | None = None) -> None:
+        self.folder = folder
+        self.at = 1000
+        self.meanwhile: Callable[[], object] = lambda: None
+        disk = disk or Disk()
+        self.store = Store.open(folder, disk=disk, now=lambda: self.at)
+        self.views = Views(self.store, disk)
+        self.views.open()
+        self.embedding = embedding or EmbeddingService(Catalogue(folder / "models"), threads=1)
+        self.indexing = Indexing(self.store, self.views, self.embedding, disk)
+        self.memories = Memories(self.store, self.views)
+        self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
+        self.history = History(self.store, self.memories)
+        self.undoing = Undoing(self.store)
+        self.past = Past(self.store)
+        self.forgetting = Forgetting(self.store, disk, self.embedding.spaces, self.empty_views)
+
+    def empty_views(self) -> None:
+        self.views.renew()
+        self.indexing.renew()
+        self.embedding.forget_queries()
+        self.meanwhile()
+
+    def close(self) -> None:
+        self.indexing.stop()
+        self.views.save()
+        super().close()
+
+    def forget(self, *ids: str) -> Purged:
+        return self.forgetting.purge(ids, "cli")
+
+    def is_there(self, memory_id: str) -> bool:
+        with self.store.snapshot() as snapshot:
+            return snapshot.memory(memory_id) is not None

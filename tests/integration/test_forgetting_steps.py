@@ -1,0 +1,609 @@
+"""Forgetting step by step: what goes along, what is left and told, what is cut short, what notes do. SPEC 3.7"""
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_client.care_protocol import Purged
+from mnemo_core.changing import Decision, Draft
+from mnemo_daemon import dropping, installation, remains
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.forgetting import MARK, Forgetting, purge_in
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.refusals import Refusal
+from mnemo_store import backup, restoring
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Closed
+from mnemo_store.records import DropForgotten, Forgotten, PutForgotten, skip_hash, text_hash
+from mnemo_store.store import Applied, Committed, Store
+from tests.desk import PERSON
+from tests.faulty import BROKEN, FULL, Faulty
+from tests.grounds import CANARY, Ground, traces, wait_until
+from tests.samples import WAIT_SECONDS, opened, quick_folder, remember, sample_id
+from tests.vaults import Vault, watched_vault
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    ground = Ground(tmp_path / "data")
+    yield ground
+    ground.close()
+
+
+# By the service, step by step
+
+
+def test_a_dry_run_tells_what_would_go_and_changes_nothing(ground: Ground) -> None:
+    first, other = ground.add("The first source of it."), ground.add("The other source of it.")
+    merged = ground.add("Both sources in one.", derived_from=(first, other), supersedes=(other,))
+    seq = ground.store.seq
+    planned = ground.forgetting.plan([first])
+    assert (planned.purged, planned.derived, planned.rederive) == ([first], [merged], {merged: [first, other][1:]})
+    assert planned.revived == [other]
+    assert planned.dry_run
+    assert ground.store.seq == seq
+    report = ground.forget(first)
+    assert (report.purged, report.derived, report.rederive, report.revived) == (
+        planned.purged, planned.derived, planned.rederive, planned.revived,
+    )  # fmt: skip
+    assert ground.memory(other).state == "active"
+    assert [each.id for each in ground.listed()] == [other]
+
+
+def test_a_memory_that_stays_and_says_the_same_is_named(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    same = ground.add(f"the {CANARY} KEY lies under the third stone.", namespace="elsewhere")
+    longer = ground.add(f"As said: the {CANARY} key lies under the third stone. Do not tell.")
+    former = ground.add(f"Note: the {CANARY} key lies under the third stone!")
+    ground.edit(former, content="Note: nothing.")
+    report = ground.forget(asked)
+    assert not report.complete
+    still = {place.place: place.detail for place in report.places if place.state == "still there"}
+    assert still == {
+        f"memory {same}": "its version 1 says the same",
+        f"memory {longer}": "its version 1 says the same",
+        f"memory {former}": "its version 1 says the same",
+    }
+    again = ground.forget(same, longer, former)
+    assert again.complete
+    assert traces(ground.folder, CANARY) == []
+
+
+def test_words_that_others_or_every_file_of_a_store_have_are_no_traces(ground: Ground) -> None:
+    asked = ground.add("Quarterly meeting about the plumbing of the Zanzibar office, its lengths and offsets.")
+    ground.add("Quarterly meeting about the plumbing of the Lisbon office.")
+    report = ground.forget(asked)
+    assert report.complete
+    assert traces(ground.folder, "zanzibar") == []
+    assert traces(ground.folder, "plumbing") != []
+    assert traces(ground.folder, "offsets") != []
+
+
+def test_a_short_text_is_forgotten_though_others_hold_its_words(ground: Ground) -> None:
+    asked, same = ground.add("Plumbing"), ground.add("plumbing", user_id="ben")
+    ground.add("The plumbing of the house is old.")
+    report = ground.forget(asked)
+    still = [place.place for place in report.places if place.state == "still there"]
+    assert still == [f"memory {same}"]
+
+
+def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    ground.add("Something that stays.")
+    holding = {
+        "journal/short_term.jsonl.120.torn": f'{{"content":"the {CANARY} key lies'.encode(),
+        "db.damaged-17/data.mdb": bytes(5000) + f"{CANARY}".encode() + bytes(100),
+        "store.json.damaged": f"under the third stone. {CANARY}".encode(),
+        "views/other.view.new": f"{CANARY}".encode(),
+        "quarantine/5/short_term.jsonl.3": f"xx the {CANARY} key lies under yy".encode(),
+        "quarantine/5.jsonl": b'{"table":"memories","value":"eyJjb250ZW50IjoiVGhlIHphbnppYmFyaW5lIGtleSJ9"}\n',
+    }
+    harmless = {
+        "journal/short_term.jsonl.7.torn": b"nothing of it",
+        "db.damaged-18/data.mdb": b"nothing of it",
+        "quarantine/6.jsonl": b'{"table":"memories","value":"bm90aGluZyBvZiBpdA=="}\n',
+        "backups/one/journal/short_term.jsonl": f"the {CANARY} key".encode(),
+        "mine.txt": b"what a person left here",
+    }
+    strange = {"letter.txt": f"Dear Ann, the {CANARY} key".encode()}
+    for name, data in {**holding, **harmless, **strange}.items():
+        (ground.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (ground.folder / name).write_bytes(data)
+    put_aside = ground.folder.with_name(f"{ground.folder.name}.before-restore-9")
+    put_aside.mkdir()
+    report = ground.forget(asked)
+    assert {place.place for place in report.places if place.state == "removed"} == {
+        *(name for name in holding if not name.startswith("db.")), "db.damaged-17",
+    }  # fmt: skip
+    assert not any((ground.folder / name).exists() for name in holding)
+    assert all((ground.folder / name).exists() for name in (*harmless, *strange))
+    assert report.backups == [str(ground.folder / "backups" / "one"), str(put_aside)]
+    assert report.searched.found == ["letter.txt"]
+    assert [place.place for place in report.places if place.state == "still there"] == ["letter.txt"]
+    assert not report.complete
+
+
+def test_a_trace_across_two_pieces_of_a_file_is_found(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    (ground.folder / "mine.txt").write_bytes(b"." * 1020 + CANARY.encode() + b"." * 1000)
+    monkeypatch.setattr(remains, "PIECE_BYTES", 1024)
+    assert ground.forget(asked).searched.found == ["mine.txt"]
+
+
+def test_a_person_can_say_it_again_and_an_agent_cannot(ground: Ground) -> None:
+    text = f"The {CANARY} key lies under the third stone."
+    ground.forget(ground.add(text))
+    with pytest.raises(Refusal) as refusal:
+        ground.add(text.upper(), trust="agent")
+    assert (refusal.value.status, refusal.value.code) == (422, "forgotten")
+    other = ground.add("Another text.")
+    with pytest.raises(Refusal):
+        ground.memories.edit(other, {"content": text}, None, PERSON._replace(trust="agent")).result(WAIT_SECONDS)
+    ground.add(text)
+    with ground.store.snapshot() as snapshot:
+        assert snapshot.forgotten_after() == []
+    ground.add(text, trust="agent", namespace="theirs")
+
+
+def test_an_edit_by_a_person_lets_a_forgotten_text_be_said_again(ground: Ground) -> None:
+    text = f"The {CANARY} key lies under the third stone."
+    ground.forget(ground.add(text))
+    other = ground.add("Another text.")
+    ground.edit(other, content=text)
+    with ground.store.snapshot() as snapshot:
+        assert snapshot.forgotten_after() == []
+
+
+def test_undo_brings_nothing_forgotten_back(ground: Ground) -> None:
+    asked, kept = ground.add(f"The {CANARY} key."), ground.add("It stays.")
+    seq = ground.edit(asked, tags=("x",))
+    ground.forget(asked)
+    with pytest.raises(Refusal) as refusal:
+        ground.undo(seq)
+    assert refusal.value.status in (404, 422)
+    assert ground.undo(ground.edit(kept, content="Changed.")).ids == [kept]
+
+
+def test_several_hundred_at_once_take_one_pause_and_leave_nothing(ground: Ground) -> None:
+    ids = [ground.add(f"Line {number} of the {CANARY} diary.", tags=(f"{CANARY}{number}",)) for number in range(300)]
+    kept = ground.add("It stays.")
+    report = ground.forget(*ids)
+    assert report.complete
+    assert traces(ground.folder, CANARY) == []
+    assert [each.id for each in ground.listed()] == [kept]
+    with ground.store.snapshot() as snapshot:
+        assert {entry.group for _, entry in snapshot.entries(0) if entry.what == "purge" and entry.ids} != {""}
+        assert snapshot.meta(MARK) == ""
+        assert len(snapshot.forgotten_after()) == 300
+
+
+class Watched(Disk):
+    """Has something done on the writer's thread when the database is being written anew; `full` is that there is no
+    room for it then."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] = lambda: None
+        self.tries = 0
+        self.full = False
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        if folder.name == "db.new":
+            self.meanwhile()
+        return super().open_database(folder, **options)
+
+    def rename(self, source: Path, target: Path) -> None:
+        if source.parent.name == "db.new":
+            self.tries += 1
+            if self.full:
+                raise FULL
+        super().rename(source, target)
+
+
+def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it(tmp_path: Path) -> None:
+    disk = Watched()
+    ground = Ground(tmp_path / "data", disk=disk)
+    asked, kept = ground.add(f"The {CANARY} key."), ground.add("The lighthouse keeper sleeps.")
+    seen: list[list[str]] = []
+    writes = []
+
+    def meanwhile() -> None:
+        draft = Draft(content="Said meanwhile.", namespace="default", user_id="local", trust="user", source="cli")
+        writes.append(ground.memories.remember(draft, PERSON))
+        reader = threading.Thread(target=lambda: seen.append(ground.recalled(f"lighthouse {CANARY}")))
+        reader.start()
+        reader.join(WAIT_SECONDS)
+        assert not reader.is_alive()
+        assert not writes[0].done()
+
+    disk.meanwhile = meanwhile
+    assert ground.forget(asked).complete
+    assert seen == [["The lighthouse keeper sleeps."]]
+    assert writes[0].result(WAIT_SECONDS).result.outcome == "stored"
+    assert [each.content for each in ground.listed()] == ["Said meanwhile.", ground.memory(kept).content]
+    ground.close()
+
+
+def test_the_marks_and_lines_of_a_purge_hold_no_text(tmp_path: Path) -> None:
+    disk = Watched()
+    ground = Ground(tmp_path / "data", disk=disk)
+    asked = ground.add(f"The {CANARY} key.", tags=(f"{CANARY}-tag",))
+    ground.add("Derived.", derived_from=(asked,), evidence=(asked,))
+    disk.full = True
+    with pytest.raises(Refusal):
+        ground.forget(asked)
+    lines = b"".join(path.read_bytes() for path in sorted((ground.folder / "journal").glob("*.jsonl")))
+    assert lines.count(b'"forgetting"') == 1
+    assert lines.count(f"{CANARY} key".encode()) == 1  # the line that remembered it, and no other
+    ground.close()
+
+
+# What is said meanwhile, and notes
+
+
+def test_what_is_derived_from_it_at_the_last_moment_goes_too(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key.")
+    late: list[Future[Committed[Decision]]] = []
+
+    def derive_once(_: Applied) -> None:
+        """When the mark is there, and before anything is dropped: what people write goes first."""
+        if not late:
+            draft = Draft(content=f"Derived of the {CANARY}.", namespace="default", user_id="local", trust="user",
+                          source="cli", derived_from=(asked,))  # fmt: skip
+            late.append(ground.memories.remember(draft, PERSON))
+
+    ground.store.follow(derive_once)
+    report = ground.forget(asked)
+    derived = late[0].result(WAIT_SECONDS).result.memory.id
+    assert report.derived == [derived]
+    assert not ground.is_there(derived)
+    assert traces(ground.folder, CANARY) == []
+
+
+def test_a_word_that_somebody_says_again_during_the_search_is_no_trace(ground: Ground) -> None:
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    ground.meanwhile = lambda: ground.add(f"There are other {CANARY} things.")
+    report = ground.forget(asked)
+    assert (report.complete, report.searched.found) == (True, [])
+    assert traces(ground.folder, CANARY) != []
+
+
+def forget_in(vault: Vault, *ids: str) -> Purged:
+    return Forgetting(vault.store, Disk(), list, lambda: None).purge(ids, "cli")
+
+
+SECRET = "The safe code is one four three eight, says uncle Ben."
+
+
+def test_a_forgotten_text_is_left_out_of_every_file_with_its_links_and_a_title_that_has_no_other(
+    tmp_path: Path,
+) -> None:
+    with watched_vault(tmp_path) as vault:
+        vault.write("a.md", f"# Safe\n\n{SECRET} [[Ben]]\n")
+        vault.watch()
+        forget_in(vault, *vault.ids("a.md"))
+        assert (vault.files()["a.md"].chunks, vault.files()["a.md"].title, vault.files()["a.md"].links) == ((), "", ())
+        vault.write("b.md", f"# Bens safe\n\n{SECRET} [[Ben]]\n")
+        vault.write("c.md", f"# Both\n\nSee [[Ann]].\n\n## One\n\n{SECRET} [[Ben]]\n")
+        vault.wait(lambda: {"b.md", "c.md"} <= vault.files().keys())
+        vault.rescan()
+        files = vault.files()
+        assert (files["b.md"].chunks, files["b.md"].title, files["b.md"].links) == ((), "", ())
+        assert vault.texts("c.md") == ["See [[Ann]]."]
+        assert (files["c.md"].title, files["c.md"].links) == ("Both", ("Ann",))
+        assert vault.count() == 1
+
+
+def test_a_chunk_that_becomes_a_forgotten_text_leaves_its_file(tmp_path: Path) -> None:
+    with watched_vault(tmp_path) as vault:
+        vault.write("a.md", f"# Safe\n\n{SECRET}\n")
+        vault.write("b.md", "# Safe\n\nThe safe code is two five three eight, says uncle Ben.\n")
+        vault.watch()
+        forget_in(vault, *vault.ids("a.md"))
+        (former,) = vault.ids("b.md")
+        vault.write("b.md", f"# Safe\n\n{SECRET}\n")
+        vault.wait(lambda: vault.memory(former).state == "trashed")
+        vault.rescan()
+        assert vault.files()["b.md"].chunks == ()
+        assert vault.memory(former).content == "The safe code is two five three eight, says uncle Ben."
+
+
+def test_the_same_text_in_another_file_stays_there_until_that_is_asked_for(tmp_path: Path) -> None:
+    with watched_vault(tmp_path) as vault:
+        vault.write("a.md", f"# Safe\n\n{SECRET}\n")
+        vault.write("b.md", f"# Other\n\n{SECRET}\n")
+        vault.watch()
+        (stays,) = vault.ids("b.md")
+        report = forget_in(vault, *vault.ids("a.md"))
+        assert [place.place for place in report.places if place.state == "still there"] == [f"memory {stays}"]
+        vault.write("b.md", f"# Other\n\n{SECRET}\n\n\n")
+        vault.rescan()
+        assert vault.texts("b.md") == [SECRET]
+        assert vault.ids("b.md") == [stays]
+
+
+def test_a_link_to_a_file_leads_to_what_is_left_of_it(tmp_path: Path) -> None:
+    with watched_vault(tmp_path) as vault:
+        vault.write("target.md", "# One\n\nFirst thing.\n\n# Two\n\nSecond thing.\n")
+        vault.write("source.md", "See [[target]].\n")
+        vault.watch()
+        first, second = vault.ids("target.md")
+        forget_in(vault, first)
+        vault.write("source.md", "See [[target]] again.\n")
+        vault.wait(lambda: vault.texts("source.md") == ["See [[target]] again."])
+        vault.rescan()
+        (source,) = vault.ids("source.md")
+        with vault.store.snapshot() as snapshot:
+            assert [edge.target for edge in snapshot.edges(source)] == [second]
+            assert snapshot.edges(first) == []
+
+
+def test_a_long_file_is_read_in_slices_without_what_was_forgotten(tmp_path: Path) -> None:
+    sections = [f"## Part {number}\n\nThis is what part {number} says of itself.\n" for number in range(130)]
+    with watched_vault(tmp_path) as vault:
+        vault.write("a.md", f"# Safe\n\n{SECRET} [[Ben]]\n")
+        vault.watch()
+        forget_in(vault, *vault.ids("a.md"))
+        vault.write("long.md", "\n".join(["# Long", *sections[:70], f"## Safe\n\n{SECRET} [[Ben]]\n", *sections[70:]]))
+        vault.wait(lambda: len(vault.texts("long.md")) == 130)
+        vault.rescan()
+        assert vault.files()["long.md"].links == ()
+        assert vault.files()["long.md"].title == "Long"
+        assert not any("[[Ben]]" in text for text in vault.texts("long.md"))
+    assert traces(vault.data, "safe code", "Ben") == []
+
+
+# When it is cut short
+
+
+def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(tmp_path: Path) -> None:
+    disk = Watched()
+    ground = Ground(tmp_path / "data", disk=disk)
+    asked, kept = ground.add(f"The {CANARY} key lies under the third stone."), ground.add("It stays.")
+    disk.full = True
+    with pytest.raises(Refusal) as refusal:
+        ground.forget(asked)
+    assert (refusal.value.status, refusal.value.code) == (507, "disk_full")
+    assert "files still hold it" in refusal.value.message
+    assert "No space left" in ground.forgetting.pending
+    assert not ground.is_there(asked)
+    assert traces(ground.folder, CANARY) != []
+    ground.forgetting.finish_if_due()  # not due: it was tried this very moment
+    assert disk.tries == 1
+    again = Forgetting(ground.store, disk, list, ground.empty_views)
+    again.finish_if_due()
+    assert disk.tries == 2
+    assert "No space left" in again.pending
+    disk.full = False
+    again = Forgetting(ground.store, disk, list, ground.empty_views)
+    again.finish_if_due()
+    assert again.pending == ""
+    assert traces(ground.folder, CANARY) == []
+    assert ground.is_there(kept)
+    ground.close()
+
+
+def test_the_next_one_finishes_what_was_cut_short_before(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "data")
+    first, second = ground.add(f"The {CANARY} key, the first one."), ground.add("The second thing to forget.")
+    (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
+    ground.forgetting.stop()
+    with pytest.raises((Refusal, Closed)):
+        ground.forget(first)
+    ground.close()
+    again = Ground(tmp_path / "data")
+    assert again.forget(second).purged == [second]
+    assert again.forgetting.pending == ""
+    again.close()
+    assert traces(tmp_path, CANARY, "second thing") == []
+
+
+def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_its_start(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "data")
+    asked = ground.add(f"The {CANARY} key lies under the third stone.")
+    (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
+    ground.forgetting.stop()
+    with pytest.raises((Refusal, Closed)):
+        ground.forget(asked)
+    ground.close()
+    again = Ground(tmp_path / "data")
+    assert again.forgetting.pending
+    again.forgetting.finish_if_due()
+    assert again.forgetting.pending == ""
+    again.close()
+    assert traces(tmp_path, CANARY) == []
+
+
+class Failing(Disk):
+    """Every call from the n-th on fails, until it is mended."""
+
+    def __init__(self) -> None:
+        self.left = 10**9
+        self.calls = 0
+
+    def _count(self) -> None:
+        self.calls += 1
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def append(self, fd: int, data: bytes) -> None:
+        self._count()
+        super().append(fd, data)
+
+    def sync(self, fd: int) -> None:
+        self._count()
+
+    def sync_folder(self, folder: Path) -> None:
+        self._count()
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._count()
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._count()
+        super().unlink(path)
+
+
+def forget_on(folder: Path, disk: Failing, calls: int) -> bool:
+    """Remembers, has the disk fail after so many calls, forgets, and leaves the store as it is then; whether the disk
+    failed."""
+    store = Store.open(folder, disk=disk, reserve_bytes=0)
+    try:
+        remember(store, 1, f"The {CANARY} key lies under the third stone.", tags=(f"{CANARY}-tag",))
+        remember(store, 2, f"Derived of the {CANARY}.", derived_from=(sample_id(1),))
+        remember(store, 3, f"Derived of what was derived of the {CANARY}.", derived_from=(sample_id(2),))
+        remember(store, 4, "It stays.")
+        (folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
+        disk.left = calls
+        with contextlib.suppress(Exception):
+            Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "test")
+    finally:
+        failed = disk.left < 0
+        disk.left = 10**9
+        store.close()
+    return failed
+
+
+def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_never_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dropping, "DROPPED_A_TURN", 1)  # so that a failure may come between any two of them
+    calls, finished, untouched = 0, 0, 0
+    while True:
+        with quick_folder() as folder:
+            failed = forget_on(folder, Failing(), calls)
+            with opened(folder, reserve_bytes=0) as store:
+                service = Forgetting(store, Disk(), list, lambda: None)
+                begun = bool(service.pending)
+                service.finish_if_due()
+                assert service.pending == ""
+                with store.snapshot() as snapshot:
+                    there = [snapshot.memory(sample_id(number)) is not None for number in (1, 2, 3, 4)]
+                    was_forgotten = bool(snapshot.forgotten_after())
+            assert there in ([True] * 4, [False, False, False, True])
+            assert there[0] != was_forgotten
+            if there[0]:
+                untouched += 1
+                assert not begun
+            else:
+                assert traces(folder, CANARY) == [], f"after {calls} calls"
+                finished += begun
+            calls += 1
+            if not failed:
+                break
+    assert calls > 20
+    assert untouched < 5
+    assert finished > 10
+
+
+def test_a_store_out_of_order_forgets_nothing(tmp_path: Path) -> None:
+    disk = Faulty()
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    disk.opening = BROKEN
+    with opened(tmp_path, disk) as store:
+        assert store.degraded
+        with pytest.raises(Refusal) as refusal:
+            Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "test")
+        assert (refusal.value.status, refusal.value.code) == (503, "degraded")
+        with store.snapshot() as snapshot:
+            assert snapshot.count() == 1
+
+
+# Vectors, and copies
+
+
+def test_the_vectors_of_a_forgotten_text_go_and_no_other_is_computed_again(tmp_path: Path, tiny_source: Path) -> None:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    embedding = EmbeddingService(Catalogue(tmp_path / "models"), "tiny-letters", threads=1)
+    embedding.refresh()
+    embedder = embedding.current()
+    assert embedder is not None
+    ground = Ground(tmp_path / "data", embedding)
+    ground.indexing.start()
+    asked, kept = ground.add("a b c d"), ground.add("x y z")
+    wait_until(lambda: ground.indexing.serving() is not None and ground.indexing.waiting() == 0)
+    ground.recall("a b c d")
+    serving = ground.indexing.serving()
+    assert serving is not None
+    before = serving.view
+    ground.forget(asked)
+    serving = ground.indexing.serving()
+    assert serving is not None
+    assert serving.view is not before
+    assert (ground.folder / "views" / "vectors.view").exists()
+    with ground.store.snapshot() as snapshot:
+        number = snapshot.number(kept)
+        assert snapshot.vectors(embedder.space, text_hash("a b c d"), embedder.dimensions) is None
+        assert snapshot.vectors(embedder.space, text_hash("x y z"), embedder.dimensions) is not None
+    assert serving.view.numbers().tolist() == [number]
+    assert serving.view.rows == 1
+    assert not embedding._queries
+    assert [hit.found.memory.id for hit in ground.recall("x y z").hits] == [kept]
+    ground.close()
+    again = Ground(tmp_path / "data", embedding)
+    again.indexing.start()
+    wait_until(lambda: again.indexing.serving() is not None)
+    loaded = again.indexing.serving()
+    assert loaded is not None
+    assert loaded.view.numbers().tolist() == [number]
+    again.close()
+    embedding.close()
+
+
+def test_counts_of_tokens_are_kept_where_the_views_are_built_anew(ground: Ground) -> None:
+    asked, kept = ground.add("One."), ground.add("Two words.")
+    with ground.store.snapshot() as snapshot:
+        number = snapshot.number(kept)
+    assert number is not None
+    ground.views.columns.set_tokens(number, 7, ground.memory(kept).modified_at)
+    ground.forget(asked)
+    assert ground.views.columns.column("tokens")[number] == 7
+
+
+def test_a_store_restored_from_a_copy_of_before_does_not_have_it(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with opened(data) as store:
+        remember(store, 1, f"The {CANARY} key lies under the third stone.")
+        remember(store, 2, "It stays.")
+        backup.make(store, copy, Disk())
+        Forgetting(store, Disk(), list, lambda: None).purge([sample_id(1)], "test")
+    done = restoring.restore(
+        copy, data, Disk(), lambda: 5, finish=lambda store, ids: _complete(purge_in(store, ids, ()))
+    )
+    assert done.forgotten == (sample_id(1),)
+    assert traces(data, CANARY) == []
+    with opened(data) as store, store.snapshot() as snapshot:
+        assert [memory.content for memory in snapshot.memories()] == ["It stays."]
+        assert snapshot.forgotten(skip_hash(snapshot.meta("salt"), f"the {CANARY} key lies under the third stone."))
+
+
+def test_of_a_store_that_no_daemon_has_open_the_views_go_too(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1, f"The {CANARY} key lies under the third stone.")
+        (tmp_path / "views").mkdir()
+        (tmp_path / "views" / "columns.view").write_bytes(f"{CANARY}".encode())
+        assert purge_in(store, [sample_id(1)], ()).complete
+    assert traces(tmp_path, CANARY) == []
+
+
+def _complete(report: Purged) -> None:
+    assert report.complete
+
+
+def test_the_hash_that_stays_is_told_to_nobody_who_has_no_salt(ground: Ground) -> None:
+    ground.forget(ground.add("yes"))
+    with ground.store.snapshot() as snapshot:
+        (entry,) = snapshot.forgotten_after()
+        assert entry == Forgotten(hash=skip_hash(snapshot.meta("salt"), "yes"), at=ground.at)
+    assert msgspec.json.encode(PutForgotten(data=entry)).count(entry.hash.encode()) == 1
+    assert DropForgotten(hash=entry.hash)
