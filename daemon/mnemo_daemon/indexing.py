@@ -10,7 +10,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 COPIED_TOGETHER = 1_000  # memories
+ATTEMPTS = 3  # to get a vector for a text from a model that gives NaN
 IDLE_SECONDS = 1.0
 GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built
 SAVE_AFTER_CHANGES = 20_000
@@ -82,6 +83,7 @@ class Indexing:
         self._anew_asked = False  # by `reindex`; the thread takes it up
         self._computes_anew = False  # the view that is filled takes no vectors from the database
         self._is_renumbered = False
+        self._failed: Counter[bytes] = Counter()  # how often a text got a vector that is none
         self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
@@ -306,11 +308,15 @@ class Indexing:
         missing = {row.text_hash: row.text for row in wanted if row.known is None}
         fresh = self._embed(target.embedder, missing)
         for row in wanted:
-            rows = row.known if row.known is not None else fresh[row.text_hash]
+            rows = row.known if row.known is not None else fresh.get(row.text_hash)
+            if rows is None:
+                continue
             current = target.view.vectors_of(row.number)
             if current is None or not np.array_equal(current, rows):
                 target.view.put(row.number, rows)
         self._count_tokens(target.embedder, wanted)
+        if any(self._failed[digest] < ATTEMPTS for digest in missing.keys() - fresh.keys()):
+            raise ValueError("the model gave no vector for a text, and is asked again")
 
     def _count_tokens(self, embedder: Embedder, wanted: Sequence[_Wanted]) -> None:
         """Keeps the token counts that budgets are made of, so that no recall has to count."""
@@ -339,13 +345,16 @@ class Indexing:
         return wanted, unwanted
 
     def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
-        """Vectors by text hash, kept in the database too; a batch at once."""
+        """Vectors by text hash, kept in the database too; a batch at once. Without those that are no numbers."""
         fresh: dict[bytes, NDArray[Any]] = {}
         digests = list(texts)
         for start in range(0, len(digests), self._batch):
             some = digests[start : start + self._batch]
             vectors = self._embedding.encode_batch(embedder, [texts[digest] for digest in some])
             rows = {digest: row.astype(np.float16) for digest, row in zip(some, vectors, strict=True)}
+            for digest in [digest for digest, row in rows.items() if not np.isfinite(row).all()]:
+                del rows[digest]
+                self._failed[digest] += 1
             self._store.put_vectors([Vectors(embedder.space, digest, row) for digest, row in rows.items()]).result()
             fresh |= rows
         return fresh

@@ -1,4 +1,4 @@
-"""What a replay of the journal holds, in dicts: every row of the store but the vectors. SPEC 3.4.
+"""What a replay of the journal holds, in dicts: every row of the store, and the vectors that came since. SPEC 3.4.
 
 Of a memory's record no more is held than where in the journal it stands, so that 100,000 of them need no more room than
 their ids and what they are found by; a read fetches the line. One that is written into a group is held itself: its line
@@ -167,7 +167,8 @@ class PlaceList:
 
 
 class Contents:
-    """Every row of the store but the vectors, and `undo`: how the writes since it was emptied are taken back."""
+    """Every row of the store, and `undo`: how the writes since it was emptied are taken back. Of the vectors only those
+    that came since, which wait for a database; they stand for their texts, so there is nothing to take back."""
 
     def __init__(self, fetch: Callable[[Place], bytes]) -> None:
         self.undo: list[Written] = []
@@ -186,6 +187,7 @@ class Contents:
         self.skips: Rows[tuple[bytes, ...], bool] = Rows(self.undo)  # by file and hash
         self.forgotten: Rows[str, bytes] = Rows(self.undo)
         self.metas: Rows[str, str] = Rows(self.undo)
+        self.vectors: dict[bytes, bytes] = {}
         self.places = PlaceList()
         self._pieces_of = functools.lru_cache(LINES_KEPT)(functools.partial(_pieces_of, fetch, self.places))
 

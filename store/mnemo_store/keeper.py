@@ -27,7 +27,7 @@ from mnemo_store.reading import State
 from mnemo_store.records import ChangeEntry, is_long_term
 from mnemo_store.replayed import Replayed
 from mnemo_store.soundness import is_long_enough, running_mark, verifies
-from mnemo_store.tables import Applying
+from mnemo_store.tables import Applying, Row
 
 GROUP_TURNS_MAX = 64  # transactions of one commit group at most [SPEC 3.5]
 RESERVE_BYTES = 16 << 20  # given back to a full disk, so that deleting goes on [SPEC 3.4]
@@ -421,6 +421,7 @@ class Keeper:
     def fall_back(self, cause: str) -> None:
         """What the journal replays to takes the database's place."""
         log.error("%s; the journal takes its place", cause)
+        self._give_up_returning()
         self._distrust()
         with self.gate.alone():
             self._close_state()
@@ -441,7 +442,7 @@ class Keeper:
         """Until there is something to try; None when all is well."""
         if self._returning is not None:
             return 0.0
-        if self.degraded:
+        if self.degraded or self.broken is not None:
             return max(0.0, self._retry_at - time.monotonic())
         return RETRY_SECONDS_MIN if self.is_full else None
 
@@ -449,14 +450,24 @@ class Keeper:
         """One step towards having everything back, where something is missing and it is time to try."""
         if self.is_full:
             self._look_for_space()
-        if self.degraded and (self._returning is not None or time.monotonic() >= self._retry_at):
+        is_time = time.monotonic() >= self._retry_at
+        if self.broken is not None:
+            if is_time:
+                self.mend(self.broken)
+                if self.broken is not None:
+                    self._rest()
+        elif self.degraded and (self._returning is not None or is_time):
             try:
                 self._return_one_step()
             except (lmdb.Error, OSError, StoreError) as error:
                 log.info("the database is not back: %s", error)
                 self._give_up_returning()
-                self._retry_seconds = min(RETRY_SECONDS_MAX, 2 * self._retry_seconds)
-                self._retry_at = time.monotonic() + self._retry_seconds
+                self._rest()
+
+    def _rest(self) -> None:
+        """Longer from one try to the next."""
+        self._retry_seconds = min(RETRY_SECONDS_MAX, 2 * self._retry_seconds)
+        self._retry_at = time.monotonic() + self._retry_seconds
 
     def _return_one_step(self) -> None:
         """Opens the database, or makes it anew, and brings it a slice nearer to the journal; once it is there, it
@@ -479,6 +490,9 @@ class Keeper:
             return
         if self._returning.end != self.state.end:
             raise WriteFailed("the database is not the journal's")
+        if isinstance(self.state, Replayed) and self.state.vectors:
+            vectors = self.state.vectors
+            self._returning.write(self.now(), lambda writing: _put_vectors(writing, vectors))
         with self.gate.alone():
             self.state.close()
             self.state, self._returning = self._returning, None
@@ -595,6 +609,11 @@ class Keeper:
 def _set(writing: Applying, facts: dict[str, str]) -> None:
     for name, value in facts.items():
         writing.set_meta(name, value)
+
+
+def _put_vectors(writing: Applying, vectors: dict[bytes, bytes]) -> None:
+    for key, value in vectors.items():
+        writing.put_row("embeddings", Row(key, value))
 
 
 def _note_end(database: Database, now: int, end: tuple[int, str]) -> None:

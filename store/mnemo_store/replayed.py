@@ -146,8 +146,9 @@ class ReplayedSnapshot(Snapshot):
         return list(map(layout.decode_forgotten, _slice(self._contents.forgotten, after or None, limit)))
 
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
-        """None: the journal has no vectors."""
-        return None
+        """Those that came since the replay: the journal has none."""
+        value = self._contents.vectors.get(digest_key(space, text_hash))
+        return np.frombuffer(value, dtype=np.float16).reshape(-1, dimensions) if value else None
 
     def _stored(self, version: Current | Version) -> Stored:
         return Stored(version.seq, self._contents.memory(version.where))
@@ -160,7 +161,7 @@ class ReplayedWriting(ReplayedSnapshot, Writing):
         return self._contents.apply(changes, seq, entry)
 
     def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
-        """Keeps nothing: they are made again when there is a database to keep them."""
+        self._contents.vectors[digest_key(space, text_hash)] = vectors.tobytes()
 
     def set_meta(self, name: str, value: str) -> None:
         self._contents.metas.put(name_key(name), value)
@@ -220,6 +221,11 @@ class Replayed(State):
     def begin(self) -> "ReplayedGroup":
         """Waits for the snapshots that are under way."""
         return ReplayedGroup(self, self._contents, self._gate)
+
+    @property
+    def vectors(self) -> dict[bytes, bytes]:
+        """Rows of the table of embeddings that came since the replay, for a database to take over."""
+        return self._contents.vectors
 
     def close(self) -> None:
         """Nothing is open: the journal is its owner's."""

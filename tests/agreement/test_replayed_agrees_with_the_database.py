@@ -425,11 +425,14 @@ def test_a_line_that_is_spoilt_after_it_was_replayed_is_told_and_costs_no_other(
             assert here.memory(sample_id(1)) == sample_memory(1)
 
 
-def test_vectors_are_nobodys_but_the_databases(tmp_path: Path) -> None:
+def test_vectors_that_come_after_the_replay_are_kept_for_the_database(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         state = store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
         group = state.begin()
         with group.turn(AT) as writing:
             writing.put_vectors("space", b"0" * 16, np.ones((1, 8), np.float16))
-            assert writing.vectors("space", b"0" * 16, 8) is None
+            found = writing.vectors("space", b"0" * 16, 8)
+            assert found is not None
+            assert found.tolist() == [[1.0] * 8]
+            assert writing.vectors("other space", b"0" * 16, 8) is None
         group.commit()

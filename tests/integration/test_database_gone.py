@@ -173,7 +173,7 @@ def test_without_its_journal_it_goes_on_from_the_database_and_says_so(
     with copied.client() as client:
         assert everything(client) == filled.everything
         reasons = client.status().reasons
-        assert any(f"the journal ends at change 0, the database at {filled.seq}" in reason for reason in reasons)
+        assert any(f"the journal ended at change 0, the database at {filled.seq}" in reason for reason in reasons)
         client.remember("Written without the old journal.", key="after")
     copied.kill()
     copied.start()

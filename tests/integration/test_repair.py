@@ -317,6 +317,90 @@ def test_a_gap_that_journal_and_database_share_is_marked_in_both(folder: Path) -
     assert brief(done.report) == []
 
 
+# What a damaged row of the journal's snapshot may be: how it begins in the file.
+SNAPSHOT_ROWS = {
+    "its header": b'{"mnemo_stream"',
+    "a fact": b'{"record_type":"meta","name":"epoch"',
+    "a folder of notes": b'{"record_type":"notes_root"',
+    "a note": b'{"record_type":"note"',
+    "a text left out": b'{"record_type":"skip"',
+    "a forgotten text": b'{"record_type":"forgotten"',
+    "a version": b'{"record_type":"version"',
+    "a memory": b'{"record_type":"memory"',
+    "a use": b'{"record_type":"usage"',
+    "a trash entry": b'{"record_type":"trash"',
+    "an edge": b'{"record_type":"edge"',
+    "a change": b'{"record_type":"change","seq":9,',
+    "the last change": b'{"record_type":"change","seq":13,',
+}
+
+
+@pytest.fixture
+def compacted(folder: Path) -> Path:
+    """Its journal begins with a snapshot."""
+    with opened(folder) as store:
+        store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+    return folder
+
+
+def snapshot_of(folder: Path) -> Path:
+    (path,) = (folder / "journal").glob("snapshot.*.jsonl")
+    return path
+
+
+@pytest.mark.parametrize("begins", SNAPSHOT_ROWS.values(), ids=SNAPSHOT_ROWS.keys())
+def test_what_a_damaged_snapshot_of_the_journal_has_lost_stays_in_the_database(compacted: Path, begins: bytes) -> None:
+    before, path = tables_of(compacted), snapshot_of(compacted)
+    data = path.read_bytes()
+    start = data.index(begins)
+    row = bytearray(data[start : data.index(b"\n", start)])
+    row[-30] ^= 1  # within its checksum or what stands before it
+    overwrite(path, start, bytes(row))
+    done = repair_folder(compacted, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["journal"]
+    assert brief(done.report) == []
+    assert tables_of(compacted) == before
+    (stretch,) = (compacted / "quarantine" / "journal").glob("*")
+    assert bytes(row) in stretch.read_bytes()
+    shutil.rmtree(compacted / "db")
+    with opened(compacted):
+        pass
+    after = tables_of(compacted)
+    assert {**after, "embeddings": []} == {**before, "embeddings": []}, "the journal has it again"
+
+
+def test_what_a_snapshot_without_some_of_its_rows_does_not_have_stays_in_the_database(compacted: Path) -> None:
+    before, path = tables_of(compacted), snapshot_of(compacted)
+    rows = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(row for row in rows if not row.startswith(b'{"record_type":"memory"')))
+    done = repair_folder(compacted, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["journal"]
+    assert brief(done.report) == []
+    assert tables_of(compacted) == before
+
+
+def test_what_the_database_has_lost_comes_back_from_a_damaged_snapshot(compacted: Path) -> None:
+    """A change that it lost says nothing against what the change made: that stands in other rows."""
+    before, path = tables_of(compacted), snapshot_of(compacted)
+    start = path.read_bytes().index(SNAPSHOT_ROWS["a change"])
+    overwrite(path, start + 50, b"#")
+    damage(compacted, both(*(drop("edges", key) for key in edge_keys(EDGE)), drop("memories", id_key(NEWER.id))))
+    done = repair_folder(compacted, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["reread", "indexes", "journal"]
+    assert brief(done.report) == []
+    assert {**tables_of(compacted), "meta": []} == {**before, "meta": []}
+
+
+@pytest.mark.parametrize("seq", range(1, 14))
+def test_what_a_damaged_line_of_the_journal_said_stays_in_the_database(folder: Path, seq: int) -> None:
+    before = tables_of(folder)
+    alter_line(folder, seq)
+    done = repair_folder(folder, dry_run=False)
+    assert [step.remedy for step in done.steps] == ["journal"]
+    assert brief(done.report) == []
+    assert tables_of(folder) == before
+
+
 def overwrite(path: Path, offset: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(offset)

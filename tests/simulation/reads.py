@@ -79,10 +79,11 @@ def recall(life: Life) -> str:
     namespace = life.chance.choice((memory.namespace, *NAMESPACES))
     body = {"query": " ".join(memory.content.split()[:3]), "top_k": 100, "token_budget": None,
             "user_id": memory.user_id, "dry": life.chance.random() < 0.5}  # fmt: skip
+    was_well = life.world.mood.is_well()
     answer = life.ask("POST", "/v1/recall", body, door=door, namespace=namespace)
     if not life.expect(answer, (200,)):
         return f"{answer.code}"
-    if life.is_settled and answer.value["degraded"] and life.world.mood.is_well() and not _may_lack_vectors(life):
+    if life.is_settled and answer.value["degraded"] and was_well and not _may_lack_vectors(life):
         raise Wrong(f"an answer is degraded ({answer.value['degraded']}), and nothing is out of order")
     return f"{memory.content.split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
 
