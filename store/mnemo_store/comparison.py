@@ -2,7 +2,8 @@
 
 Both tell the same story: the database holds what the journal's lines replay to. Where they differ, the journal is
 believed, whose lines have checksums, but for what it cannot know: changes whose lines are lost or cannot be read. Those
-are in the database alone.
+are in the database alone. Of a snapshot that is damaged nothing names what it has lost: what such a journal lacks says
+nothing against the database.
 
 Rows of an index are no story: they are made from the records (`check` has the rules for them). So are vectors.
 """
@@ -17,7 +18,7 @@ from mnemo_store import layout
 from mnemo_store.check import UNREADABLE, GiveWay, Source, Violation, decode, edge_keys, span, subject_of
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Damaged
-from mnemo_store.journal import Damage, Journal, Read, newest_header
+from mnemo_store.journal import SNAPSHOT, Damage, Journal, Read, newest_header
 from mnemo_store.layout import id_key, open_line, seq_key
 from mnemo_store.reading import SLICE, Snapshot, Stored
 from mnemo_store.records import ChangeEntry, Edge, Skip
@@ -29,6 +30,7 @@ SOUGHT = 200  # memories whose versions are asked for in one snapshot
 ATTEMPTS = 3  # at a journal that is written anew, or whose segments are renamed, while it is read
 CAUGHT_UP = 100  # changes that may be read while a snapshot of the database waits
 INVARIANT = "journal"
+ONLY_OURS = "the database has it, and the journal, which can be read, does not"
 TORN = "a torn end"  # what Damage says of an end that was never answered for
 
 Replay = Callable[[], AbstractContextManager[Snapshot]]
@@ -65,6 +67,13 @@ class Told(Journal):
             if read.line.seq > self.upto:
                 return
             yield read
+
+    def may_lack(self, damages: Sequence[Damage]) -> bool:
+        """Whether it may lack what no lost change names: its snapshot is among what is damaged, or gone."""
+        if self.floor:
+            return any(damage.segment == f"{SNAPSHOT}.{self.floor:06d}.jsonl" for damage in damages)
+        first = next(self.lines(), None)
+        return self.upto > 0 and (first is None or first.line.seq > 1)
 
 
 class Owner(NamedTuple):
@@ -113,17 +122,19 @@ def _differences(source: Source, owner: Owner, give_way: GiveWay) -> Iterator[Vi
         if header is not None and getattr(header, name) != value:
             yield Violation(INVARIANT, "meta", name, "the database has another than the journal", "database")
     with owner.told(end[0]) as journal:
-        for damage in damaged(journal):
+        damages = damaged(journal)
+        for damage in damages:
             subject = f"{damage.segment}:{damage.offset}"
             yield Violation(INVARIANT, "segments", subject, f"{damage.length} bytes: {damage.why}", "journal")
         replayed = Replayed(journal)
-        if replayed.end[0] == end[0] != 0 and replayed.end != end:
+        if replayed.end[0] == end[0] != 0 and replayed.end[1] and replayed.end != end:
             what = f"the database says {end[1]}, the journal {replayed.end[1]}"
             yield Violation(INVARIANT, "meta", "sum", what, "database")
-        found = list(compare(source, lambda: replayed.snapshot(0), end[0], give_way))
+        may_lack = journal.may_lack(damages)
+        found = list(compare(source, lambda: replayed.snapshot(0), journal, give_way, may_lack=may_lack))
         if any(each.remedy == "reread" for each in found):
             found = list(_confirmed_at_one_moment(source, owner, replayed, found))
-        yield from found
+        yield from (each for each in found if not (may_lack and each.what == ONLY_OURS))
 
 
 def damaged(journal: Told) -> list[Damage]:
@@ -168,19 +179,26 @@ def _carry_on(owner: Owner, replayed: Replayed, upto: int) -> None:
         group.commit()
 
 
-def compare(source: Source, replay: Replay, upto: int, give_way: GiveWay = lambda: None) -> Iterator[Violation]:
-    """Where the two differ, the journal being replayed as far as the change `upto`. Of a database that is written
-    meanwhile some of it is no difference: `confirmed` has the last word."""
+def compare(
+    source: Source, replay: Replay, journal: Told, give_way: GiveWay = lambda: None, *, may_lack: bool = False
+) -> Iterator[Violation]:
+    """Where the two differ, `replay` being what the journal replays to. Of a database that is written meanwhile some of
+    it is no difference: `confirmed` has the last word."""
     lost: list[int] = []
     for subject, ours, theirs in _pairs(source, replay, ACCOUNTS["changes"], give_way):
-        if int(subject) > upto:
+        if int(subject) > journal.upto:
             break
+        if may_lack and theirs is not None and _stands_in(theirs[1]):
+            if ours is None:
+                continue
+            theirs = None
         if theirs is None and not isinstance(ours, _Unreadable):
             lost.append(int(subject))
         elif ours != theirs:
             yield _difference("changes", subject, ours, theirs)
     for first, last in runs(lost) if lost else ():
         yield Violation(INVARIANT, "changes", span(first, last), "it is in the database alone", "journal")
+    lost = [seq for seq in lost if seq > journal.snapshot_last[0]]  # what earlier ones did stands in the snapshot
     named = _named_by(source, lost)
     for table, account in ACCOUNTS.items():
         if table == "changes":
@@ -228,12 +246,17 @@ def runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _difference(table: str, subject: str, ours: Any, theirs: Any) -> Violation:
     if theirs is None:
-        what = "the database has it, and the journal, which can be read, does not"
+        what = ONLY_OURS
     elif ours is None:
         what = "the journal has it, and the database does not"
     else:
         what = "the database has something else than the journal"
     return Violation(INVARIANT, table, subject, what, "reread")
+
+
+def _stands_in(entry: ChangeEntry) -> bool:
+    """Whether it is none that was written, but what replaying a snapshot puts in the place of one that is lost."""
+    return (entry.by, entry.what) == ("", "load")
 
 
 def _named_by(source: Source, lost: Sequence[int]) -> frozenset[str]:

@@ -16,14 +16,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from mnemo_store import rewriting
 from mnemo_store.records import (
     ChunkRef,
     DropMemory,
     Edge,
+    Forgotten,
     NoteFile,
     NotePlace,
     NoteRoot,
     PutEdge,
+    PutForgotten,
     PutMemory,
     PutMeta,
     PutNote,
@@ -77,6 +80,16 @@ def fill(store: Store) -> None:
     store.put_vectors([Vectors("space", b"golden text hash", rows)]).result(WAIT_SECONDS)
 
 
+def fill_further(store: Store) -> None:
+    """What formats from 2 on have besides: a journal that was written anew, lines behind it, a text that must not come
+    back."""
+    store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+    write(store, PutMemory(data=sample_memory(12, "golden memory behind a journal written anew")), what="add")
+    write(store, PutForgotten(data=Forgotten(hash="f" * 32, at=AT)), what="purge")
+    core = sample_memory(9, "golden core memory, edited", layer="core", kind="procedural", version=2)
+    write(store, PutMemory(data=core), what="edit")
+
+
 def state_of(store: Store) -> bytes:
     """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
     lines: list[object] = []
@@ -89,6 +102,7 @@ def state_of(store: Store) -> bytes:
                 "edges": snapshot.edges(memory.id),
             })  # fmt: skip
         lines.extend({"note": note, "skips": sorted(snapshot.skips(note.id))} for note in snapshot.notes())
+        lines.extend({"forgotten": forgotten} for forgotten in snapshot.forgotten_after())
         lines.extend({"root": root} for root in snapshot.roots())
         lines.extend({"seq": seq, "entry": entry} for seq, entry in snapshot.entries(0))
         vectors = snapshot.vectors("space", b"golden text hash", 4)
@@ -102,9 +116,15 @@ def main(target: Path) -> None:
         data = Path(folder) / "data"
         clock = iter(range(AT, AT + 10**9, 1000))
         store = Store.open(
-            data, now=lambda: next(clock), random_bytes=lambda n: b"\x07" * n, segment_bytes=4000, map_bytes=1 << 20
+            data,
+            now=lambda: next(clock),
+            random_bytes=lambda n: b"\x07" * n,
+            segment_bytes=4000,
+            map_bytes=1 << 20,
+            reserve_bytes=0,
         )
         fill(store)
+        fill_further(store)
         expected = state_of(store)
         store.close()
         packed = io.BytesIO()
