@@ -301,8 +301,8 @@ class Day:
 
     def _edited(self, memory: Memory, **changed: Any) -> Memory:
         latest = self._latest.get(memory.id)
-        if latest is None:
-            return memory  # it was refused: once more
+        if latest is None:  # it was refused: once more
+            return msgspec.structs.replace(memory, state=changed.get("state", "active"))
         version = latest.version + 1
         changed = {"content": f"w{int(memory.id[-12:], 16)}v{version} edited", "state": "active", **changed}
         return msgspec.structs.replace(latest, version=version, **changed)

@@ -82,6 +82,7 @@ class Plan(NamedTuple):
     reading: Reading
     steps: tuple[Step, ...]
     why: str = WHY_TEXT_GONE  # of what goes
+    before: NoteFile | None = None  # the manifest that this was made from: when it is another, it is planned anew
 
 
 class Progress(NamedTuple):
@@ -117,7 +118,7 @@ def plan(reading: Reading, before: NoteFile | None, texts: Mapping[str, ChunkTex
     """
     old = before.chunks if before is not None else ()
     if not reading.remembered:
-        return Plan(reading, tuple(Step(ref, None) for ref in old), WHY_LEFT_OUT)
+        return Plan(reading, tuple(Step(ref, None) for ref in old), WHY_LEFT_OUT, before)
     known = [texts.get(ref.memory) or ChunkText(ref.hash, (), "") for ref in old]
     known = [text._replace(hash=ref.hash) for text, ref in zip(known, old, strict=True)]
     matched = match_chunks(known, [ChunkText(c.hash, c.headings, c.text) for c in reading.chunks])
@@ -127,14 +128,14 @@ def plan(reading: Reading, before: NoteFile | None, texts: Mapping[str, ChunkTex
         for chunk, index in zip(reading.chunks, matched, strict=True)
     ]  # fmt: skip
     steps += [Step(ref, None) for index, ref in enumerate(old) if index not in taken]
-    return Plan(reading, tuple(steps))
+    return Plan(reading, tuple(steps), before=before)
 
 
 def plan_missing(file: NoteFile, why: str) -> Plan:
     """The steps for a file that is gone: all its chunks go to the trash and stay in its manifest."""
     gone = msgspec.structs.replace(file, missing=True)
     reading = Reading(gone, (), "", None, 0, None, remembered=False)
-    return Plan(reading, tuple(Step(ref, None) for ref in file.chunks), why)
+    return Plan(reading, tuple(Step(ref, None) for ref in file.chunks), why, file)
 
 
 def is_small(planned: Plan) -> bool:

@@ -4,7 +4,7 @@ The order is such that whatever stops it half-way, asking for the rest again end
 longer name what goes, then it goes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -66,11 +66,30 @@ class Dropping:
         for ids in _slices(plan.mended):
             self._transact(partial(_mend, ids=ids, plan=plan, told=told), told)
         gone: list[Memory] = []
+        listing = self._listing(frozenset(plan.dropped))
         for ids in _slices(plan.dropped):
-            decide = partial(_drop, ids=ids, plan=plan, told=told, removal=removal, is_wanted=is_wanted)
+            decide = partial(
+                _drop, ids=ids, plan=plan, told=told, removal=removal, is_wanted=is_wanted, listing=listing
+            )
             versions: Sequence[Memory] = self._transact(decide, told)
             gone += versions
         return gone
+
+    def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
+        """The files of notes that list these memories, by memory: one that came back as a memory of its own is listed
+        still, and names no file."""
+        listing: dict[str, list[str]] = {}
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                notes = snapshot.notes(after, SLICE)
+            for note in notes:
+                for chunk in note.chunks:
+                    if chunk.memory in ids:
+                        listing.setdefault(chunk.memory, []).append(note.id)
+            if len(notes) < SLICE:
+                return listing
+            after = notes[-1].id
 
     def _transact(self, decide: Callable[[Snapshot], Turn[T]], told: Told) -> T:
         while True:
@@ -98,13 +117,16 @@ def _drop(
     told: Told,
     removal: Removal,
     is_wanted: Callable[[Memory], bool],
+    listing: Mapping[str, Sequence[str]],
 ) -> Turn[Sequence[Memory]]:
     found = {memory_id: [stored.memory for stored in snapshot.versions(memory_id)] for memory_id in ids}
     going = {memory_id: versions for memory_id, versions in found.items() if versions and is_wanted(versions[-1])}
     changes: list[Change] = []
     all_of_it = frozenset(plan.dropped)
     stays: dict[str, bool] = {}  # of each file of notes, whether its manifest does
-    for file in dict.fromkeys(versions[-1].managed for versions in going.values()):
+    files = [versions[-1].managed for versions in going.values()]
+    files += [file for memory_id in going for file in listing.get(memory_id, ())]
+    for file in dict.fromkeys(files):
         note = snapshot.note(file) if file else None
         stays[file] = note is not None and not _is_over(note, going)
         if note is not None:

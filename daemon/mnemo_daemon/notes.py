@@ -59,6 +59,7 @@ class _Root:
         self.watch_again_at = 0.0
         self.last_scan_at: int | None = None
         self.is_removed = False
+        self.is_cut_short = False  # removed, and its memories are still to be let go
         # Guarded
         self.dirty: set[str] = set()
         self.first_event = 0.0
@@ -95,6 +96,7 @@ class NotesService:
         self._commands: deque[tuple[Callable[[], list[str]], Future[list[str]]]] = deque()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
+        self._is_unsure = False  # what became of a write, and so which folders there are
         self._is_busy = True  # until the worker first waits
         self._retry_seconds = 0.0
         self._retry_at = 0.0
@@ -126,22 +128,44 @@ class NotesService:
         """Watches a folder from now on. Raises a Refusal that says what is wrong with it."""
         folder = self._checked(path)
         record = NoteRoot(id=self._store.new_id(), path=str(folder), added_at=self._store.now(), namespace=namespace)
-        self._store.transact(lambda snapshot: Turn((PutRoot(data=record),), None, "notes add"), by=BY).result()
+        try:
+            self._store.transact(lambda snapshot: Turn((PutRoot(data=record),), None, "notes add"), by=BY).result()
+        except Exception:
+            self._find_out_soon()
+            raise
         with self._wake:
-            self._roots[record.id] = _Root(record)
+            self._roots.setdefault(record.id, _Root(record))
             self._wake.notify_all()
         return record
 
     def remove_root(self, which: str) -> list[str]:
-        """Stops watching a folder (its id or path) and moves its memories to the trash; their ids. Raises a Refusal."""
+        """Stops watching a folder (its id or path) and moves its memories to the trash; their ids. Raises a Refusal.
+
+        Where the store fails on the way, the folder is watched still, or its memories are let go later.
+        """
         root = self._named(which)
+        if not root.is_cut_short:
+            self._drop_root(root)
+        root.is_cut_short = False
+        try:
+            if self._thread is None:
+                self._load()
+                return self._let_go(root)
+            return self._command(lambda: self._let_go(root)).result()
+        except Exception:
+            root.is_cut_short = True
+            self._find_out_soon()
+            raise
+
+    def _drop_root(self, root: _Root) -> None:
         root.is_removed = True
         record = root.record
-        self._store.transact(lambda snapshot: Turn((DropRoot(id=record.id),), None, "notes rm"), by=BY).result()
-        if self._thread is None:
-            self._load()
-            return self._let_go(root)
-        return self._command(lambda: self._let_go(root)).result()
+        try:
+            self._store.transact(lambda snapshot: Turn((DropRoot(id=record.id),), None, "notes rm"), by=BY).result()
+        except Exception:
+            root.is_removed = False
+            self._find_out_soon()
+            raise
 
     def rescan(self) -> None:
         """Has every folder compared anew, soon."""
@@ -211,7 +235,7 @@ class NotesService:
     def _named(self, which: str) -> _Root:
         for root in list(self._roots.values()):
             names = (root.record.id, root.record.path, str(Path(which).expanduser().absolute()))
-            if not root.is_removed and (which in names[:2] or names[2] == root.record.path):
+            if (root.is_cut_short or not root.is_removed) and (which in names[:2] or names[2] == root.record.path):
                 return root
         raise Refusal(404, "not_found", f"no watched folder is called {which}; `mnemo notes status` lists them")
 
@@ -228,6 +252,12 @@ class NotesService:
         with self._wake:
             self._roots.pop(root.record.id, None)
         return ids
+
+    def _find_out_soon(self) -> None:
+        """A write failed: whether it was done all the same is for the worker to find out."""
+        with self._wake:
+            self._is_unsure = True
+            self._wake.notify_all()
 
     def _command(self, run: Callable[[], list[str]]) -> "Future[list[str]]":
         future: Future[list[str]] = Future()
@@ -272,16 +302,22 @@ class NotesService:
     # The worker
 
     def _work_until_stopped(self) -> None:
+        is_loaded = False
         while not self._is_stopping:
             try:
-                self._load()
                 while self._wait_for_work():
+                    if not is_loaded:
+                        self._load()
+                        is_loaded = True
                     self._work()
                     self._retry_seconds = 0.0
             except Closed:
                 return
             except Exception as error:  # noqa: BLE001 - the supervisor of this thread: told, and tried again later
+                is_loaded = False
+                self._is_unsure = True
                 self._on_error(error)
+                self._refuse_commands(error)
                 self._retry_seconds = min(max(self._retry_seconds * 2, RETRY_SECONDS), RETRY_SECONDS_MAX)
                 self._retry_at = self._clock() + self._retry_seconds
                 for root in self._roots.values():
@@ -289,6 +325,9 @@ class NotesService:
 
     def _load(self) -> None:
         """Fills the catalogue from the store, and finishes what a crash left of a folder's removal."""
+        is_unsure = self._is_unsure
+        if is_unsure:
+            self._end_doubt()
         after = ""
         while True:
             with self._store.snapshot() as snapshot:
@@ -298,8 +337,28 @@ class NotesService:
             if len(files) < 500:
                 break
             after = files[-1].id
+        if is_unsure:
+            self._follow_roots()
         orphans = self._catalogue.orphans(self._roots)
         self._writing.let_go(orphans, note_changes.WHY_ROOT_REMOVED)
+
+    def _end_doubt(self) -> None:
+        """Returns once it is settled what became of the writes before: an empty turn waits for that. Else a note that
+        is in the store after all could be taken for a new one."""
+        self._is_unsure = False
+        self._store.transact(lambda snapshot: Turn((), None, "notes"), by=BY, background=True, frees=True).result()
+
+    def _follow_roots(self) -> None:
+        """Watches the folders that the store has, and lets go of those that it has no more."""
+        with self._store.snapshot() as snapshot:
+            records = {record.id: record for record in snapshot.roots()}
+        with self._wake:
+            for record in records.values():
+                self._roots.setdefault(record.id, _Root(record))
+        for root in list(self._roots.values()):
+            if root.is_cut_short or (not root.is_removed and root.record.id not in records):
+                root.is_removed = root.is_cut_short = True
+                self._let_go(root)
 
     def _wait_for_work(self) -> bool:
         """Returns when something is due, or False when stopping."""
@@ -321,6 +380,8 @@ class NotesService:
             return 0.0
         if now < self._retry_at:
             return self._retry_at - now
+        if self._is_unsure:
+            return 0.0
         pauses = [self._presence_at - now]
         for root in self._roots.values():
             if root.is_removed:
@@ -348,6 +409,9 @@ class NotesService:
         """Does what is due."""
         while self._commands:
             self._run(*self._commands.popleft())
+        if self._is_unsure:
+            self._end_doubt()
+            self._follow_roots()
         now = self._clock()
         looks = now >= self._presence_at
         if looks:
@@ -371,6 +435,11 @@ class NotesService:
             future.set_result(run())
         except Exception as error:  # noqa: BLE001 - it is the caller's, who waits for it
             future.set_exception(error)
+
+    def _refuse_commands(self, error: Exception) -> None:
+        """Whoever waits is told, and need not wait until the store is well again."""
+        while self._commands:
+            self._commands.popleft()[1].set_exception(error)
 
     # Looking
 

@@ -1,7 +1,8 @@
 """Bringing the store to what was found in a notes folder. SPEC 6
 
 Files are read and matched here, decided in write turns (mnemo_core.note_changes): many small files in one turn, one
-long file in several. A few turns are on their way while the next files are read.
+long file in several. A few turns are on their way while the next files are read. What was planned from a manifest that
+is another one by the time of its turn is planned anew.
 """
 
 import threading
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from mnemo_core import note_changes
 from mnemo_core.markup import links_in
-from mnemo_core.note_changes import MEMORIES_A_TURN, Plan, Progress
+from mnemo_core.note_changes import MEMORIES_A_TURN, Decided, Plan, Progress
 from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
 from mnemo_daemon.notes_scan import Content, Folder, Seen, Unreadable, understand, with_new_place
@@ -40,6 +41,13 @@ class Found(NamedTuple):
     gone: Sequence[KnownFile]
 
 
+class Sent(NamedTuple):
+    """What a turn came to."""
+
+    written: list[NoteFile]
+    outdated: list[Plan]  # left out: their manifests are no longer those they were made from
+
+
 class Writing:
     """Of one thread alone."""
 
@@ -59,11 +67,12 @@ class Writing:
         self._is_stopping = is_stopping
         self._on_skipped = on_skipped
         self._pause = threading.Event()
-        self._on_way: deque[Future[Committed[list[NoteFile]]]] = deque()
+        self._on_way: deque[Future[Committed[Sent]]] = deque()
         self._pending: list[Plan] = []
         self._pending_steps = 0
         self._pending_bytes = 0
-        self._unmoved: list[PutNote] = []
+        self._outdated: list[Plan] = []
+        self._unmoved: list[tuple[NoteFile, Seen]] = []
         self._to_link: set[str] = set()
 
     def settle(self, found: Found) -> None:
@@ -74,16 +83,23 @@ class Writing:
             self._finish_turns()
             self._settle_links()
         finally:
-            self._pending, self._pending_steps, self._pending_bytes, self._unmoved = [], 0, 0, []
-            self._on_way.clear()
+            self._clear()
 
     def let_go(self, files: Iterable[KnownFile], why: str) -> None:
         """Moves all chunks of the files to the trash and marks the files as gone."""
-        for known in files:
-            if self._is_stopping():
-                break
-            self._add_gone(known, why)
-        self._finish_turns()
+        try:
+            for known in files:
+                if self._is_stopping():
+                    break
+                self._add_gone(known, why)
+            self._finish_turns()
+        finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        self._pending, self._pending_steps, self._pending_bytes = [], 0, 0
+        self._unmoved, self._outdated = [], []
+        self._on_way.clear()
 
     # Which file is which
 
@@ -169,7 +185,7 @@ class Writing:
         before = self._note(file_id) if file_id is not None else None
         if before is not None and _says_the_same(before, content, found.root):
             self._on_skipped(found.root, path, None, None)
-            self._unmoved.append(PutNote(data=with_new_place(before, content.seen)))
+            self._unmoved.append((before, content.seen))
             self._send_unmoved(MEMORIES_A_TURN)
             self._to_link.add(before.id)
             return
@@ -185,6 +201,15 @@ class Writing:
         file = self._note(known.id)
         if file is not None:
             self._add(note_changes.plan_missing(file, why), 0)
+
+    def _add_anew(self, outdated: Plan) -> None:
+        """Plans it from the manifest as it is now."""
+        file = self._note(outdated.reading.file.id)
+        if not outdated.reading.file.missing:
+            size = sum(len(chunk.text) for chunk in outdated.reading.chunks)
+            self._add(note_changes.plan(outdated.reading, file, self._texts(file)), size)
+        elif file is not None:
+            self._add(note_changes.plan_missing(file, outdated.why), 0)
 
     def _note(self, file_id: str) -> NoteFile | None:
         with self._store.snapshot() as snapshot:
@@ -224,14 +249,17 @@ class Writing:
             return
         new_id = self._store.new_id
 
-        def decide(snapshot: Snapshot) -> Turn[list[NoteFile]]:
+        def decide(snapshot: Snapshot) -> Turn[Sent]:
             changes: list[Change] = []
-            files: list[NoteFile] = []
+            sent = Sent([], [])
             for plan in plans:
+                if snapshot.note(plan.reading.file.id) != plan.before:
+                    sent.outdated.append(plan)
+                    continue
                 decided = note_changes.decide(plan, Progress(), snapshot, snapshot.now, new_id)
                 changes += decided.changes
-                files.append(decided.file)
-            return Turn(changes, files, "notes")
+                sent.written.append(decided.file)
+            return Turn(changes, sent, "notes")
 
         self._send(decide)
 
@@ -240,27 +268,45 @@ class Writing:
         self._send_pending()
         group = self._store.new_id()
         progress: Progress | None = Progress()
+        before = plan.before
         new_id = self._store.new_id
         while progress is not None and not self._is_stopping():
-            begin = progress
 
-            def decide(snapshot: Snapshot, begin: Progress = begin) -> Turn[tuple[Progress | None, NoteFile]]:
+            def decide(
+                snapshot: Snapshot, begin: Progress = progress, before: NoteFile | None = before
+            ) -> Turn[Decided | None]:
+                if snapshot.note(plan.reading.file.id) != before:
+                    return Turn((), None, "notes", group)
                 decided = note_changes.decide(plan, begin, snapshot, snapshot.now, new_id)
-                return Turn(decided.changes, (decided.progress, decided.file), "notes", group)
+                return Turn(decided.changes, decided, "notes", group)
 
-            progress, file = self._transact(decide).result().result
-            if progress is None:
-                self._written([file])
+            decided = self._transact(decide).result().result
+            if decided is None:
+                self._outdated.append(plan)
+                return
+            progress, before = decided.progress, decided.file
+        if progress is None and before is not None:
+            self._written([before])
 
     def _send_unmoved(self, at_least: int) -> None:
         """Writes the manifests whose content is as it was, once there are enough of them."""
-        if len(self._unmoved) >= at_least:
-            changes, self._unmoved = self._unmoved, []
-            self._send(lambda snapshot: Turn(changes, [change.data for change in changes], "notes"))
+        if len(self._unmoved) < at_least:
+            return
+        unmoved, self._unmoved = self._unmoved, []
 
-    def _send(self, decide: Callable[[Snapshot], Turn[list[NoteFile]]]) -> None:
+        def decide(snapshot: Snapshot) -> Turn[Sent]:
+            files = []
+            for before, seen in unmoved:
+                now = snapshot.note(before.id)
+                if now is not None and (now.hash, now.missing) == (before.hash, before.missing):
+                    files.append(with_new_place(now, seen))
+            return Turn([PutNote(data=file) for file in files], Sent(files, []), "notes")
+
+        self._send(decide)
+
+    def _send(self, decide: Callable[[Snapshot], Turn[Sent]]) -> None:
         while len(self._on_way) >= TURNS_AHEAD:
-            self._written(self._on_way.popleft().result().result)
+            self._take_next()
         self._on_way.append(self._transact(decide))
 
     def _transact(self, decide: Callable[[Snapshot], Turn[T]]) -> "Future[Committed[T]]":
@@ -270,11 +316,23 @@ class Writing:
             except Busy:
                 self._pause.wait(BUSY_PAUSE_SECONDS)
 
+    def _take_next(self) -> None:
+        """Waits for the turn that was sent first."""
+        sent = self._on_way.popleft().result().result
+        self._written(sent.written)
+        self._outdated += sent.outdated
+
     def _finish_turns(self) -> None:
-        self._send_pending()
-        self._send_unmoved(1)
-        while self._on_way:
-            self._written(self._on_way.popleft().result().result)
+        while True:
+            self._send_pending()
+            self._send_unmoved(1)
+            while self._on_way:
+                self._take_next()
+            if not self._outdated or self._is_stopping():
+                return
+            outdated, self._outdated = self._outdated, []
+            for plan in outdated:
+                self._add_anew(plan)
 
     def _written(self, files: Sequence[NoteFile]) -> None:
         for file in files:

@@ -7,6 +7,7 @@ what is there after a restart. Then n + 1, until a run is untouched.
 """
 
 import itertools
+import multiprocessing
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -86,26 +87,23 @@ def calls_of_a_day() -> dict[str, int]:
     return {call: max((n for (_, name), n in by_thread.items() if name == call), default=0) for call in CALLS}
 
 
-def sweep(every: int, say: bool = True) -> Sweep:
+def sweep(every: int) -> Sweep:
     """Each case, or each so-many-th."""
     counts, result = calls_of_a_day(), Sweep()
-    for call, mode in itertools.product(CALLS, MODES):
-        began, before = time.perf_counter(), len(result.wrong)
-        cases = [Case(call, mode, n) for n in range(1, counts[call] + 1, every)]
-        with ThreadPoolExecutor(2) as both:
-            for case, (refused, account, problems, reasons) in zip(cases, both.map(_try, cases), strict=True):
-                result.add(case, refused, account, problems, reasons)
-        for n in itertools.count(counts[call] + 1):
-            refused, account, problems, reasons = _try(Case(call, mode, n))
-            result.add(Case(call, mode, n), refused, account, problems, reasons)
-            if not refused:
-                break
-        if say:
-            print(
-                f"  {call:10} {mode:20} {n:4} runs to an untouched one, {len(result.wrong) - before} wrong, "
-                f"{time.perf_counter() - began:.0f} s",
-                flush=True,
-            )
+    # Processes: a store that is closed while another thread forks stays locked until that child has begun its program.
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as both:
+        for call, mode in itertools.product(CALLS, MODES):
+            began, runs, wrong = time.perf_counter(), result.runs, len(result.wrong)
+            cases = [Case(call, mode, n) for n in range(1, counts[call] + 1, every)]
+            for case, found in zip(cases, both.map(_try, cases), strict=True):
+                result.add(case, *found)
+            for n in itertools.count(counts[call] + 1):
+                found = both.submit(_try, Case(call, mode, n)).result()
+                result.add(Case(call, mode, n), *found)
+                if not found[0]:
+                    break
+            said = f"{result.runs - runs:4} runs, untouched from the {n}th, {len(result.wrong) - wrong} wrong"
+            print(f"  {call:10} {mode:20} {said}, {time.perf_counter() - began:.0f} s", flush=True)
     return result
 
 

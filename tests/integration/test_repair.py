@@ -379,6 +379,20 @@ def test_what_a_snapshot_without_some_of_its_rows_does_not_have_stays_in_the_dat
     assert tables_of(compacted) == before
 
 
+def test_a_snapshot_that_is_gone_says_nothing_against_the_database(compacted: Path) -> None:
+    """Nor does the history name what stood in it, where it was given up."""
+    with opened(compacted) as store:
+        write(store, PutUsage(data=Usage(id=ONE.id, access_count=9)))
+    damage(compacted, both(lambda rows: rows.set_meta("history_from", f"13 {AT}"), *(
+        drop("changes", seq_key(seq)) for seq in range(1, 13)
+    )))  # fmt: skip
+    before = tables_of(compacted)
+    snapshot_of(compacted).unlink()
+    done = repair_folder(compacted, dry_run=False)
+    assert brief(done.report) == []
+    assert tables_of(compacted) == before
+
+
 def test_what_the_database_has_lost_comes_back_from_a_damaged_snapshot(compacted: Path) -> None:
     """A change that it lost says nothing against what the change made: that stands in other rows."""
     before, path = tables_of(compacted), snapshot_of(compacted)
