@@ -30,7 +30,8 @@ BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 COPIED_TOGETHER = 1_000  # memories
-ATTEMPTS = 3  # to get a vector for a text from a model that gives NaN
+ATTEMPTS = 10  # a second apart, to get a vector for a text from a model that gives NaN; then it is passed over
+FAILED_AGAIN_SECONDS = 600.0  # after which what was passed over is tried again
 IDLE_SECONDS = 1.0
 GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built
 SAVE_AFTER_CHANGES = 20_000
@@ -84,6 +85,7 @@ class Indexing:
         self._computes_anew = False  # the view that is filled takes no vectors from the database
         self._is_renumbered = False
         self._failed: Counter[bytes] = Counter()  # how often a text got a vector that is none
+        self._failed_at = 0.0  # monotonic: the last time
         self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
@@ -355,12 +357,16 @@ class Indexing:
             for digest in [digest for digest, row in rows.items() if not np.isfinite(row).all()]:
                 del rows[digest]
                 self._failed[digest] += 1
+                self._failed_at = time.monotonic()
             self._store.put_vectors([Vectors(embedder.space, digest, row) for digest, row in rows.items()]).result()
             fresh |= rows
         return fresh
 
     def _finish(self, target: Serving) -> None:
         """The view is current: it answers from now on; saved and given its index when that is due."""
+        if self._failed and time.monotonic() - self._failed_at >= FAILED_AGAIN_SECONDS:
+            self._failed.clear()
+            self._seq = 0  # looks at everything once more: who has its vector costs a glance
         self._behind_since = 0.0
         if self._filling is target:
             self._serving, self._filling, self._computes_anew = target, None, False

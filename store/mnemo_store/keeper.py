@@ -19,7 +19,7 @@ import lmdb
 from mnemo_store import manifest, migrations, stream
 from mnemo_store.database import FILE, MAP_BYTES_MAX, Database, is_full
 from mnemo_store.disk import Disk, is_disk_full
-from mnemo_store.errors import OutcomeUnknown, StoreError, WriteFailed
+from mnemo_store.errors import Damaged, OutcomeUnknown, StoreError, WriteFailed
 from mnemo_store.gate import Gate
 from mnemo_store.journal import NOTHING, Journal, Read
 from mnemo_store.layout import FORMAT, Line, seal
@@ -70,8 +70,8 @@ class Keeper:
     def start(self, new: Callable[[], tuple[str, str]]) -> None:
         """Recovers what a crash left. `new` makes id and salt of a new store.
 
-        Raises NewerFormat, DiskFull (only where an older format cannot be kept a copy of) and OSError where not even
-        the journal can be read.
+        Raises NewerFormat, DiskFull (only where an older format cannot be kept a copy of), and Damaged or OSError where
+        not even the journal can be read.
         """
         self.manifest, why = manifest.read(self.folder, new)
         if why:
@@ -161,7 +161,7 @@ class Keeper:
             log.error("the journal's last group could not be put in order: %s", second)
         self.fall_back(f"the database cannot be opened: {error}")
         if self.state is None:
-            raise error
+            raise Damaged(str(self.broken)) from error
         if self.missing:
             shutil.rmtree(self.folder / "views", ignore_errors=True)  # the numbers in them may be others now
 
@@ -345,9 +345,16 @@ class Keeper:
                 self.disk.rename(self._beside / FILE, self._data)
                 self.disk.sync_folder(self.folder_of_database)
             finally:  # whichever stands there now is whole
-                self.state = self._opened()
+                self._open_again()
         shutil.rmtree(self._beside, ignore_errors=True)
         self.mark_running()
+
+    def _open_again(self) -> None:
+        try:
+            self.state = self._opened()
+        except (lmdb.Error, OSError, StoreError) as error:
+            self.broken = OutcomeUnknown(f"the database cannot be opened: {error}")
+            raise
 
     def sign(self, database: Database) -> None:
         """Makes a database that was filled from a stream this store's own."""

@@ -87,7 +87,7 @@ class Power:
     def _say_what_syncs_are_for(self, outcome: Outcome) -> None:
         kinds = {
             "lost what was acknowledged": "was acknowledged",
-            "had a damaged journal": "the journal is damaged",
+            "had a journal that check finds wrong": "check: journal",
             "could not be opened": "it does not open",
             "took the process with it": "the process ended",
         }
