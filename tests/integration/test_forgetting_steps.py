@@ -375,11 +375,12 @@ def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(tmp_path: P
     assert "No space left" in ground.forgetting.pending
     assert not ground.is_there(asked)
     assert traces(ground.folder, CANARY) != []
+    tried = disk.tries
     ground.forgetting.finish_if_due()  # not due: it was tried this very moment
-    assert disk.tries == 1
+    assert disk.tries == tried
     again = Forgetting(ground.store, disk, list, ground.empty_views)
     again.finish_if_due()
-    assert disk.tries == 2
+    assert disk.tries > tried
     assert "No space left" in again.pending
     disk.full = False
     again = Forgetting(ground.store, disk, list, ground.empty_views)
