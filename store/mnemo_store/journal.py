@@ -399,7 +399,7 @@ class Journal:
 
     def _examine(self) -> tuple[list[Damage], list[Damage]]:
         """The stretches that cannot be read, and the lines that do not follow on the one before."""
-        lost, breaks = list[Damage](), list[Damage]()
+        lost, breaks, counted = list[Damage](), list[Damage](), dict[str, int]()
         for _ in self._rows(lost.append):
             pass
         end = self.snapshot_last
@@ -414,9 +414,10 @@ class Journal:
             if why:
                 breaks.append(Damage(self._places.path(place.file).name, place.offset, place.length, why))
             end = (line.seq, checksum)
+            counted[self._places.path(place.file).name] = place.offset
         breaks += self._missing_at_end(end[0])
         if not breaks:
-            lost = [damage for damage in lost if not self._is_of_refused_lines(damage)]
+            lost = [damage for damage in lost if not self._is_of_refused_lines(damage, counted.get(damage.segment, 0))]
         return lost, breaks
 
     def _missing_at_end(self, seq: int) -> list[Damage]:
@@ -428,12 +429,12 @@ class Journal:
             return []
         return [Damage(name, 0, 0, f"changes {seq + 1} to {first_seq - 1} are missing before it")]
 
-    def _is_of_refused_lines(self, damage: Damage) -> bool:
-        """Whether, in a journal that misses no line, this is the end of a given-up segment: a line that could not be
-        written and not be cut off either."""
+    def _is_of_refused_lines(self, damage: Damage, last_counted: int) -> bool:
+        """Whether, in a journal that misses no line, this is the end of a given-up segment, behind its last line that
+        counts: lines that could not be written and not be cut off either, or that a power loss left in part."""
         path = self.folder / damage.segment
         match = _NUMBERED.fullmatch(damage.segment)
-        is_end = match is not None and match[1] in FILES and damage.offset + damage.length == path.stat().st_size
+        is_end = match is not None and match[1] in FILES and damage.offset > last_counted
         if not is_end or damage.offset == 0:
             return False
         return self.fetch(Place(self._places.number(path), damage.offset - 1, 1)) == b"\n"

@@ -234,6 +234,8 @@ class Keeper:
                 self._load_snapshot(database)
             self._replay(database, from_nothing=from_nothing)
             self._hold_journal_to(database)
+            self._sync_names()
+            self._finish_writing_anew(database)
         except BaseException:
             database.close()
             raise
@@ -302,6 +304,19 @@ class Keeper:
             self.miss(f"changes {end[0] + 1} to {read.line.seq - 1} cannot be read in the journal")
         elif read.line.prev != end and end != NOTHING:
             log.warning("journal line %d does not name the line before it", read.line.seq)
+
+    def _sync_names(self) -> None:
+        """LMDB syncs the file it makes, and not its name."""
+        self.disk.sync_folder(self.folder_of_database)
+        self.disk.sync_folder(self.folder)
+
+    def _finish_writing_anew(self, database: Database) -> None:
+        """Where compacting was cut short between the database and the journal, which then holds what was given up."""
+        with database.snapshot(self.now()) as here:
+            begins = int(here.meta("history_from").partition(" ")[0] or 0)
+        if begins > self.journal.snapshot_last[0]:
+            with contextlib.suppress(OSError, StoreError):
+                self.write_journal_anew(database)
 
     def _hold_journal_to(self, database: Database) -> None:
         """Has the journal go on behind the database; one that ends before it is written anew."""
@@ -482,6 +497,7 @@ class Keeper:
         assert self.state is not None
         if self._returning is None:
             self._returning = self._begin_return()
+            self._sync_names()
         pending: list[Read] = []
         end = self._returning.end
         for read in self._behind:

@@ -146,7 +146,10 @@ class Store:
         Raises Locked, NewerFormat, DiskFull or OSError. A database that does not verify is put aside and restored from
         the journal; `reasons` says so. One that cannot be opened is done without; `degraded` says so.
         """
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in made:  # or a power loss could take the folder with all that was acknowledged in it
+            (disk or Disk()).sync_folder(each.parent)
         ids = IdSource(now, random_bytes)
         held = take_lock(folder / "lock")
         keeper = Keeper(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
