@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.simulation.ledger import Undecided
 from tests.simulation.life import Failed
 from tests.simulation.seeds import OPERATIONS, STEPS, live
 from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
@@ -96,12 +97,14 @@ def _many(seeds: range, steps: int, without: list[str]) -> int:
 def _days() -> int:
     began, failed = time.perf_counter(), 0
     for name, mode in MODES.items():
-        calls, wrong = 0, list[int]()
+        calls, undecided, wrong = 0, 0, list[int]()
         for call in range(1, CALLS_MAX):
             try:
                 with _bounded():
                     if not live_a_day(mode, call):
                         break
+            except Undecided:
+                undecided += 1
             except Failed as error:
                 wrong.append(call)
                 if len(wrong) <= 3:
@@ -109,7 +112,10 @@ def _days() -> int:
             calls += 1
         failed += len(wrong)
         seconds = time.perf_counter() - began
-        print(f"{name}: {calls} calls, {len(wrong)} days failed {wrong[:50]}, {seconds:.0f} s so far", flush=True)
+        print(
+            f"{name}: {calls} calls, {len(wrong)} days failed {wrong[:50]}, {undecided} undecided, {seconds:.0f} s so far",
+            flush=True,
+        )
     return 1 if failed else 0
 
 

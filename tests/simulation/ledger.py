@@ -47,6 +47,10 @@ class Wrong(AssertionError):
     """The store is not as it must be."""
 
 
+class Undecided(AssertionError):
+    """So much is of unknown outcome that nothing can be told of the store any more."""
+
+
 @dataclass(frozen=True)
 class State:
     """Everything a store holds but vectors and numbers. Never changed: `after` gives another one."""
@@ -271,7 +275,7 @@ class Ledger:
             if state not in self.possible:
                 self.possible.append(state)
         if len(self.possible) > CANDIDATES_MAX:
-            raise Wrong(f"{len(self.possible)} states are possible: the simulation lost its way")
+            raise Undecided(f"{len(self.possible)} states are possible: the simulation lost its way")
 
     def _nearest(self, found: State) -> State:
         return min(self.possible, key=lambda state: len(differences(found, state)))

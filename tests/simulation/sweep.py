@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from mnemo_store.errors import StoreError
 from tests.simulation import care, checks, happenings, reads, writes
 from tests.simulation.disk import FOR_GOOD, Fault, Killed
+from tests.simulation.ledger import Undecided
 from tests.simulation.life import Failed, Life
 from tests.simulation.world import in_simulated_time, place_for_worlds
 
@@ -64,7 +65,8 @@ MODES = {
 
 
 def live_a_day(mode: Mode, call: int) -> bool:
-    """Whether the fault came to pass. Raises Failed where the day, or what is left of it, is not as it must be."""
+    """Whether the fault came to pass. Raises Failed where the day, or what is left of it, is not as it must be, and
+    Undecided where nobody can tell."""
     folder = Path(tempfile.mkdtemp(prefix="mnemo-day-", dir=place_for_worlds()))
     life = Life(SEED, folder)
     try:
@@ -81,6 +83,8 @@ def live_a_day(mode: Mode, call: int) -> bool:
 def _told(life: Life, mode: Mode, call: int) -> Iterator[None]:
     try:
         yield
+    except Undecided:
+        raise
     except BaseException as error:
         log = "\n".join(f"  {line}" for line in life.log)
         raise Failed(f"{mode}, call {call}, {life.doing}: {type(error).__name__}: {error}\n{log}") from error
