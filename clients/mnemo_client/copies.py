@@ -7,6 +7,8 @@ from mnemo_client.errors import EXIT_DONE, BadUsage
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import data_folder
 
+LIST = "backup.json"  # what a backup has and a data folder has not
+
 
 def backup(invocation: Invocation) -> int:
     asked = invocation.options.folder
@@ -35,6 +37,8 @@ def restore(invocation: Invocation) -> int:
     source = data if options.folder is None else (invocation.here / Path(options.folder).expanduser()).resolve()
     if not source.is_dir():
         raise BadUsage(f"there is no folder {source}")
+    if (target / LIST).exists():
+        raise BadUsage(f"{target} is a backup, and stays one", "name a data folder with --to")
     if target == data and data.exists() and not options.yes:
         shown = display.short_path(str(data), invocation.here, invocation.home)
         invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")

@@ -34,7 +34,7 @@ def forget(invocation: Invocation) -> int:
     if not options.yes:
         shown = [client.get(memory_id) for memory_id in planned.purged[:SHOWN]]
         invocation.say(*display.candidate_lines(shown, invocation.look))
-        invocation.confirm(f"forget {_counted(planned)} for good, and every trace of it")
+        invocation.confirm(f"forget {_counted(planned)} for good, with every trace")
     report = client.purge_many(planned.purged)
     if invocation.wants_json:
         invocation.say_answer()

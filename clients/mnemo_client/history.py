@@ -6,19 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mnemo_client import display, protocol
-from mnemo_client.errors import EXIT_DONE
+from mnemo_client.errors import EXIT_DONE, BadUsage
 from mnemo_client.invocation import Invocation
 from mnemo_client.memories import as_ms, id_of, telling_apart
 from mnemo_client.terminal import Look, plain, table
 
 CONTEXT_CHARS = 30  # of what stayed the same, around what changed
 COMPARED_MAX = 40_000  # words compared with words: 0.1 s
+CHANGE_DIGITS_MAX = 10  # more are milliseconds
 # What counts versions or use, or follows from another field, says nothing of what a person changed.
 NOT_TOLD = frozenset({
     "version", "modified_at", "compressed", "access_count", "repetition_count", "last_accessed", "strength",
     "strength_epoch",
 })  # fmt: skip
 
+_YEAR = re.compile(r"(19|20)\d\d")
 # A word, an ideograph or a mark, with the space behind it.
 _WORDS = re.compile(
     r"(?:[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\W)\s*"
@@ -46,8 +48,8 @@ def history(invocation: Invocation) -> int:
 def diff(invocation: Invocation) -> int:
     """What became of each memory of the namespace since then."""
     options = invocation.options
-    until = None if options.until is None else str(as_ms(options.until))
-    answer = invocation.client().diff(str(as_ms(options.since)), until=until, limit=options.top)
+    until = None if options.until is None else _point(options.until)
+    answer = invocation.client().diff(_point(options.since), until=until, limit=options.top)
     if invocation.wants_json:
         invocation.say_answer()
         return EXIT_DONE
@@ -57,11 +59,21 @@ def diff(invocation: Invocation) -> int:
         return EXIT_DONE
     invocation.say(*diff_lines(rows, invocation.look))
     counts = f"{len(answer.added)} added · {len(answer.changed)} changed · {len(answer.removed)} removed"
+    counts = f"shown: {counts}" if answer.cursor is not None else counts
     since = f"since change {answer.since_seq}" if answer.since_seq else "since the beginning"
     invocation.say(invocation.look.dim(f"{counts} · {since} · namespace {plain(answer.namespace)}"))
     if answer.cursor is not None:
-        invocation.tell("there is more; show it with: mnemo diff SINCE --top 500")
+        since = plain(options.since)
+        invocation.tell(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
     return EXIT_DONE
+
+
+def _point(text: str) -> str:
+    """A time or a change, as the daemon takes it. A number that is neither a year nor milliseconds is a change that was
+    named as in `mnemo undo CHANGE`: as a time it would be long before anything was remembered."""
+    if text.isdecimal() and len(text) <= CHANGE_DIGITS_MAX and not _YEAR.fullmatch(text):
+        raise BadUsage(f"{text} is no time", f"a change is named so: seq:{text}")
+    return str(as_ms(text))
 
 
 # How it looks

@@ -37,6 +37,8 @@ def export(invocation: Invocation) -> int:
     target = None if options.file in (None, "-") else Path(options.file).expanduser().resolve()
     if target is not None and not options.force and target.exists():
         raise BadUsage(f"{options.file} is there already", "name another file, or replace it with --force")
+    if target is not None and not target.parent.is_dir():
+        raise BadUsage(f"there is no folder {target.parent}", "make it first, or name a file elsewhere")
     client = invocation.client()
     if target is None:
         for line in _lines(invocation, client):
@@ -68,8 +70,8 @@ def import_(invocation: Invocation) -> int:
         invocation.say_answer()
     else:
         invocation.say(*_told(found))
-    came_to_nothing = found.skipped and not (found.stored or found.updated or found.restored or found.duplicate)
-    return EXIT_FAILED if came_to_nothing else EXIT_DONE
+    was_all_skipped = found.skipped and not any(getattr(found, name) for name, _ in _OUTCOMES if name != "skipped")
+    return EXIT_FAILED if was_all_skipped else EXIT_DONE
 
 
 def _lines(invocation: Invocation, client: "Client") -> Iterator[bytes]:

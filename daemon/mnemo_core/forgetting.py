@@ -81,20 +81,22 @@ def plan(asked: Collection[str], ties: Iterable[Tie], derived: Collection[str] =
             if memory_id not in going:
                 going[memory_id] = None
                 waiting.append(memory_id)
-    with_them = tuple(memory_id for memory_id in going if memory_id not in asked)
+    named = frozenset(asked)
+    with_them = tuple(memory_id for memory_id in going if memory_id not in named)
     rederive = {}
     for memory_id in with_them:
         sources = known[memory_id].derived_from if memory_id in known else ()
         if stay := tuple(source for source in sources if source not in going):
             rederive[memory_id] = stay
-    revived = _revived(known, going, with_them)
+    revived = _revived(known, going, frozenset(with_them))
     mended = [tie.id for tie in known.values() if tie.id not in going and _names_any(tie, going)]
     return Plan(tuple(asked), with_them, rederive, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
 
 
 def drop_alone(asked: Collection[str], ties: Iterable[Tie]) -> Plan:
     """What dropping these and nothing else comes to: the trash is emptied."""
-    mended = [tie.id for tie in ties if tie.id not in asked and _names_any(tie, asked)]
+    going = frozenset(asked)
+    mended = [tie.id for tie in ties if tie.id not in going and _names_any(tie, going)]
     return Plan(tuple(asked), (), {}, frozenset(), tuple(mended))
 
 

@@ -123,8 +123,12 @@ def _compared(coming: Coming, here: Here, stand_ins: StandIns, now: int) -> Merg
 def _pointing(memory: Memory, stand_ins: StandIns) -> Memory:
     """The memory with its references to what did not come along made into those to what stands for it. What nothing
     replaces any more is shown again."""
-    derived = (stand_ins.get(each, each) for each in memory.derived_from)
-    fields: dict[str, Any] = {"derived_from": tuple(dict.fromkeys(each for each in derived if each))}
+    fields: dict[str, Any] = {}
+    for field in ("derived_from", "evidence"):
+        names: tuple[str, ...] = getattr(memory, field)
+        if not stand_ins.keys().isdisjoint(names):
+            replaced = (stand_ins.get(each, each) for each in names)
+            fields[field] = tuple(dict.fromkeys(each for each in replaced if each))
     newer = stand_ins.get(memory.superseded_by, memory.superseded_by)
     if newer != memory.superseded_by:
         fields["superseded_by"] = newer

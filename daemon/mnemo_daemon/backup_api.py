@@ -27,7 +27,7 @@ class BackupApi:
 
     async def back_up(self, request: Request) -> Reply:
         await self._daemon.opened()
-        _refuse_agents(request)
+        refuse_agents(request)
         asked: care_protocol.BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
         folder, made = await asyncio.to_thread(self._daemon.upkeep.back_up, wanted)
@@ -39,7 +39,7 @@ class BackupApi:
 
     async def compact(self, request: Request) -> Reply:
         await self._daemon.opened()
-        _refuse_agents(request)
+        refuse_agents(request)
         asked: care_protocol.CompactRequest = request.ask
         done = await asyncio.to_thread(
             self._daemon.upkeep.compact, self._daemon.settings.history.keep, dry_run=asked.dry_run
@@ -54,7 +54,7 @@ class BackupApi:
         ))  # fmt: skip
 
 
-def _refuse_agents(request: Request) -> None:
-    """What gives up history, or copies everything, is for a person to ask for."""
+def refuse_agents(request: Request) -> None:
+    """What gives up history, drops memories for good, mends or copies everything is for a person to ask for."""
     if trust_of(request, None) != "user":
         raise Refusal(422, "refused", "only a person may ask for this: use the command line")

@@ -18,6 +18,7 @@ import msgspec
 from mnemo_daemon.checking import Checking, Report, as_violations, compared, touched_since
 from mnemo_daemon.repairing import Repaired, Repairing
 from mnemo_daemon.view_checks import columns_file, truth_of, vector_faults, words_file
+from mnemo_daemon.views import refuse_unlike
 from mnemo_store import manifest, repair, snapshots
 from mnemo_store.check import Remedy, Source, Violation, check
 from mnemo_store.columns import Columns
@@ -45,6 +46,13 @@ class NoStore(StoreError):
     hint = "set MNEMO_DATA_DIR to the folder that the memories are in"
 
 
+class NothingLeft(StoreError):
+    """Neither the database nor the journal can be read."""
+
+    code = "nothing_left"
+    hint = "nothing was changed; put a backup in the store's place: mnemo restore BACKUP"
+
+
 class OlderFormat(StoreError):
     """The store was written by an older version."""
 
@@ -59,10 +67,13 @@ def check_folder(folder: Path) -> Report:
 
 
 def repair_folder(folder: Path, *, dry_run: bool) -> Repaired:
-    """Mends it, or says what would be done. Raises as `check_folder`, and what a store raises that cannot be opened."""
+    """Mends it, or says what would be done. Raises as `check_folder`, NothingLeft, and what a store raises that cannot
+    be opened."""
     with _held(folder):
         before = _checked(folder)
         steps = repair.plan(before.violations)
+        if any(step.remedy == "database" for step in steps) and newest_header(folder / "journal") is None:
+            raise NothingLeft("the database cannot be read, and there is no journal to restore it from")
         if dry_run:
             return Repaired(steps, before, is_dry=True)
         aside = _put_aside(folder) if any(step.remedy == "database" for step in steps) else None
@@ -192,20 +203,18 @@ def _view_violations(folder: Path, source: Source, report: Report) -> Iterator[V
     try:
         columns, meta = Columns.load(views / "columns.view")
         live = columns_file(views / "columns.view"), words_file(views / "words.view")
-        saved = {name: (value.get("store"), int(value.get("seq", 0))) for name, value in (
-            ("columns", meta), ("words", live[1].meta["owner"]),
-        )}  # fmt: skip
+        metas = (meta, live[1].meta["owner"])
+        with source() as at:
+            for each in metas:
+                refuse_unlike(at, store_id, each)
     except ViewMismatch as error:
         report.notes.append(f"columns and words are built anew at the next start: {error}")
     else:
-        if any(owner != store_id or at_seq > seq for owner, at_seq in saved.values()):
-            report.notes.append("columns and words are of another store: they are built anew at the next start")
-        else:
-            oldest = min(at_seq for _, at_seq in saved.values())
-            with tempfile.TemporaryDirectory() as scratch:
-                truth = truth_of(source, Path(scratch), Disk(), lambda: None)
-            report.checked["columns"] = report.checked["words"] = len(truth.ids)
-            yield from compared(columns, live, truth, touched_since(source, oldest), gone_too=oldest == seq)
+        oldest = min(int(each["seq"]) for each in metas)
+        with tempfile.TemporaryDirectory() as scratch:
+            truth = truth_of(source, Path(scratch), Disk(), lambda: None)
+        report.checked["columns"] = report.checked["words"] = len(truth.ids)
+        yield from compared(columns, live, truth, touched_since(source, oldest), gone_too=oldest == seq)
     yield from _vector_violations(views, source, report)
 
 
@@ -218,8 +227,8 @@ def _vector_violations(views: Path, source: Source, report: Report) -> Iterator[
     try:
         head, _ = snapshots.load(views / VIEW_FILE, VIEW_KIND)
         view, meta = VectorView.load(views, head["dimensions"], head["space"])
-        if meta.get("store") != store_id or int(meta["seq"]) > seq:
-            raise ViewMismatch(f"{VIEW_FILE} is of another store")
+        with source() as at:
+            refuse_unlike(at, store_id, meta)
     except ViewMismatch as error:
         report.notes.append(f"the vector index is filled anew at the next start: {error}")
         return

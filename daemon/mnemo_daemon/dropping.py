@@ -4,6 +4,7 @@ The order is such that whatever stops it half-way, asking for the rest again end
 longer name what goes, then it goes.
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -16,6 +17,7 @@ from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, 
 from mnemo_store.store import Store, Turn
 
 DROPPED_A_TURN = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.5]
+BUSY_SECONDS = 0.05  # of rest while the queue of writes is full
 
 T = TypeVar("T")
 
@@ -39,7 +41,7 @@ def drop(_: Snapshot, versions: Sequence[Memory], __: bool) -> list[Change]:
 class Dropping:
     """Of one caller at a time, on a thread that may wait."""
 
-    def __init__(self, store: Store, pause: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, pause: Callable[[], None] = lambda: time.sleep(BUSY_SECONDS)) -> None:
         """`pause` is called while the queue of writes is full, and may raise."""
         self._store = store
         self._pause = pause
@@ -61,19 +63,18 @@ class Dropping:
 
     def carry_out(
         self, plan: Plan, told: Told, removal: Removal, is_wanted: Callable[[Memory], bool] = lambda _: True
-    ) -> list[Memory]:
-        """Mends what stays, drops what goes as far as it is still wanted, and gives every version of that."""
+    ) -> Iterator[Sequence[Memory]]:
+        """Mends what stays, then drops what goes as far as it is still wanted, and gives every version of each slice.
+        Nothing is done but as this is read."""
+        dropped = frozenset(plan.dropped)
         for ids in _slices(plan.mended):
-            self._transact(partial(_mend, ids=ids, plan=plan, told=told), told)
-        gone: list[Memory] = []
-        listing = self._listing(frozenset(plan.dropped))
+            self._transact(partial(_mend, ids=ids, plan=plan, dropped=dropped, told=told), told)
+        listing = self._listing(dropped)
         for ids in _slices(plan.dropped):
             decide = partial(
-                _drop, ids=ids, plan=plan, told=told, removal=removal, is_wanted=is_wanted, listing=listing
+                _drop, ids=ids, dropped=dropped, told=told, removal=removal, is_wanted=is_wanted, listing=listing
             )
-            versions: Sequence[Memory] = self._transact(decide, told)
-            gone += versions
-        return gone
+            yield self._transact(decide, told)
 
     def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
         """The files of notes that list these memories, by memory: one that came back as a memory of its own is listed
@@ -99,8 +100,7 @@ class Dropping:
                 self._pause()
 
 
-def _mend(snapshot: Snapshot, ids: Sequence[str], plan: Plan, told: Told) -> Turn[None]:
-    dropped = frozenset(plan.dropped)
+def _mend(snapshot: Snapshot, ids: Sequence[str], plan: Plan, dropped: Collection[str], told: Told) -> Turn[None]:
     changes = []
     for memory_id in ids:
         memory = snapshot.memory(memory_id)
@@ -113,7 +113,7 @@ def _mend(snapshot: Snapshot, ids: Sequence[str], plan: Plan, told: Told) -> Tur
 def _drop(
     snapshot: Snapshot,
     ids: Sequence[str],
-    plan: Plan,
+    dropped: Collection[str],
     told: Told,
     removal: Removal,
     is_wanted: Callable[[Memory], bool],
@@ -122,7 +122,10 @@ def _drop(
     found = {memory_id: [stored.memory for stored in snapshot.versions(memory_id)] for memory_id in ids}
     going = {memory_id: versions for memory_id, versions in found.items() if versions and is_wanted(versions[-1])}
     changes: list[Change] = []
-    all_of_it = frozenset(plan.dropped)
+
+    def stays_for_good(memory: Memory) -> bool:
+        return memory.id not in dropped or not is_wanted(memory)
+
     stays: dict[str, bool] = {}  # of each file of notes, whether its manifest does
     files = [versions[-1].managed for versions in going.values()]
     files += [file for memory_id in going for file in listing.get(memory_id, ())]
@@ -130,17 +133,20 @@ def _drop(
         note = snapshot.note(file) if file else None
         stays[file] = note is not None and not _is_over(note, going)
         if note is not None:
-            changes += _mend_note(snapshot, note, going, all_of_it) if stays[file] else _drop_note(snapshot, note)
+            changes += _mend_note(snapshot, note, going, stays_for_good) if stays[file] else _drop_note(snapshot, note)
     for versions in going.values():
         changes += removal(snapshot, versions, stays[versions[-1].managed])
     gone = [memory for versions in going.values() for memory in versions]
     return Turn(changes, gone, told.what, told.group)
 
 
-def _mend_note(snapshot: Snapshot, note: NoteFile, going: Collection[str], all_of_it: Collection[str]) -> list[Change]:
+def _mend_note(
+    snapshot: Snapshot, note: NoteFile, going: Collection[str], stays: Callable[[Memory], bool]
+) -> list[Change]:
     """The manifest without what goes now, and without what only that and what goes later had from the file."""
-    stay = [snapshot.memory(chunk.memory) for chunk in note.chunks if note.links and chunk.memory not in all_of_it]
-    after = forgetting.without_chunks(note, going, [memory.content for memory in stay if memory is not None])
+    memories = [snapshot.memory(chunk.memory) for chunk in note.chunks if note.links]
+    stay = [memory.content for memory in memories if memory is not None and stays(memory)]
+    after = forgetting.without_chunks(note, going, stay)
     return [PutNote(data=after)] if after != note else []
 
 

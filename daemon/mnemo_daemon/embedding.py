@@ -351,6 +351,8 @@ class EmbeddingService:
                 return known
         vector = embedder.encode_query(text)
         vector.flags.writeable = False
+        if not np.isfinite(vector).all():
+            return vector  # which is refused, and asked for again the next time
         with self._lock:
             self._queries[key] = vector
             while len(self._queries) > QUERIES_KEPT_MAX:

@@ -26,7 +26,7 @@ from mnemo_core import forgetting
 from mnemo_core.forgetting import Plan
 from mnemo_core.traces import sought_of
 from mnemo_daemon import remains
-from mnemo_daemon.dropping import Dropping, Told
+from mnemo_daemon.dropping import BUSY_SECONDS, Dropping, Told
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_store import rewriting
 from mnemo_store.disk import Disk, is_disk_full
@@ -39,7 +39,6 @@ from mnemo_store.stream import MemoryRow, VersionRow
 
 MARK = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
 PURGE = "purge"  # what the history calls it
-BUSY_SECONDS = 0.05  # of rest while the queue of writes is full
 RETRY_SECONDS = 60.0  # before what could not be finished is tried again
 
 log = logging.getLogger("mnemo.forgetting")
@@ -150,7 +149,12 @@ class Forgetting:
             mark = Mark(planned.asked, planned.derived)
             self._put_mark(mark, told)
             self.pending = "it goes on"
-            self._unsearched += self._dropping.carry_out(planned, told, _purge)
+            try:
+                for versions in self._dropping.carry_out(planned, told, _purge):
+                    self._unsearched += versions
+            except BaseException:
+                self._unsearched = []  # what the last slice came to is not known: the journal has all of it
+                raise
             self._go_on()
 
     def _exist(self, ids: Iterable[str]) -> bool:

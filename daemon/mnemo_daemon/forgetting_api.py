@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 
 from mnemo_client import care_protocol, protocol
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.backup_api import refuse_agents
 from mnemo_daemon.embedding import step_back
 from mnemo_daemon.forgetting import Forgetting
+from mnemo_daemon.memories import Caller
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
 from mnemo_daemon.times import milliseconds
@@ -52,30 +55,31 @@ class ForgettingApi:
 
     async def purge_one(self, request: Request) -> Reply:
         await self._daemon.opened()
-        _refuse_agents(request)
+        refuse_agents(request)
         memory_id = self._daemon.memories.resolve(request.path["id"], wire.caller_of(request))
         return await self._purge(request, [memory_id])
 
     async def purge(self, request: Request) -> Reply:
         await self._daemon.opened()
-        _refuse_agents(request)
+        refuse_agents(request)
         asked: care_protocol.PurgeRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
             raise bad_value("name memories by `ids` or by `filter`", "ids")
         if asked.filter is not None:
             ids = self._passing(self._filter(request, asked.filter))
         else:
-            caller = wire.caller_of(request)
-            ids = [self._daemon.memories.resolve(text, caller, f"ids[{at}]") for at, text in enumerate(asked.ids)]
+            ids = await asyncio.to_thread(self._resolved, asked.ids, wire.caller_of(request))
         return await self._purge(request, list(dict.fromkeys(ids)))
 
     async def empty_trash(self, request: Request) -> Reply:
         await self._daemon.opened()
-        _refuse_agents(request)
+        refuse_agents(request)
         query: EmptyQuery = request.query
         by = wire.caller_of(request).name
-        trash, namespaces = self._daemon.trash, wire.listed(request)
-        return Reply(await self._off_loop(lambda: trash.empty(namespaces, by, confirm=query.confirm)))
+        trash, namespaces, is_stopping = self._daemon.trash, wire.listed(request), self._daemon.stopped.is_set
+        return Reply(
+            await self._off_loop(lambda: trash.empty(namespaces, by, confirm=query.confirm, is_stopping=is_stopping))
+        )
 
     async def _purge(self, request: Request, ids: Sequence[str]) -> Reply:
         forgetting = self._at_work = self._daemon.forgetting
@@ -84,6 +88,10 @@ class ForgettingApi:
         if request.ask.dry_run:
             return Reply(await self._off_loop(forgetting.plan, ids))
         return Reply(await self._off_loop(forgetting.purge, ids, wire.caller_of(request).name))
+
+    def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
+        resolve = self._daemon.memories.resolve
+        return [resolve(text, caller, f"ids[{at}]") for at, text in enumerate(texts)]
 
     def _passing(self, wanted: Filter) -> list[str]:
         """The ids of what passes the filter. Raises a Refusal for too many."""
@@ -111,7 +119,7 @@ class ForgettingApi:
             categories=tuple(asked.categories),
             layers=tuple(asked.layers),
             states=tuple(asked.states) or STATES,
-            tags=tuple(tag.strip().lower() for tag in asked.tags),
+            tags=tuple(normalize("NFC", tag.strip().lower()) for tag in asked.tags),  # nothing has a blank one
             source=asked.source,
             speaker=asked.speaker,
             since=None if asked.since is None else milliseconds(asked.since, "filter.since"),
@@ -120,8 +128,3 @@ class ForgettingApi:
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
-
-
-def _refuse_agents(request: Request) -> None:
-    if wire.trust_of(request, None) != "user":
-        raise Refusal(422, "refused", "only a person can have memories forgotten: use the command line")

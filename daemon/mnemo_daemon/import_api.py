@@ -116,9 +116,13 @@ class ImportApi:
     def _wanted(self, request: Request) -> Wanted:
         query: ImportQuery = request.query
         namespace = None if request.namespace is None else wire.writable_namespace(request)
+        trust = wire.trust_of(request, None)
+        if query.allow_forgotten and trust != "user":
+            why = "only a person can have what was forgotten taken in again"
+            raise Refusal(422, "refused", why, field="allow_forgotten")
         return Wanted(
             caller=wire.caller_of(request),
-            trust=wire.trust_of(request, None),
+            trust=trust,
             tool=query.tool,
             into=Into(namespace, query.user_id),
             allow_forgotten=query.allow_forgotten,

@@ -14,20 +14,20 @@ import msgspec
 from mnemo_client import care_protocol, protocol
 from mnemo_core import importing
 from mnemo_core.importing import Admitted, Guard, Into, Malformed, Tool, Unfit
+from mnemo_daemon.dropping import BUSY_SECONDS
 from mnemo_daemon.memories import SENSITIVE, Caller
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.routes import shown
 from mnemo_daemon.times import MS_MAX, milliseconds
 from mnemo_store.errors import Busy, StoreError
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import Change, Trust, skip_hash
+from mnemo_store.records import Change, DropForgotten, Trust, skip_hash
 from mnemo_store.store import Store, Turn
 
 SLICE = 100  # memories in one write turn [SPEC 3.5]
 LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be
 PROBLEMS_SHOWN = 100
 NAMES_SHOWN = 100  # of what was not kept
-BUSY_SECONDS = 0.05  # of rest while the queue of background writes is full
 SECONDS_BELOW = 100_000_000_000  # a smaller number is in seconds: in ms it would be a day before 1973
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 KNOWN = "mnemo's own export, mem0 (JSON), mcp-memory (the JSON lines of the MCP memory server), engram (JSON)"
@@ -163,7 +163,8 @@ class Importing:
         """What becomes of one: its outcome, or `forgotten`, or `hidden` where the caller may not see what has its key;
         and the changes."""
         draft, wanted = item.new.draft, self._wanted
-        if not wanted.allow_forgotten and any(snapshot.forgotten(digest) for digest in item.hashes):
+        forgotten = [digest for digest in sorted(item.hashes) if snapshot.forgotten(digest) is not None]
+        if forgotten and not wanted.allow_forgotten:
             return "forgotten", ()
         known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key)
         if known is None:
@@ -176,7 +177,9 @@ class Importing:
         if before is not None and SENSITIVE in before.tags and not wanted.caller.sees_sensitive:
             return "hidden", ()
         usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
-        return importing.settled(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        outcome, changes = importing.settled(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        wanted_again = [DropForgotten(hash=digest) for digest in forgotten] if changes else []
+        return outcome, (*changes, *wanted_again)
 
 
 def moment(value: Any) -> int | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
-from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed
+from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Closed, StoreError, ViewMismatch
 from mnemo_store.records import STATES, embedded_text, text_hash
@@ -268,9 +268,8 @@ class Indexing:
     def _load(self, embedder: Embedder) -> tuple[Serving, int]:
         try:
             view, meta = VectorView.load(self._folder, embedder.dimensions, embedder.space)
+            refuse_other(self._store, meta)
             seq = int(meta["seq"])
-            if meta.get("store") != self._store.store_id or seq > self._store.seq:
-                raise ViewMismatch("the vector view belongs to another store")
         except ViewMismatch as error:
             if not self._is_new:
                 log.info("the vector view is filled anew: %s", error)
@@ -407,7 +406,7 @@ class Indexing:
         seq = self._seq
         with contextlib.suppress(StoreError):
             try:
-                serving.view.save(self._folder, {"store": self._store.store_id, "seq": seq}, self._disk)
+                serving.view.save(self._folder, standing(self._store, seq), self._disk)
             except OSError as error:
                 log.warning("the vector view could not be saved: %s", error)
                 return False

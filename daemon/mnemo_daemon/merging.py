@@ -21,6 +21,7 @@ from mnemo_store.layout import digest_key, id_key
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
     Change,
+    DropForgotten,
     Edge,
     Memory,
     PutEdge,
@@ -210,6 +211,9 @@ class Merging:
                 merged = merging.merged(coming, here, self._stand_ins, self._age, snapshot.now)
                 outcomes.append(merged)
                 changes += merged.changes
+                digest = skip_hash(self._salt, coming.memory.content)
+                if merged.changes and snapshot.forgotten(digest) is not None:
+                    changes.append(DropForgotten(hash=digest))  # it was allowed, and so is wanted again
             return self._turn(changes, outcomes)
 
         outcomes = self._write(decide)

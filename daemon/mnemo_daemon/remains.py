@@ -21,6 +21,7 @@ import mnemo_daemon
 import mnemo_store
 from mnemo_client.care_protocol import Place
 from mnemo_core.traces import Finder, Kind, Sought, bare
+from mnemo_daemon.repairing import QUARANTINE
 from mnemo_store.disk import Disk
 from mnemo_store.layout import encode_json
 from mnemo_store.migrations import BACKUPS
@@ -28,7 +29,6 @@ from mnemo_store.reading import SLICE
 from mnemo_store.records import Memory, normalised
 from mnemo_store.store import Store
 
-QUARANTINE = "quarantine"  # what a repair took out
 MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
 PIECE_BYTES = 4 << 20  # of a file, looked through at once
 NAMED_MAX = 20  # memories that say the same, as far as they are named
@@ -138,8 +138,11 @@ def described(sought: Sought, names: set[str]) -> str:
 
 
 def backups_of(folder: Path) -> list[Path]:
-    """The copies of the store that are known of: in its own folder of backups, and what a restore put aside."""
-    beside = folder.parent.glob(f"{folder.name}.before-restore-*")
+    """The copies of the store that are known of: in its own folder of backups, what a restore put aside, and what one
+    that was killed left."""
+    beside = [
+        path for name in ("before-restore-*", "restoring") for path in folder.parent.glob(f"{folder.name}.{name}")
+    ]
     return sorted([*(folder / BACKUPS).glob("*"), *beside])
 
 

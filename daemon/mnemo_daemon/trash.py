@@ -6,7 +6,7 @@ bytes of it stay in files until they are written over: who wants every trace gon
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from mnemo_client.care_protocol import EmptiedTrash
 from mnemo_core import forgetting
 from mnemo_daemon import dropping
 from mnemo_daemon.dropping import Dropping, Told
+from mnemo_daemon.upkeep import DAY_MS
 from mnemo_daemon.views import Views
+from mnemo_store.errors import Closed
 from mnemo_store.reading import SLICE
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
@@ -22,7 +24,6 @@ from mnemo_store.store import Store
 EMPTY = "empty trash"  # what the history calls it
 BY = "trash"  # who does what nobody asked for at that moment
 DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
-DAY_MS = 86_400_000
 LOOK_SECONDS = 3600.0  # between two looks at what has been there for long
 
 log = logging.getLogger("mnemo.trash")
@@ -37,13 +38,20 @@ class Trash:
         self._dropping = Dropping(store)
         self._look_at = 0.0  # monotonic
 
-    def empty(self, namespaces: Sequence[str], by: str, *, confirm: bool) -> EmptiedTrash:
-        """Drops what is in the trash in these namespaces (none named: in all); without `confirm` says what that is."""
-        wanted = [memory for memory, _ in self._trashed() if not namespaces or memory.namespace in namespaces]
-        size = sum(len(memory.content.encode()) for memory in wanted)
+    def empty(
+        self, namespaces: Sequence[str], by: str, *, confirm: bool, is_stopping: Callable[[], bool] = lambda: False
+    ) -> EmptiedTrash:
+        """Drops what is in the trash in these namespaces (none named: in all); without `confirm` says what that is.
+        Raises Closed between two slices when the daemon stops."""
+        ids: list[str] = []
+        size = 0
+        for memory, _ in self._trashed():
+            if not namespaces or memory.namespace in namespaces:
+                ids.append(memory.id)
+                size += len(memory.content.encode())
         if confirm:
-            self._drop([memory.id for memory in wanted], by)
-        return EmptiedTrash(dropped=len(wanted), bytes=size, dry_run=not confirm)
+            self._drop(ids, by, is_stopping)
+        return EmptiedTrash(dropped=len(ids), bytes=size, dry_run=not confirm)
 
     def drop_old_if_due(self, keep_days: int) -> None:
         """Drops what has been in the trash for more than keep_days (0: for ever), and what was discarded 30 days ago.
@@ -79,8 +87,12 @@ class Trash:
                 return
             after = entries[-1].id
 
-    def _drop(self, ids: Sequence[str], by: str) -> None:
+    def _drop(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """What was restored meanwhile stays."""
         plan = forgetting.drop_alone(ids, self._dropping.ties())
         told = Told(EMPTY, by, self._store.new_id())
-        self._dropping.carry_out(plan, told, dropping.drop, lambda memory: memory.state in ("trashed", "discarded"))
+        for _ in self._dropping.carry_out(
+            plan, told, dropping.drop, lambda memory: memory.state in ("trashed", "discarded")
+        ):
+            if is_stopping():
+                raise Closed("the daemon is shutting down: empty the trash again for what is left of it")

@@ -13,8 +13,10 @@ from msgspec import UNSET
 from mnemo_client.protocol import ErrorBody, Failure, LaterChange
 from mnemo_core import changing, timeline
 from mnemo_core.changing import Reverted
+from mnemo_daemon import trash
+from mnemo_daemon.forgetting import PURGE
 from mnemo_daemon.memories import Caller, freed, is_seen, place_of, unskip
-from mnemo_daemon.past import Past, compacted
+from mnemo_daemon.past import VERSIONS_A_SLICE, Past, compacted
 from mnemo_daemon.refusals import Refusal
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, ChangeEntry, DropEdge, PutSkip, Skip, skip_hash
@@ -25,7 +27,8 @@ UNDO_A_TURN = 500  # memories put back in one write turn [SPEC 3.5]
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
 NOTES = "notes"
 # Whose changes "the last change" passes over: nobody asked for them.
-LEFT_ALONE = frozenset({NOTES, "cli:doctor", "repair"})
+LEFT_ALONE = frozenset({NOTES, trash.BY, PURGE, "cli:doctor", "repair"})
+FOR_GOOD = frozenset({trash.EMPTY, PURGE})  # what it was called that dropped memories
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
 
@@ -77,6 +80,8 @@ class Undoing:
         oldest = self._past.oldest()
         if min(chosen) <= oldest.seq:
             raise compacted(oldest)
+        if any(entry.what in FOR_GOOD for entry in chosen.values()):
+            raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
         ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
         changed = self._look(chosen, ids, caller)
         undone = Undone(list(chosen), chosen[max(chosen)].what, changed)
@@ -122,9 +127,9 @@ class Undoing:
         later: list[LaterChange] = []
         done: list[LaterChange] = []
         changed: list[str] = []
-        for start in range(0, len(ids), UNDO_A_TURN):
+        for start in range(0, len(ids), VERSIONS_A_SLICE):
             with self._store.snapshot() as snapshot:
-                looked = _look(snapshot, chosen, ids[start : start + UNDO_A_TURN], caller)
+                looked = _look(snapshot, chosen, ids[start : start + VERSIONS_A_SLICE], caller)
             changed += [row.now.id for row in looked.rows]
             later += looked.later
             done += looked.done
@@ -159,8 +164,8 @@ class Undoing:
 
 
 def _look(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller) -> _Looked:
-    """What taking back means for these memories. Raises a Refusal for what the caller does not see, for what is gone
-    for good, and for what a note says."""
+    """What taking back means for these memories. Raises a Refusal for what the caller does not see or may not do, for
+    what is gone for good, and for what a note says."""
     looked = _Looked([], [], [])
     of_notes = {memory_id for entry in chosen.values() if entry.by == NOTES for memory_id in entry.ids}
     for memory_id in ids:
@@ -180,6 +185,8 @@ def _look(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller
         elif memory_id in of_notes and now.state != "trashed":
             message = f"the text is that of a note: edit {place_of(snapshot, now)}"
             raise Refusal(422, "managed", message)
+        elif found.before is not None and found.before.pinned and not now.pinned and caller.trust != "user":
+            raise Refusal(422, "refused", f"memory {memory_id} was pinned before: only a person can pin a memory")
         else:
             looked.rows.append(Reverted(now, found.before))
     return looked

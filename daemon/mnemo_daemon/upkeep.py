@@ -24,6 +24,7 @@ from mnemo_store.store import Store, Turn
 
 HISTORY_FROM = "history_from"  # the fact of the store that says where its history begins: the first seq, and a time
 DAY_MS = 86_400_000
+MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
 
 log = logging.getLogger("mnemo.upkeep")
 
@@ -85,7 +86,11 @@ class Upkeep:
         with self._alone():
             if folder is None:
                 stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
-                folder = self._store.folder / BACKUPS / f"backup-{stamp}"
+                folder = beside = self._store.folder / BACKUPS / f"backup-{stamp}"
+                number = 1
+                while folder.exists():  # another one of this second
+                    number += 1
+                    folder = beside.with_name(f"{beside.name}-{number}")
             elif not folder.is_absolute():
                 raise bad_value("the folder's whole path is wanted", "folder")
             elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
@@ -115,11 +120,11 @@ class Upkeep:
         count, after = 0, ""
         while True:
             with self._store.snapshot() as snapshot:
-                memories = snapshot.memories(after, 1000)
+                memories = snapshot.memories(after, MEMORIES_A_SLICE)
                 for memory in memories:
                     seqs = [stored.seq for stored in snapshot.versions(memory.id)]
                     count += sum(following < oldest for following in seqs[1:])
-            if len(memories) < 1000:
+            if len(memories) < MEMORIES_A_SLICE:
                 return count
             after = memories[-1].id
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from mnemo_client import care_protocol
-from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.backup_api import refuse_agents
 from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.embedding import step_back
 from mnemo_daemon.refusals import Refusal
@@ -46,8 +46,7 @@ class UpkeepApi:
     async def repair(self, request: Request) -> Reply:
         await self._daemon.opened()
         asked: care_protocol.RepairRequest = request.ask
-        if wire.trust_of(request, None) != "user":
-            raise Refusal(422, "refused", "only a person may ask for this: use the command line")
+        refuse_agents(request)
         repairing = Repairing(self._checking())
         return Reply(repair_answer(await self._alone(lambda: repairing.repair(dry_run=asked.dry_run))))
 

@@ -5,12 +5,14 @@ from where it stands, so that a crash between acknowledgement and embedding lose
 store and the seq it had; what came since is caught up at the start, and whatever does not match is rebuilt.
 """
 
+import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
 from mnemo_store.columns import Columns
@@ -151,7 +153,7 @@ class Views:
                 self._saved_seq = 0
 
     def _save(self, seq: int) -> None:
-        meta = {"store": self._store.store_id, "seq": seq}
+        meta = standing(self._store, seq)
         self.columns.save(self._folder / "columns.view", meta, self._disk)
         self.words.save(self._folder / "words.view", meta, self._disk)
         self._saved_seq, self._saved_at = seq, time.monotonic()
@@ -177,7 +179,7 @@ class Views:
         path = self._folder / "words.view"
         try:
             with self._saving:
-                self.words.save(path, {"store": self._store.store_id, "seq": self.applied_seq}, self._disk)
+                self.words.save(path, standing(self._store, self.applied_seq), self._disk)
                 return columns, WordView.load(path)[0]
         except (OSError, ViewMismatch) as error:
             log.warning("the words could not be saved, and are built anew: %s", error)
@@ -214,8 +216,7 @@ class Views:
         columns, columns_meta = Columns.load(self._folder / "columns.view")
         words, words_meta = WordView.load(self._folder / "words.view")
         for meta in (columns_meta, words_meta):
-            if meta.get("store") != self._store.store_id or meta.get("seq", 0) > self._store.seq:
-                raise ViewMismatch("a view's file belongs to another store")
+            refuse_other(self._store, meta)
         return columns, words, min(int(columns_meta["seq"]), int(words_meta["seq"]))
 
     def _build(self) -> tuple[Columns, WordView]:
@@ -245,6 +246,36 @@ class Views:
                 rows = [_now(snapshot, number) for number in ordered[start : start + SLICE]]
             for touched in rows:
                 _apply(columns, words, touched)
+
+
+def standing(store: Store, seq: int) -> dict[str, Any]:
+    """What the file of a view says of where it stands: the store, the last change it has, and which change that was.
+
+    The number alone would not do: what a loss of power takes away before it was acknowledged leaves its number to
+    another change, and a view that has the first one would pass for current.
+    """
+    with store.snapshot() as snapshot:
+        return {"store": store.store_id, "seq": seq, "change": _fingerprint(snapshot, seq)}
+
+
+def refuse_other(store: Store, meta: Mapping[str, Any]) -> None:
+    """Raises ViewMismatch unless a view's file stands somewhere in the history of this store."""
+    with store.snapshot() as snapshot:
+        refuse_unlike(snapshot, store.store_id, meta)
+
+
+def refuse_unlike(snapshot: Snapshot, store_id: str, meta: Mapping[str, Any]) -> None:
+    """The same, of a store that is not open."""
+    seq = int(meta.get("seq", 0))
+    if meta.get("store") != store_id or seq > snapshot.seq:
+        raise ViewMismatch("a view's file belongs to another store")
+    if meta.get("change") != _fingerprint(snapshot, seq):
+        raise ViewMismatch(f"a view's file has another change {seq} than the store")
+
+
+def _fingerprint(snapshot: Snapshot, seq: int) -> str:
+    entry = snapshot.entry(seq)
+    return "" if entry is None else hashlib.blake2b(msgspec.json.encode(entry), digest_size=8).hexdigest()
 
 
 def _now(snapshot: Snapshot, number: int) -> Touched:

@@ -131,23 +131,31 @@ def look_at(folder: Path) -> Backup:
 
 def _open_segments(keeper: Keeper) -> _Moment:
     """Between two groups, when what stands in the segments is what counts. A segment stays open under any name."""
-    segments = []
-    for path in sorted(keeper.journal.folder.glob("*.jsonl")):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
-    own = keeper.manifest
-    fresh = manifest.Manifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=keeper.holding().end[0])
-    return _Moment(keeper.holding().end[0], segments, fresh)
+    own, seq = keeper.manifest, keeper.holding().end[0]
+    fresh = manifest.Manifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
+    segments: list[_Segment] = []
+    try:
+        for path in sorted(keeper.journal.folder.glob("*.jsonl")):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
+    except OSError:
+        _close(segments)
+        raise
+    return _Moment(seq, segments, fresh)
 
 
 def _copy_segments(moment: _Moment, folder: Path, disk: Disk) -> None:
-    (folder / "journal").mkdir(mode=0o700)
     try:
+        (folder / "journal").mkdir(mode=0o700)
         for segment in moment.segments:
             disk.write_whole(folder / "journal" / segment.name, _pieces(segment))
     finally:
-        for segment in moment.segments:
-            os.close(segment.fd)
+        _close(moment.segments)
+
+
+def _close(segments: list[_Segment]) -> None:
+    for segment in segments:
+        os.close(segment.fd)
 
 
 def _pieces(segment: _Segment) -> Iterator[bytes]:

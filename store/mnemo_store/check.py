@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from mnemo_store import layout
-from mnemo_store.layout import FORMAT, digest_key, id_key, id_text, seq_of
+from mnemo_store.layout import FORMAT, id_key, id_text, seq_of
 from mnemo_store.reading import Stored
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
@@ -34,9 +34,8 @@ from mnemo_store.records import (
     Skip,
     TrashEntry,
     Usage,
-    content_hash,
 )
-from mnemo_store.tables import HASHED_STATES, TABLES, Row, TableSnapshot
+from mnemo_store.tables import HASHED_STATES, TABLES, Row, TableSnapshot, edge_keys, hash_key, name_key
 
 SLICE = 200  # rows looked at in one snapshot: some 20 ms
 PURGES = frozenset({"purge", "forget"})  # transactions so called purged: what they removed may be named as evidence
@@ -238,23 +237,6 @@ def _subject_of(table: str, row: Row) -> str:
             return id_text(key)
         case _:
             return key.hex()
-
-
-def hash_key(memory: Memory) -> bytes:
-    """The key of `hashes` under which a memory is found by its text."""
-    scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
-    return digest_key(*scope, content_hash(memory.content))
-
-
-def name_key(memory: Memory) -> bytes:
-    """The key of `keys` under which a memory is found by its own key."""
-    return digest_key(memory.namespace, memory.user_id, memory.key)
-
-
-def edge_keys(edge: Edge) -> tuple[bytes, bytes]:
-    """The two keys of `edges` under which an edge stands: at its source and at its target."""
-    source, target, relation = id_key(edge.source), id_key(edge.target), edge.relation.encode()
-    return source + b">" + relation + b">" + target, target + b"<" + relation + b"<" + source
 
 
 # Memories

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_store import layout
-from mnemo_store.check import UNREADABLE, GiveWay, Source, Violation, decode, edge_keys, span, subject_of
+from mnemo_store.check import UNREADABLE, GiveWay, Source, Violation, decode, span, subject_of
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Damaged
 from mnemo_store.journal import SNAPSHOT, Damage, Journal, Read, newest_header
@@ -23,8 +23,9 @@ from mnemo_store.layout import id_key, open_line, seq_key
 from mnemo_store.reading import SLICE, Snapshot, Stored
 from mnemo_store.records import ChangeEntry, Edge, Skip
 from mnemo_store.replayed import Replayed
+from mnemo_store.segments import bytes_at
 from mnemo_store.stream import BOOKKEEPING
-from mnemo_store.tables import Row, TableSnapshot
+from mnemo_store.tables import Row, TableSnapshot, edge_keys
 
 SOUGHT = 200  # memories whose versions are asked for in one snapshot
 ATTEMPTS = 3  # at a journal that is written anew, or whose segments are renamed, while it is read
@@ -34,13 +35,14 @@ ONLY_OURS = "the database has it, and the journal, which can be read, does not"
 TORN = "a torn end"  # what Damage says of an end that was never answered for
 
 Replay = Callable[[], AbstractContextManager[Snapshot]]
+Walk = Callable[[Replay], Iterator[Any]]
 
 
 class Account(NamedTuple):
     """One table as both tell it, in one order. `subject` is how a record is called in a report and found again."""
 
     table: str
-    walk: Callable[[Replay], Iterator[Any]]  # every record that the journal replays to
+    walk: Walk  # every record that the journal replays to
     subject: Callable[[Any], str]
     keys: Callable[[str], list[bytes]]  # the rows of a subject
     value: Callable[[Any], bytes]  # what stands in them
@@ -145,11 +147,11 @@ def damaged(journal: Told) -> list[Damage]:
 
 def _is_behind(journal: Told, damage: Damage) -> bool:
     with (journal.folder / damage.segment).open("rb") as file:
-        file.seek(damage.offset)
-        try:
-            return open_line(file.read(damage.length))[0].seq > journal.upto
-        except ValueError:
-            return False
+        stretch = bytes_at(file.fileno(), damage.offset, damage.length)
+    try:
+        return open_line(stretch)[0].seq > journal.upto
+    except ValueError:
+        return False
 
 
 def _confirmed_at_one_moment(
@@ -333,29 +335,20 @@ def _read(table: str, row: Row) -> Any:
 # How each table is walked, keyed and asked
 
 
-def _by_id(read: Callable[[Snapshot, str, int], list[Any]], id_of: Callable[[Any], str]) -> Callable[[Replay], Any]:
+def _steps(read: Callable[[Snapshot, Any, int], list[Any]], mark: Callable[[Any], Any], first: Any) -> Walk:
+    """Slice by slice: `read` gives the records behind what `mark` tells of the one before, `first` at the beginning."""
+
     def walk(replay: Replay) -> Iterator[Any]:
-        after = ""
+        after = first
         while True:
             with replay() as there:
                 records = read(there, after, SLICE)
             yield from records
             if len(records) < SLICE:
                 return
-            after = id_of(records[-1])
+            after = mark(records[-1])
 
     return walk
-
-
-def _entries(replay: Replay) -> Iterator[Any]:
-    after = 0
-    while True:
-        with replay() as there:
-            rows = there.entries(after, SLICE)
-        yield from rows
-        if len(rows) < SLICE:
-            return
-        after = rows[-1][0]
 
 
 def _versions(replay: Replay) -> Iterator[Stored]:
@@ -368,28 +361,6 @@ def _versions(replay: Replay) -> Iterator[Stored]:
         if len(ids) < SOUGHT:
             return
         after = ids[-1]
-
-
-def _edges(replay: Replay) -> Iterator[Edge]:
-    after: Edge | None = None
-    while True:
-        with replay() as there:
-            edges = there.edges_after(after, SLICE)
-        yield from edges
-        if len(edges) < SLICE:
-            return
-        after = edges[-1]
-
-
-def _skips(replay: Replay) -> Iterator[Skip]:
-    after: Skip | None = None
-    while True:
-        with replay() as there:
-            skips = there.skips_after(after, SLICE)
-        yield from skips
-        if len(skips) < SLICE:
-            return
-        after = skips[-1]
 
 
 def _roots(replay: Replay) -> Iterator[Any]:
@@ -452,11 +423,12 @@ def _find_meta(at: Snapshot, subject: str) -> tuple[str, str] | None:
 
 ACCOUNTS: dict[str, Account] = {account.table: account for account in (
     Account(
-        "changes", _entries, lambda row: str(row[0]), lambda subject: [seq_key(int(subject))],
+        "changes", _steps(lambda at, after, limit: at.entries(after, limit), lambda row: row[0], 0),
+        lambda row: str(row[0]), lambda subject: [seq_key(int(subject))],
         lambda row: layout.encode(row[1]), _find_entry,
     ),
     Account(
-        "memories", _by_id(lambda at, after, limit: at.records(after, limit), lambda row: row.memory.id),
+        "memories", _steps(lambda at, after, limit: at.records(after, limit), lambda row: row.memory.id, ""),
         lambda row: row.memory.id, _one_id, lambda row: seq_key(row.seq) + layout.encode(row.memory),
         lambda at, subject: at.stored(subject),
     ),
@@ -465,19 +437,19 @@ ACCOUNTS: dict[str, Account] = {account.table: account for account in (
         lambda row: layout.encode(row.memory), _find_version,
     ),
     Account(
-        "usage", _by_id(lambda at, after, limit: at.usages(after, limit), lambda row: row.id),
+        "usage", _steps(lambda at, after, limit: at.usages(after, limit), lambda row: row.id, ""),
         lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.usage(subject),
     ),
     Account(
-        "trash", _by_id(lambda at, after, limit: at.trash_entries(after, limit), lambda row: row.id),
+        "trash", _steps(lambda at, after, limit: at.trash_entries(after, limit), lambda row: row.id, ""),
         lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.trash(subject),
     ),
     Account(
-        "edges", _edges, lambda row: f"{row.source} {row.relation} {row.target}", _edge_subject_keys,
-        layout.encode, _find_edge,
+        "edges", _steps(lambda at, after, limit: at.edges_after(after, limit), lambda row: row, None),
+        lambda row: f"{row.source} {row.relation} {row.target}", _edge_subject_keys, layout.encode, _find_edge,
     ),
     Account(
-        "notes", _by_id(lambda at, after, limit: at.notes(after, limit), lambda row: row.id),
+        "notes", _steps(lambda at, after, limit: at.notes(after, limit), lambda row: row.id, ""),
         lambda row: row.id, _one_id, layout.encode, lambda at, subject: at.note(subject),
     ),
     Account(
@@ -485,10 +457,11 @@ ACCOUNTS: dict[str, Account] = {account.table: account for account in (
         lambda at, subject: next((root for root in at.roots() if root.id == subject), None),
     ),
     Account(
-        "skips", _skips, lambda row: f"{row.file} {row.hash}", _skip_keys, lambda _: b"\1", _find_skip,
+        "skips", _steps(lambda at, after, limit: at.skips_after(after, limit), lambda row: row, None),
+        lambda row: f"{row.file} {row.hash}", _skip_keys, lambda _: b"\1", _find_skip,
     ),
     Account(
-        "forgotten", _by_id(lambda at, after, limit: at.forgotten_after(after, limit), lambda row: row.hash),
+        "forgotten", _steps(lambda at, after, limit: at.forgotten_after(after, limit), lambda row: row.hash, ""),
         lambda row: row.hash, lambda subject: [subject.encode()], layout.encode,
         lambda at, subject: at.forgotten(subject),
     ),

@@ -16,7 +16,7 @@ import msgspec
 from mnemo_store import layout
 from mnemo_store.errors import Damaged, WriteFailed
 from mnemo_store.journal import Place
-from mnemo_store.layout import digest_key, id_key, is_sealed
+from mnemo_store.layout import id_key, is_sealed
 from mnemo_store.reading import Touched
 from mnemo_store.records import (
     Change,
@@ -40,12 +40,10 @@ from mnemo_store.records import (
     PutTrash,
     PutUsage,
     Skip,
-    content_hash,
 )
-from mnemo_store.tables import with_ids
+from mnemo_store.tables import HASHED_STATES, hash_key, name_key, with_ids
 
 LINES_KEPT = 16  # at hand; a walk in the order of ids stays within few lines at a time
-HASHED_STATES = ("active", "archived", "compressed", "superseded")  # of memories that their content finds
 KEY_BYTES_MAX = 511  # of a key of LMDB
 INDEX_BITS = 24  # of a change within its line; no line holds 16 million
 
@@ -254,11 +252,11 @@ class Contents:
                 case DropSkip():
                     self.skips.drop(skip_key(change))
                 case PutForgotten(data=forgotten):
-                    self.forgotten.put(name_key(forgotten.hash), layout.encode(forgotten))
+                    self.forgotten.put(fitting(forgotten.hash), layout.encode(forgotten))
                 case DropForgotten(hash=digest):
-                    self.forgotten.drop(name_key(digest))
+                    self.forgotten.drop(fitting(digest))
                 case PutMeta(name=name, value=value):
-                    self.metas.put(name_key(name), value)
+                    self.metas.put(fitting(name), value)
                 case _:
                     assert_never(change)
         self.entries.put(seq, layout.encode(with_ids(entry, changes)))
@@ -283,11 +281,10 @@ class Contents:
         """A record, and what it is found by."""
         hashed = named = b""
         if memory.state in HASHED_STATES:
-            scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
-            hashed = digest_key(*scope, content_hash(memory.content))
+            hashed = hash_key(memory)
             _put_in(self.hashes, hashed, key)
         if memory.key:
-            named = digest_key(memory.namespace, memory.user_id, memory.key)
+            named = name_key(memory)
             self.names.put(named, key)
         self.current.put(key, Current(seq, where, number, hashed, named))
         self.owners.put(number, key)
@@ -349,8 +346,8 @@ def skip_key(skip: Skip | DropSkip) -> tuple[bytes, ...]:
     return file, digest
 
 
-def name_key(name: str) -> str:
-    """Of what is kept under a name: a fact, the hash of a forgotten text."""
+def fitting(name: str) -> str:
+    """The name of a fact, or the hash of a forgotten text, where the database could take it as a key."""
     _check_key(name.encode())
     return name
 

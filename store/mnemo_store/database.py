@@ -25,6 +25,10 @@ FILE = "data.mdb"
 CALLERS_ERRORS = (lmdb.BadValsizeError, lmdb.TxnFullError, lmdb.InvalidParameterError)
 
 
+class Unreadable(lmdb.CorruptedError):
+    """A row holds what is none, in a database of which every page verifies."""
+
+
 class Database(State):
     """An open environment. One a folder and process (LMDB forbids more)."""
 

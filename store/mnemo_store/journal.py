@@ -9,6 +9,7 @@ as a stream. It stands in the place of every segment with its number or a lower 
 """
 
 import contextlib
+import errno
 import heapq
 import os
 import re
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from mnemo_store import segments, stream
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull, NewerFormat, OutcomeUnknown, WriteFailed
-from mnemo_store.layout import FORMAT, Header, Line, Sealed, is_sealed, seal
+from mnemo_store.layout import FORMAT, Header, Line, Sealed, is_sealed, seal, seal_json
 from mnemo_store.segments import LINES, Found, Lost, Places, Summed
 from mnemo_store.stream import Row, StreamFooter, StreamHeader
 
@@ -83,6 +84,7 @@ class _File:
         return self.sound and self.lines == 0 and self.first_seq == first_seq
 
     def close(self) -> None:
+        self.sound = False
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -263,7 +265,7 @@ class Journal:
                 header = stream.decode(row.rstrip(b"\n"))
                 if not isinstance(header, StreamHeader) or header.last != last:
                     raise ValueError(f"the stream is not one of the store after change {last[0]}")
-            parts.append(stream.seal_row(row))
+            parts.append(seal_json(row.rstrip(b"\n")).data)
             size += len(row)
             if size >= PIECE_BYTES:
                 yield b"".join(parts)
@@ -388,8 +390,7 @@ class Journal:
             kept.append(_free(folder / path.name))
             self.disk.rename(path, kept[-1])
         for damage in (each for each in self._examine()[0] if each.length):
-            number = self._places.number(self.folder / damage.segment)
-            stretch = self.fetch(Place(number, damage.offset, damage.length))
+            stretch = self._bytes_in(damage.segment, damage.offset, damage.length)
             kept.append(_free(folder / f"{damage.segment}.{damage.offset}.damaged"))
             self.disk.write_whole(kept[-1], [stretch])
         if kept:
@@ -432,12 +433,16 @@ class Journal:
     def _is_of_refused_lines(self, damage: Damage, last_counted: int) -> bool:
         """Whether, in a journal that misses no line, this is the end of a given-up segment, behind its last line that
         counts: lines that could not be written and not be cut off either, or that a power loss left in part."""
-        path = self.folder / damage.segment
         match = _NUMBERED.fullmatch(damage.segment)
         is_end = match is not None and match[1] in FILES and damage.offset > last_counted
         if not is_end or damage.offset == 0:
             return False
-        return self.fetch(Place(self._places.number(path), damage.offset - 1, 1)) == b"\n"
+        return self._bytes_in(damage.segment, damage.offset - 1, 1) == b"\n"
+
+    def _bytes_in(self, segment: str, offset: int, length: int) -> bytes:
+        """As far as they can be read."""
+        with (self.folder / segment).open("rb") as file:
+            return segments.bytes_at(file.fileno(), offset, length)
 
     # Segments
 
@@ -485,6 +490,7 @@ class Journal:
             self.disk.sync_folder(self.folder)  # or a power loss could keep the name's second change and not its first
         file.number = max(file.number, self._highest + 1)
         header = seal(Header(FORMAT, file.name, file.number, self.store_id, self.salt, first_seq)).data
+        file.sound = False
         self.disk.write_whole(file.path, [header])
         fd = os.open(file.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         file.close()
@@ -508,7 +514,14 @@ class Journal:
 
     def _open_active(self, file: _File) -> None:
         """Opens the segment for appending, its torn end cut off. Where that cannot be, it is left to be put aside."""
-        data = file.path.read_bytes()
+        try:
+            data = file.path.read_bytes()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            # its end cannot be told from a torn one
+            self._notice(Damage(file.path.name, 0, file.path.stat().st_size, f"it cannot be read: {error.strerror}"))
+            return
         header = segments.header_of(file.path)
         last = next(segments.backwards(data, LINES), None)
         if header is None or last is None:
@@ -563,7 +576,7 @@ class Journal:
         limit: int | None = None
         for path in reversed(self._segments(name, self.floor)):
             with self._places.reading(self._places.number(path)) as (fd, end):
-                data = os.pread(fd, end, 0)
+                data = segments.bytes_at(fd, 0, end)
             for found in segments.backwards(data, LINES):
                 if isinstance(found.value, Summed) and (limit is None or found.value.line.seq < limit):
                     return found.value.line.seq, found.value.sum
@@ -622,8 +635,7 @@ def _refusal(error: OSError) -> WriteFailed:
 def _refuse_newer(path: Path) -> None:
     """Raises NewerFormat. Looks at the number alone, since all else of the header may have changed with it, but for
     how it is sealed: or one bit that is flipped in the number would keep the store shut."""
-    with path.open("rb") as file:
-        first = file.readline()
+    first = segments.first_line(path)
     match = re.match(rb'\{"journal":(\d+)', first)
     if match and int(match[1]) > FORMAT and is_sealed(first.removesuffix(b"\n")):
         raise NewerFormat(f"{path.name} is of journal format {int(match[1])}, this version knows {FORMAT}")

@@ -17,7 +17,7 @@ from pathlib import Path
 import lmdb
 
 from mnemo_store import manifest, migrations, stream
-from mnemo_store.database import FILE, MAP_BYTES_MAX, Database, is_full
+from mnemo_store.database import FILE, MAP_BYTES_MAX, Database, Unreadable, is_full
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import Damaged, OutcomeUnknown, StoreError, WriteFailed
 from mnemo_store.gate import Gate
@@ -35,6 +35,15 @@ RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 1.0, 60.0  # between two tries to have th
 REPLAY_LINES = 500  # in one commit
 
 log = logging.getLogger("mnemo.store")
+
+
+@contextlib.contextmanager
+def _telling_unreadable_rows() -> Iterator[None]:
+    """Within it a row that cannot be read is damage of the database, like a page that does not verify."""
+    try:
+        yield
+    except ValueError as error:
+        raise Unreadable(f"a row cannot be read: {error}") from error
 
 
 class Keeper:
@@ -224,10 +233,11 @@ class Keeper:
     def _open_and_replay(self, *, from_nothing: bool) -> Database:
         """The database, brought up to the journal."""
         database = self._opened()
-        if NOTHING != database.end < self.journal.snapshot_last:
+        if database.end != NOTHING and not self._is_behind_snapshot(database.end):
             database.close()
             self.say("the database is older than what the journal begins with: put aside and restored from the journal")
             self._put_aside()
+            self.renumbered += 1
             database = self._opened()
         try:
             if database.end == NOTHING:
@@ -241,6 +251,12 @@ class Keeper:
             raise
         return database
 
+    def _is_behind_snapshot(self, end: tuple[int, str]) -> bool:
+        """Whether what ends so can have come of what the journal begins with."""
+        seq, checksum = self.journal.snapshot_last
+        return end[0] > seq or (end[0] == seq and checksum in ("", end[1]))
+
+    @_telling_unreadable_rows()
     def _opened(self) -> Database:
         """The database, of this format and of this store."""
         database = Database.open(self.folder_of_database, self.disk, self._map_bytes)
@@ -269,9 +285,10 @@ class Keeper:
         self.write_manifest()
 
     def _load_snapshot(self, database: Database) -> None:
-        """What a journal that was written anew begins with."""
+        """What a journal that was written anew begins with. The key of its hashes is from then on the store's."""
         rows = self.journal.snapshot_rows()
         database.write(self.now(), lambda writing: stream.load((row for row, _ in rows), writing))
+        self._take_salt_of(database)
         last = self.journal.snapshot_last
         if last != NOTHING:
             _note_end(database, self.now(), last)
@@ -312,10 +329,10 @@ class Keeper:
 
     def _finish_writing_anew(self, database: Database) -> None:
         """Where compacting was cut short between the database and the journal, which then holds what was given up."""
-        with database.snapshot(self.now()) as here:
-            begins = int(here.meta("history_from").partition(" ")[0] or 0)
-        if begins > self.journal.snapshot_last[0]:
-            with contextlib.suppress(OSError, StoreError):
+        with contextlib.suppress(OSError, StoreError, ValueError):
+            with database.snapshot(self.now()) as here:
+                begins = int(here.meta("history_from").partition(" ")[0] or 0)
+            if begins > self.journal.snapshot_last[0]:
                 self.write_journal_anew(database)
 
     def _hold_journal_to(self, database: Database) -> None:
@@ -327,7 +344,7 @@ class Keeper:
         self.say(f"the journal ended at change {ended}, the database at {database.end[0]}")
         try:
             self.write_journal_anew(database)
-        except (OSError, StoreError) as error:
+        except (OSError, StoreError, ValueError) as error:
             self.miss(f"the journal could not be written anew from the database: {error}")
         else:
             self.say("the journal was written anew from the database")
@@ -374,11 +391,15 @@ class Keeper:
     def sign(self, database: Database) -> None:
         """Makes a database that was filled from a stream this store's own."""
         with database.snapshot(self.now()) as here:
-            end, salt = (here.seq, here.meta("sum")), here.meta("salt")
+            end = (here.seq, here.meta("sum"))
         facts = {"format": str(FORMAT), "store": self.manifest.store_id}
         database.write(self.now(), lambda writing: _set(writing, facts))
         database.end = end
-        self.manifest.salt = self.journal.salt = salt
+        self._take_salt_of(database)
+
+    def _take_salt_of(self, state: State) -> None:
+        with state.snapshot(self.now()) as here:
+            self.manifest.salt = self.journal.salt = here.meta("salt")
 
     @property
     def _beside(self) -> Path:
@@ -449,6 +470,7 @@ class Keeper:
             self._close_state()
             try:
                 replayed = Replayed(self.journal)
+                self._take_salt_of(replayed)
                 self.journal.begin(replayed.end)
             except (OSError, StoreError) as error:
                 self.broken = OutcomeUnknown(f"{cause}; nor can the journal be read: {error}")
@@ -484,6 +506,9 @@ class Keeper:
             except (lmdb.Error, OSError, StoreError) as error:
                 log.info("the database is not back: %s", error)
                 self._give_up_returning()
+                if isinstance(error, Unreadable):
+                    with contextlib.suppress(OSError):
+                        self._put_aside()
                 self._rest()
 
     def _rest(self) -> None:
@@ -545,12 +570,13 @@ class Keeper:
         assert self.state is not None
         if database.end[0] >= self.state.end[0]:
             return database.end == self.state.end
-        if database.end[0] < self.journal.snapshot_last[0]:
+        if not self._is_behind_snapshot(database.end):
             return False
         following = next(self.journal.lines(after=database.end[0]), None)
         return following is not None and following.line.prev == database.end
 
     def _give_up_returning(self) -> None:
+        self._behind = iter(())  # which may hold files open
         if self._returning is not None:
             self._returning.close()
             self._returning = None
@@ -610,7 +636,11 @@ class Keeper:
         if time.monotonic() - self._looked_at < RETRY_SECONDS_MIN:
             return
         self._looked_at = time.monotonic()
-        usage = os.statvfs(self.folder)
+        try:
+            usage = os.statvfs(self.folder)
+        except OSError as error:
+            log.warning("it cannot be told whether there is room on the disk again: %s", error)
+            return
         if usage.f_bavail * usage.f_frsize >= 2 * self._reserve_bytes:
             self.make_reserve()
             if not self.is_full:
@@ -644,6 +674,7 @@ def _note_end(database: Database, now: int, end: tuple[int, str]) -> None:
     database.end = end
 
 
+@_telling_unreadable_rows()
 def _apply(database: Database, reads: Sequence[Read], now: int) -> None:
     """Replays lines in one commit."""
     if not reads:

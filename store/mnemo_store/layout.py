@@ -115,13 +115,19 @@ class Sealed(NamedTuple):
 
 
 def seal(line: Line | Header) -> Sealed:
-    """The line as it is written: its JSON with a checksum of everything before as the last field."""
-    body = _json(line)[:-1]
+    """The line as it is written."""
+    return seal_json(_json(line))
+
+
+def seal_json(text: bytes) -> Sealed:
+    """A JSON object with a checksum of everything before as its last field: a line of the journal."""
+    body = text[:-1]
     checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
     return Sealed(b'%b,"sum":"%b"}\n' % (body, checksum.encode()), checksum)
 
 
-def _unseal(data: bytes) -> tuple[bytes, str]:
+def unseal_json(data: bytes) -> tuple[bytes, str]:
+    """What was sealed in a line without its newline, and the checksum. Raises ValueError where it is another."""
     body, tail = data[:-_TAIL], data[-_TAIL:]
     if len(data) <= _TAIL or not tail.startswith(b',"sum":"') or not tail.endswith(b'"}'):
         raise ValueError("it has no checksum")
@@ -134,7 +140,7 @@ def _unseal(data: bytes) -> tuple[bytes, str]:
 def is_sealed(data: bytes) -> bool:
     """Whether a line without its newline is as it was written, whatever it says."""
     try:
-        _unseal(data)
+        unseal_json(data)
     except ValueError:
         return False
     return True
@@ -142,7 +148,7 @@ def is_sealed(data: bytes) -> bool:
 
 def open_line(data: bytes) -> tuple[Line, str]:
     """A line without its newline, and its checksum. Raises ValueError that says what is wrong with it."""
-    body, checksum = _unseal(data)
+    body, checksum = unseal_json(data)
     try:
         return _decode_line(body), checksum
     except msgspec.MsgspecError as error:
@@ -152,6 +158,6 @@ def open_line(data: bytes) -> tuple[Line, str]:
 def open_header(data: bytes) -> Header:
     """Raises ValueError that says what is wrong with it."""
     try:
-        return _decode_header(_unseal(data)[0])
+        return _decode_header(unseal_json(data)[0])
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error

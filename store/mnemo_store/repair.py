@@ -13,19 +13,10 @@ from typing import Any
 
 import msgspec
 
-from mnemo_store.check import (
-    UNREADABLE,
-    Remedy,
-    Tie,
-    Violation,
-    decode,
-    edge_keys,
-    hash_key,
-    name_key,
-)
+from mnemo_store.check import UNREADABLE, Remedy, Tie, Violation, decode
 from mnemo_store.comparison import ACCOUNTS
 from mnemo_store.layout import encode, seq_key, seq_of
-from mnemo_store.reading import SLICE, Snapshot
+from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -40,7 +31,7 @@ from mnemo_store.records import (
     PutTrash,
     TrashEntry,
 )
-from mnemo_store.tables import HASHED_STATES, Applying, Row, TableSnapshot
+from mnemo_store.tables import HASHED_STATES, Applying, Row, TableSnapshot, edge_keys, hash_key, name_key
 
 LOST = "lost"  # what a change is called of which nothing is left
 LOST_MAX = 100_000  # changes marked as lost; more than that is no gap but a wrong number
@@ -196,9 +187,7 @@ def _kept_row(table: str, subject: str, why: str, row: Row) -> Kept:
 def amended(at: Snapshot, violation: Violation) -> tuple[list[Kept], list[Change]]:
     """What is taken out about a violation, and the changes that do it; neither where it no longer stands."""
     match violation.table:
-        case "usage" | "versions":
-            return _of_nobody(at, violation)
-        case "trash":
+        case "usage" | "versions" | "trash":
             return _of_nobody(at, violation)
         case "memories" if violation.invariant == "trash":
             return _with_the_trash(at, violation)
@@ -284,7 +273,7 @@ def mend_indexes(writing: Applying) -> int:
     Numbers stay as they are where anything tells them. All within one transaction: some 3 s for 100,000 memories.
     """
     memories = dict(_memories(writing))
-    changed = _mend_numbers(writing, [row.key for row in _walk(writing, "memories")])
+    changed = _mend_numbers(writing, [row.key for row in writing.walk("memories")])
     hashes = {Row(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
     changed += _mend_rows(writing, "hashes", hashes)
     changed += _mend_rows(writing, "keys", _name_rows(writing, memories))
@@ -292,22 +281,15 @@ def mend_indexes(writing: Applying) -> int:
 
 
 def _memories(at: TableSnapshot) -> Iterator[tuple[bytes, Memory]]:
-    for row in _walk(at, "memories"):
+    for row in at.walk("memories"):
         try:
             yield row.key, decode("memories", row).memory
         except UNREADABLE:
             continue
 
 
-def _walk(at: TableSnapshot, table: str) -> Iterator[Row]:
-    after: Row | None = None
-    while rows := at.rows(table, after, SLICE):
-        yield from rows
-        after = rows[-1]
-
-
 def _mend_rows(writing: Applying, table: str, wanted: set[Row]) -> int:
-    there = set(_walk(writing, table))
+    there = set(writing.walk(table))
     for row in there - wanted:
         writing.drop_row(table, row)
     for row in wanted - there:
@@ -327,8 +309,8 @@ def _name_rows(writing: Applying, memories: dict[bytes, Memory]) -> set[Row]:
 
 
 def _mend_numbers(writing: Applying, ids: Sequence[bytes]) -> int:
-    owners = {row.key: row.value for row in _walk(writing, "owners")}
-    numbers = {row.key: row.value for row in _walk(writing, "numbers")}
+    owners = {row.key: row.value for row in writing.walk("owners")}
+    numbers = {row.key: row.value for row in writing.walk("numbers")}
     named = {key: number for number, key in owners.items()}
     known = set(ids)
     given = {key: number for key, number in numbers.items() if key in known and owners.get(number) == key}
@@ -355,7 +337,7 @@ def _mend_numbers(writing: Applying, ids: Sequence[bytes]) -> int:
 def _mend_edges(writing: Applying) -> int:
     """Each edge stands under both its ends, the newer where they differ."""
     edges: dict[tuple[bytes, bytes], Edge] = {}
-    for row in _walk(writing, "edges"):
+    for row in writing.walk("edges"):
         try:
             edge = decode("edges", row).edge
         except UNREADABLE:

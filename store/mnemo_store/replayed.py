@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_store import layout, stream
-from mnemo_store.contents import Contents, Current, Rows, Version, edge_key, name_key, skip_key
+from mnemo_store.contents import Contents, Current, Rows, Version, edge_key, fitting, skip_key
 from mnemo_store.gate import Gate
 from mnemo_store.journal import NOTHING, Journal
 from mnemo_store.layout import FORMAT, digest_key, id_key, id_text
@@ -164,7 +164,7 @@ class ReplayedWriting(ReplayedSnapshot, Writing):
         self._contents.vectors[digest_key(space, text_hash)] = vectors.tobytes()
 
     def set_meta(self, name: str, value: str) -> None:
-        self._contents.metas.put(name_key(name), value)
+        self._contents.metas.put(fitting(name), value)
 
     def put_record(self, stored: Stored, number: int) -> None:
         memory = stored.memory

@@ -4,6 +4,7 @@ It is made beside the data folder, opened and looked through there, and takes it
 there is kept. Nobody may have the store open meanwhile.
 """
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -25,7 +26,7 @@ from mnemo_store.reading import SLICE, Snapshot
 from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
 from mnemo_store.rewriting import put_vectors
 from mnemo_store.soundness import verifies
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import REPLACED, RESTORING, Store, Turn, refuse_half_restored
 from mnemo_store.tables import Row
 
 WHOLE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
@@ -60,9 +61,10 @@ def restore(
     they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it was.
     """
     progress("looking at what is there", 0.0)
+    refuse_half_restored(data)
     forgotten = _forgotten_in(data) if keep_forgotten else {}
     lock = take_lock(data / "lock") if data.exists() else -1
-    stage = data.with_name(f"{data.name}.restoring")
+    stage = data.with_name(f"{data.name}{RESTORING}")
     try:
         if (source / backup.LIST).exists():
             backup.look_at(source)
@@ -118,18 +120,17 @@ def _copy(source: Path, stage: Path, disk: Disk) -> None:
 def _go_back(stage: Path, at: int, disk: Disk) -> None:
     """Leaves of the journal what stood in it at that moment, and of the database only its vectors."""
     own, _ = manifest.read(stage, lambda: ("", ""))
-    journal = Journal(stage / "journal", own.store_id, own.salt, disk)
-    journal.open()
-    first_seq = journal.snapshot_last[0] + 1
-    reached = max((read.line.seq for read in journal.lines() if read.line.at <= at), default=first_seq - 1)
-    if reached < first_seq and first_seq > 1 and _snapshot_at(journal) > at:
-        raise TooOld("the journal was written anew since that moment")
     cut = stage / "journal.cut"
     cut.mkdir(mode=0o700)
-    for name in FILES:
-        header = seal(Header(FORMAT, name, journal.floor + 1, own.store_id, own.salt, first_seq)).data
-        disk.write_whole(cut / f"{name}.jsonl", itertools.chain([header], _lines(journal, name, reached)))
-    journal.close()
+    with contextlib.closing(Journal(stage / "journal", own.store_id, own.salt, disk)) as journal:
+        journal.open()
+        first_seq = journal.snapshot_last[0] + 1
+        reached = max((read.line.seq for read in journal.lines() if read.line.at <= at), default=first_seq - 1)
+        if reached < first_seq and first_seq > 1 and _snapshot_at(journal) > at:
+            raise TooOld("the journal was written anew since that moment")
+        for name in FILES:
+            header = seal(Header(FORMAT, name, journal.floor + 1, own.store_id, own.salt, first_seq)).data
+            disk.write_whole(cut / f"{name}.jsonl", itertools.chain([header], _lines(journal, name, reached)))
     for path in (stage / "journal").glob("snapshot.*.jsonl"):
         disk.rename(path, cut / path.name)
     shutil.rmtree(stage / "journal")
@@ -222,7 +223,7 @@ def _unwanted(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> tuple
 
 
 def _swap(stage: Path, data: Path, disk: Disk, now: int) -> Path | None:
-    while (kept := data.with_name(f"{data.name}.before-restore-{now}")).exists():
+    while (kept := data.with_name(f"{data.name}{REPLACED}{now}")).exists():
         now += 1
     is_there = data.exists()
     if is_there:
@@ -233,7 +234,10 @@ def _swap(stage: Path, data: Path, disk: Disk, now: int) -> Path | None:
         if is_there:
             disk.rename(kept, data)
         raise
-    if (kept / BACKUPS).exists():
-        disk.rename(kept / BACKUPS, data / BACKUPS)  # they belong to the place, not to the store that stood in it
     disk.sync_folder(data.parent)
+    backups = sorted((kept / BACKUPS).glob("*"))  # they belong to the place, not to the store that stood in it
+    if backups:
+        (data / BACKUPS).mkdir(mode=0o700, exist_ok=True)  # it is there where what was restored has been migrated
+    for each in backups:
+        disk.rename(each, data / BACKUPS / each.name)
     return kept if is_there else None

@@ -12,10 +12,9 @@ import lmdb
 
 from mnemo_store import stream
 from mnemo_store.database import FILE, Database, is_full
-from mnemo_store.errors import Damaged, NotEmpty, StoreError
+from mnemo_store.errors import Damaged, NotEmpty, OutcomeUnknown, StoreError
 from mnemo_store.keeper import Keeper
 from mnemo_store.layout import decode_memory, digest_key, seq_of
-from mnemo_store.reading import SLICE
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.tables import TABLES, Applying, Row, TableSnapshot
 
@@ -39,6 +38,7 @@ def write_anew(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -> Siz
 
     Raises Damaged while the journal stands in for the database; what the disk refuses is raised with nothing changed.
     """
+    _database_of(keeper)
     before = _sizes(keeper)
     try:
         _write_database(keeper, oldest, spaces)
@@ -67,17 +67,25 @@ def write_journal_anew(keeper: Keeper) -> None:
 def install(keeper: Keeper, rows: Iterable[stream.Row]) -> None:
     """Takes over a whole stream, exactly: seqs, versions, numbers, history.
 
-    Raises NotEmpty where the store holds something, and whatever the stream is refused with, nothing changed.
+    Raises NotEmpty where the store holds something, and whatever the stream is refused with, nothing changed. What the
+    disk refuses may be done all the same: the store is then `broken` until it has read what stands there.
     """
     database = _database_of(keeper)
     with database.snapshot(keeper.now()) as here:
         if here.count() or here.notes(limit=1):
             raise NotEmpty("only an empty store can take over a whole stream")
-    with keeper.database_beside() as target:
-        target.write(keeper.now(), lambda writing: stream.load(rows, writing))
-        keeper.sign(target)
-        keeper.write_journal_anew(target)  # from here on a start would load it, should the next line not be reached
-    keeper.put_in_place()
+    before, salt = database.end, keeper.manifest.salt
+    try:
+        with keeper.database_beside() as target:
+            target.write(keeper.now(), lambda writing: stream.load(rows, writing))
+            keeper.sign(target)
+            keeper.write_journal_anew(target)  # from here on a start would load it, should the next line not be reached
+        keeper.put_in_place()
+    except BaseException as error:
+        keeper.manifest.salt = keeper.journal.salt = salt
+        if isinstance(error, OutcomeUnknown) or keeper.journal.last != before:  # what is written now would not count
+            keeper.broken = OutcomeUnknown(f"the stream may have been taken over: {error}")
+        raise
     keeper.renumbered += 1
 
 
@@ -125,10 +133,10 @@ def _versions(keeper: Keeper, database: Database, oldest: int) -> Iterator[tuple
     """Id and seq, and embedded text, of the current records and of the versions that were current at `oldest` or
     since."""
     with database.table_snapshot(keeper.now()) as here:
-        for row in _walk(here, "memories"):
+        for row in here.walk("memories"):
             yield row.key + row.value[:8], embedded_text(decode_memory(row.value[8:]))
         following: Row | None = None
-        for row in _walk(here, "versions"):
+        for row in here.walk("versions"):
             if following is not None:
                 yield from _if_kept(here, following, row, oldest)
             following = row
@@ -151,19 +159,12 @@ def _copy(keeper: Keeper, source: Database, target: Database, keep: Keep) -> Non
     """Row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(keeper.now()) as here:
         for table in TABLES:
-            for rows in _slices(row for row in _walk(here, table) if keep(table, row)):
+            for rows in _slices(row for row in here.walk(table) if keep(table, row)):
                 target.write(keeper.now(), _appending(table, rows))
 
 
 def _appending(table: str, rows: Sequence[Row]) -> Callable[[Applying], None]:
     return lambda writing: writing.append_rows(table, rows)
-
-
-def _walk(here: TableSnapshot, table: str) -> Iterator[Row]:
-    after: Row | None = None
-    while rows := here.rows(table, after, SLICE):
-        yield from rows
-        after = rows[-1]
 
 
 def _slices(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from mnemo_store.disk import Disk
-from mnemo_store.layout import Header, Line, open_header, open_line
+from mnemo_store.layout import Header, Line, open_header, open_line, unseal_json
 from mnemo_store.stream import (
     ChangeRow,
     MemoryRow,
@@ -26,10 +26,10 @@ from mnemo_store.stream import (
     Tally,
     VersionRow,
     decode,
-    unseal_row,
 )
 
 CHUNK_BYTES = 1 << 20  # read at once
+BLOCK_BYTES = 4096  # what one fault of the medium costs at least
 OPEN_FILES_MAX = 64  # for fetching; a segment more closes the one that was used longest ago
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def _open_line(data: bytes) -> Header | Summed:
 def _open_row(data: bytes) -> Header | Unsealed:
     if data.startswith(_HEADER):
         return open_header(data)
-    line = unseal_row(data)
+    line = unseal_json(data)[0]
     return Unsealed(decode(line), line)
 
 
@@ -124,12 +124,17 @@ def backwards(data: bytes, shape: Shape[T]) -> Iterator[Found[T]]:
 
 def header_of(path: Path) -> Header | None:
     """The header that a segment begins with; None when it has none that can be read."""
-    with path.open("rb") as file:
-        first = file.readline()
-    for piece in _pieces(0, first, LINES):
+    for piece in _pieces(0, first_line(path), LINES):
         if isinstance(piece, Found):
             return piece.value if isinstance(piece.value, Header) else None
     return None
+
+
+def first_line(path: Path) -> bytes:
+    """Of a segment, with its newline, as far as a block holds it: a header is far shorter."""
+    with path.open("rb") as file:
+        line, newline, _ = bytes_at(file.fileno(), 0, BLOCK_BYTES).partition(b"\n")
+    return line + newline
 
 
 def first_seq_of(path: Path) -> int | None:
@@ -182,11 +187,30 @@ def end_of_snapshot(path: Path) -> tuple[int, str]:
     return (highest if seq is None else seq), ""
 
 
+def bytes_at(fd: int, offset: int, length: int) -> bytes:
+    """What stands there, less of it where the file ends. A block that the disk cannot read comes as zeros, which are no
+    line: it costs what stands in it, and not what stands beside it."""
+    parts, end = [], offset + length
+    while offset < end:
+        block = min(end - offset, BLOCK_BYTES - offset % BLOCK_BYTES)
+        try:
+            part = os.pread(fd, end - offset, offset)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            part = bytes(block) if block == end - offset else bytes_at(fd, offset, block)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
 def _split(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
     """What stands between the newlines of a file, each with its newline and its offset."""
     start = position = 0
     parts: list[bytes] = []
-    while position < end and (chunk := os.pread(fd, min(CHUNK_BYTES, end - position), position)):
+    while position < end and (chunk := bytes_at(fd, position, min(CHUNK_BYTES, end - position))):
         position += len(chunk)
         first, *others = chunk.split(b"\n")
         parts.append(first)

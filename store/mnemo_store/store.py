@@ -25,6 +25,7 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_store import manifest
 from mnemo_store.database import CALLERS_ERRORS, MAP_BYTES, Database, is_full
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, OutcomeUnknown, StoreError, WriteFailed
@@ -44,6 +45,7 @@ ATTEMPTS = 3  # to write a group: the database may have to grow, or to be replac
 QUEUE_MAX = 1024  # interactive turns waiting
 BACKGROUND_QUEUE_MAX = 256
 CLOSE_SECONDS_MAX = 10.0
+RESTORING, REPLACED = ".restoring", ".before-restore-"  # behind a folder's name: see `restoring`
 
 log = logging.getLogger("mnemo.store")
 
@@ -127,6 +129,7 @@ class Store:
         self._closing = False
         self._doubt: Exception | None = None  # what a reader met
         self._told = 0  # the last change that the followers know of
+        self._renumbers_told = 0
         self._writer: threading.Thread | None = None
 
     @classmethod
@@ -143,9 +146,11 @@ class Store:
     ) -> "Store":
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
-        Raises Locked, NewerFormat, DiskFull or OSError. A database that does not verify is put aside and restored from
-        the journal; `reasons` says so. One that cannot be opened is done without; `degraded` says so.
+        Raises Locked, NewerFormat, DiskFull, OSError, or StoreError where a restore was cut short. A database that does
+        not verify is put aside and restored from the journal; `reasons` says so. One that cannot be opened is done
+        without; `degraded` says so.
         """
+        refuse_half_restored(folder)
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:  # or a power loss could take the folder with all that was acknowledged in it
@@ -159,7 +164,7 @@ class Store:
         except BaseException:
             store._release(clean=False)
             raise
-        store._told = keeper.holding().end[0]
+        store._told, store._renumbers_told = keeper.holding().end[0], keeper.renumbered
         store._writer = threading.Thread(target=store._write_until_closed, name="mnemo-writer", daemon=True)
         store._writer.start()
         return store
@@ -365,28 +370,24 @@ class Store:
 
     def _work_once(self) -> None:
         """One step of each thing that there is to do."""
-        numbers = self._keeper.renumbered
         if self._doubt is not None:
             doubt, self._doubt = self._doubt, None
             if not self._keeper.degraded:
                 self._keeper.mend(doubt)
         self._keeper.try_again()
-        self._tell_renumbered(numbers)
+        self._tell_missed()
         if self._works:
             self._maintain_once(self._works.popleft())
-        numbers = self._keeper.renumbered
         if self._urgent or self._background:
             self._write_group()
-        self._tell_renumbered(numbers)
         self._tell_missed()
 
     def _maintain_once(self, work: _Work) -> None:
         if not work.future.set_running_or_notify_cancel():
             return
-        numbers = self._keeper.renumbered
         try:
             result = work.act(self._keeper)
-            self._tell_renumbered(numbers)
+            self._tell_missed()
             work.future.set_result(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its caller's to see
             if isinstance(error, lmdb.Error):
@@ -404,22 +405,29 @@ class Store:
         """One commit group: decided, journaled, committed, shown to the views, answered."""
         taken: list[_Waiting] = []
         failure: StoreError | None = None
-        for _ in range(ATTEMPTS):
-            if self._keeper.broken is not None or self._keeper.state is None:
-                self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
-            self._tell_missed()
-            if self._keeper.state is None:
-                self._fail_all_waiting(WriteFailed(f"the store is out of order: {self._keeper.broken}"))
-                break
-            try:
-                self._attempt(taken)
-            except _StateFailed as failed:
-                failure = _write_failure(failed.cause)
-                self._keeper.mend(failed.cause)
-            else:
-                return
-        for waiting in taken:
-            waiting.future.set_exception(failure or WriteFailed(f"the store is out of order: {self._keeper.broken}"))
+        try:
+            for _ in range(ATTEMPTS):
+                if self._keeper.broken is not None or self._keeper.state is None:
+                    self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
+                self._tell_missed()
+                if self._keeper.state is None:
+                    self._fail_all_waiting(WriteFailed(f"the store is out of order: {self._keeper.broken}"))
+                    break
+                try:
+                    self._attempt(taken)
+                except _StateFailed as failed:
+                    failure = _write_failure(failed.cause)
+                    self._keeper.mend(failed.cause)
+                else:
+                    break
+        except BaseException as error:
+            failure = OutcomeUnknown(f"the writer stopped: {error!r}")
+            raise
+        finally:  # whatever happens, nobody waits for ever
+            failure = failure or WriteFailed(f"the store is out of order: {self._keeper.broken}")
+            for waiting in taken:
+                if not waiting.future.done():
+                    waiting.future.set_exception(failure)
 
     def _attempt(self, taken: list[_Waiting]) -> None:
         """Writes the turns taken before and those that wait. Raises _StateFailed, with `taken` to be tried again."""
@@ -535,35 +543,52 @@ class Store:
         for follower in self._followers:
             follower(applied)
 
-    def _tell_renumbered(self, before: int) -> None:
-        if self._keeper.renumbered != before:
-            for listener in self._renumbered:
-                listener()
+    def _tell_renumbered(self) -> None:
+        for listener in self._renumbered:
+            listener()
+        if self._keeper.state is not None:
             self._told = self.seq  # who is renumbered looks at everything anew
 
     def _tell_missed(self) -> None:
-        """Tells the followers of changes that were answered as of unknown outcome, and turned out to be there when the
-        store was put in order."""
-        while self._keeper.state is not None and self._told < self._keeper.state.end[0]:
-            with self._keeper.state.snapshot(self._now()) as snapshot:
-                rows = [(seq, entry.at, _touched_since(snapshot, entry)) for seq, entry in snapshot.entries(self._told)]
-            if not rows:
-                break
-            for seq, at, touched in rows:
-                if touched is None:
-                    for listener in self._renumbered:
-                        listener()
-                else:
-                    self._tell(Applied(seq, at, touched))
-                self._told = seq
-        self._told = max(self._told, self.seq)
+        """Tells the followers that numbers have become others, and of changes that were answered as of unknown outcome
+        and turned out to be there when the store was put in order."""
+        if self._renumbers_told != self._keeper.renumbered and self._keeper.broken is None:
+            self._renumbers_told = self._keeper.renumbered
+            self._tell_renumbered()
+        while (state := self._keeper.state) is not None and self._told < state.end[0]:
+            try:
+                with state.snapshot(self._now()) as snapshot:
+                    missed = [_applied(snapshot, seq, entry) for seq, entry in snapshot.entries(self._told)]
+            except (lmdb.Error, StoreError, ValueError) as error:
+                log.warning("what was changed meanwhile cannot be told: %s", error)
+                if isinstance(error, lmdb.Error):
+                    self._keeper.mend(error)
+                missed = []
+            if not missed:
+                self._tell_renumbered()
+            for applied in missed:
+                self._tell(applied)
+                self._told = applied.seq
 
     def _fail_all_waiting(self, failure: StoreError) -> None:
         while (waiting := self._next_waiting()) is not None:
             if waiting.future.set_running_or_notify_cancel():
                 waiting.future.set_exception(failure)
         while self._works:
-            self._works.popleft().future.set_exception(failure)
+            work = self._works.popleft()
+            if work.future.set_running_or_notify_cancel():
+                work.future.set_exception(failure)
+
+
+def refuse_half_restored(folder: Path) -> None:
+    """Between the two renames of a restore nothing stands here, and a start would begin an empty store in silence."""
+    if any((folder / part).exists() for part in (manifest.FILE, "journal", "db")):
+        return
+    kept = sorted(folder.parent.glob(f"{folder.name}{REPLACED}*"))
+    stage = folder.with_name(f"{folder.name}{RESTORING}")
+    if kept and stage.exists():
+        why = f"a restore of {folder} was cut short"
+        raise StoreError(f"{why}: move {kept[-1]} back there and restore again, or remove {stage} to do without it")
 
 
 def _decide(
@@ -584,15 +609,15 @@ def _decide(
     return Committed(seq, turn.result), sealed, Applied(seq, line.at, tuple(touched)), long_term
 
 
-def _touched_since(snapshot: Snapshot, entry: ChangeEntry) -> tuple[Touched, ...] | None:
-    """What a change touched, as it is now; None where some of it is gone, number and all."""
+def _applied(snapshot: Snapshot, seq: int, entry: ChangeEntry) -> Applied:
+    """What a change touched, as it is now. Raises Damaged where some of it is gone, number and all."""
     touched = []
     for memory_id in dict.fromkeys((*entry.ids, *entry.used)):
         number = snapshot.number(memory_id)
         if number is None:
-            return None
+            raise Damaged(f"memory {memory_id} is gone")
         touched.append(Touched(number, snapshot.memory(memory_id), snapshot.usage(memory_id)))
-    return tuple(touched)
+    return Applied(seq, entry.at, tuple(touched))
 
 
 def _answer(done: Sequence[_Done]) -> None:

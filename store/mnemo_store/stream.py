@@ -15,7 +15,7 @@ from typing import TypeVar, assert_never
 import msgspec
 
 from mnemo_store.errors import Damaged
-from mnemo_store.layout import FORMAT, SUM_BYTES, encode_json, is_sealed
+from mnemo_store.layout import FORMAT, encode_json
 from mnemo_store.reading import Snapshot, Stored, Writing
 from mnemo_store.records import (
     Change,
@@ -118,7 +118,6 @@ class _Kind(msgspec.Struct):
 
 _HEADER = b'{"mnemo_stream":'
 _FOOTER = b'{"end":'
-_TAIL = len(b',"sum":"') + 2 * SUM_BYTES + len(b'"}')
 _decode_kind = msgspec.json.Decoder(_Kind).decode
 _decode_header = msgspec.json.Decoder(StreamHeader).decode
 _decode_footer = msgspec.json.Decoder(StreamFooter).decode
@@ -146,21 +145,6 @@ def decode(line: bytes) -> Row | StreamFooter:
         return _decode_tagged(line)
     except RecursionError as error:  # what else msgspec raises are ValueErrors
         raise ValueError("it is nested too deeply") from error
-
-
-def seal_row(line: bytes) -> bytes:
-    """A line of a stream as it stands in the journal: with a checksum as its last field, like the journal's lines."""
-    body = line[: -len(b"}\n")]
-    checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
-    return b'%b,"sum":"%b"}\n' % (body, checksum.encode())
-
-
-def unseal_row(data: bytes) -> bytes:
-    """The line of a stream, without its newline, that stands sealed in the journal. Raises ValueError when it is not as
-    it was written."""
-    if not is_sealed(data):
-        raise ValueError("it has no checksum, or another one")
-    return data[:-_TAIL] + b"}"
 
 
 class Tally:

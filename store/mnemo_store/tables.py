@@ -203,7 +203,7 @@ class TableSnapshot(Snapshot):
 
     def edges_after(self, after: Edge | None = None, limit: int = SLICE) -> list[Edge]:
         found: list[Edge] = []
-        start = _edge_keys(after)[0] + b"\0" if after else b"\0"
+        start = edge_keys(after)[0] + b"\0" if after else b"\0"
         with self._txn.cursor(db=self._tables.edges) as cursor:
             more = cursor.set_range(start)
             while more and len(found) < limit:
@@ -285,9 +285,12 @@ class TableSnapshot(Snapshot):
                 return bool(cursor.set_key_dup(*row))
             return bool(cursor.set_key(row.key) and cursor.value() == row.value)
 
-    def size_of(self, table: str) -> int:
-        """How many rows it has."""
-        return int(self._txn.stat(getattr(self._tables, table))["entries"])
+    def walk(self, table: str) -> Iterator[Row]:
+        """Every row, in the order of the keys. The table may be written to meanwhile."""
+        after: Row | None = None
+        while rows := self.rows(table, after):
+            yield from rows
+            after = rows[-1]
 
 
 class Applying(TableSnapshot, Writing):
@@ -354,10 +357,10 @@ class Applying(TableSnapshot, Writing):
             case DropTrash(id=memory_id):
                 drop(id_key(memory_id), db=tables.trash)
             case PutEdge(data=edge):
-                for key in _edge_keys(edge):
+                for key in edge_keys(edge):
                     put(key, layout.encode(edge), db=tables.edges)
             case DropEdge():
-                for key in _edge_keys(change):
+                for key in edge_keys(change):
                     drop(key, db=tables.edges)
             case PutNote(data=note):
                 put(id_key(note.id), layout.encode(note), db=tables.notes)
@@ -396,9 +399,9 @@ class Applying(TableSnapshot, Writing):
         memory = stored.memory
         self._txn.put(key, seq_key(stored.seq) + layout.encode(memory), db=self._tables.memories)
         if memory.state in HASHED_STATES:
-            self._txn.put(_hash_key(memory), key, db=self._tables.hashes, dupdata=True)
+            self._txn.put(hash_key(memory), key, db=self._tables.hashes, dupdata=True)
         if memory.key:
-            self._txn.put(_name_key(memory), key, db=self._tables.keys)
+            self._txn.put(name_key(memory), key, db=self._tables.keys)
 
     def _drop_memory(self, memory_id: str) -> None:
         key = id_key(memory_id)
@@ -406,7 +409,7 @@ class Applying(TableSnapshot, Writing):
         if value is not None:
             self._unindex(layout.decode_memory(value[8:]), key)
         for edge in self.edges(memory_id):
-            for edge_key in _edge_keys(edge):
+            for edge_key in edge_keys(edge):
                 self._txn.delete(edge_key, db=self._tables.edges)
         for stored in self.versions(memory_id):
             self._txn.delete(key + seq_key(stored.seq), db=self._tables.versions)
@@ -417,9 +420,9 @@ class Applying(TableSnapshot, Writing):
             self._txn.delete(key, db=table)
 
     def _unindex(self, before: Memory, key: bytes) -> None:
-        self._txn.delete(_hash_key(before), key, db=self._tables.hashes)
-        if before.key and self._txn.get(_name_key(before), db=self._tables.keys) == key:
-            self._txn.delete(_name_key(before), db=self._tables.keys)
+        self._txn.delete(hash_key(before), key, db=self._tables.hashes)
+        if before.key and self._txn.get(name_key(before), db=self._tables.keys) == key:
+            self._txn.delete(name_key(before), db=self._tables.keys)
 
     def _number(self, key: bytes) -> int:
         value = self._txn.get(key, db=self._tables.numbers)
@@ -454,16 +457,19 @@ def _stored(value: bytes) -> Stored:
     return Stored(seq_of(value[:8]), layout.decode_memory(value[8:]))
 
 
-def _hash_key(memory: Memory) -> bytes:
+def hash_key(memory: Memory) -> bytes:
+    """The key of `hashes` under which a memory is found by its text."""
     scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
     return digest_key(*scope, content_hash(memory.content))
 
 
-def _name_key(memory: Memory) -> bytes:
+def name_key(memory: Memory) -> bytes:
+    """The key of `keys` under which a memory is found by its own key."""
     return digest_key(memory.namespace, memory.user_id, memory.key)
 
 
-def _edge_keys(edge: Edge | DropEdge) -> tuple[bytes, bytes]:
+def edge_keys(edge: Edge | DropEdge) -> tuple[bytes, bytes]:
+    """The two keys of `edges` under which an edge stands: at its source and at its target."""
     source, target, relation = id_key(edge.source), id_key(edge.target), edge.relation.encode()
     return source + b">" + relation + b">" + target, target + b"<" + relation + b"<" + source
 

@@ -15,16 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from mnemo_client import care_protocol
 from mnemo_client.errors import Refused
 from mnemo_core.changing import Draft
 from mnemo_daemon import installation, settings
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
-from mnemo_daemon.closed_store import check_folder, repair_folder
+from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.memories import Caller
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.repairing import Repairing
+from mnemo_daemon.routes import Request
+from mnemo_daemon.sockets import Peer
+from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store import rewriting
 from mnemo_store.errors import StoreError
 from mnemo_store.layout import id_key
@@ -384,6 +388,22 @@ def both_keys_of(memory_id: str) -> Callable[[Applying], None]:
     return act
 
 
+def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
+    house.serving()
+    api = UpkeepApi(house.daemon)
+    request = Request(ask=care_protocol.RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
+
+    async def ask() -> list[Any]:
+        together = await asyncio.gather(api.check(request), api.repair(request), return_exceptions=True)
+        return [*together, await api.check(request)]
+
+    first, second, third = asyncio.run_coroutine_threadsafe(ask(), house._loop).result(WAIT_SECONDS)
+    assert isinstance(second, Refusal)
+    assert (second.status, second.code) == (409, "conflict")
+    assert (first.value.ok, third.value.ok) == (True, True)
+    api.close()
+
+
 def test_an_agent_cannot_have_the_store_repaired(scratch_daemon: RunningDaemon) -> None:
     scratch_daemon.start()
     with scratch_daemon.client(door="mcp") as client, pytest.raises(Refused) as refused:
@@ -443,6 +463,23 @@ def test_a_store_that_no_daemon_can_open_is_mended_without_one(scratch_daemon: R
 
 def brief(report: Report) -> list[tuple[str, str, str]]:
     return [(each.invariant, each.table, each.subject) for each in report.violations]
+
+
+@pytest.mark.parametrize("is_dry", [True, False])
+def test_a_database_is_not_put_aside_where_nothing_could_take_its_place(
+    house: House, tmp_path: Path, is_dry: bool
+) -> None:
+    """An empty store took its place, and everything was as it should be."""
+    house.add("a b c")
+    house.close()
+    data = tmp_path / "data"
+    shutil.rmtree(data / "journal")
+    (data / "db" / "data.mdb").write_bytes((data / "db" / "data.mdb").read_bytes()[:5000])
+    before = {path for path in data.rglob("*") if path.is_file()}
+    with pytest.raises(NothingLeft):
+        repair_folder(data, dry_run=is_dry)
+    assert {path for path in data.rglob("*") if path.is_file()} == before
+    assert (data / "db" / "data.mdb").stat().st_size == 5000
 
 
 def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tmp_path: Path) -> None:

@@ -190,6 +190,14 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
         assert (graph.stored, graph.forgotten, mem0.stored, mem0.forgotten) == (5, 1, 4, 1)
         told = take_in(client, "mcp-memory.jsonl", allow_forgotten=True)
         assert (told.stored, told.duplicate, told.forgotten) == (1, 5, 0)
+        again = take_in(client, "mcp-memory.jsonl")  # it is wanted now: no restore leaves it out either
+        assert (again.duplicate, again.forgotten) == (6, 0)
+
+
+def test_only_a_person_has_taken_in_again_what_was_forgotten(daemon: RunningDaemon) -> None:
+    with daemon.client(door="mcp") as agent, pytest.raises(Refused) as refused:
+        take_in(agent, "mcp-memory.jsonl", allow_forgotten=True)
+    assert (refused.value.status, refused.value.code, refused.value.field) == (422, "refused", "allow_forgotten")
 
 
 def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: RunningDaemon, client: Client) -> None:
@@ -489,6 +497,8 @@ def test_texts_forgotten_here_are_left_out_of_our_own_export_too(short_folder: P
         assert (shown.content, shown.state, shown.superseded_by) == ("It was with Tom.", "active", None)
         told = client.import_from(whole(exported), allow_forgotten=True)
         assert (told.stored, told.duplicate, told.forgotten) == (2, 4, 0)
+        again = client.import_from(whole(exported))  # they are wanted now
+        assert (again.duplicate, again.forgotten) == (6, 0)
 
 
 def test_a_text_forgotten_in_a_store_with_the_same_salt_stays_forgotten_in_both(short_folder: Path) -> None:

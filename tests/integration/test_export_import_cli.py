@@ -81,6 +81,15 @@ def test_an_import_of_which_nothing_could_be_read_has_failed(person: Person) -> 
     assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 passed over\n")
 
 
+def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Person) -> None:
+    one = '{"id": "1", "memory": "%s", "created_at": "2026-05-01"}'
+    (person.here / "first.json").write_text('{"results": [%s]}' % (one % "As it was."))
+    (person.here / "second.json").write_text('{"results": [%s, {"id": "2"}]}' % (one % "As it was before."))
+    person.give("import", "first.json", "-n", "older", "--from", "mem0")
+    said = person.give("import", "second.json", "-n", "older", "--from", "mem0")
+    assert said.startswith("mem0: 1 changed here since and left as they are, 1 passed over\n")
+
+
 def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: Person) -> None:
     person.give("add", "worth keeping", "-n", "kept")
     target = person.here / "memories.jsonl"
@@ -104,6 +113,24 @@ def test_an_export_that_cannot_be_made_leaves_no_file(person: Person) -> None:
     person.give("export", "memories.jsonl", "--vectors", code=1)
     assert "no embedding model is in use" in person.told
     assert os.listdir(person.here) == []
+
+
+def test_an_export_into_a_folder_that_is_not_there_says_which(person: Person) -> None:
+    person.give("export", "not-there/memories.jsonl", code=2)
+    assert f"there is no folder {person.here.resolve()}/not-there\n" in person.told
+
+
+def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: Person) -> None:
+    person.give("add", "worth a copy", "-n", "copied")
+    person.give("backup", "first")
+    person.give("backup", "second")
+    before = {path: path.read_bytes() for path in person.here.rglob("*") if path.is_file()}
+    for source in ("first", "second"):
+        person.give("restore", source, "--to", "first", "--yes", code=2)
+        assert "is a backup" in person.told
+    assert {path: path.read_bytes() for path in person.here.rglob("*") if path.is_file()} == before
+    person.give("restore", "first", "--to", "back")
+    assert (person.here / "back" / "store.json").exists()
 
 
 def test_an_export_to_standard_output_is_the_same(person: Person) -> None:

@@ -200,4 +200,12 @@ def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
                 ask()
             assert refused.value.status == 400
         assert client.purge_many(filter=PurgeFilter(namespace="here"), dry_run=True).purged == [memory_id]
-        assert client.purge_many(filter=PurgeFilter(namespace="here", tags=["none"])).purged == []
+        for tag in ("none", "", " "):
+            assert client.purge_many(filter=PurgeFilter(namespace="here", tags=[tag])).purged == []
+
+
+def test_a_tag_names_what_is_to_be_forgotten_in_whatever_way_it_is_written(daemon: RunningDaemon) -> None:
+    with daemon.client(door="cli") as client:
+        memory_id = client.remember("One.", namespace="cafe", tags=["caf\u00e9"]).memory.id
+        wanted = PurgeFilter(namespace="cafe", tags=[" Cafe\u0301"])
+        assert client.purge_many(filter=wanted, dry_run=True).purged == [memory_id]

@@ -21,7 +21,7 @@ from mnemo_daemon.models import Catalogue
 from mnemo_daemon.refusals import Refusal
 from mnemo_store import backup, restoring
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Closed
+from mnemo_store.errors import Closed, StoreError
 from mnemo_store.records import DropForgotten, Forgotten, PutForgotten, skip_hash, text_hash
 from mnemo_store.store import Applied, Committed, Store
 from tests.desk import PERSON
@@ -117,15 +117,16 @@ def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground:
     for name, data in {**holding, **harmless, **strange}.items():
         (ground.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (ground.folder / name).write_bytes(data)
-    put_aside = ground.folder.with_name(f"{ground.folder.name}.before-restore-9")
-    put_aside.mkdir()
+    beside = [ground.folder.with_name(f"{ground.folder.name}.{name}") for name in ("before-restore-9", "restoring")]
+    for folder in beside:
+        folder.mkdir()
     report = ground.forget(asked)
     assert {place.place for place in report.places if place.state == "removed"} == {
         *(name for name in holding if not name.startswith("db.")), "db.damaged-17",
     }  # fmt: skip
     assert not any((ground.folder / name).exists() for name in holding)
     assert all((ground.folder / name).exists() for name in (*harmless, *strange))
-    assert report.backups == [str(ground.folder / "backups" / "one"), str(put_aside)]
+    assert report.backups == [str(ground.folder / "backups" / "one"), *map(str, beside)]
     assert report.searched.found == ["letter.txt"]
     assert [place.place for place in report.places if place.state == "still there"] == ["letter.txt"]
     assert not report.complete
@@ -504,6 +505,40 @@ def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_ne
     assert calls > 20
     assert untouched < 5
     assert finished > 10
+
+
+def test_all_that_was_dropped_before_a_failure_is_looked_for_when_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two memories are derived at the last moment, and only the first of them is dropped before the disk fails."""
+    monkeypatch.setattr(dropping, "DROPPED_A_TURN", 1)
+    disk = Faulty()
+    ground = Ground(tmp_path / "data", disk=disk)
+    asked = ground.add("The first thing to forget.")
+    late: list[Future[Committed[Decision]]] = []
+    dropped: list[int] = []
+
+    def meanwhile(applied: Applied) -> None:
+        if not late:
+            for text in (f"Derived of the {CANARY}.", "Something else was derived."):
+                draft = Draft(content=text, namespace="default", user_id="local", trust="user", source="cli",
+                              derived_from=(asked,))  # fmt: skip
+                late.append(ground.memories.remember(draft, PERSON))
+        for touched in applied.touched:
+            if touched.dropped:
+                dropped.append(touched.number)
+                disk.writing = FULL if len(dropped) == 2 else None
+
+    ground.store.follow(meanwhile)
+    (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"Derived of the {CANARY}".encode())
+    with pytest.raises((StoreError, Refusal)):
+        ground.forget(asked)
+    assert len(dropped) == 2
+    disk.writing = None
+    ground.forgetting.finish_if_due()
+    assert ground.forgetting.pending == ""
+    assert traces(ground.folder, CANARY) == []
+    ground.close()
 
 
 def test_a_store_out_of_order_forgets_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NoStore, check_folder, repair_folder
 from mnemo_daemon.repairing import Repairing, amendment
 from mnemo_store import rewriting
-from mnemo_store.check import edge_keys
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Locked
 from mnemo_store.layout import encode_json, id_key, seq_key
@@ -37,7 +36,7 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.repair import Kept
-from mnemo_store.tables import Applying
+from mnemo_store.tables import Applying, edge_keys
 from tests.samples import (
     AT,
     WAIT_SECONDS,

@@ -11,15 +11,18 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
+from mnemo_core import forgetting
 from mnemo_daemon import installation
+from mnemo_daemon.dropping import Dropping, Told, drop
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.memories import Memories
 from mnemo_daemon.models import Catalogue
-from mnemo_daemon.trash import DAY_MS, Trash
+from mnemo_daemon.trash import Trash
+from mnemo_daemon.upkeep import DAY_MS
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
-from mnemo_store.errors import DiskFull
+from mnemo_store.errors import Closed, DiskFull
 from mnemo_store.records import (
     ChunkRef,
     Edge,
@@ -245,6 +248,37 @@ def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
     desk.bin.empty((), "cli", confirm=True)
     assert restored[0].result(WAIT_SECONDS).result == ids[-1]
     assert [each.id for each in desk.listed()] == ids[-1:]
+
+
+def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(desk: Bin) -> None:
+    put_note(desk.store, missing=False)
+    gone = desk.add("Goes.")
+    desk.trash(gone)
+    note = _note(desk)
+    write(desk.store, PutNote(data=msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3)))))
+    plan = forgetting.drop_alone((sample_id(1), gone), ())
+    desk.restore(sample_id(1))
+    told = Told("empty trash", "cli", "")
+    list(Dropping(desk.store).carry_out(plan, told, drop, lambda memory: memory.state == "trashed"))
+    assert gone not in desk.ids()
+    assert [ref.memory for ref in _note(desk).chunks] == [sample_id(1), sample_id(2)]
+    assert _note(desk).links == ("Lisbon", "Porto")
+
+
+def _note(desk: Bin) -> NoteFile:
+    with desk.store.snapshot() as snapshot:
+        note = snapshot.note(FILE)
+    assert note is not None
+    return note
+
+
+def test_emptying_ends_behind_a_slice_when_the_daemon_stops(desk: Bin) -> None:
+    ids = [desk.add(f"Number {number}.") for number in range(101)]
+    desk.trash(*ids)
+    with pytest.raises(Closed):
+        desk.bin.empty((), "cli", confirm=True, is_stopping=lambda: True)
+    assert len(desk.ids()) == 1
+    assert desk.bin.empty((), "cli", confirm=True).dropped == 1
 
 
 def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(

@@ -100,10 +100,10 @@ def restore_a_backup(life: Life) -> str:
 def go_back(life: Life) -> str:
     """The store as it was after the last change by a moment, from what is there."""
     life.world.disk.set(None)  # what a kill would leave is known to nobody
+    life.world.close()  # which may write what memories were used, at a time that the clock has stepped back to
     state, past = life.state, life.world.ledger.past
     whole = set(range(state.seq + 1)) <= set(past)
     at = state.entries[life.chance.choice(sorted(state.entries))].at
-    life.world.close()
     try:
         _restored(life, life.world.data, at, keep_forgotten=True)
     except TooOld:

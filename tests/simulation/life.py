@@ -17,6 +17,7 @@ from tests.simulation.world import Answer, World, in_simulated_time
 TOLD = 30  # of the last steps, by a life that failed
 RECOVERY_SECONDS = 61.0  # between two looks whether all is well again: longer than the store waits between two tries
 RECOVERY_LOOKS = 12
+STATES_MAX = 8  # that may be true in trouble: with more, a few writes could make so many that nobody can tell anything
 MEMORIES_MAX = 60  # from which on no new ones are made, so that a life stays short
 
 _SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprtvz" for vowel in "aiou"]
@@ -101,7 +102,7 @@ class Life:
                 self.world.disk.set(None)
         self.did[chosen.name] += 1
         self._note(chosen.name, came)
-        if self.is_troubled and self.number >= self.heals_at:
+        if self.is_troubled and (self.number >= self.heals_at or len(self.states) > STATES_MAX):
             self.doing = "heal"
             self._note("heal", self.recover())
 
@@ -226,7 +227,7 @@ class Life:
             raise Wrong(f"the cause is gone, and still: {trouble}")
         self.is_troubled = False
         self.world.notes_failures.clear()
-        world.ledger.agree(world.found())
+        world.ledger.settle(world.found())  # what is well shows what is: no start makes another choice
         checks.soundness(self)
         checks.views_agree(self)
         return f"well again {' '.join(came)}"

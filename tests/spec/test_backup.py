@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mnemo_daemon.upkeep import Upkeep
 from mnemo_store import backup, restoring
 from mnemo_store.disk import Disk
-from mnemo_store.errors import BadBackup, Locked, TooOld
+from mnemo_store.errors import BadBackup, Locked, StoreError, TooOld
 from mnemo_store.records import DropMemory, Forgotten, PutForgotten, PutMemory, skip_hash
 from mnemo_store.restoring import Restored
 from mnemo_store.store import Store, Vectors
@@ -29,6 +30,7 @@ from tests.samples import (
     sample_memory,
     write,
 )
+from tests.spec.test_migrations import unpacked
 from tests.spec.test_rewriting import write_anew
 
 DISK = Disk()
@@ -116,6 +118,15 @@ def test_a_backup_that_was_altered_or_is_not_whole_replaces_nothing(tmp_path: Pa
         assert state_of(store) == before
 
 
+def test_each_backup_of_one_second_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    with opened(tmp_path / "data", now=lambda: 0) as store:
+        upkeep = Upkeep(store, DISK, list)
+        folders = [upkeep.back_up(None)[0] for _ in range(3)]
+    names = ["backup-19700101T000000", "backup-19700101T000000-2", "backup-19700101T000000-3"]
+    assert folders == [tmp_path / "data" / "backups" / name for name in names]
+    assert all(backup.look_at(folder).has_database for folder in folders)
+
+
 def test_a_folder_in_use_takes_no_backup_and_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         remember(store, 1)
@@ -171,6 +182,51 @@ def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> N
         assert contents(store) == ["memory number 1"]
 
 
+class Keeping(Disk):
+    """What stands around `data` when the restored store is put in its place is kept, as a crash would leave it."""
+
+    def __init__(self, data: Path, kept: Path) -> None:
+        self._data, self._kept = data, kept
+
+    def rename(self, source: Path, target: Path) -> None:
+        if target == self._data:
+            shutil.copytree(self._data.parent, self._kept)
+        super().rename(source, target)
+
+
+def test_a_restore_that_a_crash_ended_between_its_renames_leaves_no_empty_store_in_silence(tmp_path: Path) -> None:
+    place, crashed = tmp_path / "place", tmp_path / "crashed"
+    with opened(place / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "kept", DISK)
+        remember(store, 2)
+    restoring.restore(tmp_path / "kept", place / "data", Keeping(place / "data", crashed), lambda: AT)
+    assert not (crashed / "data").exists()
+    (crashed / "data").mkdir()  # as a service manager may have made it
+    with pytest.raises(StoreError, match="was cut short: move /"):
+        Store.open(crashed / "data")
+    with pytest.raises(StoreError, match="was cut short"):  # what was forgotten there would come back
+        restore(tmp_path / "kept", crashed / "data")
+    (crashed / "data").rmdir()
+    next(crashed.glob("data.before-restore-*")).rename(crashed / "data")
+    assert restore(tmp_path / "kept", crashed / "data").memories == 1
+    with opened(crashed / "data") as store:
+        assert contents(store) == ["memory number 1"]
+
+
+def test_a_backup_that_cannot_be_made_leaves_no_file_open(tmp_path: Path) -> None:
+    def in_the_way(what: str, _: float) -> None:
+        if what == "journal":
+            (tmp_path / "kept" / "journal").write_bytes(b"")
+
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        before = os.listdir("/dev/fd")
+        with pytest.raises(BadBackup, match="cannot be written"):
+            backup.make(store, tmp_path / "kept", DISK, in_the_way)
+        assert os.listdir("/dev/fd") == before
+
+
 def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path: Path) -> None:
     now = AT
     with opened(tmp_path / "data", now=lambda: now) as store:
@@ -192,9 +248,23 @@ def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path:
     shutil.rmtree(tmp_path / "later" / "db")
     with opened(tmp_path / "later") as store:
         assert len(contents(store)) == 5
+    before = os.listdir("/dev/fd")
     with pytest.raises(TooOld):
         restore(tmp_path / "data", tmp_path / "earlier", at=AT + 1000)
     assert not (tmp_path / "earlier").exists()
+    assert os.listdir("/dev/fd") == before
+
+
+def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tmp_path: Path) -> None:
+    """What that was before it was migrated is kept among them."""
+    older = unpacked(1, tmp_path / "older")
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "data" / "backups" / "mine", DISK)
+    restored = restore(older, tmp_path / "data")
+    assert restored.kept_as is not None
+    kept = sorted(path.name.partition("-")[0] for path in (tmp_path / "data" / "backups").iterdir())
+    assert kept == ["before", "mine"]
 
 
 def test_what_was_purged_since_the_backup_stays_away_unless_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_store.check import INVARIANTS, READABLE, Violation, check, hash_key, name_key
+from mnemo_store.check import INVARIANTS, READABLE, Violation, check
 from mnemo_store.comparison import Owner, check_journal
 from mnemo_store.database import Database
 from mnemo_store.disk import Disk
@@ -38,7 +38,7 @@ from mnemo_store.records import (
 )
 from mnemo_store.repair import STEPS
 from mnemo_store.store import Store, Vectors
-from mnemo_store.tables import TABLES, Applying, Row
+from mnemo_store.tables import TABLES, Applying, Row, hash_key, name_key
 from tests.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_id, sample_memory, write
 
 ROOT, FILE = sample_id(900), sample_id(901)

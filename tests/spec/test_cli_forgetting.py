@@ -86,7 +86,7 @@ def test_forget_ends_with_1_where_something_is_still_there(person: Person, canne
 def test_forget_asks_before_it_does_anything(person: Person, canned: CannedDaemon) -> None:
     assert at_a_terminal(person, "forget", ID, typed="no\n") == 2
     assert "c0ffee01" in person.out
-    assert "forget 1 memory and 1 made of it for good, and every trace of it? [y/N] " in person.out
+    assert "forget 1 memory and 1 made of it for good, with every trace? [y/N] " in person.out
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
     assert at_a_terminal(person, "forget", ID, typed="y\n") == 0
     assert bodies(canned)[-1] == {"ids": [ID]}

@@ -109,6 +109,15 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
     assert canned.asked[0].query == {"since": ["2h"], "until": ["seq:12"]}
 
 
+def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, canned: CannedDaemon) -> None:
+    answer = protocol.DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
+                                 removed=[], added=[difference("added", 12, "add")])  # fmt: skip
+    say(canned, "GET /v1/diff", answer)
+    assert person.give("diff", "2h", "--top", "1") == 0
+    assert person.out.endswith("\nshown: 1 added · 0 changed · 0 removed · since change 3 · namespace default\n")
+    assert person.err == "there is more; show it with: mnemo diff 2h --top 500, or narrow it with --until\n"
+
+
 def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) -> None:
     answer = protocol.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
     say(canned, "GET /v1/diff", answer)
@@ -117,6 +126,19 @@ def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) ->
     assert canned.asked[0].query == {"since": ["1700000000000"]}
     assert canned.asked[0].headers["x-namespace"] == "boat"
     assert person.give("diff") == 2
+
+
+@pytest.mark.parametrize("words", [("3",), ("1234567890",), ("2h", "--until", "12")])
+def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: Person, words: tuple[str, ...]) -> None:
+    assert person.give("diff", *words) == 2
+    assert f"a change is named so: seq:{words[-1]}\n" in person.err
+
+
+def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "GET /v1/diff", protocol.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
+                                                    namespace="default"))  # fmt: skip
+    assert person.give("diff", "2025") == 0
+    assert canned.asked[0].query == {"since": ["2025"]}
 
 
 def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:

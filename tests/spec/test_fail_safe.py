@@ -1,6 +1,7 @@
 """The store goes on when the disk under the database does not do its part. SPEC 3.4, M19, M20."""
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -11,12 +12,14 @@ import lmdb
 import pytest
 
 from mnemo_store import keeper
-from mnemo_store.disk import Commits
+from mnemo_store.database import Database
+from mnemo_store.disk import Commits, Disk
 from mnemo_store.errors import Damaged, DiskFull, OutcomeUnknown
 from mnemo_store.records import DropMemory, PutMemory
 from mnemo_store.store import Store, Turn
+from mnemo_store.tables import Row
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
-from tests.samples import WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
+from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
 
 
 @pytest.fixture(autouse=True)
@@ -158,6 +161,75 @@ def test_a_database_that_a_reader_finds_damaged_is_put_in_order(tmp_path: Path) 
         disk.reading = None
         wait_until(lambda: not store.degraded)
         assert contents(store) == ["memory number 1"]
+
+
+def test_a_database_that_comes_back_with_a_row_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    """It had ended the writer, and with it the store."""
+    with degraded_store(tmp_path) as (store, disk):
+        database = Database.open(tmp_path / "db", Disk())
+        database.write(AT, lambda writing: writing.put_row("meta", Row(b"seq", b"\xff")))
+        database.close()
+        disk.committing = disk.opening = None
+        wait_until(lambda: not store.degraded)
+        remember(store, 5)
+        assert contents(store) == [f"memory number {number}" for number in range(1, 6)]
+        assert store.missing == []
+
+
+def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(tmp_path: Path) -> None:
+    disk = Faulty()
+    with opened(tmp_path, disk) as store:
+        remember(store, 1)
+        heard: list[int] = []
+        store.follow(lambda applied: heard.append(applied.seq))
+        store.when_renumbered(lambda: heard.append(0))
+        store._told = 0  # as if the change had been answered as of unknown outcome
+        disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
+        remember(store, 2)
+        assert heard == [0, 2], "who cannot be told what has changed looks at everything anew"
+        disk.reading = None
+        wait_until(lambda: not store.degraded)
+        assert contents(store) == ["memory number 1", "memory number 2"]
+
+
+class Falls(Faulty):
+    """Opening the database again meets what nobody has thought of."""
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        if self.opening is not None:
+            raise MemoryError
+        return super().open_database(folder, **options)
+
+
+def test_a_disk_that_does_not_tell_its_room_ends_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, asked = Faulty(), list[Path]()
+
+    def refusing(path: Path) -> os.statvfs_result:
+        asked.append(path)
+        raise BROKEN
+
+    with opened(tmp_path, disk) as store:
+        disk.writing = FULL
+        with pytest.raises(DiskFull):
+            remember(store, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "statvfs", refusing)
+            disk.writing = None
+            wait_until(lambda: len(asked) > 1)
+        wait_until(lambda: not store.trouble)
+        remember(store, 2)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_falls_over_lets_nobody_wait_for_ever(tmp_path: Path) -> None:
+    disk = Falls()
+    with opened(tmp_path, disk) as store:
+        remember(store, 1)
+        disk.committing = disk.opening = BROKEN
+        with pytest.raises(OutcomeUnknown, match="the writer stopped"):
+            remember(store, 2)
+    with opened(tmp_path) as store:
+        assert contents(store) == ["memory number 1", "memory number 2"]
 
 
 def test_the_map_grows_by_itself(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from mnemo_daemon import undoing
+from mnemo_daemon import trash, undoing
+from mnemo_daemon.forgetting import PURGE
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.undoing import ChangedSince
 from mnemo_store.records import (
@@ -165,9 +167,25 @@ def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
     note = sample_memory(1, "from a note", managed=FILE, note=NotePlace(title="Note"))
     write_as(desk, "notes", PutMemory(data=note), what="notes")
     write_as(desk, "cli:doctor", PutMemory(data=sample_memory(2)), what="add")
+    write_as(desk, trash.BY, DropMemory(id=sample_id(2)), what=trash.EMPTY)
+    write_as(desk, PURGE, DropMemory(id=sample_id(1)), what=PURGE)
     assert desk.undo(dry_run=True).ids == [tea]
     desk.undo()
     assert refused(desk).status == 404
+
+
+@pytest.mark.parametrize("what", [trash.EMPTY, PURGE])
+def test_what_stays_does_not_name_again_what_is_gone_for_good(desk: Desk, what: str) -> None:
+    source = desk.add("tea")
+    derived = desk.add("Tea is made of leaves.", evidence=(source,))
+    mended = msgspec.structs.replace(desk.memory(derived), evidence=(), version=2)
+    seq = write_as(desk, "cli", PutMemory(data=mended), what=what, group="g")
+    write_as(desk, "cli", DropMemory(id=source), what=what, group="g")
+    for named in ({}, {"seq": seq}, {"group": "g"}):
+        refusal = refused(desk, **named)
+        assert (refusal.status, refusal.code) == (422, "refused")
+        assert "gone for good" in refusal.message
+    assert desk.memory(derived).evidence == ()
 
 
 def test_where_there_is_nothing_to_undo_that_is_said(desk: Desk) -> None:
@@ -196,6 +214,18 @@ def test_an_agent_takes_back_nothing_that_it_does_not_see(desk: Desk) -> None:
     desk.edit(tea, tags=())
     assert refused(desk, 2, caller=AGENT).status == 404  # it would be sensitive again
     assert contents(desk, tea) == [("tea", "active", 2)]
+
+
+def test_an_agent_pins_nothing_by_taking_back_what_a_person_did(desk: Desk) -> None:
+    agent = AGENT._replace(trust="agent")
+    tea = desk.add("tea", pinned=True)
+    desk.undo(desk.edit(tea, tags=("hot",)), caller=agent)
+    seq = desk.edit(tea, pinned=False)
+    refusal = refused(desk, seq, caller=agent)
+    assert (refusal.status, refusal.code) == (422, "refused")
+    assert not desk.memory(tea).pinned
+    desk.undo(seq)
+    assert desk.memory(tea).pinned
 
 
 # Notes

@@ -392,6 +392,28 @@ def test_a_rotation_that_fails_makes_no_later_line_void(tmp_path: Path, failing:
     assert again.seqs() == list(range(1, before + 2))
 
 
+def test_a_segment_that_was_removed_takes_no_line_once_a_new_one_stands_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new one is written, and cannot be opened: too many files are open."""
+    book = Book(tmp_path)
+    book.add("short")
+    (tmp_path / "short_term.jsonl").unlink()
+    real = os.open
+
+    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_APPEND:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, flags, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refusing)
+        book.journal.segment_bytes = 1
+        book.journal.rotate_full()
+    book.add("short", value="kept")
+    assert book.crash().values() == ["kept"]
+
+
 def test_lines_behind_where_it_begins_are_void_in_both_files_for_good(tmp_path: Path) -> None:
     book = Book(tmp_path)
     book.add("short", "long", "short", "long")

@@ -17,7 +17,7 @@ from mnemo_store import stream
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, OutcomeUnknown, WriteFailed
 from mnemo_store.journal import NOTHING, Journal, newest_header
-from mnemo_store.layout import Header, Line, encode_json, open_line, seal
+from mnemo_store.layout import Header, Line, encode_json, open_line, seal, unseal_json
 from mnemo_store.records import ChangeEntry, PutMeta
 from tests.samples import quick_folder
 
@@ -161,7 +161,7 @@ def test_rows_of_a_snapshot_can_be_fetched_by_their_places(tmp_path: Path) -> No
     assert isinstance(rows[0].row, stream.StreamHeader)
     assert len(rows) == 1 + len(written.facts)
     for row, place in rows:
-        assert stream.decode(stream.unseal_row(written.journal.fetch(place))) == row
+        assert stream.decode(unseal_json(written.journal.fetch(place))[0]) == row
 
 
 def test_a_journal_without_a_snapshot_has_no_rows(tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_a_damaged_row_costs_no_other_and_is_told_with_its_offset(tmp_path: Path
     assert len(again.facts) == len(written.facts) - 1
     assert again.last == written.last
     (damage,) = again.journal.damage
-    assert damage == (path.name, offsets[5], offsets[6] - offsets[5], "it has no checksum, or another one")
+    assert damage == (path.name, offsets[5], offsets[6] - offsets[5], "its checksum does not match")
     assert again.journal.check() == [damage]
 
 

@@ -4,6 +4,7 @@ Truncated at every byte, bits flipped, runs of zeros, bytes put in and taken out
 was written, and a line that the damage does not touch is there.
 """
 
+import errno
 import os
 import random
 import shutil
@@ -23,6 +24,7 @@ from tests.samples import quick_folder, sample_memory
 
 STORE, SALT = "store", "00" * 16
 FLIPS, FLIPS_MENDED, RUNS, EDITS = 1000, 200, 300, 300
+BLOCK = 512  # bytes that a disk reads or does not
 BIG = 10_000_000  # bytes of one line
 
 End = tuple[int, str]
@@ -231,6 +233,74 @@ def test_a_run_of_zeros_costs_what_it_covers_and_is_told(written: Path, tmp_path
         whole.path.write_bytes(whole.data[:offset] + bytes(length) + whole.data[offset + length :])
         whole.check(offset, length, f"run {number} of {length}")
         whole.path.write_bytes(whole.data)
+
+
+class BadBlock:
+    """A block of a file that the disk cannot read. Of a read that begins before it, the kernel gives what stands
+    before it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._file = os.stat(os.devnull)
+        self._begin = self._end = 0
+        self._pread, self._read_bytes = os.pread, Path.read_bytes
+        monkeypatch.setattr(segments, "BLOCK_BYTES", BLOCK)
+        monkeypatch.setattr(os, "pread", self.pread)
+        monkeypatch.setattr(Path, "read_bytes", lambda path: self.read_bytes(path))
+
+    def move(self, path: Path, offset: int) -> None:
+        self._file, self._begin, self._end = path.stat(), offset, offset + BLOCK
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        if os.path.samestat(os.fstat(fd), self._file):
+            if self._begin <= offset < self._end:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            if offset < self._begin:
+                length = min(length, self._begin - offset)
+        return self._pread(fd, length, offset)
+
+    def read_bytes(self, path: Path) -> bytes:
+        if os.path.samestat(path.stat(), self._file):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return self._read_bytes(path)
+
+
+def test_a_block_that_cannot_be_read_costs_what_stands_in_it_and_is_told(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Damaged(written, tmp_path / "copy", random.Random(7))
+    bad = BadBlock(monkeypatch)
+    for path in sorted(whole.folder.iterdir()):
+        whole.path, size = path, path.stat().st_size
+        for offset in range(0, size, BLOCK):
+            bad.move(path, offset)
+            whole.check(offset, min(BLOCK, size - offset), f"{path.name} at {offset}")
+
+
+def test_a_journal_goes_on_behind_a_block_that_cannot_be_read_and_cuts_nothing_off(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be read at a start is not taken for a torn end: it may be read again another time."""
+    bad = BadBlock(monkeypatch)
+    for name in ("short_term.jsonl", "long_term.jsonl"):
+        folder = tmp_path / name
+        shutil.copytree(written, folder)
+        with (folder / name).open("ab") as file:
+            file.write(b"torn")
+        data = (folder / name).read_bytes()
+        bad.move(folder / name, 0)
+        journal = opened(folder)
+        before = said(journal)
+        journal.begin(journal.last)
+        add(journal, "short", "long")
+        assert journal.set_aside(tmp_path / f"{name}-aside")
+        journal.close()
+        put_aside = max(folder.glob(f"{name.removesuffix('.jsonl')}.0*"))
+        again = opened(folder)
+        assert set(before) <= set(said(again))
+        assert again.last == journal.last
+        again.close()
+        bad.move(tmp_path, 0)
+        assert put_aside.read_bytes() == data
 
 
 def test_bytes_put_in_or_taken_out_cost_the_lines_they_stand_in(written: Path, tmp_path: Path) -> None:

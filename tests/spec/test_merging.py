@@ -102,6 +102,13 @@ def test_references_go_to_what_stands_for_what_did_not_come() -> None:
     assert memory.derived_from == (sample_id(8), sample_id(3))
 
 
+def test_so_do_those_of_its_evidence_and_what_is_no_reference_stays() -> None:
+    stand_ins = {sample_id(7): sample_id(8), sample_id(9): ""}
+    evidence = ("https://example.org", sample_id(7), sample_id(9), "p. 12")
+    memory = written(merge(sample_memory(1, evidence=evidence), stand_ins=stand_ins))
+    assert memory.evidence == ("https://example.org", sample_id(8), "p. 12")
+
+
 def test_what_is_hidden_behind_a_stand_in_stays_hidden() -> None:
     hidden = sample_memory(1, state="superseded", superseded_by=sample_id(7))
     memory = written(merge(hidden, stand_ins={sample_id(7): sample_id(8)}))

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from mnemo_store import keeper
+from mnemo_store.database import Database
 from mnemo_store.disk import Commits, Disk
 from mnemo_store.errors import OutcomeUnknown
-from mnemo_store.layout import Line, open_line, seal
-from mnemo_store.records import (
-    PutMemory,
-)
+from mnemo_store.layout import Line, id_key, open_line, seal
+from mnemo_store.records import PutMemory
 from mnemo_store.soundness import running_mark
 from mnemo_store.store import QUEUE_MAX, Store
+from mnemo_store.tables import Row
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -142,6 +142,28 @@ def damage_line(path: Path, seq: int) -> None:
     data = path.read_bytes()
     start = data.index(b'{"seq":%d,' % seq)
     path.write_bytes(data[: start + 20] + b"\0" + data[start + 21 :])
+
+
+@pytest.mark.parametrize("table", ["meta", "memories"])
+def test_a_row_that_cannot_be_read_keeps_no_store_shut(tmp_path: Path, table: str) -> None:
+    """Every page of the database verifies, and the journal has it all."""
+    rows = {"meta": Row(b"seq", b"\xff"), "memories": Row(id_key(sample_id(1)), b"\xff" * 9)}
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    database = Database.open(tmp_path / "db", Disk())
+    database.write(AT, lambda writing: writing.put_row(table, rows[table]))
+    database.close()
+    shutil.move(tmp_path / "db", tmp_path / "old")
+    with opened(tmp_path) as store:
+        write(store, PutMemory(data=sample_memory(1, "edited", version=2)))
+    shutil.rmtree(tmp_path / "db")
+    shutil.move(tmp_path / "old", tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert contents(store) == ["edited"]
+        assert "cannot be read" in store.mended[0]
+        assert store.missing == []
+        remember(store, 2)
+    assert len(list(tmp_path.glob("db.damaged-*"))) == 1
 
 
 def test_a_damaged_line_of_the_journal_does_not_cost_the_rest_when_the_database_is_lost(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from mnemo_store import rewriting, stream
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NotEmpty, StoreError
+from mnemo_store.journal import newest_header
 from mnemo_store.keeper import Keeper
 from mnemo_store.records import DropMemory, PutMemory, text_hash
 from mnemo_store.rewriting import Sizes
@@ -119,16 +120,17 @@ def test_vectors_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
 
 
 class FailingAt(Disk):
-    """The n-th of the calls that change the disk fails, and every one behind it."""
+    """The n-th of the calls that change the disk fails, and so many behind it."""
 
-    def __init__(self, fail_at: int) -> None:
+    def __init__(self, fail_at: int, more: int = 10**9) -> None:
         self.calls = 0
         self.fail_at = fail_at
         self.is_armed = False
+        self._more = more
 
     def _call(self) -> None:
         self.calls += self.is_armed
-        if self.is_armed and self.calls >= self.fail_at:
+        if self.is_armed and self.fail_at <= self.calls <= self.fail_at + self._more:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def sync(self, fd: int) -> None:
@@ -187,6 +189,106 @@ def test_an_empty_store_takes_a_whole_stream_over(tmp_path: Path) -> None:
     with opened(tmp_path / "b") as store:
         assert "memory number 700" in contents(store)
         assert store.missing == []
+
+
+@pytest.mark.parametrize("more", [0, 1, 10**9], ids=["once", "twice", "for good"])
+def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, more: int) -> None:
+    """A journal that begins with the stream, beside a database that does not: what was written then did not count."""
+    with opened(tmp_path / "a") as store:
+        remember(store, 1)
+        remember(store, 2)
+        exported = list(stream.write(store.snapshot))
+    taken = [["memory number 1", "memory number 2"], []]
+    for fail_at in range(1, 100):
+        folder = tmp_path / str(fail_at)
+        disk = FailingAt(fail_at, more)
+        with opened(folder, disk, reserve_bytes=0) as store:
+            disk.is_armed = True
+            try:
+                store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
+            except (OSError, StoreError):
+                assert disk.calls >= fail_at
+            else:
+                assert contents(store) == taken[0]
+            disk.is_armed = False
+            remember(store, 700)
+            is_told = len(contents(store)) == 3
+            expected = [*taken[not is_told], "memory number 700"]
+            assert contents(store) == expected
+            assert salts_of(store) == {salt_in(exported)} or not is_told
+            assert len(salts_of(store)) == 1
+        with opened(folder) as store:
+            assert contents(store) == expected
+            assert store.missing == []
+            assert len(salts_of(store)) == 1
+        shutil.rmtree(folder / "db")
+        with opened(folder) as store:
+            assert contents(store) == expected
+            assert store.missing == []
+        if disk.calls < fail_at:
+            return
+    raise AssertionError("it never ended untouched")
+
+
+def salts_of(store: Store) -> set[str]:
+    """Of the hashes of forgotten texts: what the database, the manifest and the newest segment say."""
+    header = newest_header(store.folder / "journal")
+    assert header is not None
+    with store.snapshot() as snapshot:
+        return {snapshot.meta("salt"), store._keeper.manifest.salt, header.salt}
+
+
+def salt_in(exported: list[bytes]) -> str:
+    header = stream.decode(exported[0].rstrip())
+    assert isinstance(header, stream.StreamHeader)
+    return header.salt
+
+
+class Keeping(FailingAt):
+    """What stood there when the n-th call was made is kept: a crash would have left it."""
+
+    def __init__(self, fail_at: int, folder: Path, kept: Path) -> None:
+        super().__init__(fail_at)
+        self._folder, self._kept = folder, kept
+
+    def _call(self) -> None:
+        self.calls += self.is_armed
+        if self.is_armed and self.calls == self.fail_at:
+            shutil.copytree(self._folder, self._kept)
+
+
+@pytest.mark.parametrize("before", [0, 2], ids=["a new store", "one that is empty again"])
+def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_key(
+    tmp_path: Path, before: int
+) -> None:
+    """Two changes before it, and two in the stream: of two ends with one number only the checksum tells which is it."""
+    with opened(tmp_path / "a") as store:
+        remember(store, 1)
+        remember(store, 2)
+        exported = list(stream.write(store.snapshot))
+    for fail_at in range(1, 100):
+        folder, crashed = tmp_path / str(fail_at), tmp_path / f"{fail_at}-crashed"
+        disk = Keeping(fail_at, folder, crashed)
+        with opened(folder, disk, reserve_bytes=0) as store:
+            if before:
+                remember(store, 9)
+                write(store, DropMemory(id=sample_id(9)))
+            disk.is_armed = True
+            store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
+            disk.is_armed = False
+        if not crashed.exists():
+            return
+        with opened(crashed) as store:
+            there = contents(store)
+            assert there in (["memory number 1", "memory number 2"], [])
+            remember(store, 700)
+            assert len(salts_of(store)) == 1
+            assert (salts_of(store) == {salt_in(exported)}) == bool(there)
+            assert store.missing == []
+        shutil.rmtree(crashed / "db")
+        with opened(crashed) as store:
+            assert contents(store) == [*there, "memory number 700"]
+    raise AssertionError("it never ended untouched")
 
 
 def test_a_store_that_holds_something_takes_no_stream_over(tmp_path: Path) -> None:
