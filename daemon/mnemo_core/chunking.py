@@ -2,6 +2,7 @@
 
 Blank lines first; a paragraph over 300 tokens is cut at sentence ends, a piece under 50 joins its neighbour, and no
 piece crosses a heading. Code, tables and lists stay whole up to what a memory can hold, then are cut between lines.
+A conversation is cut between its turns.
 
 Notes are always cut by `estimate_tokens`, never by a model's tokenizer, though SPEC 5.2 counts in the model's tokens:
 were the boundaries to depend on the model, the arrival of one would cut every note anew and give up the ids of what
@@ -9,19 +10,26 @@ nobody changed. Where a model counts more tokens than the estimate, its windows 
 """
 
 import re
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from mnemo_core.markup import Block
+from mnemo_core.markup import Block, BlockKind, parse
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 TOKENS_MIN = 50  # a piece below joins its neighbour [L 1.3]
 TOKENS_MAX = 300  # a paragraph above is cut [L 1.3]
 CHARS_PER_TOKEN = 4  # SPEC 7.1, when no tokenizer counts; an ideograph is a token of its own
 
+CHARS_PER_TOKEN_MAX = 27  # some tokenizers call a word of any length one token; a memory could not hold 300 such
+CUT_CHARS = CONTENT_CHARS_MAX - 512  # of what no memory can hold, a piece leaves room for the heading above it
+PROSE_SHARE_MIN = 0.9  # of the characters of an indented block that are letters or blanks: it is no code then
+
 assert TOKENS_MIN * 2 <= TOKENS_MAX
 assert TOKENS_MAX * CHARS_PER_TOKEN <= CONTENT_CHARS_MAX
+assert TOKENS_MAX * CHARS_PER_TOKEN_MAX <= CONTENT_CHARS_MAX
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 
@@ -85,6 +93,41 @@ def split(source: str | Sequence[Block], count_tokens: CountTokens = estimate_to
     return chunks
 
 
+def split_text(text: str, count_tokens: CountTokens) -> list[Chunk]:
+    """The chunks of a text that was given to be remembered: prose, Markdown, or a conversation.
+
+    As `split`, but everything that is not blank is in a chunk, headings too, each before what stands below it; what is
+    too short joins its neighbour across headings, and has the trail of its first line. Where people speak in turns,
+    short turns are together, and what follows of one that is too long has the speaker's name put before it again.
+    Linear in the length of the text.
+    """
+    count = bounded(count_tokens)
+    blocks = _everything(text)
+    speakers = _speakers(blocks)
+    if speakers:
+        pieces = list(_packed(_spoken(_turns(blocks, speakers), count), count))
+    else:
+        pieces = _joined(_pieces(blocks, count, chars=CUT_CHARS), count)
+    starts = [block.first_line for block in blocks]
+    chunks: list[Chunk] = []
+    for piece in pieces:
+        body = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
+        if body:
+            headings = blocks[max(bisect_right(starts, piece.first) - 1, 0)].headings
+            chunks.append(Chunk(body, headings, piece.first, piece.last))
+    return chunks
+
+
+def bounded(count_tokens: CountTokens) -> CountTokens:
+    """A model's own count for which no piece of 300 tokens is longer than a memory: a word of any length counts."""
+
+    def count(texts: Sequence[str]) -> list[int]:
+        found = zip(texts, count_tokens(texts), strict=True)
+        return [max(tokens, -(-len(text) // CHARS_PER_TOKEN_MAX)) for text, tokens in found]
+
+    return count
+
+
 def paragraphs(text: str) -> list[Block]:
     """A text without markup as paragraphs, parted by blank lines."""
     blocks: list[Block] = []
@@ -105,15 +148,65 @@ def _paragraph(text: str, line: int) -> list[Block]:
     return [Block("paragraph", body, (), 0, first, first + body.count("\n"))]
 
 
-def _pieces(blocks: Sequence[Block], count_tokens: CountTokens) -> list[_Piece]:
-    """The blocks of a section, those that are too long cut."""
+def _everything(text: str) -> list[Block]:
+    """The blocks of a text, in Markdown or without markup, and what is in none of them: headings, rules, front matter.
+
+    Such lines stand at the head of the paragraph below them; before code, a list or a table they are a paragraph.
+    """
+    lines = text.split("\n")
+    blocks: list[Block] = []
+    last = 0  # the line up to which everything is in a block
+    for block in parse(text, ".md", "").blocks:
+        if block.kind == "code" and _is_prose(block.text):
+            block = block._replace(kind="paragraph")
+        before = _some_lines(lines, last, block.first_line - 1, block)
+        if before and block.kind == "paragraph":
+            block = block._replace(first_line=before[0].first_line)
+        else:
+            blocks += before
+        blocks += _some_lines(lines, block.first_line - 1, block.last_line, block, block.kind)
+        last = block.last_line
+    beside = blocks[-1] if blocks else Block("paragraph", "", (), 0, 1, 1)
+    return [*blocks, *_some_lines(lines, last, len(lines), beside)]
+
+
+def _some_lines(
+    lines: Sequence[str], start: int, end: int, beside: Block, kind: BlockKind = "paragraph"
+) -> list[Block]:
+    """Lines start to end, 0-based, as a block of the same section as another one; none where they are blank."""
+    while start < end and not lines[start].strip():
+        start += 1
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    if start == end:
+        return []
+    body = "\n".join(lines[start:end])
+    return [beside._replace(kind=kind, text=body, first_line=start + 1, last_line=end)]
+
+
+def _is_prose(code: str) -> bool:
+    """Whether an indented block is a text that somebody set in from the margin."""
+    if code.lstrip().startswith(("```", "~~~")):
+        return False
+    return sum(map(_is_letter_or_blank, code)) >= PROSE_SHARE_MIN * len(code)
+
+
+def _is_letter_or_blank(character: str) -> bool:
+    return character.isalpha() or character.isspace() or character in ".,"
+
+
+def _pieces(
+    blocks: Sequence[Block], count_tokens: CountTokens, most: int = TOKENS_MAX, chars: int = CONTENT_CHARS_MAX
+) -> list[_Piece]:
+    """The blocks of a section, those that are too long cut: a paragraph into pieces of at most `most` tokens, code, a
+    list or a table that no memory can hold into pieces of at most `chars` characters."""
     pieces: list[_Piece] = []
     counts = count_tokens([block.text for block in blocks])
     for block, tokens in zip(blocks, counts, strict=True):
         if block.kind != "paragraph" and len(block.text) > CONTENT_CHARS_MAX:
-            pieces += _cut_between_lines(block, count_tokens)
-        elif block.kind == "paragraph" and tokens > TOKENS_MAX:
-            pieces += _cut_at_sentences(block.text, block.first_line, tokens, count_tokens)
+            pieces += _cut_between_lines(block, count_tokens, chars)
+        elif block.kind == "paragraph" and tokens > most:
+            pieces += _cut_at_sentences(block.text, block.first_line, tokens, count_tokens, most)
         else:
             whole = block.kind != "paragraph"
             pieces.append(_Piece(block.text, tokens, block.first_line, block.last_line, whole))
@@ -176,17 +269,19 @@ def _shared_out(one: _Piece, other: _Piece, count_tokens: CountTokens) -> list[_
 # Cutting what is too long
 
 
-def _cut_at_sentences(text: str, first_line: int, tokens: int, count_tokens: CountTokens) -> list[_Piece]:
-    """A paragraph of `tokens` tokens as pieces of about equal size, none over TOKENS_MAX, cut at sentence ends."""
-    units = _units(text, count_tokens)
-    aim = tokens / -(-tokens // (TOKENS_MAX - TOKENS_MIN))
+def _cut_at_sentences(
+    text: str, first_line: int, tokens: int, count_tokens: CountTokens, most: int = TOKENS_MAX
+) -> list[_Piece]:
+    """A paragraph of `tokens` tokens as pieces of about equal size, none over `most`, cut at sentence ends."""
+    units = _units(text, count_tokens, most)
+    aim = tokens / -(-tokens // (most - TOKENS_MIN))
     groups: list[tuple[int, int, int]] = []  # start, end, tokens
     for start, end, size in units:
-        if groups and (groups[-1][2] + size // 2 <= aim and groups[-1][2] + size <= TOKENS_MAX):
+        if groups and (groups[-1][2] + size // 2 <= aim and groups[-1][2] + size <= most):
             groups[-1] = (groups[-1][0], end, groups[-1][2] + size)
         else:
             groups.append((start, end, size))
-    if len(groups) > 1 and groups[-1][2] < TOKENS_MIN and groups[-1][2] + groups[-2][2] <= TOKENS_MAX:
+    if len(groups) > 1 and groups[-1][2] < TOKENS_MIN and groups[-1][2] + groups[-2][2] <= most:
         last = groups.pop()
         groups[-1] = (groups[-1][0], last[1], groups[-1][2] + last[2])
     pieces: list[_Piece] = []
@@ -200,7 +295,7 @@ def _cut_at_sentences(text: str, first_line: int, tokens: int, count_tokens: Cou
     return pieces
 
 
-def _units(text: str, count_tokens: CountTokens) -> list[tuple[int, int, int]]:
+def _units(text: str, count_tokens: CountTokens, most: int) -> list[tuple[int, int, int]]:
     """(start, end, tokens) of the smallest parts a paragraph is cut into: sentences, and what is left of one that is
     too long when it is cut at line ends, else at blanks, else anywhere."""
     starts = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
@@ -208,20 +303,20 @@ def _units(text: str, count_tokens: CountTokens) -> list[tuple[int, int, int]]:
     sizes = count_tokens([text[a:b] for a, b in spans])
     units: list[tuple[int, int, int]] = []
     for (start, end), size in zip(spans, sizes, strict=True):
-        if size <= TOKENS_MAX:
+        if size <= most:
             units.append((start, end, size))
         else:
-            parts = list(_hard_parts(text, start, end, count_tokens))
+            parts = list(_hard_parts(text, start, end, count_tokens, most))
             counts = count_tokens([text[a:b] for a, b in parts])
             units += [(a, b, n) for (a, b), n in zip(parts, counts, strict=True)]
     return units
 
 
-def _hard_parts(text: str, start: int, end: int, count_tokens: CountTokens) -> Iterator[tuple[int, int]]:
+def _hard_parts(text: str, start: int, end: int, count_tokens: CountTokens, most: int) -> Iterator[tuple[int, int]]:
     while start < end:
-        stop = min(start + TOKENS_MAX // 2 * CHARS_PER_TOKEN, end)
-        if count_tokens([text[start:stop]])[0] > TOKENS_MAX:
-            stop = min(start + TOKENS_MAX // 2, end)
+        stop = min(start + most // 2 * CHARS_PER_TOKEN, end)
+        if count_tokens([text[start:stop]])[0] > most:
+            stop = min(start + most // 2, end)
         if stop < end:
             least = (start + stop) // 2
             cut = text.rfind("\n", least, stop)
@@ -231,12 +326,12 @@ def _hard_parts(text: str, start: int, end: int, count_tokens: CountTokens) -> I
         start = stop
 
 
-def _cut_between_lines(block: Block, count_tokens: CountTokens) -> list[_Piece]:
+def _cut_between_lines(block: Block, count_tokens: CountTokens, chars: int) -> list[_Piece]:
     """Code, a table or a list that no memory can hold, cut between lines; a table's header heads every piece."""
     lines = block.text.split("\n")
     head = _table_head(lines) if block.kind == "table" else 0
     header = "".join(line + "\n" for line in lines[:head])
-    room = CONTENT_CHARS_MAX - len(header)
+    room = chars - len(header)
     rows = [
         part for number, line in enumerate(lines[head:], block.first_line + head) for part in _row(line, number, room)
     ]
@@ -271,3 +366,184 @@ def _table_head(lines: Sequence[str]) -> int:
             head = index + 1
             return head if sum(map(len, lines[:head])) < CONTENT_CHARS_MAX // 4 else 0
     return 0
+
+
+# Conversations
+
+
+class _Turn(NamedTuple):
+    """What somebody says: the blocks from a speaker's line up to the next one's. Before the first: no speaker."""
+
+    speaker: str  # as it is put before what follows of a turn that is cut, such as "Anna:"
+    blocks: list[Block]
+
+
+SPEAKER_CHARS_MAX = 40
+SPEAKER_WORDS_MAX = 4
+_ROLES = frozenset({"user", "assistant", "human", "ai", "system", "agent", "bot", "me", "you", "q", "a", "model"})
+_TIME = r"[\[(]?\d[\d./,: \-]{2,24}(?:[AaPp]\.?[Mm]\.?)?[\])]?[ \t]{0,3}[-–—]?[ \t]{0,3}"
+_SPEAKER = re.compile(
+    rf"[ \t]{{0,8}}(?:[-*+>•][ \t]{{1,4}})?(?P<time>{_TIME})?(?:\*\*|__)?"
+    rf"(?P<name>[^\W\d_](?:[\w.'’ -]{{0,{SPEAKER_CHARS_MAX - 2}}}[\w.])?)"
+    rf"(?:\*\*|__)?(?P<behind>[ \t]?[\[(]\d[\d:. ]{{2,12}}[\])])?(?:：|:(?:\*\*|__)?(?=[ \t]|$))"
+)
+
+
+def _speaker_of(line: str) -> tuple[str, bool] | None:
+    """The name of who speaks from this line on, and whether a time stands beside it. None where nobody begins to."""
+    match = _SPEAKER.match(line) if ":" in line or "：" in line else None
+    if match is None:
+        return None
+    name = match["name"]
+    if name.count(" ") >= SPEAKER_WORDS_MAX or (name[0].islower() and name.lower() not in _ROLES):
+        return None
+    return name, bool(match["time"] or match["behind"])
+
+
+def _speakers(blocks: Sequence[Block]) -> frozenset[str]:
+    """Who speaks in a text, where it is a conversation: names that come again, have a time, or are roles.
+
+    A name that stands before a colon once may be anything ("Note:", "Result:"), and so may a single name.
+    """
+    times: dict[str, int] = {}
+    for block in blocks:
+        if block.kind in ("paragraph", "list"):
+            for line in block.text.split("\n"):
+                if found := _speaker_of(line):
+                    name, has_time = found
+                    sure = has_time or name.lower() in _ROLES
+                    times[name] = times.get(name, 0) + (2 if sure else 1)
+    speakers = frozenset(name for name, count in times.items() if count >= 2)
+    return speakers if len(speakers) >= 2 else frozenset()
+
+
+def _turns(blocks: Sequence[Block], speakers: frozenset[str]) -> list[_Turn]:
+    """The turns of a conversation; what a heading begins is nobody's until somebody speaks."""
+    turns = [_Turn("", [])]
+    section = blocks[0].section
+    for block in blocks:
+        if block.section != section:
+            section = block.section
+            turns.append(_Turn("", []))
+        for part, speaker in _parts(block, speakers):
+            if speaker:
+                turns.append(_Turn(f"{speaker}:", []))
+            turns[-1].blocks.append(part)
+    return [turn for turn in turns if turn.blocks]
+
+
+def _parts(block: Block, speakers: frozenset[str]) -> Iterator[tuple[Block, str]]:
+    """A block, cut before each line on which a speaker begins, and who that is."""
+    if block.kind not in ("paragraph", "list"):
+        yield block, ""
+        return
+    lines = block.text.split("\n")
+    found = ((number, _speaker_of(line)) for number, line in enumerate(lines))
+    begins = [(number, name[0]) for number, name in found if name and name[0] in speakers]
+    if not begins:
+        yield block, ""
+        return
+    borders = [*([(0, "")] if begins[0][0] else []), *begins, (len(lines), "")]
+    for (start, speaker), (end, _) in pairwise(borders):
+        for part in _some_lines(lines, start, end, block):
+            ahead = block.first_line - 1
+            yield part._replace(first_line=ahead + part.first_line, last_line=ahead + part.last_line), speaker
+
+
+class _Said(NamedTuple):
+    """A turn, or a piece of one that is too long."""
+
+    piece: _Piece
+    speaker: str
+    speaker_tokens: int
+    begins: bool  # with the speaker's own line
+
+    @property
+    def tokens_alone(self) -> int:
+        """As the first of a chunk: what goes on then has its speaker before it."""
+        return self.piece.tokens + (0 if self.begins else self.speaker_tokens)
+
+
+def _spoken(turns: Sequence[_Turn], count_tokens: CountTokens) -> Iterator[_Said]:
+    """The turns, each in as few pieces as it can be."""
+    names = count_tokens([turn.speaker for turn in turns])
+    for turn, speaker_tokens in zip(turns, names, strict=True):
+        pieces = _announced(_pieces(turn.blocks, count_tokens, TOKENS_MAX - speaker_tokens, CUT_CHARS))
+        chars = sum(len(piece.text) + 2 for piece in pieces)
+        if sum(piece.tokens + 1 for piece in pieces) <= TOKENS_MAX and chars <= CONTENT_CHARS_MAX:
+            whole_turn = pieces[0]
+            for piece in pieces[1:]:
+                whole_turn = _join(whole_turn, piece)
+            pieces = [whole_turn]
+        for number, piece in enumerate(pieces):
+            yield _Said(piece, turn.speaker, speaker_tokens, number == 0)
+
+
+def _announced(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """What somebody shows (code, a list, a table) together with the few words that go with it."""
+    done: list[_Piece] = []
+    for piece in pieces:
+        before = done[-1] if done else piece
+        few = min(piece.tokens, before.tokens) < TOKENS_MIN and (piece.whole or before.whole)
+        if done and few and _fits(before, piece):
+            done[-1] = _join(before, piece)
+        else:
+            done.append(piece)
+    return done
+
+
+def _packed(said: Iterator[_Said], count_tokens: CountTokens) -> Iterator[_Piece]:
+    """As many turns together as one piece can have."""
+    waiting = deque(said)
+    groups: list[list[_Said]] = []
+    sizes: list[int] = []
+    while waiting:
+        each = waiting.popleft()
+        if groups and _goes_with(groups[-1], sizes[-1], each):
+            groups[-1].append(each)
+            sizes[-1] += each.piece.tokens + 1
+            continue
+        if groups and sizes[-1] < TOKENS_MIN and not each.piece.whole and not groups[-1][-1].piece.whole:
+            begin, *rest = _cut_said(each, count_tokens)
+            if rest and _goes_with(groups[-1], sizes[-1], begin):
+                waiting.extendleft(reversed([begin, *rest]))
+                continue
+        groups.append([each])
+        sizes.append(each.tokens_alone)
+    if len(groups) > 1:
+        _even_out(groups[-2], groups[-1], sizes[-2], sizes[-1])
+    return map(_together, groups)
+
+
+def _goes_with(group: Sequence[_Said], size: int, each: _Said) -> bool:
+    """Whether it still fits."""
+    chars = sum(len(before.piece.text) + 2 for before in group) + len(each.piece.text) + SPEAKER_CHARS_MAX + 2
+    return chars <= CONTENT_CHARS_MAX and size + each.piece.tokens + 1 <= TOKENS_MAX
+
+
+def _cut_said(each: _Said, count_tokens: CountTokens) -> list[_Said]:
+    """So that its beginning fits to what is too short alone."""
+    most = TOKENS_MAX - TOKENS_MIN - each.speaker_tokens
+    piece = each.piece
+    parts = _cut_at_sentences(piece.text, piece.first, piece.tokens, count_tokens, most)
+    return [each._replace(piece=part, begins=each.begins and number == 0) for number, part in enumerate(parts)]
+
+
+def _even_out(before: list[_Said], last: list[_Said], before_size: int, last_size: int) -> None:
+    """Gives a last group that is too short what the one before can spare."""
+    while last_size < TOKENS_MIN and len(before) > 1:
+        size = before[-1].piece.tokens + 1
+        if before_size - size < TOKENS_MIN or before[-1].piece.whole:
+            break
+        last.insert(0, before.pop())
+        before_size -= size
+        last_size += size
+
+
+def _together(group: Sequence[_Said]) -> _Piece:
+    piece, speaker, _, begins = group[0]
+    if speaker and not begins and len(piece.text) + len(speaker) < CONTENT_CHARS_MAX:
+        piece = piece._replace(text=speaker + ("\n" if piece.whole else " ") + piece.text)
+    for each in group[1:]:
+        piece = _join(piece, each.piece)
+    return piece

@@ -15,6 +15,8 @@ Kind = Literal[
     "jwt", "url_password", "bearer_token", "password",
 ]  # fmt: skip
 
+DISTINCT_CHARS_MIN = 8  # in a random token of 20 characters there are more
+SECRET_DIGITS_MIN = 6  # MAX_TOKENS=4096 is no secret, PIN codes of a .env are longer
 FINGERPRINT_CHARS = 8  # hex digits: enough to tell one person's secrets apart, far too few to search for the secret
 
 
@@ -32,6 +34,7 @@ class _Shape(NamedTuple):
     pattern: re.Pattern[str]  # matched at each mark; its group "secret" is the span
     holds: Callable[[str], bool] = lambda secret: True
     folded: bool = False  # the marks are lower-case and found in any case
+    backs: tuple[int, ...] = (0,)  # how many characters before its mark the secret may begin
 
 
 def _is_mixed(secret: str) -> bool:
@@ -39,14 +42,27 @@ def _is_mixed(secret: str) -> bool:
     return any(c.isdigit() for c in secret) and any(c.isupper() for c in secret) and any(c.islower() for c in secret)
 
 
+def _is_varied(secret: str) -> bool:
+    """`ghp_xxxxxxxx` is drawn, not made: a random token of some length has many different characters."""
+    return len(set(secret)) >= DISTINCT_CHARS_MIN
+
+
+def _is_random(secret: str) -> bool:
+    return _is_varied(secret) and any(c.isdigit() for c in secret) and any(c.isalpha() for c in secret)
+
+
+def _has_both_cases(secret: str) -> bool:
+    return _is_varied(secret) and secret.lower() != secret != secret.upper()
+
+
 def _is_no_example(secret: str) -> bool:
     return "EXAMPLE" not in secret.upper()
 
 
 _PLACEHOLDER = re.compile(
-    r"""[<\[{(*$%].*|.*(?:\$\{|\{\{|\(|\)|\[|\]|<|>|\.\.\.|…).*|[xX*.•_-]+|(?:your|my|change|insert|enter|some|the)[_-].*
-    |none|null|nil|true|false|undefined|required|optional|hidden|redacted|masked|secret|password|passwd|token|changeme
-    |example.*|placeholder.*|todo|tbd|str|string|int|env|os\.\w.*|process\.env.*|self\.\w.*|config\.\w.*|settings\.\w.*""",
+    r"""[<\[{(*$%].*|.*(?:\$\{|\{\{|\(|\)|\[|\]|<|>|\.\.\.|…).*|[xX*.•_-]+|(?:your|my|change|insert|enter|some|the)[_-].*|.*[_-]your[_-].*
+    |none|null|nil|true|false|undefined|required|optional|hidden|redacted|masked|secret|password|passwd|pass|pwd|token|changeme
+    |example.*|placeholder.*|todo|tbd|str|string|int|env|[a-z_]+\.[A-Z_]+|os\.\w.*|process\.env.*|self\.\w.*|config\.\w.*|settings\.\w.*""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 
@@ -64,14 +80,99 @@ def _is_passwordlike(secret: str) -> bool:
     )
 
 
+# What a password is said to need is no password: 8-stellig, 12-digit, 90days.
+_MEASURE = re.compile(r"[0-9]+(?:st|nd|rd|th)?-?[a-zA-Z]*[.,;:!?)]*")
+
+
+def _is_strong(secret: str) -> bool:
+    """Behind a bare `is`, only what looks made up: a figure and a letter, and no measure."""
+    return (
+        _is_no_placeholder(secret)
+        and any(c.isdigit() for c in secret)
+        and any(c.isalpha() for c in secret)
+        and _MEASURE.fullmatch(secret) is None
+    )
+
+
+def _is_password_at_sight(secret: str) -> bool:
+    has_symbol = any(not c.isalnum() and c != "-" for c in secret.rstrip(".,;:!?)"))
+    return _is_strong(secret) and _is_mixed(secret) and has_symbol and not secret.startswith(("-", "/", "http"))
+
+
+def _is_no_measure(secret: str) -> bool:
+    """What a `.env` line assigns, and neither a small number, nor a path, nor an address without a password."""
+    is_number = secret.isdigit() and len(secret) < SECRET_DIGITS_MIN
+    return (
+        not is_number
+        and not secret.startswith(("/", "~/", "./", "../", "http://", "https://"))
+        and _is_no_placeholder(secret)
+    )
+
+
 def _token(pattern: str) -> re.Pattern[str]:
     """Write quantifiers possessive (`{20,255}+`): giving characters back could never make a token end well."""
     return re.compile(rf"(?<![A-Za-z0-9_])(?P<secret>{pattern})(?![A-Za-z0-9])")
 
 
 _SPOKEN = (
-    "password", "passwort", "passwd", "passphrase", "pwd", "contraseña", "mot de passe", "senha", "api key", "api_key",
-    "api-key", "apikey", "secret", "token", "密码", "密碼", "口令", "暗号", "パスワード", "비밀번호", "密钥", "令牌",
+    "password", "passwort", "kennwort", "passwd", "passphrase", "pwd", "contraseña", "mot de passe", "senha", "api key",
+    "api_key", "api-key", "apikey", "secret", "token", "pass", "pw",
+    "密码", "密碼", "口令", "暗号", "パスワード", "비밀번호", "密钥", "令牌",
+)  # fmt: skip
+_SPOKEN_WORD = rf"(?:(?<![A-Za-z0-9:/])|(?=[^\x00-\x7f]))(?:{'|'.join(_SPOKEN)})"
+_SPOKEN_SECRET = r"[\"'`“「『]?(?P<secret>[!#-&(-_a-~]{5,127}[#-&*+\-/0-9<-_a-~!])"
+
+# Tokens that are known by how they begin: kind, beginnings, and what follows.
+_PREFIXED: tuple[tuple[Kind, tuple[str, ...], str, Callable[[str], bool]], ...] = (
+    ("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{36,255}+", _is_varied),
+    ("github_token", ("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,255}+", _is_varied),
+    (
+        "gitlab_token",
+        ("glpat-", "glrt-", "gldt-", "glptt-", "glcbt-", "gloas-", "glft-"),
+        r"gl[a-z]{2,4}-[A-Za-z0-9_-]{20,255}+",
+        _is_varied,
+    ),
+    ("slack_token", ("xox",), r"xox[abeoprs]-[A-Za-z0-9-]{10,255}+", _is_random),
+    ("slack_token", ("xapp-",), r"xapp-[0-9]-[A-Za-z0-9-]{20,255}+", _is_random),
+    ("google_key", ("AIza",), r"AIza[0-9A-Za-z_-]{35}", _is_varied),
+    ("google_key", ("ya29.",), r"ya29\.[0-9A-Za-z_-]{20,512}+", _is_varied),
+    ("google_key", ("GOCSPX-",), r"GOCSPX-[0-9A-Za-z_-]{28}", _is_varied),
+    ("google_key", ("1//0",), r"1//0[0-9A-Za-z_-]{40,200}+", _is_mixed),
+    ("stripe_key", ("sk_live_", "rk_live_", "sk_test_", "rk_test_"), r"[rs]k_(?:live|test)_[0-9A-Za-z]{16,255}+",
+     _is_varied),
+    ("stripe_key", ("whsec_",), r"whsec_[0-9A-Za-z+/]{24,128}+=?", _is_mixed),
+    ("api_key", ("sk-",), r"sk-[A-Za-z0-9_-]{20,255}+", _is_mixed),
+    ("api_key", ("npm_",), r"npm_[A-Za-z0-9]{36}", _is_mixed),
+    ("api_key", ("pypi-AgE",), r"pypi-AgE[A-Za-z0-9_-]{50,512}+", _is_varied),
+    ("api_key", ("hf_",), r"hf_[A-Za-z0-9]{30,64}+", _has_both_cases),
+    ("api_key", ("SG.",), r"SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{16,64}+", _is_varied),
+    ("api_key", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[por]_v1_[a-f0-9]{64}", _is_varied),
+    ("api_key", ("shpat_", "shpss_", "shpca_", "shppa_"), r"shp(?:at|ss|ca|pa)_[a-f0-9]{32}", _is_varied),
+    ("api_key", ("sq0",), r"sq0(?:csp|atp|idp)-[A-Za-z0-9_-]{22,43}+", _is_varied),
+    ("api_key", ("EAAA",), r"EAAA[A-Za-z0-9_-]{56,200}+", _is_mixed),
+    ("api_key", ("dckr_pat_",), r"dckr_pat_[A-Za-z0-9_-]{27,36}+", _is_varied),
+    ("api_key", ("lin_api_",), r"lin_api_[A-Za-z0-9]{40}", _is_varied),
+    ("api_key", ("secret_",), r"secret_[A-Za-z0-9]{43}", _is_mixed),
+    ("api_key", ("ntn_",), r"ntn_[A-Za-z0-9]{43,50}+", _is_mixed),
+    ("api_key", ("figd_",), r"figd_[A-Za-z0-9_-]{40,64}+", _is_mixed),
+    ("api_key", ("pat",), r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}", _is_varied),
+    ("api_key", ("hvs.", "hvb."), r"hv[sb]\.[A-Za-z0-9_-]{24,255}+", _is_mixed),
+    ("api_key", ("tskey-",), r"tskey-[a-z]+-[A-Za-z0-9]{8,40}-[A-Za-z0-9]{20,64}+", _is_mixed),
+    ("api_key", ("gsk_",), r"gsk_[A-Za-z0-9]{48,64}+", _is_mixed),
+    ("api_key", ("xai-",), r"xai-[A-Za-z0-9]{70,100}+", _is_mixed),
+    ("api_key", ("r8_",), r"r8_[A-Za-z0-9]{37,40}+", _is_mixed),
+    ("api_key", ("glsa_",), r"glsa_[A-Za-z0-9]{32}_[a-f0-9]{8}", _is_varied),
+    ("api_key", ("sntry",), r"sntry[su]_[A-Za-z0-9_=+/-]{40,300}+", _is_mixed),
+    ("api_key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}", _is_varied),
+    ("api_key", ("rubygems_",), r"rubygems_[a-f0-9]{48}", _is_varied),
+    ("api_key", ("AKCp",), r"AKCp[A-Za-z0-9]{60,80}+", _is_mixed),
+    ("api_key", ("v2.local.", "v3.local.", "v4.local."), r"v[234]\.local\.[A-Za-z0-9_-]{40,2048}+", _is_mixed),
+    ("api_key", ("ATATT3", "ATCTT3"), r"AT[AC]TT3[A-Za-z0-9_=-]{60,300}+", _is_mixed),
+    ("api_key", ("pplx-",), r"pplx-[A-Za-z0-9]{40,64}+", _is_mixed),
+    ("api_key", ("v1.0-",), r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}", _is_varied),
+    ("api_key", ("SK",), r"SK[a-f0-9]{32}", _is_varied),
+    ("api_key", ("key-",), r"key-[a-f0-9]{32}", _is_varied),
+    ("private_key", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{58}", _is_varied),
 )  # fmt: skip
 
 # Earlier shapes win over later ones where they overlap, so the telling kinds come first.
@@ -81,36 +182,60 @@ _SHAPES: tuple[_Shape, ...] = (
         "aws_key",
         ("aws_secret", "secretaccesskey"),
         re.compile(
-            r"(?:aws_secret(?:_access)?_key|secretaccesskey)[\"' ]{0,3}[=:][\"' ]{0,3}"
+            r"(?:aws_secret(?:_access)?_key|secretaccesskey)(?:[\"' ]{0,3}[=:][\"' ]{0,3}| )"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
             re.IGNORECASE,
         ),
         _is_no_example,
         folded=True,
     ),
-    _Shape("github_token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _token(r"gh[pousr]_[A-Za-z0-9]{36,255}+")),
-    _Shape("github_token", ("github_pat_",), _token(r"github_pat_[A-Za-z0-9_]{22,255}+")),
-    _Shape("gitlab_token", ("glpat-",), _token(r"glpat-[A-Za-z0-9_-]{20,255}+")),
-    _Shape("slack_token", ("xox",), _token(r"xox[abeoprs]-[A-Za-z0-9-]{10,255}+")),
+    *(_Shape(kind, marks, _token(pattern), holds) for kind, marks, pattern, holds in _PREFIXED),
     _Shape(
         "slack_token",
         ("hooks.slack.com/services/",),
         re.compile(r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
     ),
-    _Shape("google_key", ("AIza",), _token(r"AIza[0-9A-Za-z_-]{35}")),
-    _Shape("google_key", ("ya29.",), _token(r"ya29\.[0-9A-Za-z_-]{20,512}+")),
     _Shape(
-        "stripe_key",
-        ("sk_live_", "rk_live_", "sk_test_", "rk_test_"),
-        _token(r"[rs]k_(?:live|test)_[0-9A-Za-z]{16,255}+"),
+        "private_key",
+        ("PuTTY-User-Key-File-",),
+        re.compile(
+            r"(?P<secret>PuTTY-User-Key-File-[0-9][^\n]{0,200}\n(?:[^\n]{0,200}\n){0,80}?Private-MAC: [0-9a-f]{16,64})"
+        ),
     ),
-    _Shape("api_key", ("sk-",), _token(r"sk-[A-Za-z0-9_-]{20,255}+"), _is_mixed),
-    _Shape("api_key", ("npm_",), _token(r"npm_[A-Za-z0-9]{36}")),
-    _Shape("api_key", ("pypi-AgE",), _token(r"pypi-AgE[A-Za-z0-9_-]{50,512}+")),
-    _Shape("api_key", ("hf_",), _token(r"hf_[A-Za-z0-9]{30,64}+"), _is_mixed),
-    _Shape("api_key", ("SG.",), _token(r"SG\.[A-Za-z0-9_-]{16,32}+\.[A-Za-z0-9_-]{16,64}+")),
-    _Shape("api_key", ("dop_v1_",), _token(r"dop_v1_[a-f0-9]{64}")),
-    _Shape("private_key", ("AGE-SECRET-KEY-1",), _token(r"AGE-SECRET-KEY-1[A-Z0-9]{58}")),
+    # A bot of Telegram: its number, and thirty-odd letters.
+    _Shape(
+        "api_key",
+        (":AA",),
+        re.compile(r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)"),
+        _is_mixed,
+        backs=(8, 9, 10),
+    ),
+    # Of Discord: its number in base64, which begins so for every figure.
+    _Shape(
+        "api_key",
+        ("MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"),
+        _token(r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}+"),
+        _is_mixed,
+    ),
+    _Shape(
+        "api_key",
+        ("/api/webhooks/",),
+        re.compile(r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)"),
+        _is_varied,
+    ),
+    _Shape("api_key", ("-us",), _token(r"[a-f0-9]{32}-us[0-9]{1,2}"), _is_varied, backs=(32,)),  # Mailchimp
+    # Azure: a client's secret, the keys of accounts and buses, signed addresses.
+    _Shape(
+        "api_key", ("8Q~", "7Q~"), _token(r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}+"), _is_varied, backs=(3,)
+    ),
+    _Shape(
+        "api_key",
+        ("accountkey=", "sharedaccesskey="),
+        re.compile(r"(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", re.IGNORECASE),
+        _is_mixed,
+        folded=True,
+    ),
+    _Shape("api_key", ("&sig=", "?sig="), re.compile(r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)"), _is_mixed),
     _Shape("jwt", ("eyJ",), _token(r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+")),
     _Shape(
         "url_password",
@@ -122,31 +247,100 @@ _SHAPES: tuple[_Shape, ...] = (
         "bearer_token",
         ("bearer ",),
         re.compile(r"(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE),
+        _is_random,
+        folded=True,
+    ),
+    _Shape(
+        "password",
+        ("authorization",),
+        re.compile(r"authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", re.IGNORECASE),
         _is_mixed,
         folded=True,
     ),
     _Shape(
         "password",
+        ("curl ",),
+        re.compile(r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})"),
+        _is_no_placeholder,
+    ),
+    _Shape(
+        "password",
+        ("mysql",),
+        re.compile(r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)"),
+        _is_passwordlike,
+    ),
+    _Shape("password", ("sshpass ",), re.compile(r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})"), _is_no_placeholder),
+    _Shape("password", ("requirepass ",), re.compile(r"requirepass (?P<secret>\S{6,128})"), _is_strong),
+    _Shape("password", ("_auth=",), re.compile(r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})"), _is_mixed),
+    _Shape(
+        "password",
+        ("<password>",),
+        re.compile(r"<password>(?P<secret>[^<\s]{4,128})</", re.IGNORECASE),
+        _is_no_placeholder,
+        folded=True,
+    ),
+    _Shape(
+        "password",
+        ("machine ",),
+        re.compile(r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})"),
+        _is_no_placeholder,
+    ),
+    _Shape(  # before a command: PGPASSWORD=… psql
+        "password",
+        ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
+        re.compile(r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)"),
+        _is_strong,
+    ),
+    _Shape(
+        "password",
         _SPOKEN,
         re.compile(
-            rf"(?:(?<![A-Za-z0-9:/])|(?=[^\x00-\x7f]))(?:{'|'.join(_SPOKEN)})"
-            r"[*_\"'`]{0,3}[ ]?(?:=|:|：|是|は)[*_]{0,2}[ ]?"
-            r"[\"'`]?(?P<secret>[!#-&(-_a-~]{5,127}[#-&*+\-/0-9<-_a-~!])",
+            rf"{_SPOKEN_WORD}(?:_key|_value)?[*_\"'`]{{0,3}}[ ]{{0,2}}(?:[是は는은]?[=:：]|[是は는은])[*_]{{0,2}}[ ]?"
+            rf"{_SPOKEN_SECRET}",
             re.IGNORECASE,
         ),
         _is_passwordlike,
         folded=True,
     ),
+    _Shape(  # said in a sentence, or right behind the word where words have no spaces
+        "password",
+        _SPOKEN,
+        re.compile(
+            rf"{_SPOKEN_WORD}[*_\"'`]{{0,3}}"
+            r"(?:(?: (?:for|of|to|on|für|vom|zum|de|du|pour|per)(?: [^\W\d_-]{1,16}){1,4})?"
+            rf"(?: (?:is now|is|was|lautet|ist|est|es|é)|:) |(?<=[^\x00-\x7f])[をが는은]?[ ]?){_SPOKEN_SECRET}",
+            re.IGNORECASE,
+        ),
+        _is_strong,
+        folded=True,
+    ),
+    _Shape(  # `password Tr0ub4dor&3x`: beside the word, only what no word can be
+        "password",
+        ("password ", "passwort ", "passphrase "),
+        re.compile(rf"{_SPOKEN_WORD} {_SPOKEN_SECRET}", re.IGNORECASE),
+        _is_password_at_sight,
+        folded=True,
+    ),
+    _Shape(
+        "password",
+        ("docker login ",),
+        re.compile(r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})"),
+        _is_strong,
+    ),
 )
 
 # A line of a `.env` file: the upper-case name and the assignment are proof enough for any value.
 _ASSIGNED_MARKS = (
-    "PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY",
+    "PASSWORD", "PASSWD", "PASSPHRASE", "_PASS", "SECRET", "TOKEN", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY",
     "CREDENTIAL",
 )  # fmt: skip
+# What may follow the mark in the name: of PASSWORD_FILE, TOKEN_URL and TOKEN_LIMIT the value is no secret.
+_ASSIGNED_END = "_KEY_BASE|_KEY|_BASE|_VALUE|_PROD|_PRODUCTION|_DEV|_STAGING|_TEST|_LIVE|_OLD|_NEW|_[0-9]{1,2}|S"
 _ASSIGNED = re.compile(
-    rf"[ \t>]{{0,16}}(?:export |set |ENV )?[A-Z0-9_]{{0,64}}(?:{'|'.join(_ASSIGNED_MARKS)})(?:_[A-Z0-9_]{{1,32}}|S)?"
-    r"[ ]?[=:][ ]?(?P<quote>[\"'`]?)(?P<secret>[^\s\"'`]{4,512})(?P=quote)[ \t;,]{0,4}(?:#.*)?"
+    rf"[ \t>]{{0,16}}(?:(?:export |set "
+    rf"|ENV )?[A-Z0-9_]{{0,64}}(?:{'|'.join(_ASSIGNED_MARKS)})(?:{_ASSIGNED_END})?[ ]?[=:][ ]?"
+    rf"|ENV [A-Z0-9_]{{0,64}}(?:{'|'.join(_ASSIGNED_MARKS)})(?:{_ASSIGNED_END})? )"
+    r"(?P<quote>[\"'`]?)(?P<secret>[^\s\"'`]{4,512})(?P=quote)[ \t;,]{0,4}(?:#.*)?"
 )
 _ASSIGNED_LINE_CHARS_MAX = 1024
 
@@ -207,13 +401,15 @@ def _of_shape(shape: _Shape, text: str, searched: str) -> list[Span]:
     found: list[Span] = []
     done = 0
     for place in _places(searched, shape.marks):
-        if place < done:
-            continue
-        match = shape.pattern.match(text, place)
-        if match is not None:
-            done = match.end()
-            if shape.holds(match["secret"]):
-                found.append(Span(shape.kind, *match.span("secret")))
+        for back in shape.backs:
+            if place - back < done:
+                continue
+            match = shape.pattern.match(text, place - back)
+            if match is not None:
+                done = match.end()
+                if shape.holds(match["secret"]):
+                    found.append(Span(shape.kind, *match.span("secret")))
+                break
     return found
 
 
@@ -229,7 +425,7 @@ def _assigned(text: str) -> list[Span]:
         if done - start > _ASSIGNED_LINE_CHARS_MAX:
             continue
         match = _ASSIGNED.fullmatch(text, start, done)
-        if match is not None and _is_no_placeholder(match["secret"]):
+        if match is not None and _is_no_measure(match["secret"]):
             found.append(Span("password", *match.span("secret")))
     return found
 

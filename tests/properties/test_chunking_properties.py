@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.chunking import TOKENS_MAX, TOKENS_MIN, estimate_tokens, split
+from mnemo_core.chunking import SPEAKER_CHARS_MAX, TOKENS_MAX, TOKENS_MIN, estimate_tokens, split, split_text
 from mnemo_core.markup import parse
 from mnemo_store.records import CONTENT_CHARS_MAX
 
@@ -89,3 +89,46 @@ def test_what_is_added_below_another_heading_changes_no_chunk_above(text: str) -
     after = split(parse(f"# T\n\n## One\n\n{text}\n\n## Two\n\nnew text", ".md", "stem").blocks)
     if before:
         assert [chunk.text for chunk in after[: len(before)]] == [chunk.text for chunk in before]
+
+
+SPEAKER = st.sampled_from(
+    ["Anna: ", "Ben: ", "**User:** ", "assistant: ", "[10:02] Anna: ", "佐藤：", "Note: ", "- Ben: "]
+)
+TURN = st.builds("{}{}".format, SPEAKER, PROSE)
+INGESTED = st.lists(st.one_of(LINE, TURN), max_size=60).map("\n".join)
+SPOKEN = st.lists(st.one_of(TURN, TURN, PROSE, st.just("")), max_size=60).map("\n".join)
+
+
+def bare(text: str) -> str:
+    """Its characters that are not blank."""
+    return "".join(text.split())
+
+
+@given(st.one_of(INGESTED, SPOKEN, st.text(max_size=2000)))
+@settings(max_examples=200, deadline=None)
+def test_nothing_of_a_text_that_came_in_is_lost_and_only_speakers_are_said_again(text: str) -> None:
+    chunks = split_text(text, estimate_tokens)
+    assert chunks == split_text(text, estimate_tokens)
+    found = bare("".join(chunk.text for chunk in chunks))
+    rest = iter(found)
+    assert all(character in rest for character in bare(text)), "every character, in its order"
+    assert len(found) - len(bare(text)) <= SPEAKER_CHARS_MAX * max(len(chunks) - 1, 0)
+
+
+@given(INGESTED)
+@settings(max_examples=150, deadline=None)
+def test_every_chunk_of_a_text_that_came_in_fits_and_stands_where_it_says(text: str) -> None:
+    lines, last = text.split("\n"), 0
+    for chunk in split_text(text, estimate_tokens):
+        assert 0 < len(chunk.text) <= CONTENT_CHARS_MAX
+        assert chunk.text == chunk.text.strip()
+        assert last <= chunk.first_line <= chunk.last_line <= len(lines)
+        last = chunk.last_line
+
+
+@given(SPOKEN.filter(lambda text: "- Ben" not in text))
+@settings(max_examples=150, deadline=None)
+def test_pieces_of_a_conversation_have_at_most_300_tokens_and_two_neighbours_under_50_never_remain(text: str) -> None:
+    sizes = estimate_tokens([chunk.text for chunk in split_text(text, estimate_tokens)])
+    assert all(size <= TOKENS_MAX for size in sizes)
+    assert all(a >= TOKENS_MIN or b >= TOKENS_MIN or a + b >= TOKENS_MAX for a, b in pairwise(sizes))

@@ -1,10 +1,14 @@
-"""Cutting texts into chunks. SPEC 5.2: expected sizes are counted by hand, a token being four characters."""
+"""Cutting texts into chunks. SPEC 5.2: expected sizes are counted by hand, a token being four characters.
+
+In what comes in by `ingest` (split_text) a token is a word here.
+"""
 
 import time
+from collections.abc import Sequence
 
 import pytest
 
-from mnemo_core.chunking import CHARS_PER_TOKEN, TOKENS_MAX, TOKENS_MIN, Chunk, estimate_tokens, split
+from mnemo_core.chunking import CHARS_PER_TOKEN, TOKENS_MAX, TOKENS_MIN, Chunk, estimate_tokens, split, split_text
 from mnemo_core.markup import parse
 
 
@@ -174,3 +178,225 @@ def test_hostile_texts_are_cut_in_time(text: str) -> None:
     began = time.thread_time()
     split(text)
     assert time.thread_time() - began < 3.0
+
+
+# What comes in by `ingest`
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def say(count: int, word: str = "word") -> str:
+    """A sentence of so many words."""
+    return " ".join([word.capitalize(), *[word] * (count - 1)]) + "."
+
+
+def pieces(text: str) -> list[str]:
+    return [chunk.text for chunk in split_text(text, words)]
+
+
+def test_L3_blank_lines_part_the_paragraphs_of_a_text() -> None:
+    one, two = say(60), say(70)
+    assert split_text(f"{one}\n\n{two}", words) == [Chunk(one, (), 1, 1), Chunk(two, (), 3, 3)]
+
+
+def test_L4_a_paragraph_over_300_tokens_is_cut_at_sentence_ends() -> None:
+    # 400 tokens: two pieces of 200, four sentences each
+    sentences = [say(50, word) for word in "abcdefgh"]
+    assert pieces(" ".join(sentences)) == [" ".join(sentences[:4]), " ".join(sentences[4:])]
+
+
+def test_L4_a_paragraph_of_300_tokens_is_not_cut() -> None:
+    text = " ".join([say(100), say(100), say(100)])
+    assert pieces(text) == [text]
+
+
+def test_L4_a_sentence_over_300_tokens_is_cut_between_words() -> None:
+    found = pieces(say(700, "abc"))
+    assert [word for piece in found for word in piece.split()] == say(700, "abc").split()
+    assert all(50 <= len(piece.split()) <= 300 for piece in found)
+
+
+def test_L5_a_piece_under_50_tokens_joins_its_neighbour() -> None:
+    short, long, end = say(49), say(60), say(10)
+    assert pieces(f"{short}\n\n{long}") == [f"{short}\n\n{long}"]
+    assert pieces(f"{long}\n\n{end}") == [f"{long}\n\n{end}"]
+    assert pieces(f"{say(50)}\n\n{long}") == [say(50), long]
+
+
+def test_L5_a_text_of_one_short_piece_stays_short() -> None:
+    assert pieces("Hello there.") == ["Hello there."]
+    assert pieces(" \n\n\n") == []
+    assert pieces("") == []
+
+
+def test_L6_a_fence_with_blank_lines_in_it_stays_whole() -> None:
+    code = "```python\n" + "print('a b c d e')\n\n" * 100 + "```"  # 500 words and 200 lines
+    assert len(code) <= 8192
+    assert pieces(f"{say(60)}\n\n{code}\n\n{say(60)}") == [say(60), code.replace("\n\n\n", "\n\n"), say(60)]
+
+
+def test_a_table_that_no_memory_can_hold_has_its_header_before_every_piece() -> None:
+    rows = [f"| {number:04} | {'z' * 90} |" for number in range(200)]
+    found = pieces("## Stock\n\n| no | name |\n|----|------|\n" + "\n".join(rows))
+    assert found[0].startswith("## Stock\n\n| no | name |\n|----|------|\n| 0000 |")
+    assert all(piece.startswith("| no | name |\n|----|------|\n| ") for piece in found[1:])
+    assert all(len(piece) <= 8192 for piece in found)
+    assert [line for piece in found for line in piece.split("\n") if line[:3] in ("| 0", "| 1")] == rows
+
+
+def test_a_word_without_end_that_the_model_counts_as_one_is_cut_all_the_same() -> None:
+    found = [chunk.text for chunk in split_text("x" * 50_000, lambda texts: [1 for _ in texts])]
+    assert "".join(found) == "x" * 50_000
+    assert all(len(piece) <= 8192 for piece in found)
+
+
+def test_a_heading_stands_before_what_it_heads_and_every_piece_has_its_trail() -> None:
+    long = " ".join([say(23)] * 13)  # 299 tokens, 301 with the heading: cut in two, six sentences and seven
+    text = f"# Book\n\n{say(60)}\n\n## One\n\n{long}\n\n### Deep\n\n{say(80)}\n\n## Two\n\n{say(70)}"
+    assert [(chunk.headings, chunk.text.split("\n")[0], chunk.first_line) for chunk in split_text(text, words)] == [
+        ((), "# Book", 1),  # the one heading at the top is the title
+        (("One",), "## One", 5),
+        (("One",), " ".join([say(23)] * 7), 7),
+        (("One", "Deep"), "### Deep", 9),
+        (("Two",), "## Two", 13),
+    ]
+
+
+def test_sections_that_are_too_short_alone_join_and_keep_their_headings() -> None:
+    text = f"## Monday\n\n{say(20)}\n\n## Tuesday\n\n{say(40)}\n\n## Wednesday\n\n{say(60)}"
+    found = split_text(text, words)
+    assert [(chunk.headings, chunk.text) for chunk in found] == [
+        (("Monday",), f"## Monday\n\n{say(20)}\n\n## Tuesday\n\n{say(40)}"),
+        (("Wednesday",), f"## Wednesday\n\n{say(60)}"),
+    ]
+
+
+def test_what_markdown_would_leave_out_is_kept() -> None:
+    text = "---\ntitle: Trip\n---\nFirst.\n\n***\n\nHeaded\n======\n\nSecond.\n\n## Nothing below"
+    assert pieces(text) == [text]
+
+
+def test_prose_that_is_set_in_from_the_margin_is_no_code() -> None:
+    found = pieces(f"    {say(200)}\n    {say(200)}")
+    assert [len(piece.split()) for piece in found] == [200, 200]
+    code = "    if a > 0:\n" + "        b = c[d] + 1  # e\n" * 100
+    assert len(pieces(code)) == 1
+
+
+def test_chinese_sentences_are_cut_at_their_full_stops() -> None:
+    text = ("一" * 79 + "。") * 5
+    found = [chunk.text for chunk in split_text(text, estimate_tokens)]
+    assert [len(piece) for piece in found] in ([240, 160], [160, 240])
+
+
+# Conversations
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "gap"),
+    [
+        ("Anna: ", "Ben: ", "\n"),
+        ("Anna: ", "Ben: ", "\n\n"),
+        ("[10:02] Anna: ", "[10:03] Ben: ", "\n"),
+        ("10:02 - Anna: ", "10:03 - Ben: ", "\n"),
+        ("[21.11.26, 10:02:11] Anna: ", "[21.11.26, 10:03:07] Ben: ", "\n"),
+        ("**User:** ", "**Assistant:** ", "\n\n"),
+        ("**User**: ", "**Assistant**: ", "\n\n"),
+        ("user: ", "assistant: ", "\n"),
+        ("- Anna: ", "- Ben: ", "\n"),
+        ("Speaker 1 (0:15): ", "Speaker 2 (0:31): ", "\n"),
+        ("田中：", "佐藤：", "\n"),
+    ],
+)
+def test_short_turns_are_together_and_none_is_cut(first: str, second: str, gap: str) -> None:
+    # 20 turns of 30 tokens, one more for each that joins: 9 turns are 278, 10 were 309
+    turns = [
+        name + " ".join([f"w{number}"] * (31 - len((name + "w").split())))
+        for number, name in enumerate([first, second] * 10)
+    ]  # fmt: skip
+    found = pieces(gap.join(turns))
+    assert [piece.split(gap) for piece in found] == [turns[:9], turns[9:18], turns[18:]]
+
+
+def test_the_lines_of_a_conversation_are_counted() -> None:
+    # 60 tokens, and seven turns of 30 to the same piece; the first turn is in line 3
+    turns = [f"{'Anna' if number % 2 else 'Ben'}: {say(29)}" for number in range(12)]
+    found = split_text(f"{say(60)}\n\n" + "\n".join(turns), words)
+    assert [(chunk.first_line, chunk.last_line) for chunk in found] == [(1, 9), (10, 14)]
+
+
+def test_what_follows_of_a_long_turn_has_its_speaker_before_it() -> None:
+    sentences = [say(50, word) for word in "abcdefghij"]
+    text = f"Anna: {' '.join(sentences)}\nBen: {say(40)}\nAnna: {say(20)}\nBen: yes."
+    found = pieces(text)
+    assert found[0].startswith("Anna: A a a")
+    assert all(piece.startswith("Anna: ") for piece in found)
+    assert found[-1].endswith(f"\nBen: {say(40)}\nAnna: {say(20)}\nBen: yes.")
+    said = " ".join(found).replace("Anna: ", "")
+    assert [word for word in said.split() if len(word) < 3] == " ".join(sentences).split()
+    assert all(50 <= len(piece.split()) <= 300 for piece in found)
+
+
+def test_code_stays_with_who_shows_it() -> None:
+    code = "```\n" + "x = 1\n" * 200 + "```"
+    text = f"**User:** {say(100)}\n\n**Assistant:** {say(250)}\n\n{code}\n\n**User:** {say(60)}"
+    assert pieces(text) == [
+        f"**User:** {say(100)}", f"**Assistant:** {say(250)}", f"Assistant:\n{code}", f"**User:** {say(60)}",
+    ]  # fmt: skip
+    assert pieces(text.replace(say(250), "Like this:"))[1] == f"**Assistant:** Like this:\n\n{code}"
+
+
+def test_a_turn_too_short_alone_is_filled_up_from_a_long_one() -> None:
+    sentences = [say(29, word) for word in "abcdefghij"]  # 291 tokens with the name
+    greeting = f"Ben: {say(9)}"  # 10 + 291 + 1 tokens are too many
+    found = pieces(f"{greeting}\nAnna: {' '.join(sentences)}\nBen: {say(260)}\nAnna: yes.")
+    assert found[0].startswith(f"{greeting}\nAnna: A a")
+    assert found[1].startswith("Anna: ")
+    assert found[2] == f"Ben: {say(260)}\nAnna: yes."
+    assert all(50 <= len(piece.split()) <= 300 for piece in found)
+
+
+def test_a_last_turn_too_short_alone_takes_one_from_before() -> None:
+    # 9 turns of 30 are 278 tokens; the tenth has 25 and takes the ninth to itself
+    turns = [f"{'Anna' if number % 2 else 'Ben'}: {say(29)}" for number in range(9)] + [f"Anna: {say(24)}"]
+    assert [piece.split("\n") for piece in pieces("\n".join(turns))] == [turns[:8], turns[8:]]
+
+
+@pytest.mark.parametrize("names", ["Note Result Author", "Note Note Note", "Note note result"])
+def test_words_before_a_colon_are_not_yet_a_conversation(names: str) -> None:
+    # of each 401 tokens, too many for one piece: in a conversation, what follows would have the name before it again
+    text = "\n".join(f"{name}: {' '.join([say(40)] * 10)}" for name in names.split())
+    assert " ".join(pieces(text)).split() == text.split()
+
+
+def test_headings_part_a_conversation_from_what_is_said_before() -> None:
+    text = f"## Budget\n\nAnna: {say(200)}\nBen: {say(40)}\n\n## Travel\n\n{say(60)}\n\nAnna: {say(20)}\nBen: no."
+    assert [(chunk.headings, chunk.text) for chunk in split_text(text, words)] == [
+        (("Budget",), f"## Budget\n\nAnna: {say(200)}\nBen: {say(40)}"),
+        (("Travel",), f"## Travel\n\n{say(60)}\n\nAnna: {say(20)}\nBen: no."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna: x\nBen: y\n" * 60_000,
+        "Anna: " * 160_000,
+        "[10:02] Anna: hi\n[10:03] Ben: ho\n" * 30_000,
+        "# h\n" * 200_000,
+        "a\n\n" * 200_000,
+        "x" * 1_000_000,
+        "x: " * 300_000,
+        "[1" * 500_000,
+        "- a\n" * 250_000,
+        "```\n" * 250_000,
+        "| a |\n|---|\n" * 70_000,
+        "    Anna: x\n" * 80_000,
+    ],
+)
+def test_a_hostile_text_of_a_megabyte_is_cut_in_time(text: str) -> None:
+    began = time.thread_time()
+    split_text(text, estimate_tokens)
+    assert time.thread_time() - began < 8.0

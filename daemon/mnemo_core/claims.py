@@ -1,0 +1,495 @@
+"""What a text claims of whom: a subject, one of its attributes, the value it has now. What `updates` rests on. SPEC 5.5
+
+A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisbon", "the report is due on March 3",
+"rent went up to 950". What may hold beside another value (I like tea; we use Redis), what was, what may be and what is
+asked makes no claim: an `updates` too many hides a true memory behind another.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from mnemo_core.specifics import Specifics, specifics
+from mnemo_core.subjects import ATTRIBUTES, CATEGORIES, FRAMES, KIN, PEOPLE, SINGLE, Frame
+from mnemo_core.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
+
+CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
+SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
+RULES = 1  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
+VALUE_WORDS_MAX = 6
+CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
+
+Shape = Literal["number", "date", "time", "identifier", "words"]
+
+
+class Claim(NamedTuple):
+    """One attribute that has one value at a time."""
+
+    subject: frozenset[str]  # the words that tell whose or of what; none for the speaker's own
+    attribute: str
+    value: tuple[str, ...]
+    shape: frozenset[Shape]
+    is_change: bool  # said as a change: moved to, went up to
+    is_weak: bool  # what may be no attribute at all (the car is red): counts only against a change
+    former: tuple[str, ...]  # the value before, where it is named: from X to Y
+    speaker: str  # of what is said in the first person
+
+    def has_value_of(self, other: "Claim") -> bool:
+        """Whether the values are one, as far as both tell: 940 is 940 euros."""
+        return set(self.value) <= set(other.value) or set(other.value) <= set(self.value)
+
+    def is_about_same(self, other: "Claim") -> bool:
+        """Whether both are about the same attribute of the same subject."""
+        if not _same_subject(self, other):
+            return False
+        if not (self.attribute and other.attribute):  # left X for Y: what X was, only X tells
+            return bool(self.former) and self.former == other.value
+        if self.attribute == other.attribute == "held":
+            return False  # a cat, and a dog
+        if self.attribute != other.attribute and {self.attribute, other.attribute} not in _NUMBERED:
+            return False
+        if self.attribute in SINGLE or self.former == other.value:
+            return True
+        units, other_units = _UNITS.intersection(self.value), _UNITS.intersection(other.value)
+        if units and other_units and units.isdisjoint(other_units):
+            return False
+        return bool(self.shape & other.shape) or (
+            (self.is_change or other.is_change) and "words" not in self.shape | other.shape
+        )
+
+
+_UNITS = frozenset(UNITS.values())
+# A number that went up to 13 from 12.5, or a meeting that went to ten from 9:30, is the same attribute.
+_NUMBERED = ({"amount", "version"}, {"amount", "when"}, {"amount", "port"})
+_NUMBERS = frozenset[str]().union(*_NUMBERED)
+
+
+def claims(text: str, speaker: str = "") -> tuple[Claim, ...]:
+    """The claims of a text, in its order. speaker: who says `I`, folded; "" where nobody knows."""
+    return _claims(text, speaker) if len(text) <= CLAIM_CHARS_MAX else ()
+
+
+@functools.lru_cache(CLAIMS_KEPT)
+def _claims(text: str, speaker: str) -> tuple[Claim, ...]:
+    found: list[Claim] = []
+    for clause, carried in _clauses(text):
+        found += _claims_of(clause, carried, speaker)
+    return tuple(found)
+
+
+def speaker_of(name: str) -> str:
+    """The speaker as `claims` wants it: folded, "" for a name that tells no person."""
+    folded = name.casefold()
+    return "" if folded in _NOBODY else folded
+
+
+_NOBODY = frozenset({"", "user", "me", "agent", "assistant", "human"})
+
+
+def marks(text: str, speaker: str) -> tuple[str, ...]:
+    """What an index keeps a text under, so that one that claims something of the same is led to it; of a long one, none.
+
+    A mark names a subject with an attribute, or with a value, since "left X for Y" is about whatever X was.
+    """
+    if len(text) > SEARCHED_CHARS_MAX:
+        return ()
+    found: set[str] = set()
+    for each in claims(text, speaker_of(speaker)):
+        for subject in _subject_marks(each):
+            found.add(_value_mark(subject, each.value))
+            if each.attribute and each.attribute != "held":
+                found.add(_attribute_mark(subject, each.attribute))
+    return tuple(sorted(found))
+
+
+def marks_sought(text: str, speaker: str) -> list[frozenset[str]]:
+    """Of each claim of a text the marks of what it may be about: whatever `is_about_same` holds of has one of them."""
+    if len(text) > SEARCHED_CHARS_MAX:
+        return []
+    found: list[frozenset[str]] = []
+    for each in claims(text, speaker_of(speaker)):
+        sought: set[str] = set()
+        for subject in _subject_marks(each):
+            if each.attribute and each.attribute != "held":
+                sought.add(_attribute_mark(subject, each.attribute))
+            if each.former:
+                sought.add(_value_mark(subject, each.former))
+        if sought and sought not in found:
+            found.append(frozenset(sought))
+    return found
+
+
+def _subject_marks(claim: Claim) -> set[str]:
+    """Two subjects that are one share one of these: my sister, my sister Anna, Anna; I, and Sam where Sam says I."""
+    names, kin = claim.subject - KIN, claim.subject & KIN
+    found = {" ".join(sorted(part)) for part in (names, kin) if part} or {""}
+    return found | {claim.speaker} if not claim.subject and claim.speaker else found
+
+
+def _attribute_mark(subject: str, attribute: str) -> str:
+    return f"{subject}\n{'number' if attribute in _NUMBERS else attribute}"
+
+
+def _value_mark(subject: str, value: Sequence[str]) -> str:
+    return f"{subject}\n= {' '.join(value)}"
+
+
+class Update(NamedTuple):
+    """A claim, and the earlier one that holds no longer because of it."""
+
+    new: Claim
+    old: Claim
+
+
+def updated(new: Sequence[Claim], old: Sequence[Claim]) -> Update | None:
+    """What of the new text replaces what of the old one; None where both may hold."""
+    pairs = (Update(one, other) for one in new for other in old)
+    return next((pair for pair in pairs if pair.new.is_about_same(pair.old) and _replaces(*pair)), None)
+
+
+def _replaces(new: Claim, old: Claim) -> bool:
+    if new.has_value_of(old):
+        return False
+    if new.attribute == "state":
+        return any(value in OPPOSITES.get(each, ()) for each in new.value for value in old.value)
+    return new.is_change or not (new.is_weak or old.is_weak)
+
+
+def _same_subject(one: Claim, other: Claim) -> bool:
+    if one.speaker and other.speaker and one.speaker != other.speaker:
+        return False
+    if one.subject == other.subject:
+        return True
+    if one.speaker and not one.subject and other.subject == {one.speaker}:
+        return True
+    if other.speaker and not other.subject and one.subject == {other.speaker}:
+        return True
+    kin, other_kin = one.subject & KIN, other.subject & KIN
+    if not (kin or other_kin):
+        return False
+    names, other_names = one.subject - KIN, other.subject - KIN
+    if names and other_names:
+        return names == other_names  # Anna, my sister Anna
+    return bool(kin) and kin == other_kin  # my sister, my sister Anna
+
+
+_END = re.compile(
+    r"(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)[.!;](?=\s|$)"
+    r"|(?<=[?。！？])|\n+| [-–—] "
+)
+_PART = re.compile(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
+_NEW_ONE = re.compile(r"\b(a new [\w ]{2,24}?), (?=(?:a )?[A-Z0-9+(])")
+_CONTRACTED = [
+    (re.compile(r"\bI'm\b", re.IGNORECASE), "I am"),
+    (re.compile(r"\b(we|they|you)'re\b", re.IGNORECASE), r"\1 are"),
+    (re.compile(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
+    (re.compile(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
+]
+_ADVERBS = re.compile(
+    r"\b(?:now|currently|just|recently|finally|actually|officially|already|meanwhile|presently|today|lately|again|"
+    r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(
+    r"^(?:(?:update|correction|news|good news|bad news|note|reminder|fyi|heads[- ]up|psa|quick update|btw|by the way|"
+    r"as of \S+|just so you know|for the record|big news|small update|hey|ok|okay|yes|well|so|and|but|also)"
+    r"(?:\b|$)[,:]*\s*"
+    r"|(?:last|this|next) (?:week|month|year|spring|summer|autumn|fall|winter|\w+day),? (?=(?-i:[A-Z]))"
+    r"|(?:from now on|these days),? "
+    r"|(?:after|from) (?:the|next|this) \w+,? (?=my\b|our\b|the\b|I\b|(?-i:[A-Z]))"
+    r"|(?:last|this|since|in|on|as of|from|effective|starting|a few|two|three)(?: \S+){1,3}?,\s*"
+    r"|(?:since|in|as of|from|starting|last|this) (?:last )?\S+ (?=I\b|we\b|my\b|our\b|the\b))+",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|would|could|might|maybe|perhaps|should|wish(?:es)?|hop(?:e|es|ing)|wants?|"
+    r"plan(?:s|ning)? to|consider(?:s|ing)|"
+    r"think(?:s|ing)? (?:about|of)|almost|nearly|dream(?:s|ing)?|used to|not|never|no longer|without|"
+    r"ask(?:s|ed)|wonder(?:s|ed)?|going to|will|whether|until|unless|also|too|as well|another|additional|besides|both|"
+    r"either|or|(?<!years )(?<!year )old|former|previous|ex|other|second|"
+    r"sometimes|usually|often|nicht|kein|keine|pas|jamais|auch|aussi)\b"
+    r"|n't\b|不|没|ない|ません",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"\s+(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
+    r"where|while|when|with (?:my|our|his|her|their|the)|in (?:january|february|march|april|may|june|july|august|"
+    r"september|october|november|december|spring|summer|autumn|fall|winter|the|\d{4}|early|late)|on (?:mon|tues|"
+    r"wednes|thurs|fri|satur|sun)day|for (?:good|work|a|the|my|our|his|her|their|now|family)|to be|at the|as an?|as the"
+    r"|as (?:my|our|his|her)|(?:a|one|two|three|four|a few|some) \w+ ago|from|"
+    r"yesterday|these days|right away|at the moment|full[- ]time)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NOT_SUBJECT = listed(
+    """he she they it you this that these those who which what someone somebody everyone everybody nobody anyone there
+    here said says say told tells think thinks believe believes know knows heard hear guess if when because where to
+    about like likes love loves met meet asked wrote mentioned than"""
+)
+_NOISE = listed(
+    """the a an new current latest updated present main of for our my i we me us at in on to der die das den le la les
+    ich je j' mein meine mon ma 我 我的 私 have has had been was were"""
+)
+_FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 私")
+_NO_VALUE = listed("it this that them him her home here there night least once all me you work school bed last first")
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """The clauses of the statements in a text, and the words before the first verb of the clause before."""
+    plain = text.translate({0x2019: "'", 0xA0: " "})
+    for pattern, full in _CONTRACTED:
+        plain = pattern.sub(full, plain)
+    carried = ""
+    for sentence in _END.split(plain):
+        if sentence.rstrip().endswith(("?", "？")):
+            continue
+        rest = _NEW_ONE.sub(r"\1: ", _LEADING.sub("", sentence.strip()))
+        start = 0
+        for match in [*_PART.finditer(rest), None]:
+            clause = rest[start : match.start() if match else len(rest)]
+            if not _UNSURE.search(clause):
+                yield " ".join(_ADVERBS.sub("", _LEADING.sub("", clause)).split()), carried
+            if start == 0 and clause:
+                carried = " ".join(clause.split()[:4])
+            start = match.end() if match else start
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+# The frames that a clause may fit, by their place: those that need no word, and those that need one, by that word.
+_ANYWHERE = [place for place, frame in enumerate(FRAMES) if not frame.needs]
+_WITH_WORD = {
+    word: [place for place, frame in enumerate(FRAMES) if word in frame.needs]
+    for word in frozenset[str]().union(*(frame.needs for frame in FRAMES))
+}
+
+
+def _claims_of(clause: str, carried: str, speaker: str) -> Iterator[Claim]:
+    places = set(_ANYWHERE)
+    for word in set(_WORD.findall(clause.lower())):
+        places.update(_WITH_WORD.get(word, ()))
+    is_han = _HAN.search(clause) is not None
+    for frame in (FRAMES[place] for place in sorted(places)):
+        if frame.is_han != is_han:
+            continue
+        match = frame.pattern.match(clause)
+        if match is None:
+            continue
+        parts = match.groupdict()
+        found = _claim(frame, parts, carried, speaker)
+        if found is not None:
+            yield found
+            return
+
+
+def _claim(frame: Frame, parts: dict[str, str | None], carried: str, speaker: str) -> Claim | None:
+    said = (parts.get("s") or "").strip()
+    if not said and carried and frame.is_personal:
+        said = _carried_subject(carried)
+    subject = _subject(said)
+    if subject is None:
+        return None
+    text = parts.get("v") or ""
+    value, shape = _value(text if frame.is_typed else _TAIL.sub("", text), frame.is_typed)
+    if not value or value[0] in _NO_VALUE or len(value) > VALUE_WORDS_MAX:
+        return None
+    named = _attribute(frame, parts, said, text, shape, value)
+    if named is None:
+        return None
+    words, attribute, is_weak = named
+    if carried and not subject[1] and (not words or said.lower().startswith("the ")) and _is_another(carried):
+        return None  # Anna moved, and the rent is 900: whose?
+    if attribute in _WORDY and shape != {"words"}:
+        return None
+    former = _value(_TAIL.sub("", parts.get("f") or ""), frame.is_typed)[0]
+    is_own = subject[1] or not words or _is_first(parts.get("t") or "")
+    return Claim(words, attribute, value, shape, frame.is_change, is_weak, former, speaker if is_own else "")
+
+
+_NO_PRODUCT = listed(
+    "port page platform terminal gate line bus tram room track floor version deadline budget price rent"
+)
+_WORDY = frozenset({"home", "employer", "role", "partner", "manager", "doctor"})  # no number is one
+
+
+def _attribute(
+    frame: Frame, parts: dict[str, str | None], said: str, text: str, shape: frozenset[Shape], value: Sequence[str]
+) -> tuple[frozenset[str], str, bool] | None:
+    """Of what, which attribute, and whether it may be none. None: nothing that has one value at a time."""
+    topic, purpose, has_former = parts.get("t") or "", parts.get("p") or "", bool(parts.get("f"))
+    match frame.attribute:
+        case "*":
+            return _named_attribute(f"{said} {topic}".strip() if topic else said, shape, value, text)
+        case "amount" | "amount of":
+            return _number_attribute([*_content_words(said), *_content_words(topic)], shape, value)
+        case "salary" | "weight":
+            return _key([*_content_words(said), frame.attribute]), "amount", False
+        case "deadline of":
+            return _key(_content_words(topic)), "deadline", False
+        case "favorite":
+            words = _content_words(topic)
+            subject = _key(_content_words(said))
+            return (subject, f"favorite {words[-1].removesuffix('s')}", False) if words else None
+        case "use":
+            words = _content_words(said)
+            if shape != {"words"} or (words and (words[-1] in SINGLE or words[-1] in ATTRIBUTES)):
+                return None
+            attribute = _category(value, purpose)
+            return _key(words), attribute or ("" if has_former else "held"), False
+        case "home" if _category(value, "") or not _is_place(text) or value[0] == "doctor":
+            return None
+        case "partner" | "manager" if not _is_person(text):
+            return None
+        case "place":
+            return (_key(_content_words(said)) - {"home"}, "home", True) if _is_place(text) else None
+        case "version":
+            words = _content_words(topic)
+            is_name = bool(words) and words[-1] not in MONTHS and words[-1] not in _NO_PRODUCT
+            return (_key([*_content_words(said), *words]) - {"version"}, "version", False) if is_name else None
+        case _:
+            return _key(_content_words(f"{said} {topic}")), frame.attribute, False
+
+
+def _carried_subject(clause: str) -> str:
+    """The subject of the clause before, whose verb a clause without a subject shares: "Anna sold it and moved"."""
+    words = clause.split()
+    if words and words[0].lower() in ("my", "our") and len(words) > 1:
+        return " ".join(words[:3]) if len(words) > 2 and words[2][:1].isupper() else " ".join(words[:2])
+    return words[0] if words else ""
+
+
+def _subject(said: str) -> tuple[frozenset[str], bool] | None:
+    """The words that tell one subject from another, and whether it is the speaker's; None for what cannot be told."""
+    words = [word.strip(',:"()').lower() for word in said.split()]
+    if len(words) > 7 or any(word in _NOT_SUBJECT for word in words):
+        return None
+    return _key(_content_words(said)), _is_first(said)
+
+
+def _is_first(said: str) -> bool:
+    return any(word in _FIRST for word in said.lower().split())
+
+
+def _is_another(said: str) -> bool:
+    """Whether a clause begins with somebody else."""
+    return not (_is_first(said) or said.lower().startswith(("the ", "a ", "an ", "this ", "it ")))
+
+
+def _content_words(text: str) -> list[str]:
+    """The words that tell one thing from another, in their order."""
+    words = (word.strip(',:"()').lower() for word in text.split())
+    return [SYNONYMS.get(word, word) for word in words if word and word not in _NOISE]
+
+
+def _key(words: Sequence[str]) -> frozenset[str]:
+    """What a subject is known by. Anna's rent is Anna's; but Anna's sister is not Anna."""
+    bare = [word.removesuffix("'s") for word in words]
+    kin = max((at for at, word in enumerate(bare) if word in KIN), default=0)
+    return frozenset([*words[:kin], *bare[kin:]])
+
+
+def _value(text: str, is_typed: bool) -> tuple[tuple[str, ...], frozenset[Shape]]:
+    """The value in the form in which texts are compared; of a typed one, only what is typed: 900 EUR of "900 euros"."""
+    read = specifics(text.strip(" .,:\"'"))
+    shape = _shape(read)
+    typed = tuple(atom.value for atom in read.atoms if atom.kind in _TYPED)
+    if is_typed:
+        return (typed if read.atoms and read.atoms[0].kind in _TYPED else ()), shape
+    if shape != {"words"} and len(typed) * 2 >= len(read.values):
+        return typed, shape
+    return read.values, frozenset({"words"})
+
+
+_TYPED = frozenset({"number", "unit", "date", "identifier"})
+
+
+def _shape(read: Specifics) -> frozenset[Shape]:
+    found: set[Shape] = set()
+    for value, kind in read.atoms:
+        if kind == "date":
+            found.add("time" if value[0] == "T" else "date")
+        elif kind == "number":
+            found.add("identifier" if "." in value else "number")
+            found.add("number")
+        elif kind == "identifier":
+            found.add("identifier")
+    return frozenset(found or {"words"})
+
+
+def _named_attribute(
+    said: str, shape: frozenset[Shape], value: Sequence[str], text: str
+) -> tuple[frozenset[str], str, bool] | None:
+    """Of "the deadline for the report": {report}, deadline. None where the words name no attribute."""
+    before, after = _around_joint(said)
+    if not before or len(before) + len(after) > 7:
+        return None
+    pair = " ".join(before[-2:])
+    head = ATTRIBUTES.get(pair) or ATTRIBUTES.get(before[-1], before[-1])
+    rest = before[:-2] if pair in ATTRIBUTES else before[:-1]
+    subject = _key([*rest, *after])
+    if subject & _PREFERRED:
+        return subject - _PREFERRED, f"favorite {before[-1]}", False
+    if head in ATTRIBUTES.values() and head not in ("amount", "version", "when"):
+        if head in PEOPLE and head != "name" and not _is_person(text):
+            return None
+        return subject, head, False
+    if shape & {"date", "time"}:
+        return (subject if head == "when" else subject | {head}), "when", False
+    if head in SINGLE and not shape & {"number"}:
+        if head in PEOPLE and not _is_person(text):
+            return None
+        return subject, head, False
+    if shape != {"words"}:
+        return _number_attribute([*after, *before], shape, value)
+    has_opposite = any(each in OPPOSITES for each in value)
+    return subject | {head}, "state" if has_opposite else head, not has_opposite
+
+
+_PREFERRED = frozenset({"favorite", "preferred", "code"})  # of a favourite code editor, too
+
+
+def _number_attribute(
+    words: Sequence[str], shape: frozenset[Shape], value: Sequence[str]
+) -> tuple[frozenset[str], str, bool] | None:
+    if not words:
+        return None
+    words = ["salary" if word in ("pay", "wage", "wages", "income") else word for word in words]
+    if words[-1] == "port":
+        return _key(words[:-1]), "port", False
+    if any(re.fullmatch(r"\d+(?:\.\d+)+", each) for each in value) and len(value) == 1:
+        return _key(words) - {"version"}, "version", False
+    if "number" not in shape:
+        return _key(words[:-1]), words[-1], True
+    return _key(words) - _OF_AMOUNTS, "amount", False
+
+
+_OF_AMOUNTS = listed("price cost costs amount total monthly yearly annual weekly")
+
+
+def _around_joint(said: str) -> tuple[list[str], list[str]]:
+    """The content words before and after the first `for`, `of`, `at` or `in`; "report deadline" has none after."""
+    parts = re.split(r"(?<=\w) (?:for|of|at|in|on) ", said, maxsplit=1)
+    return _content_words(parts[0]), _content_words(parts[1]) if len(parts) > 1 else []
+
+
+def _category(value: Sequence[str], purpose: str) -> str:
+    """What a tool is used as: by what it is said to be for, else by what it is known as; "" for neither."""
+    for word in _content_words(purpose):
+        if word in SINGLE or word in _TOOL_KINDS:
+            return word
+    known = {CATEGORIES[word] for word in value if word in CATEGORIES}
+    return known.pop() if len(known) == 1 else ""
+
+
+_TOOL_KINDS = frozenset(CATEGORIES.values())
+
+
+def _is_person(text: str) -> bool:
+    """Whether it is written as a name is: with a capital, and no article."""
+    return text[:1].isupper() or text.lower().startswith(("dr ", "dr. "))
+
+
+def _is_place(text: str) -> bool:
+    """A name of a place has no article, and no more than four words."""
+    words = text.split()
+    return 0 < len(words) <= 4 and words[0].lower() not in ("a", "an", "the", "my", "our", "his", "her", "their")

@@ -1,0 +1,261 @@
+"""The times a text speaks of, and the one it tells of. SPEC 2.1, 2.5, 5.4, 7.1
+
+`mentions` finds every time that a text names, for queries too ("what did I say last week"). `event_at` answers only
+where a reader would not hesitate, and None otherwise: a memory that is filed under no date of its own has the time of
+saying, which is never far wrong; one that is filed under a wrong date is lost.
+
+What counts as when it happened:
+- a day, month, season, quarter or year that is named: its beginning; where it holds the moment of saying ("today",
+  "this year"), that moment itself; with a time of day, that time
+- a plan ("meet on Friday"), and where something begins ("from 1 June"): that day; a range: its beginning; something
+  moved "from Friday to Monday": the new day
+- of several days in the past, told in order: the first; of a month and a day in it: the day
+and what does not: "since 2019", "until Friday", "by March", "before", "after"; "every Monday", birthdays; durations and
+ages; what is only asked or supposed; a day told about another ("the next day"); a decade, "recently", "a few days
+ago"; and every expression with two readings, as 05/03/2026 or "next Friday" on a Tuesday (of "at 3" the day stands).
+A day and month without a year is the one the verbs point to: past, the last; future, the next; neither, the nearest by
+far, else none. Parsers that exist fill in what the text leaves open; that is why this is not one of them.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from mnemo_core import date_words as words
+from mnemo_core.civil import HOUR_MS, Zone
+from mnemo_core.date_readers import READERS, Found, Saying
+from mnemo_core.date_rules import RULES, words_in
+
+TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
+AT_MAX = 253_402_300_799_999  # the end of the year 9999
+
+
+class Mention(NamedTuple):
+    """A time that a text names: from `at` up to, not including, `until` (ms), and its place in the text."""
+
+    at: int
+    until: int
+    start: int
+    end: int
+
+
+def mentions(text: str, said_at: int, zone: Zone) -> list[Mention]:
+    """The times that the text names, in the order of the text.
+
+    What has two readings has the likelier one here; bounds ("since 2019") and what comes again and again are no times.
+    """
+    found = _found(text, said_at, zone)
+    return [Mention(*each[:4]) for each in found if each.role in ("event", "vague", "unsure") and each.until > each.at]
+
+
+def event_at(text: str, said_at: int, zone: Zone) -> int | None:
+    """When what the text tells happened, where it says so plainly; None where it names no time or leaves it open.
+
+    None too for times before 1970 and after 9999, which no record holds.
+    """
+    saying = Saying(_masked(text), said_at, zone)
+    told = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
+    if not told or any(each.role == "unsure" for each in told):
+        return None
+    one = _told_first(told, saying)
+    if one is None:
+        return None
+    at = one.at if one.when is None else one.when
+    if one.at <= said_at < one.until and one.until - one.at > HOUR_MS:
+        at = said_at
+    return at if 0 <= at <= AT_MAX else None
+
+
+def _found(text: str, said_at: int, zone: Zone) -> list[Found]:
+    return _read(Saying(_masked(text), said_at, zone))
+
+
+def _is_open(found: Found, saying: Saying) -> bool:
+    """Whether it is only asked or supposed, or a day of every year."""
+    start, end = saying.sentence(found.start)
+    sentence = saying.text[start:end]
+    if sentence.rstrip().endswith(("?", "？", "吗。", "ですか。", "ますか。")):
+        return True
+    if words.SUPPOSED.search(sentence) is not None:
+        return True
+    return words.YEARLY.search(sentence) is not None and _is_yearless(saying.text[found.start : found.end])
+
+
+def _is_yearless(expression: str) -> bool:
+    has_month = any(word in words.MONTHS for word in re.findall(r"[^\W\d_]+", expression.lower())) or "月" in expression
+    return has_month and re.search(r"(?:19|20)\d\d", expression) is None
+
+
+def _told_first(told: list[Found], saying: Saying) -> Found | None:
+    """The one that the text tells of; None where several could be it."""
+    finest = [
+        one
+        for one in told
+        if not any(other.at >= one.at and other.until <= one.until and other[:2] != one[:2] for other in told)
+    ]
+    if len({each[:2] for each in finest}) == 1:
+        return finest[0]
+    if any(each.at > saying.said_at for each in told):
+        return None
+    sentence = saying.sentence(finest[0].start)
+    together = [each for each in finest if saying.sentence(each.start) == sentence]
+    in_order = all(one.at <= other.at for one, other in pairwise(together))
+    return finest[0] if in_order else None
+
+
+# Reading
+
+
+_MASK = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`|https?://\S+|\b[\w.+-]+@[\w-]+\.\w+", re.DOTALL)
+
+_LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is ignored, and are in no list of words
+
+
+def _masked(text: str) -> str:
+    """The text, blank where it is code or an address: what stands there is no date of an event."""
+    return _MASK.sub(lambda match: " " * len(match.group()), text[:TEXT_CHARS_MAX].translate(_LOOKALIKES))
+
+
+def _read(saying: Saying) -> list[Found]:
+    """Every mention, in order: found by rule, the longest where they overlap, then put together."""
+    taken: list[Found] = []
+    present = words_in(saying.text)
+    for rule in RULES:
+        if rule.needs.isdisjoint(present):
+            continue
+        reader = READERS[rule.reader]
+        for match in rule.pattern.finditer(saying.text):
+            found = reader(match, saying)
+            if found is not None:
+                taken.append(found)
+    taken.sort(key=lambda each: (each.start, -each.end))
+    apart: list[Found] = []
+    for each in taken:
+        if not apart or each.start >= apart[-1].end:
+            apart.append(each)
+        elif each.end - each.start > apart[-1].end - apart[-1].start:
+            apart[-1] = each
+    days = list(_ranges(list(_with_clocks(list(_with_weekdays(apart, saying)), saying)), saying))
+    return [_bounded(each, saying) for each in days if each.role != "clock"]
+
+
+_BETWEEN_WEEKDAY = re.compile(r"[\s,(]*(?:den |dem |the |le )?[\s,]*")
+
+
+def _with_weekdays(found: list[Found], saying: Saying) -> Iterator[Found]:
+    """A weekday beside a date is part of it."""
+    index = 0
+    while index < len(found):
+        one = found[index]
+        other = found[index + 1] if index + 1 < len(found) else None
+        if other and other.day is not None and _is_part_of(one, other, saying):
+            found[index + 1] = other._replace(start=one.start)
+        else:
+            yield one
+        index += 1
+
+
+def _is_part_of(one: Found, date: Found, saying: Saying) -> bool:
+    """Whether one is the weekday of the date behind it."""
+    is_beside = _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : date.start]) is not None
+    return is_beside and _is_weekday(one, saying) and not _is_weekday(date, saying)
+
+
+def _is_weekday(found: Found, saying: Saying) -> bool:
+    return any(
+        word in words.WEEKDAYS for word in re.findall(r"[^\W\d_]+", saying.text[found.start : found.end].lower())
+    )
+
+
+_TO_CLOCK = re.compile(
+    r"[\s,]*(?:(?:at|from|around|about|um|gegen|à|vers|@|on|am|the|of|は|の|に|morning|T)\s*)*[\s,]*", re.IGNORECASE
+)
+
+
+def _with_clocks(found: list[Found], saying: Saying) -> Iterator[Found]:
+    """A time of day belongs to the day beside it: the one before, else the one behind."""
+    used: set[int] = set()
+    days = {index: each for index, each in enumerate(found) if each.day is not None}
+    for index, each in enumerate(found):
+        if each.role != "clock":
+            continue
+        for other in (index - 1, index + 1):
+            day = days.get(other)
+            if day is None or other in used or day.day is None:
+                continue
+            first, last = sorted((each, day), key=lambda one: one.start)
+            if _TO_CLOCK.fullmatch(saying.text[first.end : last.start]):
+                at = saying.moment(day.day, each.at)
+                found[other] = day._replace(at=at, until=at + each.until, start=first.start, end=last.end, when=None)
+                used.add(other)
+                break
+    yield from (each for each in found if each.role != "clock")
+
+
+_RANGE = re.compile(
+    r"\s*(?:–|—|-|~|〜|～|to|until|till|through|and|bis(?: zum)?|und|au|à|et|至|到|から|から、)\s*(?:the |le |zum )?",
+    re.IGNORECASE,
+)
+_RANGE_OPENS = re.compile(
+    r"(?:\b(?:from|between|vom|von|zwischen|du|de|entre)|从|從|自)\s*(?:the |le |dem )?$", re.IGNORECASE
+)
+
+
+def _ranges(found: list[Found], saying: Saying) -> Iterator[Found]:
+    """`from … to …` is one time; of what was moved, the new one."""
+    index = 0
+    while index < len(found):
+        one = found[index]
+        other = found[index + 1] if index + 1 < len(found) else None
+        gap = saying.text[one.end : other.start] if other else ""
+        if other and one.role == other.role == "event" and _RANGE.fullmatch(gap):
+            opens = _RANGE_OPENS.search(saying.text[max(0, one.start - 12) : one.start])
+            if opens or "–" in gap or gap.strip() in ("-", "~", "〜", "～", "—", "至", "bis", "から", "to", "through"):
+                start, end = saying.sentence(one.start)
+                if words.MOVED.search(saying.text[start:end]):
+                    yield other
+                elif other.until > one.at:
+                    yield one._replace(until=other.until, end=other.end, day=None)
+                index += 2
+                continue
+        yield one
+        index += 1
+
+
+_BOUND_BEFORE = re.compile(
+    r"(?:\b(?:since|until|till|by|before|after|prior to|no later than|not later than|within|than"
+    r"|ever since|seit(?: dem)?|bis(?: zum| zur)?|vor(?: dem| der)?|nach(?: dem| der)?|spätestens(?: am)?"
+    r"|depuis(?: le| la)?|jusqu['’](?:au|en|à(?: la)?)|jusque|avant(?: le| la)?|après(?: le| la)?"
+    r"|d['’]ici(?: au| le| la)?)|自从|自從|自|直到|截至|到)\s*(?:the |end of |early |late |mid-?|about |around )?$",
+    re.IGNORECASE,
+)
+_BOUND_AFTER = re.compile(
+    r"\s*(?:以来|以來|之前|以前|之后|以后|之後|以後|为止|為止|までに|まで|より前|onwards?\b|or (?:later|earlier)\b)"
+)
+_BOUND_INSIDE = re.compile(r"(?:since|until|till|by|before|after|seit|bis|depuis)\b", re.IGNORECASE)
+_AGAIN_BEFORE = re.compile(
+    r"(?:\b(?:every|each|most|jeden|jede|jedes|chaque|tous les|toutes les|alternate|usually"
+    r"|always)\s+(?:other\s+|single\s+)?|每个?|毎)$",
+    re.IGNORECASE,
+)
+_ABOUT_BEFORE = re.compile(r"\b(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE)
+
+_LIKE_BEFORE = re.compile(
+    r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE
+)  # "like yesterday"
+
+
+def _bounded(found: Found, saying: Saying) -> Found:
+    """The mention with the role that the words beside it give it."""
+    before = saying.text[max(0, found.start - 32) : found.start]
+    after = saying.text[found.end : found.end + 12]
+    if found.role != "event":
+        return found
+    if _AGAIN_BEFORE.search(before):
+        return found._replace(role="again")
+    if _BOUND_BEFORE.search(before) or _BOUND_INSIDE.match(saying.text, found.start) or _BOUND_AFTER.match(after):
+        return found._replace(role="bound")
+    if _ABOUT_BEFORE.search(before) or _LIKE_BEFORE.search(before):
+        return found._replace(role="vague")
+    return found

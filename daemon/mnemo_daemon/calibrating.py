@@ -1,0 +1,123 @@
+"""The thresholds of an installed model: measured on the labelled pairs, and kept beside its files. SPEC 4.5"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mnemo_core import calibration, thresholds
+from mnemo_core.calibration import PAIRS, Calibration
+from mnemo_core.thresholds import COSINES, Thresholds
+from mnemo_daemon.embedding import Embedder, load_embedder, name_space
+from mnemo_daemon.installation import Progress
+from mnemo_daemon.models import Catalogue, InstallFailed, Manifest, ModelError, NotInstalled, find
+from mnemo_store.disk import Disk
+
+KEPT = "calibration.json"  # in the model's own folder, beside its manifest
+KEPT_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
+BATCH_TEXTS = 64  # between two steps of the progress
+
+
+class Meaningless(ModelError):
+    """The model does not tell texts apart, so none of its similarities means anything."""
+
+    code = "meaningless_model"
+    hint = "use another model; mnemod goes on with the default model's thresholds for this one"
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold as it was found: `calibration.Row`."""
+
+    name: str
+    source: float | None
+    cosine: float
+    same: float
+    differs: float
+    related: float
+    unrelated: float
+    precision: float
+    recall: float
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept beside a model. The figures are those of `calibration.Calibration`."""
+
+    format: int
+    name: str
+    space: str  # of the vectors it was measured with: other weights, other numerics have another
+    pairs: int
+    languages: dict[str, float]
+    counted: tuple[str, ...]
+    related: float
+    same: float
+    thresholds: tuple[Measured, ...]
+
+
+def calibrate(name: str, folder: Path, progress: Progress | None = None) -> Kept:
+    """The thresholds of an installed model, measured, and kept beside its files from now on.
+
+    Raises NotInstalled, Damaged, Unsupported, or Meaningless; nothing is kept then.
+    """
+    known = find(name)
+    manifest = Catalogue(folder).installed(known.name if known else name)
+    if manifest is None:
+        raise NotInstalled(f"{known.name if known else name} is not installed, so it cannot be calibrated")
+    embedder = load_embedder(manifest)
+    try:
+        found = calibration.calibrate(similarities(embedder, progress), PAIRS)
+    finally:
+        embedder.close()
+    if not found.separates:
+        raise Meaningless(
+            f"{manifest.name} puts related texts above unrelated ones in {found.related:.0%} of the cases and what "
+            f"says the same above what is related in {found.same:.0%}: at least {calibration.SEPARATION_MIN:.0%} "
+            "of both are needed"
+        )
+    kept = _kept(manifest, found)
+    try:
+        Disk().write_whole(Path(manifest.folder, KEPT), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
+    except OSError as error:
+        raise InstallFailed(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
+    return kept
+
+
+def thresholds_for(manifest: Manifest) -> Thresholds:
+    """The thresholds for an installed model: those measured here, else those that come with mnemod for it.
+
+    For any other model they are the default model's, and say that they are not calibrated. Never raises.
+    """
+    try:
+        kept = msgspec.json.decode(Path(manifest.folder, KEPT).read_bytes(), type=Kept)
+    except (OSError, msgspec.DecodeError):
+        kept = None
+    if kept is not None and kept.format == KEPT_FORMAT and kept.space == name_space(manifest):
+        found: dict[str, Any] = {row.name: row.cosine for row in kept.thresholds}
+        if found.keys() == set(COSINES):
+            return Thresholds(**found)
+    return thresholds.of_model(manifest.name)
+
+
+def similarities(embedder: Embedder, progress: Progress | None = None) -> list[float]:
+    """The cosine that the model gives each labelled pair."""
+    texts = [text for pair in PAIRS for text in (pair.one, pair.other)]
+    rows: list[np.ndarray] = []
+    for start in range(0, len(texts), BATCH_TEXTS):
+        if progress:
+            progress("comparing labelled texts", start, len(texts))
+        rows += embedder.encode_batch(texts[start : start + BATCH_TEXTS])
+    return [float((one @ other.T).max()) for one, other in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def _kept(manifest: Manifest, found: Calibration) -> Kept:
+    return Kept(
+        format=KEPT_FORMAT,
+        name=manifest.name,
+        space=name_space(manifest),
+        pairs=len(PAIRS),
+        languages=dict(found.languages),
+        counted=found.counted,
+        related=found.related,
+        same=found.same,
+        thresholds=tuple(Measured(**row._asdict()) for row in found.rows),
+    )

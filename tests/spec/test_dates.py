@@ -1,0 +1,303 @@
+"""The times a text speaks of, and the one it tells of. SPEC 2.1, 2.5"""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mnemo_core import civil
+from mnemo_core.civil import Zone
+from mnemo_core.dates import event_at, mentions
+
+LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
+PRECISION_MIN = 0.98
+RECALL_MIN = 0.95
+
+SAID = "2026-03-11T15:00"  # a Wednesday
+
+
+def clocks(name: str) -> Zone:
+    zone = ZoneInfo(name)
+
+    def ahead(at: int) -> int:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=at)
+        offset = moment.astimezone(zone).utcoffset()
+        assert offset is not None
+        return int(offset.total_seconds() * 1000)
+
+    return ahead
+
+
+BERLIN = clocks("Europe/Berlin")
+TOKYO = clocks("Asia/Tokyo")
+NEW_YORK = clocks("America/New_York")
+
+
+def local(iso: str, zone: str = "Europe/Berlin") -> int:
+    return int(dt.datetime.fromisoformat(iso).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+
+
+def shown(at: int | None, zone: str = "Europe/Berlin") -> str:
+    if at is None:
+        return ""
+    return dt.datetime.fromtimestamp(at / 1000, ZoneInfo(zone)).strftime("%Y-%m-%dT%H:%M")
+
+
+def told(text: str, said: str = SAID) -> str:
+    return shown(event_at(text, local(said), BERLIN))
+
+
+def spans(text: str, said: str = SAID) -> list[tuple[str, str, str]]:
+    return [(text[m.start : m.end], shown(m.at), shown(m.until)) for m in mentions(text, local(said), BERLIN)]
+
+
+def is_right(at: int | None, happened: str | None, said_at: int) -> bool:
+    """happened: a day, month or year, a week (2026-W10), a minute, `first..last` day, or `now`; None: no time."""
+    if at is None or happened is None:
+        return at is None and happened is None
+    if happened == "now":
+        return at == said_at
+    day = shown(at)
+    if ".." in happened:
+        first, _, last = happened.partition("..")
+        return first <= day[:10] <= last
+    if "W" in happened:
+        year, week, _ = dt.date.fromisoformat(day[:10]).isocalendar()
+        return f"{year}-W{week:02}" == happened
+    return day.startswith(happened)
+
+
+def labelled(held_out: bool) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in LABELLED.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if line["held_out"] is held_out]
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_on_the_labelled_set_hardly_a_date_is_wrong_and_few_are_missed(held_out: bool) -> None:
+    answered = right = expected = 0
+    wrong = []
+    for line in labelled(held_out):
+        said_at = local(line["said"])
+        at = event_at(line["text"], said_at, BERLIN)
+        is_good = is_right(at, line["happened"], said_at)
+        answered += at is not None
+        expected += line["happened"] is not None
+        right += at is not None and is_good
+        if not is_good:
+            wrong.append(f"{line['text']} -> {shown(at)}, not {line['happened']}")
+    print(f"held out: {held_out}: precision {right / answered:.3f} ({answered}), recall {right / expected:.3f}")
+    assert right / answered >= PRECISION_MIN, wrong
+    assert right / expected >= RECALL_MIN, wrong
+
+
+def test_the_labelled_set_is_large_enough_to_say_something() -> None:
+    assert len(labelled(False)) >= 250
+    assert len(labelled(True)) >= 125
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("We met on 2026-03-05.", "2026-03-05T00:00"),
+        ("We met on 5 March 2026.", "2026-03-05T00:00"),
+        ("We met on March 5th.", "2026-03-05T00:00"),
+        ("Wir trafen uns am 5.3.2026.", "2026-03-05T00:00"),
+        ("2026年3月5日に会いました。", "2026-03-05T00:00"),
+        ("3月5日我们见了面。", "2026-03-05T00:00"),
+        ("Nous nous sommes vus le 5 mars.", "2026-03-05T00:00"),
+        ("I moved in 2019.", "2019-01-01T00:00"),
+        ("In summer 2023 I learned to sail.", "2023-06-01T00:00"),
+        ("Q3 2025 was good.", "2025-07-01T00:00"),
+        ("Yesterday at 9:30 am the lift broke.", "2026-03-10T09:30"),
+        ("I saw her three days ago.", "2026-03-08T00:00"),
+        ("The lease ends two weeks from now.", "2026-03-25T00:00"),
+        ("We moved last month.", "2026-02-01T00:00"),
+        ("Last week I was ill.", "2026-03-02T00:00"),
+        ("Vorgestern kam Post.", "2026-03-09T00:00"),
+        ("上周五我们吃了火锅。", "2026-03-06T00:00"),
+        ("先週、引っ越しました。", "2026-03-02T00:00"),
+        ("In May last year I graduated.", "2025-05-01T00:00"),
+        ("去年五月三日我毕业了。", "2025-05-03T00:00"),
+        ("We mended the roof this weekend.", "2026-03-07T00:00"),  # said on a Wednesday
+    ],
+)
+def test_a_time_named_plainly_is_when_it_happened(text: str, at: str) -> None:
+    assert told(text) == at
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have lived here since 2019.",
+        "We swim every Monday.",
+        "Every 1 May there is a parade.",
+        "Finish it by March.",
+        "It lasted for 3 days.",
+        "She is 3 years old.",
+        "The shop is open until Friday.",
+        "My birthday is on 5 March.",
+        "What did I do yesterday?",
+        "If it snows on Sunday, we ski.",
+        "A few days ago I lost a glove.",
+        "They wrote it in three days.",
+        "Meet me at 3.",
+        "It feels like yesterday.",
+        "The year 2000 bug cost a fortune.",
+        "The report lies in notes-2026-03-05.md.",
+        "Run `touch -d 2026-03-05 x` first.",
+        "```\nlog 2026-03-05 started\n```",
+    ],
+)
+def test_what_is_no_date_of_an_event_gives_none(text: str) -> None:
+    assert told(text) == ""
+
+
+def test_a_day_and_month_in_figures_is_taken_only_where_one_reading_is_possible() -> None:
+    assert told("Paid on 05/03/2026.") == ""
+    assert told("Paid on 25/03/2026.") == "2026-03-25T00:00"
+    assert told("Paid on 03/25/2026.") == "2026-03-25T00:00"
+    assert told("Paid on 03/03/2026.") == "2026-03-03T00:00"
+    assert told("Paid on 31/02/2026.") == ""
+
+
+def test_next_friday_has_two_readings_until_friday_is_over() -> None:
+    assert told("The party is next Friday.", "2026-03-11T15:00") == ""
+    assert told("The party is next Friday.", "2026-03-14T15:00") == "2026-03-20T00:00"
+
+
+def test_a_weekday_lies_where_the_verb_says() -> None:
+    assert told("On Friday we ate at Luigi's.") == "2026-03-06T00:00"
+    assert told("On Friday we will eat at Luigi's.") == "2026-03-13T00:00"
+    assert told("Meet Bob on Friday.") == "2026-03-13T00:00"
+    assert told("On Wednesday we will eat at Luigi's.") == ""  # said on a Wednesday: today, or in a week
+
+
+def test_a_date_without_a_year_lies_where_the_verb_says() -> None:
+    assert told("On 24 December we went skiing.") == "2025-12-24T00:00"
+    assert told("On 24 December we will go skiing.") == "2026-12-24T00:00"
+    assert told("Notes, 4 March:") == "2026-03-04T00:00"  # without a verb, the nearest by far
+    assert told("Notes, 10 September:") == ""
+
+
+def test_what_holds_the_moment_of_saying_happened_then() -> None:
+    said_at = local(SAID)
+    assert event_at("Today I met Anna.", said_at, BERLIN) == said_at
+    assert event_at("On 11 March 2026 I met Anna.", said_at, BERLIN) == said_at
+    assert told("Today at 9:00 I met Anna.") == "2026-03-11T09:00"
+
+
+def test_of_several_days_in_the_past_the_first_is_told() -> None:
+    assert told("We met on 2 March 2026 and signed on 9 March 2026.") == "2026-03-02T00:00"
+    assert told("We signed on 9 March 2026 and met on 2 March 2026.") == ""
+    assert told("Yesterday we agreed to meet on 20 March 2026.") == ""
+    assert told("In March 2025 it failed twice, first on 9 March 2025.") == "2025-03-09T00:00"
+
+
+def test_a_range_begins_when_it_begins_and_what_is_moved_is_on_the_new_day() -> None:
+    assert told("The fair ran from 3 to 5 November 2025.") == "2025-11-03T00:00"
+    assert told("The demo was moved from 3 April 2026 to 7 April 2026.") == "2026-04-07T00:00"
+
+
+def test_times_no_record_can_hold_are_none() -> None:
+    assert told("He was born in 1931.") == ""
+    assert told("It began on 1 January 1970.") == ""  # in Berlin an hour before the first moment a record can hold
+    assert told("It began on 2 January 1970.") == "1970-01-02T00:00"
+
+
+def test_a_day_is_a_day_of_the_speakers_zone() -> None:
+    said_at = local("2026-03-11T00:30", "Asia/Tokyo")  # still the 10th in Berlin and New York
+    assert shown(event_at("Yesterday it rained.", said_at, TOKYO), "Asia/Tokyo") == "2026-03-10T00:00"
+    assert shown(event_at("Yesterday it rained.", said_at, BERLIN)) == "2026-03-09T00:00"
+    assert shown(event_at("Yesterday it rained.", said_at, NEW_YORK), "America/New_York") == "2026-03-09T00:00"
+
+
+def test_a_day_on_which_the_clocks_change_is_as_long_as_it_is() -> None:
+    hour = 3_600_000
+    (spring,) = mentions("On 29 March 2026 we slept badly.", local(SAID), BERLIN)
+    assert spring.until - spring.at == 23 * hour
+    (autumn,) = mentions("On 25 October 2026 we will sleep well.", local(SAID), BERLIN)
+    assert autumn.until - autumn.at == 25 * hour
+    assert told("Yesterday I was in bed early.", "2026-03-30T00:10") == "2026-03-29T00:00"
+    assert told("Yesterday I was in bed early.", "2026-10-26T00:10") == "2026-10-25T00:00"
+
+
+def test_a_time_that_the_clocks_skip_or_show_twice_has_one_moment() -> None:
+    # 02:30 does not exist on 29 March: half an hour after the leap. On 25 October it comes twice: the first, in summer.
+    assert told("The alarm rang on 29 March 2026 at 02:30.") == "2026-03-29T03:30"
+    twice = event_at("The alarm rang on 25 October 2025 at 02:30.", local(SAID), BERLIN)
+    assert twice == local("2025-10-25T02:30")
+    twice = event_at("The alarm rang on 26 October 2025 at 02:30.", local(SAID), BERLIN)
+    assert twice == int(dt.datetime(2025, 10, 26, 0, 30, tzinfo=dt.UTC).timestamp() * 1000)
+
+
+def test_hours_ago_are_counted_across_a_change_of_the_clocks() -> None:
+    said_at = local("2026-03-29T04:00")
+    assert event_at("Three hours ago the power failed.", said_at, BERLIN) == said_at - 3 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("what did I say last week", [("last week", "2026-03-02T00:00", "2026-03-09T00:00")]),
+        ("plans for next month", [("next month", "2026-04-01T00:00", "2026-05-01T00:00")]),
+        ("notes from yesterday", [("yesterday", "2026-03-10T00:00", "2026-03-11T00:00")]),
+        ("anything from last Friday?", [("last Friday", "2026-03-06T00:00", "2026-03-07T00:00")]),
+        ("was habe ich letzte Woche gesagt", [("letzte Woche", "2026-03-02T00:00", "2026-03-09T00:00")]),
+        ("上周我说了什么？", [("上周", "2026-03-02T00:00", "2026-03-09T00:00")]),
+        ("先月の会議", [("先月", "2026-02-01T00:00", "2026-03-01T00:00")]),
+        (
+            "between 3 March 2026 and 5 March 2026",
+            [("3 March 2026 and 5 March 2026", "2026-03-03T00:00", "2026-03-06T00:00")],
+        ),
+        ("tomorrow at 14:15", [("tomorrow at 14:15", "2026-03-12T14:15", "2026-03-12T14:16")]),
+        ("all about the garden", []),
+    ],
+)
+def test_a_query_gets_the_span_it_means(query: str, expected: list[tuple[str, str, str]]) -> None:
+    assert spans(query) == expected
+
+
+def test_the_calendar_agrees_with_the_one_everybody_uses() -> None:
+    epoch = dt.date(1970, 1, 1)
+    for day in range(-40_000, 90_000, 17):
+        date = epoch + dt.timedelta(days=day)
+        assert civil.date_of(day) == (date.year, date.month, date.day)
+        assert civil.day_of(date.year, date.month, date.day) == day
+        assert civil.weekday_of(day) == date.weekday()
+    assert civil.months_from(civil.day_of(2024, 3, 31), -1) == civil.day_of(2024, 2, 29)
+    assert civil.day_of(2026, 13) == civil.day_of(2027, 1)
+    assert civil.day_of(2026, 0) == civil.day_of(2025, 12)
+    assert not civil.is_date(2026, 2, 29)
+
+
+def test_wall_times_come_back_from_their_moments() -> None:
+    for zone in (BERLIN, TOKYO, NEW_YORK):
+        for at in range(local("2026-03-27T00:00"), local("2026-03-31T00:00"), 1_800_000):
+            assert civil.moment_of(civil.wall_of(at, zone), zone) == at
+
+
+FRAGMENTS = """
+on in the last next this since until from to every ago and of at am um vor le il y a jours Friday friday Monday March
+may 5 5th 31 0 99 999 2026 1931 0000 9999-12-31 0001-01-01 2026-02-30 12/13/2026 25:61 3pm 12am noon today yesterday
+tomorrow weekend week weeks month year years days hours gestern morgen letzte Woche hier demain semaine dernière 昨天
+上周五 去年 每周一 先週 金曜日 3月 5日 年 前 後 月 点 半 ſeptember frıday FRİDAY ١٢ . , ? ( - – ` ```
+"""
+PIECES = st.sampled_from(FRAGMENTS.split())
+
+
+@given(st.lists(PIECES | st.text(max_size=5), max_size=12).map(" ".join))
+@example("ſep 5 or May 6")
+@example("on frıday or on Monday")
+@example("999 years ago")
+def test_any_text_has_a_time_within_bounds_or_none(text: str) -> None:
+    said_at = local(SAID)
+    at = event_at(text, said_at, BERLIN)
+    assert at is None or 0 <= at < 253_402_300_800_000
+    found = mentions(text, said_at, BERLIN)
+    assert all(each.at < each.until and 0 <= each.start < each.end <= len(text) for each in found)
+    assert [each.start for each in found] == sorted(each.start for each in found)

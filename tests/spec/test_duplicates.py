@@ -1,0 +1,303 @@
+"""What a new text is to the earlier ones: the same again, its newer state, or near. SPEC 5.5"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mnemo_core.claims import claims
+from mnemo_core.duplicates import TIES_MAX, Near, Tie, is_near, jaccard, judge, same_subject
+from mnemo_core.thresholds import SOURCE, of_model
+from mnemo_daemon.embedding import Embedder, load_embedder
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
+from tests.lives import DAY_MS, lives
+from tests.pairs import differing, rewordings
+from tests.samples import AT, sample_memory
+
+NEIGHBOURS = 16  # of the earlier statements of a life, those with the highest cosine are judged
+RIGHT_MIN = {False: 0.97, True: 0.77}  # of the changes of the made lives; held out: measured 0.80
+WRONG_MAX = 0.01  # of the `updates` edges; measured 0.000 on both halves
+REPEATED_MIN = {False: 0.90, True: 0.65}  # of the rewordings; measured 0.95 and 0.70
+
+
+@pytest.fixture(scope="module")
+def embedder(minilm_folder: Path) -> Iterator[Embedder]:
+    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    loaded = load_embedder(manifest)
+    yield loaded
+    loaded.close()
+
+
+def vectors_of(embedder: Embedder, texts: set[str]) -> dict[str, NDArray[np.float32]]:
+    ordered = sorted(texts)
+    return {text: vector[0] for text, vector in zip(ordered, embedder.encode_batch(ordered), strict=True)}
+
+
+def relation(new: str, old: str, sim: float | None = None, *, later_ms: int = DAY_MS, speakers: str = ",") -> str:
+    """How the edge from new to old is called; "" for none."""
+    speaker, other = speakers.split(",")
+    near = Near(sample_memory(1, old, speaker=other), sim)
+    ties = judge(new, speaker, AT + later_ms, [near], SOURCE)
+    return ties[0].relation if ties else ""
+
+
+def test_G7_words_overlap_by_their_share() -> None:
+    # the, rome, train | is, late | to, early: three of seven.
+    assert jaccard("The Rome train is late", "the train to Rome, early") == 3 / 7
+    assert jaccard("", "") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("sim", "expected"),
+    [(0.66, True), (0.65, False), (0.64, False), (None, False)],
+)
+def test_G5_a_near_one_has_a_cosine_over_its_threshold(sim: float | None, expected: bool) -> None:
+    assert is_near("The train was late", "Our bus broke down", sim, SOURCE) is expected
+
+
+def test_G7_where_words_overlap_the_cosine_may_be_another_one() -> None:
+    strict = SOURCE._replace(near=0.9)
+    one, other = "red green blue house river", "red green blue house train"  # four of six: 0.67
+    assert is_near(one, other, 0.86, strict)
+    assert not is_near(one, other, 0.85, strict)
+    assert not is_near(one, "red green blue table train letter", 0.86, strict)  # three of eight
+
+
+def test_G7_without_a_vector_the_words_alone_must_agree() -> None:
+    nine = "red green blue house river dog cat table letter"
+    assert is_near(nine, f"{nine} train", None, SOURCE)  # nine of ten: 0.9
+    assert not is_near("red green blue house", "red green blue house river", None, SOURCE)  # four of five: 0.8
+    assert not is_near("red green", "red green", None, SOURCE)  # two words are too few
+
+
+def test_the_same_said_again_repeats() -> None:
+    assert relation("Meeting at 3pm.", "The meeting is at 3 pm", 0.97) == "repeats"
+    assert relation("Meeting at 3pm.", "The meeting is at 3 pm", 0.90) == "related"  # not the same by its vector
+    assert relation("The meeting is at 4pm.", "The meeting is at 3 pm", 1.0) == "updates"
+    assert relation("The train was late.", "The train was not late.", 1.0) == "related"
+
+
+def test_without_vectors_the_words_must_be_nearly_the_same_to_repeat() -> None:
+    assert relation("The old train was late", "the old TRAIN was late!") == "repeats"
+    assert relation("Yes please", "yes, please") == "repeats"
+    # Eight of nine words are shared, then three of four.
+    assert (
+        relation("I have moved to Berlin with my whole family", "I moved to Berlin with my whole family") == "repeats"
+    )
+    assert relation("The office is closed", "Office is closed") == ""
+    assert relation("I moved to Bern", "I moved to Berlin") == "updates"
+
+
+def test_what_is_not_near_has_no_edge() -> None:
+    assert relation("The train was late.", "I like tea.", 0.2) == ""
+    assert relation("The train was late.", "I like tea.") == ""
+
+
+def test_the_first_person_of_two_speakers_is_two_persons() -> None:
+    assert relation("I live in Rome.", "I live in Rome.", 1.0, speakers="Anna,Bob") == "related"
+    assert relation("I live in Rome.", "I live in Rome.", 1.0, speakers="Anna,Anna") == "repeats"
+    assert relation("I moved to Rome.", "I live in Oslo.", 0.7, speakers="Anna,Bob") == "related"
+    assert relation("I moved to Rome.", "I live in Oslo.", 0.7, speakers="Anna,anna") == "updates"
+    assert relation("I moved to Rome.", "Anna lives in Oslo.", 0.7, speakers="Anna,Bob") == "updates"
+    assert relation("The train is late.", "The train is late.", 1.0, speakers="Anna,Bob") == "repeats"
+
+
+def test_today_said_on_another_day_is_another_day() -> None:
+    assert relation("Anna called today.", "Anna called today.", 1.0, later_ms=1000) == "repeats"
+    assert relation("Anna called today.", "Anna called today.", 1.0) == "related"
+
+
+def test_an_update_is_later() -> None:
+    assert relation("Anna moved to Porto.", "Anna lives in Lisbon.", 0.6) == "updates"
+    assert relation("Anna moved to Porto.", "Anna lives in Lisbon.", 0.6, later_ms=0) == ""
+    assert relation("Anna moved to Porto.", "Anna lives in Lisbon.", 0.7, later_ms=-1) == "related"
+
+
+def test_at_most_three_edges_the_best_first() -> None:
+    texts = [
+        "Rent is 900.",
+        "Rent was raised to 940.",
+        "My rent is 940 euros.",
+        "I pay 940 in rent.",
+        "The rent is 940.",
+    ]
+    sims = [0.9, 0.8, 0.7, 0.75, 0.6]
+    near = [
+        Near(sample_memory(i, text, event_at=AT + i), sim)
+        for i, (text, sim) in enumerate(zip(texts, sims, strict=True))
+    ]
+    ties = judge("My rent went up to 950.", "", AT + 9, near, SOURCE)
+    assert len(ties) == TIES_MAX
+    assert [(tie.relation, tie.id) for tie in ties] == [("updates", near[i].memory.id) for i in (1, 3, 2)]
+    assert ties[0] == Tie(near[1].memory.id, 1, "updates", 0.8, "amount: 940 → 950")
+    assert judge("My rent went up to 950.", "", AT + 9, near[::-1], SOURCE) == ties
+
+
+def test_an_update_is_of_the_value_that_held_last() -> None:
+    texts = ["Anna lives in Lisbon.", "Anna moved to Porto.", "Anna's home is in Porto."]
+    near = [Near(sample_memory(i, text, event_at=AT + i), 0.6) for i, text in enumerate(texts)]
+    ties = judge("Anna moved to Oslo.", "", AT + 9, near, SOURCE)
+    assert {tie.id for tie in ties} == {near[1].memory.id, near[2].memory.id}
+    back = judge("Anna moved back to Lisbon.", "", AT + 9, near, SOURCE)
+    assert {tie.id for tie in back} == {near[1].memory.id, near[2].memory.id}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Anna lives in Lisbon", "Anna moved to Porto"),
+        ("My job is at Acme", "I started working at Globex"),
+        ("The deadline is March 3", "The deadline was moved to March 10"),
+        ("Rent is 900", "Rent went up to 950"),
+        ("My favourite editor is Vim", "Emacs is my favorite editor now"),
+        ("My phone number is 555-123-4567", "My new number is 555-987-6543"),
+        ("We use Python 3.11", "We upgraded to Python 3.12"),
+        ("The API runs on port 8080", "The API now runs on port 9090"),
+        ("We use Postgres", "We switched to SQLite"),
+        ("The report is due on March 3", "The report deadline moved to March 10"),
+        ("My sister lives in Rome", "My sister Anna moved to Milan"),
+        ("Coffee costs 3 euros", "The price of coffee went up to 3.50 euros"),
+        ("I am 34 years old", "I just turned 35"),
+        ("The server is down", "The server is up again"),
+        ("I pay 900 euros in rent", "My landlord raised the rent to 950 euros"),
+        ("My boss is Carla", "I now report to Tom"),
+        ("The project is called Atlas", "The project was renamed to Borealis"),
+        ("The wifi password is hunter2", "The wifi password changed to swordfish"),
+        ("The standup is at 9:30", "The standup moved to 10"),
+        ("I live in Lisbon and work at Acme", "I joined Globex"),
+        ("Ich wohne in Berlin", "Ich bin nach Hamburg gezogen"),
+        ("Die Miete beträgt 900 Euro", "Die Miete ist auf 950 Euro gestiegen"),
+        ("J'habite à Paris", "J'ai déménagé à Lyon"),
+        ("我住在北京", "我搬到了上海"),
+        ("房租是900元", "房租涨到950元了"),
+        ("東京に住んでいます", "大阪に引っ越しました"),
+    ],
+)
+def test_another_value_of_the_same_attribute_is_an_update(old: str, new: str) -> None:
+    assert same_subject(old, new)
+    assert relation(new, old, 0.5) == "updates"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Anna lives in Lisbon", "Bob moved to Porto"),
+        ("Anna lives in Lisbon", "Anna visited Porto"),
+        ("I live in Lisbon", "I might move to Porto"),
+        ("I live in Lisbon", "I used to live in Porto"),
+        ("I live in Lisbon", "Did I move to Porto?"),
+        ("I live in Lisbon", "I moved to Vim"),
+        ("I live in Lisbon", "I work in Porto"),
+        ("I like tea", "I like coffee"),
+        ("I have a cat", "I have a dog"),
+        ("I speak French", "I speak German"),
+        ("We use Postgres", "We use Redis"),
+        ("We use Postgres", "We also use SQLite"),
+        ("I work at Acme", "I also work at Globex"),
+        ("I work at Acme", "I work at Globex too"),
+        ("The server is down", "The server is not up"),
+        ("The report deadline is March 3", "The visa deadline is March 10"),
+        ("The Atlas standup is at 9", "The Borealis standup moved to 10"),
+        ("My sister lives in Rome", "My brother moved to Milan"),
+        ("My sister Anna lives in Rome", "My sister Maria moved to Milan"),
+        ("My phone number is 555-123-4567", "My mother's phone number is 555-987-6543"),
+        ("My rent is 900 euros", "My salary is 4,000 euros"),
+        ("The budget is 900 euros", "The deadline is March 3"),
+        ("My wife is tired", "My wife is happy"),
+        ("The car is red", "The car is in the garage"),
+        ("We use Python 3.11", "We use Node 18"),
+        ("My rent is 900", "Anna moved, and the rent is 950"),
+        ("The wifi password is hunter2", "The door code is 1234"),
+    ],
+)
+def test_what_is_true_beside_the_other_is_no_update(old: str, new: str) -> None:
+    assert relation(new, old, 0.9) == "related"
+
+
+def test_a_passage_claims_nothing() -> None:
+    assert claims("Anna lives in Lisbon. " + "It was a long day. " * 60) == ()
+
+
+def test_none_of_the_pairs_that_differ_is_judged_the_same_at_any_cosine() -> None:
+    for pair in differing():
+        for sim in (1.0, 0.97, None):
+            ties = judge(pair.other, "", AT + 1, [Near(sample_memory(1, pair.one), sim)], SOURCE)
+            assert "repeats" not in {tie.relation for tie in ties}, pair
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_rewordings_are_linked_as_repeats(embedder: Embedder, held_out: bool) -> None:
+    pairs = list(rewordings(held_out))
+    vectors = vectors_of(embedder, {text for pair in pairs for text in pair[:2]})
+    thresholds = of_model(DEFAULT_EMBEDDING)
+    found = {
+        pair
+        for pair in pairs
+        for tie in judge(
+            pair.other,
+            "",
+            AT + 1,
+            [Near(sample_memory(1, pair.one), float(vectors[pair.one] @ vectors[pair.other]))],
+            thresholds,
+        )
+        if tie.relation == "repeats"
+    }
+    print(f"rewordings linked as repeats, held out {held_out}: {len(found)} of {len(set(pairs))}")
+    assert len(found) >= REPEATED_MIN[held_out] * len(set(pairs))
+
+
+class Tally(NamedTuple):
+    """What the judgement of made lives came to."""
+
+    changes: int
+    right: int  # changes with an edge to a statement of the value before
+    edges: int  # of `updates`
+    wrong: int  # of those, to another attribute, another person, or the same value
+    repeated: int  # repeated facts
+    linked: int  # of those, linked as `repeats` to a statement of the same value
+    falsely_same: int  # `repeats` edges to anything else
+
+
+def tally(embedder: Embedder, held_out: bool) -> Tally:
+    told = list(lives(held_out=held_out))
+    vectors = vectors_of(embedder, {said.text for life in told for said in life})
+    thresholds = of_model(DEFAULT_EMBEDDING)
+    counts = dict.fromkeys(Tally._fields, 0)
+    for life in told:
+        stack = np.stack([vectors[said.text] for said in life])
+        memories = [sample_memory(i, said.text, event_at=said.at, speaker=said.speaker) for i, said in enumerate(life)]
+        index = {memory.id: i for i, memory in enumerate(memories)}
+        for i, said in enumerate(life):
+            sims = stack[:i] @ stack[i]
+            nearest = np.argsort(-sims, kind="stable")[:NEIGHBOURS]
+            near = [Near(memories[j], float(sims[j])) for j in nearest]
+            hits = [
+                (tie.relation, life[index[tie.id]]) for tie in judge(said.text, said.speaker, said.at, near, thresholds)
+            ]
+            updates = [old for kind, old in hits if kind == "updates"]
+            repeats = [old for kind, old in hits if kind == "repeats"]
+            counts["edges"] += len(updates)
+            counts["wrong"] += sum(old.key != said.key or old.value in ("", said.value) for old in updates)
+            counts["falsely_same"] += sum(old.key != said.key or old.value != said.value for old in repeats)
+            if said.updates is not None:
+                counts["changes"] += 1
+                before = (said.key, life[said.updates].value)
+                counts["right"] += any((old.key, old.value) == before for old in updates)
+            if said.repeats is not None:
+                counts["repeated"] += 1
+                counts["linked"] += bool(repeats)
+    return Tally(**counts)
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_changes_in_made_lives_get_the_right_updates_edge(embedder: Embedder, held_out: bool) -> None:
+    found = tally(embedder, held_out)
+    print(f"lives, held out {held_out}: {found}")
+    assert found.changes > 2_000
+    assert found.right >= RIGHT_MIN[held_out] * found.changes
+    assert found.wrong <= WRONG_MAX * found.edges
+    assert found.falsely_same == 0
