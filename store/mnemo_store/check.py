@@ -301,7 +301,7 @@ def _agrees_with_the_trash(look: Look, stored: Stored) -> Iterator[str]:
     entry = look.at.trash(stored.memory.id)
     if stored.memory.state == "trashed" and entry is None:
         yield "it is in the trash, and nothing says since when and why"
-    if stored.memory.state != "trashed" and entry is not None:
+    if stored.memory.state not in ("trashed", "discarded") and entry is not None:  # which says why it was set aside
         yield f"it is {stored.memory.state}, and has an entry in the trash"
 
 
@@ -517,7 +517,11 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("gaps", "changes", "history", "no change is missing", walk=_has_no_gaps),
     Invariant("end", "changes", "database", "the history ends with the last change", walk=_ends_where_it_says),
     Invariant(
-        "trash", "memories", "amend", "what is in the trash has its entry, and only that", _agrees_with_the_trash
+        "trash",
+        "memories",
+        "amend",
+        "what is in the trash has its entry; but for what was set aside, nothing else has one",
+        _agrees_with_the_trash,
     ),
     Invariant("orphans", "trash", "amend", "every trash entry is a memory's", _belongs_to_a_memory),
     Invariant("orphans", "usage", "amend", "every use is a memory's", _belongs_to_a_memory),

@@ -4,6 +4,7 @@ StoreError
 ├── Locked              another process holds the data folder
 ├── NewerFormat         written by a newer version
 ├── Damaged             the database does not verify
+│   └── NothingLeft     nor is there a journal to make it anew from
 ├── Busy                the write queue is full
 ├── Closed              the store is shut or shutting down
 ├── WriteFailed         nothing was written, and nothing of it will come back
@@ -43,6 +44,12 @@ class Damaged(StoreError):
 
     code = "damaged"
     hint = "the journal beside it still holds the memories: see `mnemo doctor`"
+
+
+class NothingLeft(Damaged):
+    """There was a store, and neither its database nor its journal can be read."""
+
+    hint = ""
 
 
 class Busy(StoreError):

@@ -8,7 +8,7 @@ verified before it is opened, and put aside when it does not verify.
 
 import contextlib
 import logging
-import os
+import mmap
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,21 +18,22 @@ import lmdb
 
 from mnemo_store import manifest, migrations, stream
 from mnemo_store.database import FILE, MAP_BYTES_MAX, Database, Unreadable, is_full
-from mnemo_store.disk import Disk, is_disk_full
-from mnemo_store.errors import Damaged, OutcomeUnknown, StoreError, WriteFailed
+from mnemo_store.disk import Disk
+from mnemo_store.errors import Damaged, NothingLeft, OutcomeUnknown, StoreError, WriteFailed
 from mnemo_store.gate import Gate
-from mnemo_store.journal import NOTHING, Journal, Read
+from mnemo_store.journal import NOTHING, Journal, Read, newest_header
 from mnemo_store.layout import FORMAT, Line, seal
 from mnemo_store.reading import State
 from mnemo_store.records import ChangeEntry, is_long_term
 from mnemo_store.replayed import Replayed
+from mnemo_store.reserve import Reserve
 from mnemo_store.soundness import is_long_enough, running_mark, verifies
 from mnemo_store.tables import Applying, Row
 
 GROUP_TURNS_MAX = 64  # transactions of one commit group at most [SPEC 3.5]
-RESERVE_BYTES = 16 << 20  # given back to a full disk, so that deleting goes on [SPEC 3.4]
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 1.0, 60.0  # between two tries to have the database back, doubling
 REPLAY_LINES = 500  # in one commit
+EMPTY_BYTES_MAX = 12 * mmap.PAGESIZE  # of a database that holds no memory: it has 9 pages, with one memory 15
 
 log = logging.getLogger("mnemo.store")
 
@@ -61,15 +62,16 @@ class Keeper:
         self.missing: list[str] = []  # what was wrong and cannot be mended from here
         self.degraded = ""  # why the database is not what holds the state; "" when it is
         self.broken: StoreError | None = None  # why nothing can be written at all
-        self.is_full = False  # the reserve is given back: only what frees space is taken
+        self.reserve = Reserve(folder / "reserve", disk, reserve_bytes)
         self.renumbered = 0  # how often the numbers of memories may have become others
+        self.is_half_anew = False  # the database was written anew, and the journal has yet to be
         self.manifest: manifest.Manifest
         self.journal: Journal
         self._map_bytes = map_bytes
         self._segment_bytes = segment_bytes
-        self._reserve_bytes = reserve_bytes
         self._returning: Database | None = None  # on its way back
         self._behind: Iterator[Read] = iter(())
+        self._vectors: dict[bytes, bytes] = {}  # that came while there was no database
         self._retry_at = 0.0  # monotonic
         self._retry_seconds = RETRY_SECONDS_MIN
         self._looked_at = 0.0  # monotonic: for space
@@ -79,8 +81,8 @@ class Keeper:
     def start(self, new: Callable[[], tuple[str, str]]) -> None:
         """Recovers what a crash left. `new` makes id and salt of a new store.
 
-        Raises NewerFormat, DiskFull (only where an older format cannot be kept a copy of), and Damaged or OSError where
-        not even the journal can be read.
+        Raises NewerFormat, DiskFull (only where an older format cannot be kept a copy of), Damaged or OSError where not
+        even the journal can be read, and NothingLeft where it is gone too.
         """
         self.manifest, why = manifest.read(self.folder, new)
         if why:
@@ -96,12 +98,12 @@ class Keeper:
         try:
             self._start_database()
         except (lmdb.Error, OSError) as error:
-            if is_full(error) and self.release_reserve():
+            if is_full(error) and self.reserve.release():
                 self._start_again(error)
             else:
                 self._start_degraded(error)
         self.mark_running()
-        self.make_reserve()
+        self.reserve.make()
         for damage in self.journal.damage:
             log.warning("journal %s at byte %d, %d bytes: %s", *damage[:4])
 
@@ -140,6 +142,7 @@ class Keeper:
     def _start_database(self) -> None:
         sound = self._is_sound(clean=self.manifest.clean)
         if not sound:
+            self._refuse_if_nothing_is_left("does not verify")
             self._put_aside()
         self.manifest.running = ""  # until all is open: a start that fails makes the next one verify
         self.write_manifest()
@@ -151,6 +154,7 @@ class Keeper:
             is_surely_damaged = isinstance(error, lmdb.InvalidError | lmdb.CorruptedError)
             if not is_surely_damaged and verifies(self.folder_of_database):
                 raise
+            self._refuse_if_nothing_is_left(f"cannot be opened ({error})")
             self.say(f"the database was damaged ({error}): put aside and restored from the journal")
             self._put_aside()
             self.state = self._open_and_replay(from_nothing=True)
@@ -164,6 +168,7 @@ class Keeper:
             self._start_degraded(error)
 
     def _start_degraded(self, error: Exception) -> None:
+        self._refuse_if_nothing_is_left(f"cannot be opened ({error})")
         try:
             self._close_gap()
         except (OSError, StoreError) as second:
@@ -173,6 +178,20 @@ class Keeper:
             raise Damaged(str(self.broken)) from error
         if self.missing:
             shutil.rmtree(self.folder / "views", ignore_errors=True)  # the numbers in them may be others now
+
+    def _refuse_if_nothing_is_left(self, what: str) -> None:
+        """Without the database, where the journal is gone too: an empty store would begin in silence. A journal that
+        begins with change 1 and has none is one of an empty store."""
+        header = newest_header(self.journal.folder)
+        if self.journal.last != NOTHING or (header is not None and header.first_seq == 1):
+            return
+        size = self._data.stat().st_size if self._data.exists() else 0
+        if self.manifest.seq or size > EMPTY_BYTES_MAX:
+            where = f"the database in {self.folder}"
+            why = f"{where} {what if size else 'is gone'}, and there is no journal to make it anew from"
+            raise NothingLeft(
+                f"{why}: put a backup in its place (mnemo restore), or move the folder away to begin anew"
+            )
 
     def _close_gap(self) -> None:
         """Makes a journal whose last group has holes one without, so that what is written behind it is in order.
@@ -329,11 +348,13 @@ class Keeper:
 
     def _finish_writing_anew(self, database: Database) -> None:
         """Where compacting was cut short between the database and the journal, which then holds what was given up."""
+        self.is_half_anew = True
         with contextlib.suppress(OSError, StoreError, ValueError):
             with database.snapshot(self.now()) as here:
                 begins = int(here.meta("history_from").partition(" ")[0] or 0)
             if begins > self.journal.snapshot_last[0]:
                 self.write_journal_anew(database)
+            self.is_half_anew = False
 
     def _hold_journal_to(self, database: Database) -> None:
         """Has the journal go on behind the database; one that ends before it is written anew."""
@@ -417,7 +438,7 @@ class Keeper:
             self._read_journal_again()
             return
         if is_full(cause):
-            self.release_reserve()
+            self.reserve.release()
         grows = isinstance(cause, lmdb.MapFullError)
         if grows and not self._grow():
             self.fall_back(f"the database is full and cannot grow: {cause}")
@@ -467,9 +488,12 @@ class Keeper:
         self._give_up_returning()
         self._distrust()
         with self.gate.alone():
+            if isinstance(self.state, Replayed):
+                self._vectors = self.state.vectors
             self._close_state()
             try:
                 replayed = Replayed(self.journal)
+                replayed.vectors.update(self._vectors)
                 self._take_salt_of(replayed)
                 self.journal.begin(replayed.end)
             except (OSError, StoreError) as error:
@@ -486,14 +510,15 @@ class Keeper:
         """Until there is something to try; None when all is well."""
         if self._returning is not None:
             return 0.0
-        if self.degraded or self.broken is not None:
+        if self.degraded or self.broken is not None or self.is_half_anew:
             return max(0.0, self._retry_at - time.monotonic())
-        return RETRY_SECONDS_MIN if self.is_full else None
+        return RETRY_SECONDS_MIN if self.reserve.is_full else None
 
     def try_again(self) -> None:
         """One step towards having everything back, where something is missing and it is time to try."""
-        if self.is_full:
-            self._look_for_space()
+        if self.reserve.is_full and time.monotonic() - self._looked_at >= RETRY_SECONDS_MIN:
+            self.reserve.make_if_there_is_room()
+            self._looked_at = time.monotonic()
         is_time = time.monotonic() >= self._retry_at
         if self.broken is not None:
             if is_time:
@@ -509,6 +534,10 @@ class Keeper:
                 if isinstance(error, Unreadable):
                     with contextlib.suppress(OSError):
                         self._put_aside()
+                self._rest()
+        elif self.is_half_anew and is_time and isinstance(self.state, Database):
+            self._finish_writing_anew(self.state)
+            if self.is_half_anew:
                 self._rest()
 
     def _rest(self) -> None:
@@ -541,6 +570,7 @@ class Keeper:
         if isinstance(self.state, Replayed) and self.state.vectors:
             vectors = self.state.vectors
             self._returning.write(self.now(), lambda writing: _put_vectors(writing, vectors))
+            self._vectors = {}
         with self.gate.alone():
             self.state.close()
             self.state, self._returning = self._returning, None
@@ -592,7 +622,7 @@ class Keeper:
             self.state.close()
             self.state = None
 
-    # The manifest and the reserve
+    # The manifest
 
     def mark_running(self) -> None:
         """Names the database that is open, so that a mere kill costs no verification."""
@@ -606,49 +636,6 @@ class Keeper:
             self.manifest.write(self.folder, self.disk)
         except OSError as error:
             log.warning("store.json could not be written: %s", error)
-
-    def release_reserve(self) -> bool:
-        """Gives the reserve back to a disk that is full; False when there was none."""
-        self.is_full = True
-        try:
-            size = self._reserve.stat().st_size
-            self.disk.unlink(self._reserve)
-        except OSError:
-            return False
-        log.error("the disk is full: the reserve of %d bytes is given back", size)
-        return size > 0
-
-    def make_reserve(self) -> None:
-        """Makes it, or finds that there is no room for it."""
-        if not self._reserve_bytes:
-            self.is_full = False
-            return
-        try:
-            if not self._reserve.exists() or self._reserve.stat().st_size < self._reserve_bytes:
-                self.disk.allocate(self._reserve, self._reserve_bytes)
-        except OSError as error:
-            self.is_full = is_disk_full(error)
-            log.warning("the reserve could not be made: %s", error)
-        else:
-            self.is_full = False
-
-    def _look_for_space(self) -> None:
-        if time.monotonic() - self._looked_at < RETRY_SECONDS_MIN:
-            return
-        self._looked_at = time.monotonic()
-        try:
-            usage = os.statvfs(self.folder)
-        except OSError as error:
-            log.warning("it cannot be told whether there is room on the disk again: %s", error)
-            return
-        if usage.f_bavail * usage.f_frsize >= 2 * self._reserve_bytes:
-            self.make_reserve()
-            if not self.is_full:
-                log.warning("there is room on the disk again")
-
-    @property
-    def _reserve(self) -> Path:
-        return self.folder / "reserve"
 
     def say(self, what: str) -> None:
         if what not in self.mended:

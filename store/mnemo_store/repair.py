@@ -218,14 +218,14 @@ def _of_nobody(at: Snapshot, violation: Violation) -> tuple[list[Kept], list[Cha
 
 
 def _with_the_trash(at: Snapshot, violation: Violation) -> tuple[list[Kept], list[Change]]:
-    """A memory in the trash has an entry, though nobody knows why it went; no other has one."""
+    """A memory in the trash has an entry, though nobody knows why it went; but for what was set aside, no other has."""
     memory, entry = at.memory(violation.subject), at.trash(violation.subject)
     if memory is None:
         return [], []
     if memory.state == "trashed" and entry is None:
         made = TrashEntry(id=memory.id, at=memory.modified_at, why="nobody knows: the entry was lost", state="active")
         return [], [PutTrash(data=made)]
-    if memory.state != "trashed" and entry is not None:
+    if memory.state not in ("trashed", "discarded") and entry is not None:
         return [Kept("trash", memory.id, violation.what, entry)], [DropTrash(id=memory.id)]
     return [], []
 

@@ -17,7 +17,7 @@ from mnemo_store import backup, manifest, stream
 from mnemo_store.backup import Progress
 from mnemo_store.database import FILE, Database
 from mnemo_store.disk import Disk
-from mnemo_store.errors import BadBackup, TooOld
+from mnemo_store.errors import BadBackup, NothingLeft, TooOld
 from mnemo_store.gate import take_lock
 from mnemo_store.journal import FILES, Journal
 from mnemo_store.layout import FORMAT, Header, seal
@@ -31,6 +31,13 @@ from mnemo_store.tables import Row
 
 WHOLE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
 PIECE_BYTES = 1 << 20
+
+
+class _Replaced(NamedTuple):
+    """What counts of the store that is replaced."""
+
+    forgotten: dict[str, dict[str, Forgotten]]  # by salt and hash, the texts that must not come back
+    spared: frozenset[str]  # ids of memories that say such a text and are there all the same: nobody forgot them
 
 
 class Restored(NamedTuple):
@@ -61,8 +68,10 @@ def restore(
     they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it was.
     """
     progress("looking at what is there", 0.0)
+    if (data / backup.LIST).exists():
+        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
     refuse_half_restored(data)
-    forgotten = _forgotten_in(data) if keep_forgotten else {}
+    replaced = _look_at_replaced(data) if keep_forgotten else _Replaced({}, frozenset())
     lock = take_lock(data / "lock") if data.exists() else -1
     stage = data.with_name(f"{data.name}{RESTORING}")
     try:
@@ -76,7 +85,7 @@ def restore(
             progress("going back", 0.4)
             _go_back(stage, at, disk)
         progress("opening", 0.6)
-        seq, memories, unwanted, said = _look_through(stage, disk, now, forgotten, finish)
+        seq, memories, unwanted, said = _look_through(stage, disk, now, replaced, finish)
         progress("putting it in place", 0.9)
         kept = _swap(stage, data, disk, now())
     except BaseException:
@@ -89,18 +98,22 @@ def restore(
     return Restored(seq, memories, kept, unwanted, said)
 
 
-def _forgotten_in(data: Path) -> dict[str, dict[str, Forgotten]]:
-    """By salt, the texts that must not come back, as far as the store that is replaced can still be read."""
+def _look_at_replaced(data: Path) -> _Replaced:
+    """As far as it can still be read."""
     if not (data / manifest.FILE).exists():
-        return {}
-    store = Store.open(data, reserve_bytes=0)
+        return _Replaced({}, frozenset())
+    try:
+        store = Store.open(data, reserve_bytes=0)
+    except NothingLeft:
+        return _Replaced({}, frozenset())
     try:
         with store.snapshot() as snapshot:
             salt, found, after = snapshot.meta("salt"), dict[str, Forgotten](), ""
             while rows := snapshot.forgotten_after(after, SLICE):
                 found.update((row.hash, row) for row in rows)
                 after = rows[-1].hash
-        return {salt: found} if found else {}
+        forgotten = {salt: found} if found else {}
+        return _Replaced(forgotten, frozenset(_saying(store, forgotten)))
     finally:
         store.close()
 
@@ -158,7 +171,7 @@ def _look_through(
     stage: Path,
     disk: Disk,
     now: Callable[[], int],
-    forgotten: dict[str, dict[str, Forgotten]],
+    replaced: _Replaced,
     finish: Callable[[Store, tuple[str, ...]], None],
 ) -> tuple[int, int, tuple[str, ...], list[str]]:
     """Opens the store that is to take over, as any start does. Raises BadBackup where something of it is missing."""
@@ -169,10 +182,10 @@ def _look_through(
         if went_back := (stage / WHOLE).exists():
             _take_vectors(stage / WHOLE, store, disk)
             shutil.rmtree(stage / WHOLE)
-        unwanted = _unwanted(store, forgotten)
+        unwanted = tuple(each for each in _saying(store, replaced.forgotten) if each not in replaced.spared)
         if unwanted:
             finish(store, unwanted)
-        _go_on_forgetting(store, forgotten)
+        _go_on_forgetting(store, replaced.forgotten)
         said = [] if went_back else store.mended  # without its database it was on purpose
         with store.snapshot() as snapshot:
             return snapshot.seq, snapshot.count(), unwanted, said
@@ -205,7 +218,7 @@ def _go_on_forgetting(store: Store, forgotten: dict[str, dict[str, Forgotten]]) 
     store.transact(decide, by="restore").result()
 
 
-def _unwanted(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> tuple[str, ...]:
+def _saying(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
     """The memories of which some version is a text that was purged."""
     found: list[str] = []
     after = ""
@@ -219,7 +232,7 @@ def _unwanted(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> tuple
         if len(memories) < SLICE:
             break
         after = memories[-1].id
-    return tuple(found)
+    return found
 
 
 def _swap(stage: Path, data: Path, disk: Disk, now: int) -> Path | None:

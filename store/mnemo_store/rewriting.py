@@ -44,10 +44,11 @@ def write_anew(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -> Siz
         _write_database(keeper, oldest, spaces)
         write_journal_anew(keeper)
     except (OSError, lmdb.Error, StoreError) as error:
-        if not (is_full(error) and keeper.release_reserve()):
+        if not (is_full(error) and keeper.reserve.release()):
             raise
         _write_database(keeper, oldest, spaces)
         write_journal_anew(keeper)
+    keeper.is_half_anew = False
     after = _sizes(keeper)
     return Sizes(before[0], after[0], before[1], after[1])
 
@@ -56,6 +57,7 @@ def _write_database(keeper: Keeper, oldest: int, spaces: Sequence[str] | None) -
     database = _database_of(keeper)
     with keeper.database_beside() as target:
         _copy(keeper, database, target, _kept(keeper, database, oldest, spaces))
+    keeper.is_half_anew = True
     keeper.put_in_place()
 
 

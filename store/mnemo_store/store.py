@@ -32,10 +32,11 @@ from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, OutcomeUnknown, 
 from mnemo_store.gate import take_lock
 from mnemo_store.ids import IdSource
 from mnemo_store.journal import SEGMENT_BYTES, Damage
-from mnemo_store.keeper import GROUP_TURNS_MAX, RESERVE_BYTES, Keeper
+from mnemo_store.keeper import GROUP_TURNS_MAX, Keeper
 from mnemo_store.layout import Line, Sealed, open_line, seal
 from mnemo_store.reading import Group, Snapshot, Touched
 from mnemo_store.records import Change, ChangeEntry, is_long_term
+from mnemo_store.reserve import RESERVE_BYTES
 
 T = TypeVar("T")
 
@@ -210,7 +211,7 @@ class Store:
         """Why not everything can be written now; "" when it can. Each write tries anew."""
         if self._keeper.broken is not None:
             return str(self._keeper.broken)
-        return "the disk is full: nothing new is taken until there is room" if self._keeper.is_full else ""
+        return "the disk is full: nothing new is taken until there is room" if self._keeper.reserve.is_full else ""
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -473,7 +474,7 @@ class Store:
         try:
             self._keeper.journal.append(lines, first_seq)
         except DiskFull:
-            if not self._keeper.release_reserve():
+            if not self._keeper.reserve.release():
                 raise
             self._keeper.journal.append(lines, first_seq)
 
@@ -492,7 +493,7 @@ class Store:
             if waiting is None:
                 break
             try:
-                if self._keeper.is_full and not waiting.frees:
+                if self._keeper.reserve.is_full and not waiting.frees:
                     raise DiskFull("the disk is full: nothing new is taken until there is room")
                 with group.turn(self._now()) as writing:
                     result, sealed, applied, long_term = _decide(writing, waiting, end)

@@ -39,7 +39,7 @@ SPEAKER_WEIGHT = 1
 TAG_WEIGHT = 2  # chosen by a person to be found by
 HEADING_WEIGHT = 2  # says what the text below it is about
 
-KIND = "words"  # of the snapshot file
+KIND = "words-2"  # of the snapshot file
 SLOT_BITS = 24  # of a posting's 32; the other 8 are the term's weighted count
 SLOTS_MAX = 1 << SLOT_BITS
 COUNT_MAX = 255  # a term counted more often counts this often; BM25 has long levelled off
@@ -60,6 +60,9 @@ class Fields(NamedTuple):
     speaker: str = ""
     tags: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
+    marks: tuple[
+        str, ...
+    ] = ()  # what `holding` is asked for; no word of a query is ever one, and none counts in a score
 
 
 class WordHits(NamedTuple):
@@ -103,6 +106,11 @@ def key_of(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
 
 
+def _key_of_mark(mark: str) -> int:
+    """The same of a mark. No term holds a space, so that none is taken for a mark."""
+    return key_of(f" {mark}")
+
+
 class WordView:
     """Memories, by number, found by their words. One thread writes at a time, any thread searches meanwhile."""
 
@@ -127,6 +135,11 @@ class WordView:
 
     def __contains__(self, number: int) -> bool:
         return 0 <= number < len(self._slot_of) and bool(self._slot_of[number] >= 0)
+
+    @property
+    def size(self) -> int:
+        """One more than the highest number it may hold."""
+        return len(self._slot_of)
 
     @property
     def mean_length(self) -> float:
@@ -188,10 +201,15 @@ class WordView:
         hit = np.flatnonzero(sums > 0)  # what has left weighs nothing
         numbers, scores = found.numbers[hit], sums[hit].astype(np.float32)
         if allowed is not None:
-            keep = numbers < len(allowed)
-            keep[keep] = allowed[numbers[keep]]
+            keep = _is_allowed(numbers, allowed)
             numbers, scores = numbers[keep], scores[keep]
         return _best(numbers, scores, k)
+
+    def holding(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
+        found = self._find(sorted(set(map(_key_of_mark, marks))))
+        numbers = np.unique(found.numbers[found.slots[np.isfinite(found.lengths)]])
+        return numbers if allowed is None else numbers[_is_allowed(numbers, allowed)]
 
     def scores(self, query: str, texts: Sequence[Fields]) -> NDArray[np.float32]:
         """What `search` would score each of these texts, were it one of the view's: by the counts of what is in it.
@@ -274,6 +292,7 @@ class WordView:
                     keys, words = self._keys(chunk)
                     found += keys * weight
                     length += words
+        found += map(_key_of_mark, fields.marks)
         counts: dict[int, int] = Counter(found)
         if len(found) > COUNT_MAX:
             counts = {key: min(count, COUNT_MAX) for key, count in counts.items()}
@@ -369,6 +388,12 @@ def _grown(items: NDArray[Item], size: int, fill: float) -> NDArray[Item]:
     more = np.full(size + size // 2 + 64, fill, items.dtype)
     more[: len(items)] = items
     return more
+
+
+def _is_allowed(numbers: NDArray[np.uint32], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    keep: NDArray[np.bool_] = numbers < len(allowed)
+    keep[keep] = allowed[numbers[keep]]
+    return keep
 
 
 def _summed(found: _Found) -> NDArray[np.float64]:

@@ -45,14 +45,16 @@ def forget(life: Life) -> str:
         return "nothing to forget"
     before = life.state
     life.world.ledger.past.clear()
+    texts = life.half_forgotten = life.half_forgotten | _texts_of(before, _with_derived(before, memory.id))
     answer = life.ask("POST", "/v1/purge", {"ids": [memory.id]}, door="cli")
     if not life.expect(answer, (200,)):
         return f"{memory.id[-8:]} {answer.code}"
+    life.half_forgotten = frozenset()
     gone = {*answer.value["purged"], *answer.value["derived"]}
     if there := gone & set(life.state.memories):
         raise Wrong(f"{there} were forgotten and are there")
     still = [place for place in answer.value["places"] if place["state"] == "still there"]
-    if still and not _says_somebody_else(before, life.state, gone):
+    if still and not _says_somebody_else(life.state, texts | _texts_of(before, gone)):
         raise Wrong(f"{memory.id} was not wholly forgotten: {still}")
     for word in _words_of_nobody_else(before, life.state, gone):
         if found := [path.name for path in _files(life.world.data) if word.encode() in path.read_bytes()]:
@@ -166,6 +168,9 @@ def import_an_export(life: Life) -> str:
         if not life.is_troubled:
             raise Wrong(f"an import came to {told}")
         return str(told["error"]["code"])
+    if told["whole"] and life.is_settled and not (before.memories or before.notes):
+        life.world.ledger.past.clear()
+        life.world.ledger.become(lambda _: life.world.found())  # it was taken over as it is, by no transaction
     if life.is_settled:
         new = set(life.state.memories) - set(before.memories)
         if len(new) != told["stored"]:
@@ -205,7 +210,8 @@ def repair_after_damage(life: Life) -> str:
     life.catch_up()
     found = life.ask("POST", "/v1/check")
     life.expect(found, (200,))
-    if found.value["ok"] and path.exists():
+    is_there = path.exists() and lines[place] in path.read_bytes()  # else the journal was written anew meanwhile
+    if found.value["ok"] and is_there:
         raise Wrong(f"{path.name} was damaged, and check finds nothing")
     repaired = life.ask("POST", "/v1/repair", {}, door="cli")
     life.world.ledger.past.clear()
@@ -235,10 +241,25 @@ def _opened_at_whatever(life: Life) -> str:
     return f"open at {life.state.seq}, whatever that is"
 
 
-def _says_somebody_else(before: State, now: State, gone: set[str]) -> bool:
-    """Whether a text of what is gone is a text of what stays, too."""
-    mine = {normalised(version.content) for memory_id in gone for _, version in before.memories.get(memory_id, ())}
-    return any(normalised(version.content) in mine for versions in now.memories.values() for _, version in versions)
+def _with_derived(state: State, memory_id: str) -> set[str]:
+    """It, and whatever was made of it."""
+    found: set[str] = set()
+    more = {memory_id}
+    while more:
+        found |= more
+        more = {memory.id for memory in state.current() if found & set(memory.derived_from)} - found
+    return found
+
+
+def _texts_of(state: State, ids: set[str]) -> frozenset[str]:
+    """Of all their versions."""
+    versions = (version for memory_id in ids for _, version in state.memories.get(memory_id, ()))
+    return frozenset(normalised(version.content) for version in versions)
+
+
+def _says_somebody_else(now: State, texts: frozenset[str]) -> bool:
+    """Whether what stays has one of the texts too."""
+    return any(normalised(version.content) in texts for versions in now.memories.values() for _, version in versions)
 
 
 def _words_of_nobody_else(before: State, now: State, gone: set[str]) -> set[str]:

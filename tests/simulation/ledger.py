@@ -38,7 +38,7 @@ from mnemo_store.records import (
 from mnemo_store.stream import BOOKKEEPING
 
 ALL = 100_000  # more rows than any table of a simulated store has
-CANDIDATES_MAX = 64  # states that may all be true; more means that nobody can tell anything any more
+CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
 
 Versions = tuple[tuple[int, Memory], ...]  # each with the seq that made it, oldest first
 

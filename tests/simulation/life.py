@@ -52,6 +52,7 @@ class Life:
         self.killing: Fault | None = None  # what ends the process in the middle of the next operation
         self.backups: list[tuple[Path, State]] = []
         self.exports: list[bytes] = []
+        self.half_forgotten: frozenset[str] = frozenset()  # texts of which some trace may be left, for a while
         self._tokens = 0
 
     # Living

@@ -106,7 +106,9 @@ def recall_as_of(life: Life) -> str:
     is_there = then is not None and then.state in SHOWN and not 0 < then.expires_at <= min(at, life.world.clock.now())
     if life.is_settled and seq >= kept_from and (then is None or then.content.split()[0].casefold() == word.casefold()):
         found = [view for view in answer.value["memories"] if view["id"] == memory.id]
-        other = any(other.id != memory.id and _alike(other, memory) for other in state.at(seq).values())
+        other = then is not None and any(
+            other.id != memory.id and _alike(other, then) for other in state.at(seq).values()
+        )  # of what said the same then, one answers
         if bool(found) != is_there and not other:
             raise Wrong(f"{memory.id} was {'' if is_there else 'not '}there at change {seq}, the answer is {found}")
         if found and then is not None and (wrong := unlike(found[0], then)):

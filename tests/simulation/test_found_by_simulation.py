@@ -1,5 +1,6 @@
 """What the simulation found, each in the few steps that show it. SPEC 3, 6, 7.3, 17."""
 
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +9,11 @@ from random import Random
 import pytest
 
 from mnemo_daemon.checking import Checking
+from mnemo_daemon.models import DEFAULT_EMBEDDING
 from mnemo_daemon.repairing import Repairing
 from tests.samples import contents, opened, quick_folder, remember
 from tests.simulation.disk import FOR_GOOD, Fault
+from tests.simulation.embedders import OTHER
 from tests.simulation.world import SteppedNotes, World, in_simulated_time
 
 MEMORIES = "/v1/memories"
@@ -202,6 +205,33 @@ def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: Wor
     assert world.ask("POST", "/v1/check").value["violations"] == []
 
 
+def test_what_was_embedded_without_a_database_outlives_the_next_failure(world: World) -> None:
+    """What the journal replayed to a second time knew nothing of the vectors, and check found fault with that."""
+    world.install()
+    world.disk.set(Fault(1, FOR_GOOD, only=("commit", "open_database")))
+    remember_one(world, "bolanok is there")
+    world.step(1.0)
+    assert world.store.is_replayed
+    world.disk.set(TAKES_NOTHING_BACK._replace(only=("sync", "truncate", "write", "open_database")))
+    remember_one(world, "tirumok is not", 503)
+    get_well(world)
+    assert not world.store.is_replayed
+    assert world.ask("POST", "/v1/check").value["violations"] == []
+
+
+def test_a_model_that_could_not_be_chosen_for_good_is_not_used(world: World) -> None:
+    """It answered until the next start, though the switch to it had been refused."""
+    world.install()
+    world.catalogue.there.add(OTHER)
+    world.disk.set(Fault(1, 1, only=("append",)))
+    assert world.ask("POST", "/v1/models/use", {"name": OTHER}).code == "write_failed"
+    world.refresh_model()
+    assert world.daemon is not None
+    current = world.daemon.embedding.current()
+    assert current is not None
+    assert current.name == DEFAULT_EMBEDDING
+
+
 @pytest.mark.parametrize("mood", ["raises", "gives_nan"])
 def test_a_question_that_cannot_be_embedded_is_answered_by_words_and_says_so(world: World, mood: str) -> None:
     """It was answered with an internal error."""
@@ -212,6 +242,37 @@ def test_a_question_that_cannot_be_embedded_is_answered_by_words_and_says_so(wor
     answer = world.ask("POST", "/v1/recall", {"query": "bolanok"})
     assert [view["content"] for view in answer.value["memories"]] == ["bolanok is there"]
     assert answer.value["degraded"] == ["vectors"]
+
+
+def test_a_check_on_a_full_disk_says_what_it_could_not_look_at(world: World) -> None:
+    remember_one(world, "bolanok is there")
+    world.disk.set(Fault(1, FOR_GOOD, errno.ENOSPC, only=("write",)))
+    answer = world.ask("POST", "/v1/check")
+    assert answer.is_ok
+    first, *more = answer.value["notes"]
+    assert first == "columns and words were not checked: [Errno 28] No space left on device"
+    world.disk.heal()
+    assert world.ask("POST", "/v1/check").value["notes"] == more
+
+
+def test_an_import_that_cannot_be_put_down_is_refused_with_the_reason(world: World) -> None:
+    """It was answered with an internal error."""
+    exported = world.ask("GET", "/v1/export", door="cli").value
+    world.disk.set(Fault(1, 1, errno.EROFS, only=("append",)))
+    answer = world.ask("POST", "/v1/import", door="cli", raw=exported)
+    assert answer.code == "write_failed"
+    assert "Read-only file system" in answer.value["error"]["message"]
+
+
+def test_a_memory_that_a_batch_writes_twice_has_no_gap_in_its_versions(world: World) -> None:
+    """What one change made of it is one version; check found the number of the first one missing."""
+    for texts in (("bolanok one", "bolanok two"), ("bolanok three", "bolanok four", "bolanok five")):
+        memories = [{"content": text, "key": "plan"} for text in texts]
+        answer = world.ask("POST", f"{MEMORIES}/batch", {"memories": memories})
+        assert [row["outcome"] for row in answer.value["results"]][1:] == ["updated"] * (len(texts) - 1)
+    (memory,) = world.found().current()
+    assert (memory.content, memory.version) == ("bolanok five", 2)
+    assert world.ask("POST", "/v1/check").value["violations"] == []
 
 
 @pytest.mark.parametrize("kind", ["write", "sync_folder"])

@@ -22,7 +22,8 @@ Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is
 
 def remember(life: Life) -> str:
     body, door = _draft(life)
-    told = {_told_of_remembering(state, body, door, life.world.salt) for state in life.states}
+    now = life.world.clock.now()
+    told = {_told_of_remembering(state, body, door, life.world.salt, now) for state in life.states}
     answer = life.ask("POST", "/v1/memories", body, door=door)
     return f"{door} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
 
@@ -154,12 +155,12 @@ def undo(life: Life) -> str:
 # What must come of it
 
 
-def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: str) -> Told:
+def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: str, now: int) -> Told:
     """Status, outcome or code, and the id of what was there before."""
     for text in body.get("supersedes", ()):
         if not any(memory.id == text or memory.id.endswith(text) for memory in state.current() if _sees(memory, door)):
             return 404, "not_found", ""
-    known = _known(state, body, door)
+    known = _known(state, body, door, now)
     if known is not None and body.get("key") and not _sees(known, door):
         return 409, "conflict", ""
     is_known = known is not None and normalised(known.content) == normalised(body["content"])
@@ -180,8 +181,9 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
     return 200, "duplicate", known.id
 
 
-def _known(state: State, body: dict[str, Any], door: str) -> Memory | None:
-    """What is remembered of it already: under its key, or, without one, with its text."""
+def _known(state: State, body: dict[str, Any], door: str, now: int) -> Memory | None:
+    """What is remembered of it already: under its key, or, without one, with its text, unless something newer stands
+    in its place."""
     place = (body.get("namespace") or "default", body.get("user_id") or "local")
     here = [memory for memory in state.current() if (memory.namespace, memory.user_id) == place]
     if body.get("key"):
@@ -190,8 +192,14 @@ def _known(state: State, body: dict[str, Any], door: str) -> Memory | None:
         memory for memory in here
         if normalised(memory.content) == normalised(body["content"])
         and memory.state in HASHED_STATES and _sees(memory, door) and not memory.agent_id and not memory.run_id
+        and not _is_outdated(state, memory, now)
     )  # fmt: skip
     return next(same, None)
+
+
+def _is_outdated(state: State, memory: Memory, now: int) -> bool:
+    newer = state.memory(memory.superseded_by) if memory.state == "superseded" and memory.superseded_by else None
+    return newer is not None and newer.state in ("active", "archived") and newer.event_at < now
 
 
 def _look_at_remembered(life: Life, answer: Answer, body: dict[str, Any], told: set[Told]) -> str:

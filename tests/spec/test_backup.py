@@ -267,6 +267,48 @@ def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tm
     assert kept == ["before", "mine"]
 
 
+def test_a_backup_is_no_place_to_restore_to(tmp_path: Path) -> None:
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "one", DISK)
+        backup.make(store, tmp_path / "other", DISK)
+    before = sorted(path for path in tmp_path.rglob("*"))
+    for source in (tmp_path / "one", tmp_path / "other", tmp_path / "data"):
+        with pytest.raises(BadBackup, match="is a backup, and stays one"):
+            restore(source, tmp_path / "other")
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+    assert backup.look_at(tmp_path / "other").seq == 1
+
+
+def test_a_backup_replaces_a_store_of_which_nothing_is_left(tmp_path: Path) -> None:
+    """What was forgotten there cannot be told any more."""
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "kept", DISK)
+    shutil.rmtree(tmp_path / "data" / "db")
+    shutil.rmtree(tmp_path / "data" / "journal")
+    restore(tmp_path / "kept", tmp_path / "data")
+    with opened(tmp_path / "data") as store:
+        assert contents(store) == ["memory number 1"]
+
+
+def test_a_memory_that_says_what_another_said_that_was_purged_is_restored(tmp_path: Path) -> None:
+    """The store that is replaced has it, and nobody forgot it."""
+    with opened(tmp_path / "data") as store:
+        remember(store, 1, "the key is under the mat")
+        remember(store, 2, "the key is under the mat", namespace="project")
+        remember(store, 3, "the key is under the mat", namespace="house")
+        backup.make(store, tmp_path / "kept", DISK)
+        with store.snapshot() as snapshot:
+            digest = skip_hash(snapshot.meta("salt"), "the key is under the mat")
+        write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))
+        write(store, PutMemory(data=sample_memory(3, "edited since", version=2, namespace="house")))
+    restored = restore(tmp_path / "kept", tmp_path / "data")
+    assert restored.forgotten == (sample_id(1),)
+    with opened(tmp_path / "data") as store, store.snapshot() as snapshot:
+        assert [memory.id for memory in snapshot.memories()] == [sample_id(2), sample_id(3)]
+
+
 def test_what_was_purged_since_the_backup_stays_away_unless_told(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         remember(store, 1, "the secret of the house")

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import lmdb
+import numpy as np
 import pytest
 
 from mnemo_store import keeper
 from mnemo_store.database import Database
 from mnemo_store.disk import Commits, Disk
 from mnemo_store.errors import Damaged, DiskFull, OutcomeUnknown
-from mnemo_store.records import DropMemory, PutMemory
-from mnemo_store.store import Store, Turn
+from mnemo_store.records import DropMemory, PutMemory, text_hash
+from mnemo_store.store import Store, Turn, Vectors
 from mnemo_store.tables import Row
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
 from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
@@ -76,6 +77,24 @@ def test_m19_what_was_written_meanwhile_is_in_the_database_exactly_once_when_it_
     ours, theirs = tables_of(tmp_path / "a"), tables_of(tmp_path / "b")
     for name in ("memories", "versions", "numbers", "owners", "usage", "trash"):
         assert ours[name] == theirs[name], name
+
+
+def test_vectors_that_came_without_a_database_outlive_the_next_failure(tmp_path: Path) -> None:
+    """The view has them, and nobody would compute them a second time."""
+    rows = np.ones((1, 4), np.float16)
+    with degraded_store(tmp_path) as (store, disk):
+        store.put_vectors([Vectors("space", text_hash("memory number 4"), rows)]).result(WAIT_SECONDS)
+        disk.writing = BROKEN
+        with pytest.raises(OutcomeUnknown):
+            remember(store, 5)
+        disk.writing = None
+        remember(store, 6)
+        disk.committing = disk.opening = None
+        wait_until(lambda: not store.degraded)
+        with store.snapshot() as snapshot:
+            kept = snapshot.vectors("space", text_hash("memory number 4"), 4)
+        assert kept is not None
+        assert np.array_equal(kept, rows)
 
 
 def test_m20_ids_are_the_same_whichever_holds_the_store(tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ import pytest
 from mnemo_store import keeper
 from mnemo_store.database import Database
 from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import OutcomeUnknown
+from mnemo_store.errors import NothingLeft, OutcomeUnknown
 from mnemo_store.layout import Line, id_key, open_line, seal
 from mnemo_store.records import PutMemory
 from mnemo_store.soundness import running_mark
 from mnemo_store.store import QUEUE_MAX, Store
 from mnemo_store.tables import Row
+from tests.faulty import BROKEN, Faulty
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -136,6 +137,57 @@ def test_a_damaged_database_is_put_aside_and_restored(tmp_path: Path, harm: str,
     assert len(aside) == (0 if harm == "emptied" else 1)
     with opened(folder) as store:
         assert store.reasons == []
+
+
+@pytest.mark.parametrize("harm", ["overwritten", "cut short", "removed"])
+@pytest.mark.parametrize("journal", ["removed", "overwritten"])
+def test_where_neither_database_nor_journal_is_left_no_empty_store_takes_their_place(
+    tmp_path: Path, harm: str, journal: str
+) -> None:
+    with opened(tmp_path) as store:
+        for number in range(50):
+            remember(store, number)
+    data = tmp_path / "db" / "data.mdb"
+    match harm:
+        case "overwritten":
+            data.write_bytes(b"\0" * data.stat().st_size)
+        case "cut short":
+            os.truncate(data, data.stat().st_size // 2)
+        case "removed":
+            shutil.rmtree(tmp_path / "db")
+    if journal == "removed":
+        shutil.rmtree(tmp_path / "journal")
+    else:
+        for path in (tmp_path / "journal").iterdir():
+            path.write_bytes(b"\0" * path.stat().st_size)
+    for _ in range(2):
+        with pytest.raises(NothingLeft, match="put a backup in its place"):
+            Store.open(tmp_path)
+        assert list(tmp_path.glob("db.damaged-*")) == []
+    assert data.exists() == (harm != "removed")
+
+
+def test_a_database_that_cannot_be_opened_and_has_no_journal_starts_no_empty_store(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        remember(store, 1)
+    shutil.rmtree(tmp_path / "journal")
+    disk = Faulty()
+    disk.opening = BROKEN
+    with pytest.raises(NothingLeft, match="Input/output error"):
+        Store.open(tmp_path, disk=disk)
+    with opened(tmp_path) as store:
+        assert contents(store) == ["memory number 1"]
+
+
+def test_a_store_that_never_held_anything_starts_though_its_database_is_torn(tmp_path: Path) -> None:
+    """A power loss in the first moments of all may leave that."""
+    with opened(tmp_path):
+        pass
+    shutil.rmtree(tmp_path / "journal")
+    data = tmp_path / "db" / "data.mdb"
+    data.write_bytes(b"\0" * data.stat().st_size)
+    with opened(tmp_path) as store:
+        remember(store, 1)
 
 
 def damage_line(path: Path, seq: int) -> None:

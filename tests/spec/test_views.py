@@ -4,11 +4,22 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from mnemo_daemon.views import Views
-from mnemo_store.columns import Filter
+import lmdb
+import pytest
+
+from mnemo_core.claims import marks
+from mnemo_daemon.views import Views, standing
+from mnemo_store.columns import Columns, Filter
+from mnemo_store.database import Database
 from mnemo_store.disk import Disk
+from mnemo_store.keeper import Keeper
+from mnemo_store.layout import id_key
+from mnemo_store.records import DropMemory
 from mnemo_store.store import Store
-from tests.samples import remember
+from mnemo_store.tables import Row
+from mnemo_store.words import WordView
+from tests.faulty import Faulty
+from tests.samples import AT, WAIT_SECONDS, remember, sample_id, write
 
 
 def opened(store: Store) -> Views:
@@ -35,6 +46,22 @@ def test_views_are_taken_as_they_were_saved(tmp_path: Path) -> None:
         assert found(views, "harbour") == 1
 
 
+def test_what_is_claimed_is_found_whenever_it_was_read_and_read_anew_under_other_rules(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        remember(store, 1, "I live in Lisbon.")
+        holding = [views.words.holding(marks("I live in Porto.", "")).tolist()]
+        views.save()
+        views = opened(store)
+        assert views.rebuilt == []
+        holding.append(views.words.holding(marks("I live in Porto.", "")).tolist())
+        views.words.save(tmp_path / "data/views/words.view", standing(store, store.seq), Disk())
+        views = opened(store)
+        assert views.rebuilt == ["words.view was made under other rules for claims: None"]
+        holding.append(views.words.holding(marks("I live in Porto.", "")).tolist())
+        assert holding == [[0]] * 3
+
+
 def test_a_view_that_has_a_change_which_was_lost_is_built_anew_though_its_number_is_right(tmp_path: Path) -> None:
     """A loss of power takes back a change that nobody was told of, and its number goes to another."""
     a_store_of_one_memory(tmp_path / "data")
@@ -52,3 +79,75 @@ def test_a_view_that_has_a_change_which_was_lost_is_built_anew_though_its_number
         views = opened(store)
         assert [found(views, word) for word in ("harbour", "lighthouse", "windmill")] == [1, 0, 1]
         assert views.rebuilt == ["a view's file has another change 2 than the store"]
+
+
+def exchange_numbers(keeper: Keeper) -> None:
+    """Memory 1 has the number of memory 2 from here on, and the other way round."""
+    numbers = {sample_id(1): (1).to_bytes(4, "big"), sample_id(2): (0).to_bytes(4, "big")}
+    assert isinstance(keeper.state, Database)
+    for memory_id, number in numbers.items():
+        rows = {"numbers": Row(id_key(memory_id), number), "owners": Row(number, id_key(memory_id))}
+        for table, row in rows.items():
+            keeper.state.write(AT, lambda writing, table=table, row=row: writing.put_row(table, row))  # type: ignore[misc]
+    keeper.renumbered += 1
+
+
+class Overtaken(Views):
+    """When it has been built for the first time, the memories get other numbers."""
+
+    builds = 0
+
+    def _build(self) -> tuple[Columns, WordView]:
+        built = super()._build()
+        self.builds += 1
+        if self.builds == 1:
+            self._store.maintain(exchange_numbers).result(WAIT_SECONDS)
+        return built
+
+
+@pytest.mark.parametrize("how", ["rebuild", "renew"])
+def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_path: Path, how: str) -> None:
+    with closing(Store.open(tmp_path / "data")) as store:
+        remember(store, 1, "A rowing boat lies in the harbour.")
+        remember(store, 2, "A windmill stands on the hill.")
+        opened(store).save()
+        views = Overtaken(store, Disk())
+        views.open()
+        views.state = "stale"
+        getattr(views, how)()
+        assert (views.state, views.reason, views.builds) == ("ready", "", 2)
+        numbers = views.words.search("windmill", 10, views.columns.allowed(Filter())).numbers
+        assert views.columns.ids(numbers) == [sample_id(2)]
+        with store.snapshot() as snapshot:
+            assert numbers.tolist() == [snapshot.number(sample_id(2))] == [0]
+
+
+def test_views_that_cannot_be_saved_because_the_database_cannot_be_read_end_nothing(tmp_path: Path) -> None:
+    """What their files say of where they stand is read from it."""
+    disk = Faulty()
+    with closing(Store.open(tmp_path / "data", disk=disk)) as store:
+        remember(store, 1, "A rowing boat lies in the harbour.")
+        views = opened(store)
+        disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED: Located page was wrong type")
+        views.save()
+        disk.reading = None
+    with closing(Store.open(tmp_path / "data")) as store:
+        assert found(opened(store), "harbour") == 1
+
+
+def test_what_left_the_store_between_the_saving_of_two_views_is_in_neither(tmp_path: Path) -> None:
+    a_store_of_one_memory(tmp_path / "data")
+    saved = tmp_path / "data" / "views"
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        gone = remember(store, 2, "A lighthouse that is to go.")
+        views.save()
+        shutil.copy(saved / "words.view", tmp_path / "words.view")
+        write(store, DropMemory(id=gone.id), what="empty trash")
+        views.save()
+    shutil.copy(tmp_path / "words.view", saved / "words.view")
+    with closing(Store.open(tmp_path / "data")) as store:
+        views = opened(store)
+        assert [found(views, word) for word in ("harbour", "lighthouse")] == [1, 0]
+        assert len(views.words) == 1
+        assert views.rebuilt == []
