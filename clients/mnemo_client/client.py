@@ -103,6 +103,19 @@ class Client:
         answer = self._ask("POST", "/memories/batch", _BatchAnswer, asked, repeatable=keyed)
         return [_outcome(result) for result in answer.results]
 
+    def ingest(self, text: str | protocol.IngestRequest, **fields: Any) -> protocol.TakenAnswer:
+        """Keep a text, piece by piece; what became of each. `fields` are those of IngestRequest."""
+        asked = protocol.IngestRequest(text=text, **fields) if isinstance(text, str) else text
+        return _taken(self._ask("POST", "/ingest", _TakenAnswer, asked))
+
+    def turns(self, asked: protocol.TurnsRequest) -> protocol.TakenAnswer:
+        """Keep what was said in a conversation; what became of each turn."""
+        return _taken(self._ask("POST", "/turns", _TakenAnswer, asked))
+
+    def reclassify(self, asked: protocol.ReclassifyRequest) -> protocol.ReclassifyAnswer:
+        """Route and score anew what a rule did; with `dry_run` only say what would change."""
+        return self._ask("POST", "/reclassify", protocol.ReclassifyAnswer, asked)
+
     def get(self, id: str, as_of: int | str | None = None) -> protocol.MemoryView:  # noqa: A002 - the field's own name
         """One memory, by its whole id or 8 or more hex digits of its start or end; as it was at a time, where named."""
         return self._ask("GET", f"/memories/{_quoted(id)}", protocol.MemoryView, query={"as_of": as_of})
@@ -129,10 +142,16 @@ class Client:
         return self._ask("DELETE", "/memories", protocol.DeletedMany, query=query, namespace=namespace)
 
     def trash(
-        self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None
+        self,
+        *,
+        set_aside: bool = False,
+        limit: int | None = None,
+        cursor: str | None = None,
+        namespace: str | None = None,
     ) -> protocol.TrashPage:
-        query = {"limit": limit, "cursor": cursor}
-        return self._ask("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)
+        """What was deleted; with `set_aside`, what a door set aside instead."""
+        query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
+        return self._ask("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)  # fmt: skip
 
     def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> care_protocol.EmptiedTrash:
         """Drop what is in the trash for good; without `confirm` only say what that would be."""
@@ -431,6 +450,12 @@ class _BatchAnswer(protocol.Answer):
     results: list[msgspec.Raw]
 
 
+class _TakenAnswer(protocol.TakenAnswer):
+    """As protocol.TakenAnswer, each result still to be told apart."""
+
+    results: list[msgspec.Raw]  # type: ignore[assignment]
+
+
 class _Peek(protocol.Answer):
     error: dict[str, Any] | None = None
     progress: tuple[int, int] | None = None
@@ -440,6 +465,14 @@ def _outcome(result: msgspec.Raw) -> protocol.Remembered | protocol.Failure:
     if _decode(result, _Peek).error is not None:
         return _decode(result, protocol.Failure)
     return _decode(result, protocol.Remembered)
+
+
+def _taken(answer: _TakenAnswer) -> protocol.TakenAnswer:
+    """The answer with every result decoded that is no Failure."""
+    results: list[Any] = [
+        each if _decode(each, _Peek).error is not None else _decode(each, protocol.Taken) for each in answer.results
+    ]
+    return protocol.TakenAnswer(**{**msgspec.structs.asdict(answer), "results": results})
 
 
 def _target(route: str, query: Mapping[str, Filter]) -> str:

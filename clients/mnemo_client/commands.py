@@ -78,6 +78,9 @@ _COUNT = _option("-k", "--top", help="how many to show", type=int, metavar="N")
 _AS_OF = _option("--as-of", help="what was known then: 2026-05-01, 2026-05-01T18:30, or 3d ago as 3d", metavar="TIME")
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
+_INFER = _flag("--infer", help="also remember each statement in it by itself")
+_DEDUP = _option("--dedup", help="what becomes of one that is near what is known", choices=("guarded", "off", "source"))
+_EXPLAIN = _flag("--explain", help="show what was decided, and why")
 _ADD = (
     Argument(("text",), "what to remember; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
     _TAG,
@@ -91,7 +94,29 @@ _ADD = (
     _option("--evidence", help="a path, URL or id it rests on", action="append", default=[], metavar="REF"),
     _option("--supersedes", help="the memory that this one replaces", action="append", default=[], metavar="ID"),
     _flag("--pin", help="never let it fade or be merged"),
+    _INFER,
+    _DEDUP,
+    _EXPLAIN,
 )
+_FILES = Argument(("file",), "text files; without one, or -, standard input", {"nargs": "*", "metavar": "FILE"}, True)
+_INGEST = (
+    _FILES,
+    _TAG,
+    _option("--source", help="where it comes from, such as an article's name", metavar="NAME"),
+    _SPEAKER,
+    _option("--session", help="the session it belongs to", metavar="ID"),
+    _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
+    _INFER,
+    _DEDUP,
+    _EXPLAIN,
+)
+_TURNS = (
+    Argument(("file",), 'JSON lines: {"role": "user", "content": "…", "speaker": "…", "at": "…"}; - reads them from '
+             "standard input", {"metavar": "FILE", "nargs": "?", "default": "-"}, True),
+    _option("--session", help="the conversation's id", metavar="ID", required=True),
+    _TAG,
+    _EXPLAIN,
+)  # fmt: skip
 _RECALL = (
     _WORDS,
     _COUNT,
@@ -149,6 +174,11 @@ _MODELS = (
          _flag("--allow-unverified", help="take weights whose hash is not known")),
     ),
     Command("use", "switch to a model", "upkeep:models_use", (_MODEL,)),
+    Command(
+        "calibrate", "measure from which similarity on texts count as near, for a model of your own",
+        "upkeep:models_calibrate",
+        (Argument(("name",), "the model's name; else the one in use", {"metavar": "NAME", "nargs": "?"}),),
+    ),
     Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX),
 )  # fmt: skip
 _SERVICE = (
@@ -175,7 +205,8 @@ _IMPORT = (
 _RESTORE = (
     Argument(("folder",), "a backup; without one, the store itself goes back, by --at",
              {"metavar": "BACKUP", "nargs": "?"}, True),
-    _option("--at", help="the moment to go back to: 2026-05-01, 2026-05-01T18:30", metavar="TIME"),
+    _option("--at", help="the moment to go back to: 2026-05-01, 2026-05-01T18:30, or a span back from now: 2h, 3d",
+            metavar="TIME"),
     _option("--to", help="the data folder to make, instead of replacing the one in use", files=True, metavar="FOLDER"),
     _flag("--allow-forgotten", help="with what was forgotten since the backup"),
     _YES,
@@ -203,6 +234,9 @@ MEMORIES, DAEMON, PARTS = "Memories", "The daemon", "Notes, models, agents"
 
 COMMANDS = (
     Command("add", "remember something", "memories:add", _ADD, group=MEMORIES),
+    Command("ingest", "take in texts, in pieces; what matters little is set aside", "intake:ingest", _INGEST,
+            group=MEMORIES),
+    Command("turns", "take in a conversation", "intake:turns", _TURNS, group=MEMORIES),
     Command("recall", "ask, by meaning and by word", "memories:recall", _RECALL, group=MEMORIES),
     Command("search", "look for words alone", "memories:search", (_WORDS, _COUNT, _TAG, _AS_OF), group=MEMORIES),
     Command(
@@ -223,7 +257,10 @@ COMMANDS = (
     ),
     Command("edit", "change a memory in your editor, or by options", "memories:edit", _EDIT, group=MEMORIES),
     Command("rm", "move memories to the trash", "memories:rm", (_IDS,), group=MEMORIES),
-    Command("trash", "what is in the trash", "memories:trash", (_COUNT,), _TRASH, MEMORIES),
+    Command(
+        "trash", "what is in the trash", "memories:trash",
+        (_COUNT, _flag("--set-aside", help="what a door set aside as mattering little, instead")), _TRASH, MEMORIES,
+    ),
     Command(
         "forget", "remove memories and every trace of them, for good", "forgetting:forget", _FORGET, group=MEMORIES
     ),
@@ -240,6 +277,10 @@ COMMANDS = (
          _option("--max-chars", help="at most so many characters", type=int, metavar="N"),
          _flag("--ids", help="with ids")),
         group=MEMORIES,
+    ),
+    Command(
+        "reclassify", "decide anew of what sort each memory is and how much it matters, where a rule decided",
+        "intake:reclassify", (_DRY,), group=MEMORIES,
     ),
     Command("export", "everything as JSON, one value a line", "moving:export", _EXPORT, group=MEMORIES),
     Command("import", "take in an export, of mnemo or of another tool", "moving:import_", _IMPORT, group=MEMORIES),

@@ -39,13 +39,14 @@ def restore(invocation: Invocation) -> int:
         raise BadUsage(f"there is no folder {source}")
     if (target / LIST).exists():
         raise BadUsage(f"{target} is a backup, and stays one", "name a data folder with --to")
+    at = options.at and str(offline.run(invocation, "restore", str(source), "--at", options.at, "--only-at")["at"])
     if target == data and data.exists() and not options.yes:
         shown = display.short_path(str(data), invocation.here, invocation.home)
         invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
     if data in (source, target):
         launch.stop(invocation.connect())
     words = ["restore", str(source), "--to", str(target)]
-    words += ["--at", options.at] if options.at else []
+    words += ["--at", at] if at else []
     words += ["--allow-forgotten"] if options.allow_forgotten else []
     answer = offline.run(invocation, *words)
     if invocation.wants_json:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from mnemo_client import protocol
 from mnemo_client.terminal import Look, cells, clip, pad, plain, table, wrap
@@ -234,11 +235,14 @@ def remembered(answer: protocol.Remembered, look: Look) -> str:
     words = {
         "stored": "remembered",
         "duplicate": "already known",
-        "repeats": "remembered; it repeats what was known",
+        "repeats": "remembered, though it says again what was known",
         "merged": "merged into what was known",
         "updated": f"updated to version {memory.version}",
     }
     parts = [look.good(words[answer.outcome]), look.place(short_id(memory.id)), f"namespace {plain(memory.namespace)}"]
+    for tie, ids in (("repeats", answer.repeats), ("newer than", answer.updates)):
+        if ids:
+            parts.append(f"{tie} {', '.join(look.place(short_id(each)) for each in ids)}")
     if answer.masked:
         parts.append(look.warn(f"masked: {plain(', '.join(answer.masked))}"))
     if "sensitive" in memory.tags:
@@ -246,6 +250,37 @@ def remembered(answer: protocol.Remembered, look: Look) -> str:
     if "store" in answer.degraded:
         parts.append(look.warn(f"kept, but {_degraded_word('store', None)}"))
     return look.dim(" · ").join(parts)
+
+
+def explained(answer: protocol.Taken | protocol.Remembered, look: Look) -> Iterator[str]:
+    """What was decided of one thing that came in, and why; nothing where that was not asked for."""
+    why, memory, scores = answer.explained, answer.memory, answer.scores
+    if why is None:
+        return
+    if memory is not None:
+        sort = " · ".join(part for part in (memory.kind, memory.category, memory.form) if part)
+        yield _detail("kind", f"{sort}: {plain(why.route)}", look)
+    if scores is not None:
+        sum_of = f"0.6 x novelty {scores.novelty:.2f} + 0.4 x salience {scores.salience:.2f}"
+        is_other = memory is not None and abs(memory.importance - scores.importance) >= 0.005
+        given = f"{memory.importance:.2f}, though scored " if memory is not None and is_other else ""
+        yield _detail("importance", f"{given}{scores.importance:.2f} = {sum_of}", look)
+    found = [f"{name} {plain(what)!r}" for name, what in why.found.items() if what]
+    if found:
+        yield _detail("salience", " · ".join(found), look)
+    for near in why.near:
+        sim = "  -  " if near.sim is None else f"{near.sim:.3f}"
+        relation = near.relation if near.tied else f"({near.relation})"
+        yield _detail("near", f"{look.place(short_id(near.id))}  {sim}  {relation}: {plain(near.why)}", look)
+    for statement in answer.statements:
+        parts = "" if statement.triple is None else f"  [{' | '.join(statement.triple)}]"
+        yield _detail("statement", plain(statement.text + parts), look)
+    if why.profile != "own":
+        yield _detail("profile", plain(why.profile), look)
+
+
+def _detail(name: str, text: str, look: Look) -> str:
+    return f"  {look.dim(f'{name:<10}')}  {text}"
 
 
 def memory_lines(memory: protocol.MemoryView, look: Look, here: Path, home: Path) -> list[str]:
@@ -298,6 +333,8 @@ def undone_lines(undone: protocol.Undone, look: Look) -> list[str]:
     verb = "would undo" if undone.dry_run else "undone"
     ids = ", ".join(short_id(each) for each in undone.ids[:10]) + (" …" if len(undone.ids) > 10 else "")
     changes = f"change {undone.seq}" if len(undone.seqs) < 2 else f"changes {undone.seqs[0]} to {undone.seq}"
+    if undone.total > 10:
+        changes += f", {undone.total} memories"
     return [f"{look.good(verb)}: {operation(undone.what)}" + (look.dim(f" ({changes}: {ids})") if ids else "")]
 
 
@@ -415,6 +452,23 @@ def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path)
         if notes.skipped_total > len(shown):
             lines.append(f"  … and {number(notes.skipped_total - len(shown))} more")
     return lines
+
+
+def calibration_lines(measured: Mapping[str, Any], look: Look) -> list[str]:
+    """A model's thresholds beside their sources', with how well each parts the labelled texts."""
+    rows = [["threshold", "source", "here", "precision", "recall"]]
+    for row in measured["thresholds"]:
+        source = "" if row["source"] is None else f"{row['source']:.2f}"
+        rows.append([
+            plain(row["name"]), source, f"{row['cosine']:.3f}", percent(row["precision"]), percent(row["recall"]),
+        ])  # fmt: skip
+    languages = ", ".join(f"{plain(name)} {percent(share)}" for name, share in measured["languages"].items())
+    return [
+        f"{plain(measured['name'])}, measured on {plural(measured['pairs'], 'pair')} of texts",
+        *table(rows, indent="  "),
+        look.dim(f"related texts are closer than unrelated ones: {languages}"),
+        look.dim(f"the thresholds are those of: {', '.join(map(plain, measured['counted']))}"),
+    ]
 
 
 def model_lines(answer: protocol.ModelsAnswer, look: Look) -> list[str]:

@@ -87,10 +87,10 @@ class Invocation:
         """Print a value of our own as JSON."""
         self.terminal.say(json.dumps(value, ensure_ascii=False))
 
-    def text(self, words: list[str], what: str) -> str:
+    def text(self, words: list[str], what: str, bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> str:
         """The words as one text; `-`, or nothing where standard input is no terminal, reads it from there."""
         if words == ["-"] or (not words and not self.stdin.isatty()):
-            text = self._read_standard_input()
+            text = self._read_standard_input(bytes_max)
         else:
             text = " ".join(words)
         if not text.strip():
@@ -107,12 +107,12 @@ class Invocation:
         if self.stdin.readline().strip().lower() not in ("y", "yes"):
             raise BadUsage("nothing was changed")
 
-    def _read_standard_input(self) -> str:
+    def _read_standard_input(self, bytes_max: int) -> str:
         if not isinstance(self.stdin, io.TextIOWrapper):
             return self.stdin.read()
-        data: bytes = self.stdin.buffer.read(STANDARD_INPUT_BYTES_MAX + 1)
-        if len(data) > STANDARD_INPUT_BYTES_MAX:
-            raise BadUsage(f"standard input holds more than {STANDARD_INPUT_BYTES_MAX} bytes")
+        data: bytes = self.stdin.buffer.read(bytes_max + 1)
+        if len(data) > bytes_max:
+            raise BadUsage(f"standard input holds more than {bytes_max} bytes")
         try:
             return data.decode()
         except UnicodeDecodeError as wrong:

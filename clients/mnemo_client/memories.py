@@ -41,12 +41,15 @@ def add(invocation: Invocation) -> int:
             evidence=options.evidence,
             supersedes=[id_of(invocation, text) for text in options.supersedes],
             pinned=options.pin,
+            infer=options.infer or None,
+            dedup=options.dedup,
+            explain=options.explain,
         )
     )
     if invocation.wants_json:
         invocation.say_answer()
     else:
-        invocation.say(display.remembered(answer, invocation.look))
+        invocation.say(display.remembered(answer, invocation.look), *display.explained(answer, invocation.look))
     return EXIT_DONE
 
 
@@ -331,16 +334,18 @@ def rm(invocation: Invocation) -> int:
 
 
 def trash(invocation: Invocation) -> int:
-    page = invocation.client().trash(limit=invocation.options.top)
+    set_aside = invocation.options.set_aside
+    page = invocation.client().trash(set_aside=set_aside, limit=invocation.options.top)
     if invocation.wants_json:
         invocation.say_answer()
     elif not page.memories:
-        invocation.tell("the trash is empty")
+        invocation.tell("nothing is set aside" if set_aside else "the trash is empty")
     else:
         invocation.say(*display.trash_lines(page, invocation.look))
         if page.cursor is not None:
-            invocation.tell("there is more; show it with: mnemo trash --top 500")
-        invocation.tell("bring one back with: mnemo trash restore ID")
+            invocation.tell(f"there is more; show it with: mnemo trash{' --set-aside' if set_aside else ''} --top 500")
+        stays = "; what is set aside goes after 30 days" if set_aside else ""
+        invocation.tell(f"bring one back with: mnemo trash restore ID{stays}")
     return EXIT_DONE
 
 

@@ -20,7 +20,10 @@ Layer = Literal["buffer", "working", "core"]
 Trust = Literal["user", "note", "agent", "import", "tool"]
 State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
 Sort = Literal["score", "recent", "accessed"]
-Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated"]
+Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discarded"]
+Relation = Literal["repeats", "updates", "related"]
+Dedup = Literal["guarded", "off", "source"]
+Wait = Literal["stored", "indexed", "extracted"]
 DaemonState = Literal["ready", "warming", "degraded"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
@@ -35,8 +38,7 @@ LIMIT_DEFAULT = 50
 TOP_K_DEFAULT = 5
 TOKEN_BUDGET_DEFAULT = 2000
 
-# Fields of a memory that only the daemon sets. Sending one is 400 `read_only`; `layer` is accepted and ignored.
-READ_ONLY = frozenset({
+READ_ONLY = frozenset({  # what of a memory only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
     "compression_source", "source_session_id", "superseded_by", "managed", "note", "turn", "state", "access_count",
     "repetition_count", "last_accessed", "strength", "strength_epoch",
@@ -148,18 +150,76 @@ class NewMemory(Ask):
     pinned: bool = False
     trace: Trace | None = None
     layer: Layer | None = None  # accepted and ignored [G 1]
-    wait: Literal["stored", "indexed"] = "stored"
+    infer: bool | None = None  # break it into statements, each a memory of its own; null: as the profile says
+    dedup: Dedup | None = None  # null: as the profile says
+    wait: Wait = "stored"
+    explain: bool = False
 
 
-class Remembered(Answer):
-    """201 when stored, 200 for every other outcome."""
+class Scores(Answer):
+    """importance = 0.6 novelty + 0.4 salience, before any floor. SPEC 5.3"""
+
+    importance: float
+    novelty: float
+    salience: float
+
+
+class NearView(Answer):
+    """A memory that is near: how it stands to the one that came in, and why. `sim` is null where one has no vector."""
+
+    id: str
+    relation: Relation
+    sim: float | None
+    why: str
+    tied: bool  # whether there is an edge to it
+
+
+class Explained(Answer):
+    """What was decided, and why: `route` names the signals behind kind and category, `found` those behind salience."""
+
+    profile: str
+    route: str
+    found: dict[str, str] = {}
+    near: list[NearView] = []
+
+
+class StatementView(Answer):
+    """A statement that a text was broken into, and what became of it; `id` is null where nothing did."""
+
+    text: str
+    triple: tuple[str, str, str] | None = None  # subject, predicate, object
+    id: str | None = None
+    outcome: Outcome | None = None
+
+
+class Decided(Answer, kw_only=True):
+    """What the answers of every door say of one thing that came in."""
+
+    related: list[str] = []
+    repeats: list[str] = []  # what it says again
+    updates: list[str] = []  # what it gives a newer value for
+    masked: list[str] = []
+    indexed: bool = False  # its vector was there in time: scores and what is near are final
+    degraded: list[str] = []
+    reason: str | None = None  # why it was set aside
+    scores: Scores | None = None
+    explained: Explained | None = None
+    statements: list[StatementView] = []
+    group: str | None = None  # what undo takes, where several changes belong together
+
+
+class Remembered(Decided, kw_only=True):
+    """201 when there is a new memory, 200 for every other outcome."""
 
     outcome: Outcome
     memory: MemoryView
-    related: list[str] = []
-    masked: list[str] = []
-    indexed: bool = False
-    degraded: list[str] = []
+
+
+class Taken(Decided, kw_only=True):
+    """One piece of a text, or one turn: as Remembered; `memory` is null where nothing was left to be remembered."""
+
+    outcome: Outcome
+    memory: MemoryView | None = None
 
 
 class NewMemories(Ask):
@@ -167,6 +227,94 @@ class NewMemories(Ask):
 
     memories: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=1000)]
     namespace: Namespace | None = None
+
+
+class IngestRequest(Ask):
+    """POST /v1/ingest: a text that is split, and whose pieces may be set aside. Fields as in NewMemory. [L 1]"""
+
+    text: str
+    source: Annotated[str, Meta(max_length=64)] | None = None
+    kind: Kind | None = None
+    category: Category | None = None
+    importance: Unit | None = None
+    event_at: Time | None = None
+    expires_at: Time | None = None
+    speaker: ShortText | None = None
+    tags: list[str] = []
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    evidence: list[str] = []
+    infer: bool | None = None
+    dedup: Dedup | None = None
+    wait: Wait = "stored"
+    explain: bool = False
+
+
+class Turn(Ask):
+    """One side of a conversation. `at` is when it was said, now where it is null."""
+
+    role: Literal["user", "agent"]
+    content: str
+    speaker: ShortText | None = None
+    at: Time | None = None
+
+
+class TurnsRequest(Ask):
+    """POST /v1/turns. [T]"""
+
+    session_id: Annotated[str, Meta(min_length=1, max_length=128)]
+    turns: Annotated[list[Turn], Meta(min_length=1, max_length=1000)]
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    tags: list[str] = []
+    dedup: Dedup | None = None
+    wait: Wait = "stored"
+    explain: bool = False
+
+
+class TakenAnswer(Answer):
+    """Of /v1/ingest and /v1/turns, in order: each a Taken or a Failure. `counts` by outcome."""
+
+    results: list[Taken | msgspec.Raw]
+    counts: dict[str, int] = {}
+    group: str | None = None  # what undo takes
+    namespace: str = "default"
+    degraded: list[str] = []
+
+
+class ReclassifyRequest(Ask):
+    """POST /v1/reclassify: routes and scores anew what a rule routed and scored."""
+
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    dry_run: bool = True
+
+
+class Reclassified(Answer):
+    """One memory that would be, or was, changed: the fields that differ, before and after, and the route's reason."""
+
+    id: str
+    content: str  # its beginning
+    before: dict[str, Any]
+    after: dict[str, Any]
+    why: str
+
+
+class ReclassifyAnswer(Answer):
+    """`changes` lists the first 500 of `changed`; `left` were set by a person, or by no rule that is known."""
+
+    looked_at: int
+    changed: int
+    left: int
+    changes: list[Reclassified] = []
+    dry_run: bool = True
+    group: str | None = None
+    namespace: str = "default"
 
 
 class LaterChange(Answer):
@@ -193,9 +341,10 @@ class Failure(Answer):
 
 
 class BatchAnswer(Answer):
-    """In the order asked; each a Remembered or a Failure."""
+    """In the order asked; each a Remembered or a Failure. `group` is what undo takes, to take all of it back."""
 
     results: list[Remembered | msgspec.Raw]
+    group: str | None = None
 
 
 class Patch(Ask):
@@ -467,7 +616,7 @@ class Status(Answer):
     models: dict[str, ModelStatus]  # embedding, llm
     views: dict[str, ViewStatus]  # columns, words, vectors
     notes: NotesStatus
-    queue: dict[str, int]  # writes waiting, texts waiting for their vector
+    queue: dict[str, int]  # writes waiting; texts waiting for their vector, or to be compared now that they have it
     disk: dict[str, int]  # bytes by part, and free
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0

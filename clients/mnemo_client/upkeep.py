@@ -240,6 +240,24 @@ def models_use(invocation: Invocation) -> int:
     return EXIT_DONE
 
 
+def models_calibrate(invocation: Invocation) -> int:
+    """Measures in a process of its own; the daemon reads what came of it when it starts."""
+    measured = offline.run(invocation, "calibrate", invocation.options.name or _model_in_use(invocation))
+    if invocation.wants_json:
+        invocation.say_value(measured)
+    else:
+        invocation.say(*display.calibration_lines(measured, invocation.look))
+        invocation.tell("the daemon takes it up when it starts")
+    return EXIT_DONE
+
+
+def _model_in_use(invocation: Invocation) -> str:
+    try:
+        return invocation.connect().models().embedding.name or DEFAULT_MODEL
+    except Unreachable:
+        return DEFAULT_MODEL
+
+
 def reindex(invocation: Invocation) -> int:
     options = invocation.options
     answer = invocation.client().reindex(

@@ -14,11 +14,14 @@ from mnemo_store.records import (
     Change,
     DropTrash,
     Form,
+    ImportanceSource,
     Kind,
     Memory,
     PutMemory,
     PutTrash,
     PutUsage,
+    Relation,
+    Said,
     Trace,
     TrashEntry,
     Trust,
@@ -28,23 +31,29 @@ from mnemo_store.records import (
 )
 
 IMPORTANCE_DEFAULT = 0.5  # of what is said on purpose and not scored [SPEC 5.3]
+KIND_DEFAULT: Kind = "semantic"
+CATEGORY_DEFAULT: Category = "fact"
 TOUCH_STRENGTH = 0.03  # what being recalled adds to strength, up to 1.0 [G 2.7]
 
-Outcome = Literal["stored", "duplicate", "updated"]
+Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discarded"]
 
 
 class Draft(NamedTuple):
-    """What a caller wants remembered: cleaned, checked, and stamped with the trust of the door it came in by."""
+    """What a caller wants remembered: cleaned, checked, and stamped with the trust of the door it came in by.
+
+    A kind or category that is None is nobody's word: routing sets it, and without routing it is semantic, fact.
+    """
 
     content: str
     namespace: str
     user_id: str
     trust: Trust
     source: str
-    kind: Kind = "semantic"
+    kind: Kind | None = None
     form: Form | None = None
-    category: Category = "fact"
+    category: Category | None = None
     importance: float | None = None
+    importance_source: ImportanceSource = "user"  # of an importance that is there
     event_at: int | None = None
     created_at: int | None = None
     expires_at: int = 0
@@ -59,14 +68,33 @@ class Draft(NamedTuple):
     supersedes: tuple[str, ...] = ()
     pinned: bool = False
     trace: Trace | None = None
+    turn: Said | None = None
+    method: str = "said"
+
+
+class Tie(NamedTuple):
+    """A memory that is near, at the version that was judged, and how it stands to the one that comes in. SPEC 5.5"""
+
+    id: str
+    version: int
+    relation: Relation
+    sim: float | None
+    why: str
 
 
 class Decision(NamedTuple):
-    """What a write comes to, and what its caller is told."""
+    """What a write comes to, and what its caller is told.
+
+    `ties` lead to what is near it; `reason` says why it was set aside; `parts` are what it was broken into, None for
+    what may not be remembered.
+    """
 
     outcome: Outcome
     memory: Memory
     changes: tuple[Change, ...]
+    ties: tuple[Tie, ...] = ()
+    reason: str = ""
+    parts: tuple["Decision | None", ...] = ()
 
 
 def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
@@ -78,8 +106,8 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
         created_at=created_at,
         modified_at=now,
         importance=importance,
-        importance_source="rule" if draft.importance is None else "user",
-        decay_rate=default_decay_rate("buffer", draft.kind),
+        importance_source="rule" if draft.importance is None else draft.importance_source,
+        decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT),
         **_written(draft, created_at),
     )
     usage = Usage(id=memory_id, strength=importance)
@@ -99,8 +127,9 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
         changes = restore(before, entry, now)
         return Decision("duplicate", _memory_of(changes), changes)
     fields = _written(draft, before.created_at)
-    if draft.importance is not None:
-        fields |= {"importance": draft.importance, "importance_source": "user"}
+    is_told = draft.trust == "import" and before.importance_source != "user"  # by the tool whose memory it is
+    if draft.importance is not None and (draft.importance_source == "user" or is_told):
+        fields |= {"importance": draft.importance, "importance_source": draft.importance_source}
     if is_hidden:
         fields |= {"state": "active", "superseded_by": ""}
     if entry is None:
@@ -164,6 +193,8 @@ def undo(rows: Sequence[Reverted], why: str, now: int) -> tuple[Change, ...]:
         if row.before is None:
             if row.now.state != "trashed":
                 changes.extend(trash(row.now, why, now))
+            else:  # it came in as trash; that it was taken back is told by a version
+                changes.append(PutMemory(data=new_version(row.now, now, {})))
             continue
         fields = {"version": row.now.version + 1, "modified_at": now}
         back = msgspec.structs.replace(row.before, **fields)
@@ -180,9 +211,9 @@ def _written(draft: Draft, created_at: int) -> dict[str, Any]:
     return {
         "content": draft.content,
         "event_at": created_at if draft.event_at is None else draft.event_at,
-        "kind": draft.kind,
+        "kind": draft.kind or KIND_DEFAULT,
         "form": draft.form,
-        "category": draft.category,
+        "category": draft.category or CATEGORY_DEFAULT,
         "speaker": draft.speaker,
         "trust": draft.trust,
         "source": draft.source,
@@ -198,6 +229,8 @@ def _written(draft: Draft, created_at: int) -> dict[str, Any]:
         "pinned": draft.pinned,
         "expires_at": draft.expires_at,
         "trace": draft.trace,
+        "turn": draft.turn,
+        "method": draft.method,
     }
 
 

@@ -93,8 +93,9 @@ def split(source: str | Sequence[Block], count_tokens: CountTokens = estimate_to
     return chunks
 
 
-def split_text(text: str, count_tokens: CountTokens) -> list[Chunk]:
-    """The chunks of a text that was given to be remembered: prose, Markdown, or a conversation.
+def split_text(text: str, count_tokens: CountTokens, suffix: str = ".md") -> list[Chunk]:
+    """The chunks of a text that was given to be remembered: prose, Markdown (or what the suffix of a note says it is),
+    or a conversation.
 
     As `split`, but everything that is not blank is in a chunk, headings too, each before what stands below it; what is
     too short joins its neighbour across headings, and has the trail of its first line. Where people speak in turns,
@@ -102,7 +103,7 @@ def split_text(text: str, count_tokens: CountTokens) -> list[Chunk]:
     Linear in the length of the text.
     """
     count = bounded(count_tokens)
-    blocks = _everything(text)
+    blocks = _everything(text, suffix)
     speakers = _speakers(blocks)
     if speakers:
         pieces = list(_packed(_spoken(_turns(blocks, speakers), count), count))
@@ -148,15 +149,15 @@ def _paragraph(text: str, line: int) -> list[Block]:
     return [Block("paragraph", body, (), 0, first, first + body.count("\n"))]
 
 
-def _everything(text: str) -> list[Block]:
-    """The blocks of a text, in Markdown or without markup, and what is in none of them: headings, rules, front matter.
+def _everything(text: str, suffix: str) -> list[Block]:
+    """The blocks of a text, and what is in none of them: headings, rules, front matter.
 
     Such lines stand at the head of the paragraph below them; before code, a list or a table they are a paragraph.
     """
     lines = text.split("\n")
     blocks: list[Block] = []
     last = 0  # the line up to which everything is in a block
-    for block in parse(text, ".md", "").blocks:
+    for block in parse(text, suffix, "").blocks:
         if block.kind == "code" and _is_prose(block.text):
             block = block._replace(kind="paragraph")
         before = _some_lines(lines, last, block.first_line - 1, block)

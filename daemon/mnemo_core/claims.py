@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.specifics import Specifics, specifics
-from mnemo_core.subjects import ATTRIBUTES, CATEGORIES, FRAMES, KIN, PEOPLE, SINGLE, Frame
+from mnemo_core.subjects import ATTRIBUTES, CATEGORIES, FRAMES, KIN, PEOPLE, SIGNS, SINGLE, Frame
 from mnemo_core.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
@@ -88,7 +88,7 @@ _NOBODY = frozenset({"", "user", "me", "agent", "assistant", "human"})
 
 
 def marks(text: str, speaker: str) -> tuple[str, ...]:
-    """What an index keeps a text under, so that one that claims something of the same is led to it; of a long one, none.
+    """What an index keeps a text under, so that one that claims something of the same is led to it; none if it is long.
 
     A mark names a subject with an attribute, or with a value, since "left X for Y" is about whatever X was.
     """
@@ -237,8 +237,9 @@ _NO_VALUE = listed("it this that them him her home here there night least once a
 def _clauses(text: str) -> Iterator[tuple[str, str]]:
     """The clauses of the statements in a text, and the words before the first verb of the clause before."""
     plain = text.translate({0x2019: "'", 0xA0: " "})
-    for pattern, full in _CONTRACTED:
-        plain = pattern.sub(full, plain)
+    if "'" in plain:
+        for pattern, full in _CONTRACTED:
+            plain = pattern.sub(full, plain)
     carried = ""
     for sentence in _END.split(plain):
         if sentence.rstrip().endswith(("?", "？")):
@@ -247,11 +248,18 @@ def _clauses(text: str) -> Iterator[tuple[str, str]]:
         start = 0
         for match in [*_PART.finditer(rest), None]:
             clause = rest[start : match.start() if match else len(rest)]
-            if not _UNSURE.search(clause):
+            if _may_claim(clause) and not _UNSURE.search(clause):
                 yield " ".join(_ADVERBS.sub("", _LEADING.sub("", clause)).split()), carried
             if start == 0 and clause:
                 carried = " ".join(clause.split()[:4])
             start = match.end() if match else start
+
+
+def _may_claim(clause: str) -> bool:
+    """What most clauses fail by, looked at first since it takes little."""
+    if ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower())):
+        return True
+    return _HAN.search(clause) is not None
 
 
 _WORD = re.compile(r"[^\W\d_]+")

@@ -417,6 +417,7 @@ def admitted(told: Told, tool: Tool, into: Into, guard: Guard) -> Admitted:
         source=SOURCE,
         kind=told.kind,
         importance=told.importance,
+        importance_source="rule",  # the other tool's: nobody here set it
         event_at=told.event_at,
         created_at=told.created_at,
         expires_at=told.expires_at or 0,

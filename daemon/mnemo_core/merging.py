@@ -82,8 +82,7 @@ def merged(coming: Coming, here: Here, stand_ins: StandIns, age: int, now: int) 
     if coming.usage is not None:
         epoch = max(0, coming.usage.strength_epoch + age)
         changes.append(PutUsage(data=msgspec.structs.replace(coming.usage, strength_epoch=epoch)))
-    if new.state == "trashed":
-        changes.append(PutTrash(data=_entry_of(coming)))
+    changes += _entry_changes(coming, new, here)
     return Merged("stored", tuple(changes), lost_key=lost_key)
 
 
@@ -113,10 +112,7 @@ def _compared(coming: Coming, here: Here, stand_ins: StandIns, now: int) -> Merg
         fields["key"] = before.key
     after = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
     changes: list[Change] = [PutMemory(data=after)]
-    if after.state == "trashed":
-        changes.append(PutTrash(data=_entry_of(coming)))
-    elif here.trashed is not None:
-        changes.append(DropTrash(id=after.id))
+    changes += _entry_changes(coming, after, here)
     return Merged("updated", tuple(changes), lost_key=lost_key)
 
 
@@ -135,6 +131,15 @@ def _pointing(memory: Memory, stand_ins: StandIns) -> Memory:
         if not newer and memory.state == "superseded":
             fields["state"] = "active"
     return msgspec.structs.replace(memory, **fields) if changing.is_changed(memory, fields) else memory
+
+
+def _entry_changes(coming: Coming, after: Memory, here: Here) -> list[Change]:
+    """What becomes of the entry that says why it is in the trash, or why it was set aside."""
+    if after.state == "trashed":
+        return [PutTrash(data=_entry_of(coming))]
+    if after.state == "discarded" and coming.trashed is not None:
+        return [PutTrash(data=coming.trashed)]
+    return [DropTrash(id=after.id)] if here.trashed is not None else []
 
 
 def _entry_of(coming: Coming) -> TrashEntry:

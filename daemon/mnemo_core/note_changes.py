@@ -13,12 +13,16 @@ import msgspec
 
 from mnemo_core.forgetting import with_what_stays
 from mnemo_core.note_matching import ChunkText, match_chunks
+from mnemo_core.routing import Route, route
 from mnemo_store.records import (
     TAGS_MAX,
+    Category,
     Change,
     ChunkRef,
     DropTrash,
     Forgotten,
+    Form,
+    Kind,
     Memory,
     NoteFile,
     NotePlace,
@@ -36,6 +40,9 @@ from mnemo_store.records import (
 MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
 STEPS_A_TURN = 300  # looked at in one write turn: each costs a read of about 10 µs, and a turn has 5 ms
 IMPORTANCE = 0.5  # of a chunk whose file gives none [SPEC 5.3]
+
+Sort = tuple[Kind, Form | None, Category]
+UNROUTED: Sort = ("semantic", None, "fact")  # what chunks were before there were rules for them
 
 # Why a chunk is in the trash. What went for one of these reasons comes back when its reason is gone; what a person
 # deleted does not.
@@ -70,10 +77,13 @@ class Reading(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One chunk to settle: what it was (None: new), what it is now (None: gone)."""
+    """One chunk to settle: what it was (None: new), what it is now (None: gone). Of a text that is new here, of what
+    sort it is by rule, and of what sort its former text was."""
 
     before: ChunkRef | None
     after: NoteChunk | None
+    route: Route | None = None
+    former_route: Route | None = None
 
 
 class Plan(NamedTuple):
@@ -123,12 +133,20 @@ def plan(reading: Reading, before: NoteFile | None, texts: Mapping[str, ChunkTex
     known = [text._replace(hash=ref.hash) for text, ref in zip(known, old, strict=True)]
     matched = match_chunks(known, [ChunkText(c.hash, c.headings, c.text) for c in reading.chunks])
     taken = {index for index in matched if index is not None}
-    steps = [
-        Step(None if index is None else old[index], chunk)
-        for chunk, index in zip(reading.chunks, matched, strict=True)
-    ]  # fmt: skip
+    steps = []
+    for chunk, index in zip(reading.chunks, matched, strict=True):
+        if index is None:
+            steps.append(Step(None, chunk, _route(chunk.text)))
+        elif old[index].hash == chunk.hash:
+            steps.append(Step(old[index], chunk))
+        else:
+            steps.append(Step(old[index], chunk, _route(chunk.text), _route(known[index].text)))
     steps += [Step(ref, None) for index, ref in enumerate(old) if index not in taken]
     return Plan(reading, tuple(steps), before=before)
+
+
+def _route(text: str) -> Route:
+    return route(text, from_note=True)
 
 
 def plan_missing(file: NoteFile, why: str) -> Plan:
@@ -220,7 +238,7 @@ def _present(
         if skipped:
             return None, []
         memory_id = new_id()
-        added = _added(reading, chunk, memory_id, now)
+        added = _added(reading, chunk, step.route or _route(chunk.text), memory_id, now)
         usage = Usage(id=memory_id, strength=added.importance, strength_epoch=_epoch(store))
         return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=usage)]
     kept = ChunkRef(ref.memory, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
@@ -232,7 +250,7 @@ def _present(
             return kept, []
         state = entry.state if entry is not None else "active"
         restored.append(DropTrash(id=memory.id))
-    after = _updated(reading, chunk, memory, ref)
+    after = _updated(reading, step, memory, ref)
     after = msgspec.structs.replace(after, state=state)
     if after == memory:
         return kept, []
@@ -255,18 +273,19 @@ def _gone(ref: ChunkRef, why: str, store: Store, now: int) -> list[Change]:
     return [PutMemory(data=after), PutTrash(data=entry)]
 
 
-def _added(reading: Reading, chunk: NoteChunk, memory_id: str, now: int) -> Memory:
+def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now: int) -> Memory:
     return Memory(
         id=memory_id,
         content=chunk.text,
         created_at=now,
         modified_at=now,
         event_at=reading.modified if reading.date is None else reading.date,
-        kind="semantic",
-        category="fact",
+        kind=sort.kind,
+        form=sort.form,
+        category=sort.category,
         layer="working",
         importance=IMPORTANCE if reading.importance is None else reading.importance,
-        decay_rate=default_decay_rate("working", "semantic"),
+        decay_rate=default_decay_rate("working", sort.kind),
         trust="note",
         source="note",
         tags=chunk.tags,
@@ -276,9 +295,11 @@ def _added(reading: Reading, chunk: NoteChunk, memory_id: str, now: int) -> Memo
     )
 
 
-def _updated(reading: Reading, chunk: NoteChunk, memory: Memory, ref: ChunkRef) -> Memory:
+def _updated(reading: Reading, step: Step, memory: Memory, ref: ChunkRef) -> Memory:
     """The memory with what the file says of it now, and with what a person set kept: a pin, an importance of their
-    own, tags added and tags taken away."""
+    own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
+    chunk = step.after
+    assert chunk is not None
     event_at = memory.event_at
     if reading.date is not None:
         event_at = reading.date
@@ -287,8 +308,17 @@ def _updated(reading: Reading, chunk: NoteChunk, memory: Memory, ref: ChunkRef) 
     importance = memory.importance
     if memory.importance_source != "user":
         importance = IMPORTANCE if reading.importance is None else reading.importance
+    sort = _sort_of(memory)
+    if step.route is not None and (step.former_route is None or sort in (UNROUTED, _sort(step.former_route))):
+        sort = _sort(step.route)
+    kind, form, category = sort
+    if kind != memory.kind:
+        memory = msgspec.structs.replace(memory, decay_rate=default_decay_rate(memory.layer, kind))
     return msgspec.structs.replace(
         memory,
+        kind=kind,
+        form=form,
+        category=category,
         content=chunk.text,
         note=NotePlace(title=reading.file.title, headings=chunk.headings),
         namespace=reading.namespace,
@@ -297,6 +327,14 @@ def _updated(reading: Reading, chunk: NoteChunk, memory: Memory, ref: ChunkRef) 
         importance=importance,
         managed=reading.file.id,
     )
+
+
+def _sort(routed: Route) -> Sort:
+    return routed.kind, routed.form, routed.category
+
+
+def _sort_of(memory: Memory) -> Sort:
+    return memory.kind, memory.form, memory.category
 
 
 def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]) -> tuple[str, ...]:

@@ -306,17 +306,21 @@ _EVERYWHERE = listed(
     """to in at the a an my our his her their its from for with on of by as i we s t f p v me us is are am was were been
     have has had and it not"""
 )
+_VERBS = listed("is are am was were been has have had")
 _HAN_RANGE = r"\u4e00-\u9fff"
 
 
 def _needs(flags: str, pattern: str) -> frozenset[str]:
+    """Its words, but for those that nearly every clause has; none where it has no others."""
+    return frozenset() if "a" in flags or _HAN_RANGE in pattern else _words(pattern) - _EVERYWHERE
+
+
+def _words(pattern: str) -> frozenset[str]:
     """The words of a pattern, with and without an ending that may be missing."""
-    if "a" in flags or _HAN_RANGE in pattern:
-        return frozenset()
     literal = re.sub(r"\(\?P<\w>|\(\?[:!=]|\[[^\]]*\]|\\\w", " ", pattern)
     words = set(re.findall(r"[^\W\d_]+\??", literal.lower()))
     found = {word.removesuffix("?") for word in words} | {word[:-2] for word in words if word.endswith("?")}
-    return frozenset(found - _EVERYWHERE)
+    return frozenset(found)
 
 
 FRAMES = [
@@ -331,3 +335,5 @@ FRAMES = [
     )
     for attribute, flags, pattern in _FRAMES
 ]
+# Words of which a clause that fits any frame has one, but for Chinese and Japanese, and for "a: b" and "a = b".
+SIGNS = frozenset[str]().union(*(_words(pattern) for _, _, pattern in _FRAMES)) - (_EVERYWHERE - _VERBS)

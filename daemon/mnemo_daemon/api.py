@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, TypeVar
 
@@ -17,21 +17,19 @@ from mnemo_daemon.backup_api import BackupApi
 from mnemo_daemon.forgetting_api import ForgettingApi
 from mnemo_daemon.history_api import HistoryApi
 from mnemo_daemon.import_api import ImportApi
+from mnemo_daemon.intake_api import IntakeApi
 from mnemo_daemon.memories import SENSITIVE, Memories
 from mnemo_daemon.past import Past
-from mnemo_daemon.recall import Question, Recalled
-from mnemo_daemon.refusals import Refusal, bad_value, refusal_of
-from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route, decode
-from mnemo_daemon.times import milliseconds
+from mnemo_daemon.recall import Hit, Question, Recalled
+from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_daemon.routes import Reply, Request, Route
+from mnemo_daemon.times import milliseconds, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
 
 T = TypeVar("T")
 
 THREADS = 4  # for what reads or waits off the loop: recall above all
-BATCH_WRITES_MAX = 64  # of all batches together in the write queue: the rest of its 1,024 places is for single writes
-INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
-INDEXED_POLL_SECONDS = 0.002
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
 RESCAN_POLL_SECONDS = 0.01
 DELETE_MAX = 500  # memories that one DELETE by filter takes
@@ -82,6 +80,10 @@ class PageQuery(protocol.Ask):
     cursor: str = ""
 
 
+class TrashQuery(PageQuery):
+    set_aside: bool = False  # what a door set aside, instead
+
+
 class SearchQuery(protocol.Ask):
     q: str
     namespace: protocol.Namespace | None = None
@@ -107,7 +109,7 @@ class Api:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-api")
-        self._batch_room = asyncio.Semaphore(BATCH_WRITES_MAX)
+        self._doors = IntakeApi(daemon)
         self._moving = ImportApi(daemon)
         self._history = HistoryApi(daemon, self._off_loop)
         self._upkeep = UpkeepApi(daemon)
@@ -121,17 +123,13 @@ class Api:
 
     def routes(self) -> list[Route]:
         own = [*self._memory_routes(), *self._reading_routes(), *self._part_routes()]
-        parts = (self._history, self._moving, BackupApi(self._daemon), self._upkeep, self._forgetting)
+        parts = (self._doors, self._history, self._moving, BackupApi(self._daemon), self._upkeep, self._forgetting)
         return [*own, *(route for part in parts for route in part.routes())]
 
     def _memory_routes(self) -> list[Route]:
         one = protocol.MemoryView
         read_only = protocol.READ_ONLY
         return [
-            Route("POST", "/v1/memories", self.remember, protocol.Remembered, "Remember one thing",
-                  ask=protocol.NewMemory, statuses=(200, 201), read_only=read_only),
-            Route("POST", "/v1/memories/batch", self.remember_many, protocol.BatchAnswer, "Remember up to 1,000",
-                  ask=protocol.NewMemories, body_max=BULK_BYTES_MAX),
             Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "The newest first", query=ListQuery),
             Route("DELETE", "/v1/memories", self.delete_many, protocol.DeletedMany,
                   "Move to the trash by filter; without `confirm` a dry run", query=DeleteQuery),
@@ -140,7 +138,7 @@ class Api:
             Route("DELETE", IdPath, self.delete, protocol.Deleted, "Move to the trash", query=DeleteOneQuery),
             Route("POST", f"{IdPath}/restore", self.restore, one, "Back from the trash, discarded or archived"),
             Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
-            Route("GET", "/v1/trash", self.trash, protocol.TrashPage, "What is in the trash", query=PageQuery),
+            Route("GET", "/v1/trash", self.trash, protocol.TrashPage, "What is in the trash", query=TrashQuery),
         ]  # fmt: skip
 
     def _reading_routes(self) -> list[Route]:
@@ -176,18 +174,6 @@ class Api:
         ]  # fmt: skip
 
     # Memories
-
-    async def remember(self, request: Request) -> Reply:
-        answer, status = await self._remember(request, request.ask)
-        return Reply(answer, status)
-
-    async def remember_many(self, request: Request) -> Reply:
-        daemon = self._daemon
-        await daemon.opened()
-        done = [asyncio.ensure_future(self._one_of_many(request, index, raw))
-                for index, raw in enumerate(request.ask.memories)]  # fmt: skip
-        results = await asyncio.gather(*done)
-        return Reply(protocol.BatchAnswer(results=list(results)))
 
     async def list_memories(self, request: Request) -> Reply:
         await self._daemon.opened()
@@ -259,8 +245,9 @@ class Api:
 
     async def trash(self, request: Request) -> Reply:
         await self._daemon.opened()
-        wanted = Filter(states=("trashed",), namespaces=wire.listed(request), without_tags=_hidden_tags(request, []))
-        query: PageQuery = request.query
+        query: TrashQuery = request.query
+        states = ("discarded",) if query.set_aside else ("trashed",)
+        wanted = Filter(states=states, namespaces=wire.listed(request), without_tags=_hidden_tags(request, []))
         rows, cursor = await self._off_loop(self._memories.page, wanted, query.limit, query.cursor)
         roots = self._daemon.root_paths()
         views, entries = [], []
@@ -279,6 +266,7 @@ class Api:
         asked: protocol.RecallRequest = request.ask
         question = wire.question_of(request, asked, self._daemon.store.now())
         recalled = await self._ask(question, dry=asked.dry or question.as_of is not None)
+        self._note_shown(recalled.hits, asked.session_id)
         namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
         return Reply(wire.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
 
@@ -328,6 +316,7 @@ class Api:
             lines.pop()
             block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
         kept = recalled.hits[: len(lines)]
+        self._note_shown(kept, asked.session_id)
         is_cut = len(kept) < len(recalled.hits)
         nothing_fits = bool(recalled.total and not recalled.hits)
         return Reply(protocol.ContextAnswer(
@@ -406,58 +395,19 @@ class Api:
     async def _off_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
+    def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
+        """What is handed out here is not taken for news when it comes back. SPEC 5.5a"""
+        rows = [(hit.found.memory.id, hit.found.memory.content) for hit in hits]
+        self._daemon.intake.note_shown(session_id or "", rows)
+
     async def _ask(self, question: Question, *, dry: bool) -> Recalled:
         recalled = await self._off_loop(self._daemon.recall.ask, question)
         if not dry:
             self._daemon.touches.note(recalled.hits)
         return recalled
 
-    async def _remember(self, request: Request, asked: protocol.NewMemory) -> tuple[protocol.Remembered, int]:
-        daemon = self._daemon
-        await daemon.opened()
-        draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
-        future = self._memories.remember(draft, wire.caller_of(request))
-        decision = (await asyncio.wrap_future(future)).result
-        await self._daemon.opened()  # a write may have found the disk failing
-        view = self._view(decision.memory.id)
-        indexed = asked.wait == "indexed" and await self._is_indexed_in_time(decision.memory.id)
-        degraded = ["vectors"] if asked.wait == "indexed" and not indexed else []
-        answer = protocol.Remembered(
-            outcome=decision.outcome, memory=view, masked=masked, indexed=indexed, degraded=degraded
-        )
-        return answer, 201 if decision.outcome == "stored" else 200
-
-    async def _one_of_many(self, request: Request, index: int, raw: msgspec.Raw) -> protocol.Remembered | msgspec.Raw:
-        """One of a batch: its own outcome or its own error."""
-        try:
-            asked = decode(raw, protocol.NewMemory, read_only=protocol.READ_ONLY, at=f"memories[{index}]")
-            if request.namespace and asked.namespace and asked.namespace != request.namespace:
-                raise bad_value("the namespace is another than the batch's", f"memories[{index}].namespace")
-            async with self._batch_room:
-                answer, _ = await self._remember(request, asked)
-        except Exception as error:
-            refusal = refusal_of(error)
-            if refusal is None:
-                raise
-            return msgspec.Raw(msgspec.json.encode(refusal.answer()))
-        return answer
-
     def _view(self, memory_id: str) -> protocol.MemoryView:
         return wire.memory_view(self._memories.get(memory_id), self._daemon.root_paths())
-
-    async def _is_indexed_in_time(self, memory_id: str) -> bool:
-        """Whether its vector came while there was hope of it. No thread waits here: recalls need those."""
-        daemon, loop = self._daemon, asyncio.get_running_loop()
-        with daemon.store.snapshot() as snapshot:
-            number = snapshot.number(memory_id)
-        deadline = loop.time() + INDEXED_SECONDS_MAX
-        while number is not None and not daemon.stopped.is_set() and loop.time() < deadline:
-            if daemon.indexing.holds(number):
-                return True
-            if daemon.embedding.status().state not in ("ready", "loading"):
-                return False
-            await asyncio.sleep(INDEXED_POLL_SECONDS)
-        return False
 
     def _page(self, query: ListQuery, wanted: Filter, recent: bool = False) -> Any:
         """The rows of a page, where to go on, and how many rows all pages have."""
@@ -471,7 +421,7 @@ class Api:
         return rows, cursor, self._memories.count(wanted, then) if recent else 0
 
     def _past_moment(self, text: str | None) -> int | None:
-        return None if text is None else wire.past_moment(text, "as_of", self._daemon.store.now())
+        return None if text is None else past_moment(text, "as_of", self._daemon.store.now())
 
     def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
         tags = [tag.strip().lower() for tag in query.tag]

@@ -21,6 +21,8 @@ from mnemo_daemon import wire
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.intake import Intake
+from mnemo_daemon.late import Late
 from mnemo_daemon.memories import Memories
 from mnemo_daemon.models import Catalogue, ModelError
 from mnemo_daemon.notes import NotesService
@@ -52,6 +54,8 @@ class Daemon:
     views: Views
     indexing: Indexing
     memories: Memories
+    intake: Intake
+    late: Late
     recall: Recall
     touches: Touches
     notes: NotesService
@@ -75,7 +79,7 @@ class Daemon:
         self.embedding = EmbeddingService(self.catalogue, threads=configuration.settings.models.threads)
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
-        self._disk = disk or Disk()
+        self.disk = disk or Disk()
         self._open_store = open_store
         self._make_notes = make_notes
         self._loop = asyncio.get_running_loop()
@@ -106,17 +110,22 @@ class Daemon:
     def open(self) -> None:
         """Opens everything that answers by words, then starts what comes behind."""
         began = time.monotonic()
-        self.store = self._open_store(self.configuration.folders.data, disk=self._disk)
+        self.store = self._open_store(self.configuration.folders.data, disk=self.disk)
         self.mask_key = self._mask_key()
-        self.views = Views(self.store, self._disk)
+        self.views = Views(self.store, self.disk)
         self.views.open()
-        self.indexing = Indexing(self.store, self.views, self.embedding, self._disk)
+        self.indexing = Indexing(self.store, self.views, self.embedding, self.disk)
         self.memories = Memories(self.store, self.views)
+        self.intake = Intake(
+            self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
+        )
+        self.late = Late(self.store, self.intake.nearness, self.intake.profile)
+        self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
         self.recall = Recall(self.store, self.views, self.indexing, self.embedding)
         self.touches = Touches(self.memories)
-        self.upkeep = Upkeep(self.store, self._disk, self.embedding.spaces)
+        self.upkeep = Upkeep(self.store, self.disk, self.embedding.spaces)
         self.trash = Trash(self.store, self.views)
-        self.forgetting = Forgetting(self.store, self._disk, self.embedding.spaces, self._empty_views)
+        self.forgetting = Forgetting(self.store, self.disk, self.embedding.spaces, self._empty_views)
         self.notes = self._make_notes(self.store, self.settings.notes)
         self._is_open = True
         log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
@@ -157,6 +166,7 @@ class Daemon:
             self.notes.stop()
             self.touches.write_if_due(now=True)
             self.recall.close()
+            self.intake.close()
             self.indexing.stop()
             self.views.save()
             self.store.close()
@@ -233,9 +243,10 @@ class Daemon:
 
     def use_model(self, name: str) -> None:
         """Switches to an installed embedding model for good; its vectors are filled beside the old ones. SPEC 4.4"""
-        self.embedding.use(name)
+        name = self.embedding.usable(name)
         change = PutMeta(name=MODEL_IN_USE, value=name)
         self.store.transact(lambda _: Turn((change,), None, "models use"), by="models").result()
+        self.embedding.use(name)
         self.indexing.wake()
 
     def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
@@ -273,7 +284,8 @@ class Daemon:
             "vectors": wire.view_status(vectors, seq, now),
         }
         status.notes = self.notes.status()
-        status.queue = {"writes": self.store.waiting(), "vectors": self.indexing.waiting()}
+        waiting = self.indexing.waiting() or (self.late.waiting() if self.indexing.serving() is not None else 0)
+        status.queue = {"writes": self.store.waiting(), "vectors": waiting}
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = self.store.disk_bytes()
         status.disk = {**status.disk, "views": _folder_bytes(self.store.folder / "views")}
@@ -288,8 +300,9 @@ class Daemon:
                 with self.store.snapshot() as snapshot:
                     entries = snapshot.trash_entries(after, 500)
                     memories = [snapshot.memory(entry.id) for entry in entries]
-                count += len(entries)
-                size += sum(len(memory.content.encode()) for memory in memories if memory is not None)
+                trashed = [memory for memory in memories if memory is not None and memory.state == "trashed"]
+                count += len(trashed)
+                size += sum(len(memory.content.encode()) for memory in trashed)
                 if len(entries) < 500:
                     break
                 after = entries[-1].id
@@ -368,6 +381,7 @@ class Daemon:
         self.views.renew()
         self.indexing.renew()
         self.embedding.forget_queries()
+        self.intake.forget()
 
     def _start(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

@@ -119,7 +119,10 @@ class Checking:
 
     def _view_violations(self, report: Report) -> Iterator[Violation]:
         if self.views is not None and self.views.state == "ready":
-            yield from self._columns_and_words(self.views, report)
+            try:
+                yield from self._columns_and_words(self.views, report)
+            except OSError as error:  # they are compared as files
+                report.notes.append(f"columns and words were not checked: {error}")
         elif self.views is not None:
             report.notes.append("columns and words are being built anew: they were not checked")
         if self.indexing is not None:

@@ -311,11 +311,15 @@ class EmbeddingService:
         """Of every embedding model that is installed: vectors of others are of no use here."""
         return spaces_of(self._catalogue)
 
-    def _is_installed(self, name: str) -> bool:
+    def manifest(self, name: str) -> Manifest | None:
+        """Of an installed model; None where it is not, or not as it should be."""
         try:
-            return self._catalogue.installed(name) is not None
+            return self._catalogue.installed(name)
         except ModelError:
-            return False
+            return None
+
+    def _is_installed(self, name: str) -> bool:
+        return self.manifest(name) is not None
 
     def current(self) -> Embedder | None:
         """The embedder for new vectors; None while there is none."""
@@ -328,8 +332,12 @@ class EmbeddingService:
     def use(self, name: str) -> None:
         """Begins to load another model; `current` becomes it once it is there, and stays as it is if that fails.
 
-        Raises Unknown, NotInstalled, Unsupported or Damaged, when that can be seen at once, and changes nothing.
+        Raises as `usable` does, and changes nothing.
         """
+        self._load(self.usable(name))
+
+    def usable(self, name: str) -> str:
+        """The model's own name. Raises Unknown, NotInstalled, Unsupported or Damaged, when that can be seen at once."""
         known = find(name)
         name = known.name if known else name
         manifest = self._catalogue.installed(name)
@@ -339,7 +347,7 @@ class EmbeddingService:
             raise NotInstalled(f"{name} is not installed")
         if manifest.role != "embedding":
             raise Unsupported(f"{name} is a language model, not an embedding model")
-        self._load(name)
+        return name
 
     def encode_query(self, embedder: Embedder, text: str) -> Floats:
         """The query's unit vector, on the calling thread; what was asked lately is remembered."""

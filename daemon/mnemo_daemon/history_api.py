@@ -10,6 +10,7 @@ from mnemo_daemon.history import SEQ_DIGITS_MAX, History, Span
 from mnemo_daemon.memories import Caller, Found
 from mnemo_daemon.refusals import bad_value
 from mnemo_daemon.routes import Reply, Request, Route
+from mnemo_daemon.times import past_moment
 from mnemo_daemon.undoing import Undoing
 
 VERSIONS_MAX = 500  # of one page
@@ -121,4 +122,4 @@ class HistoryApi:
             if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
                 raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
             return int(number)
-        return self._history.seq_at(wire.past_moment(text, field, self._daemon.store.now()))
+        return self._history.seq_at(past_moment(text, field, self._daemon.store.now()))

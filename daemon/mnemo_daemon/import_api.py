@@ -21,8 +21,8 @@ from mnemo_daemon.merging import Merging
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.routes import Reply, Request, Route
 from mnemo_store import stream
-from mnemo_store.disk import Disk, is_disk_full
-from mnemo_store.errors import DiskFull
+from mnemo_store.disk import is_disk_full
+from mnemo_store.errors import DiskFull, WriteFailed
 from mnemo_store.records import Memory
 
 THREADS = 2  # for exports, and for what imports write to their spools
@@ -51,9 +51,8 @@ class ImportQuery(protocol.Ask, rename={"tool": "from"}):
 class ImportApi:
     """The handlers. What reads or writes much has threads of its own, so that recalls do not wait for it."""
 
-    def __init__(self, daemon: Daemon, disk: Disk | None = None) -> None:
+    def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
-        self._disk = disk or Disk()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-export")
         self._imports = ThreadPoolExecutor(1, thread_name_prefix="mnemo-import")  # one at a time; others wait
 
@@ -131,7 +130,7 @@ class ImportApi:
 
     async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
         """The body in a file of the data folder that has no name: nothing stays of it, whatever happens. Raises
-        DiskFull, and what the body raises."""
+        DiskFull, WriteFailed, and what the body raises."""
         spooled: BinaryIO = await self._off_loop(tempfile.TemporaryFile, dir=self._daemon.store.folder)
         try:
             pieces: list[bytes] = []
@@ -153,11 +152,11 @@ class ImportApi:
         if usage.f_bavail * usage.f_frsize < FREE_BYTES_MIN + len(data):
             raise DiskFull("there is no room for the import beside the store")
         try:
-            self._disk.append(spooled.fileno(), data)
+            self._daemon.disk.append(spooled.fileno(), data)
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFull(f"there is no room for the import: {error.strerror}") from error
-            raise
+            raise WriteFailed(f"the import could not be put down beside the store: {error.strerror}") from error
 
     def _import(self, spooled: BinaryIO, guard: Guard, wanted: Wanted, progress: Progress) -> care_protocol.Imported:
         with spooled:

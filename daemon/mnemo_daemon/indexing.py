@@ -2,22 +2,24 @@
 
 One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
 that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
-hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. Only `reindex`
-computes anew what is known.
+hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. What the doors
+embedded before they wrote it is handed over (`Handed`). Only `reindex` computes anew what is known.
 """
 
 import contextlib
+import itertools
 import logging
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_daemon.centroids import Centroids, Scope
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
@@ -30,6 +32,9 @@ BATCH = 64  # texts embedded and committed together: a second's work on a laptop
 EXPRESS_MAX = 1024  # memories that may go before the backlog
 EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and takes its turn
 COPIED_TOGETHER = 1_000  # memories
+COUNTED_TOGETHER = 1_000  # memories of a view that was loaded, into its middles: some 30 ms
+HANDED_MAX = 20_000  # texts whose vectors the doors computed and the view has not taken yet: 15 MB at 384 dimensions
+HANDED_WAIT_SECONDS = 8.0  # for a vector that a door is computing; after that it is computed here
 ATTEMPTS = 10  # a second apart, to get a vector for a text from a model that gives NaN; then it is passed over
 FAILED_AGAIN_SECONDS = 600.0  # after which what was passed over is tried again
 IDLE_SECONDS = 1.0
@@ -40,17 +45,61 @@ SAVE_AFTER_SECONDS = 300.0
 log = logging.getLogger("mnemo.indexing")
 
 
+Rows = NDArray[np.float16]  # the vectors of one text, (windows, dimensions)
+
+
 class Serving(NamedTuple):
-    """What answers queries: a view, and the model whose vectors it holds."""
+    """What answers queries: a view, the model whose vectors it holds, and the middles of what it holds."""
 
     view: VectorView
     embedder: Embedder
+    centroids: Centroids
+
+
+class Handed:
+    """Vectors on their way from a door to the view, by space and text: bounded, and lost with the process.
+
+    What is being computed is there as well, as a future, so that the thread below does not compute it a second time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._futures: OrderedDict[tuple[str, bytes], Future[Rows | None]] = OrderedDict()
+
+    def take_on(self, space: str, digests: Sequence[bytes]) -> dict[bytes, "Future[Rows | None]"]:
+        """A future for each of the texts that nobody computes or has computed: the caller settles every one of them,
+        with the vectors, or with None where there are none."""
+        taken: dict[bytes, Future[Rows | None]] = {}
+        with self._lock:
+            for digest in digests:
+                if (space, digest) not in self._futures:
+                    taken[digest] = self._futures[space, digest] = Future()
+            while len(self._futures) > HANDED_MAX:
+                self._futures.popitem(last=False)
+        return taken
+
+    def find(self, space: str, digest: bytes) -> "Future[Rows | None] | None":
+        """What was computed for a text, or will be."""
+        with self._lock:
+            return self._futures.get((space, digest))
+
+    def forget(self, space: str, digests: Sequence[bytes]) -> None:
+        """They are kept elsewhere, or were not to be had."""
+        with self._lock:
+            for digest in digests:
+                self._futures.pop((space, digest), None)
+
+    def clear(self) -> None:
+        """Nothing is remembered of any text."""
+        with self._lock:
+            self._futures.clear()
 
 
 class _Wanted(NamedTuple):
     """A memory to be put into a view, with the vectors that are known already."""
 
     number: int
+    scope: Scope
     text: str
     content: str
     modified_at: int
@@ -63,6 +112,9 @@ class Indexing:
 
     def __init__(self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk) -> None:
         self._store = store
+        self.handed = Handed()
+        # What is to be done once all have their vectors, up to that change; whether it did something.
+        self.follow_up: Callable[[Serving, int], bool] = lambda *_: False
         self._views = views
         self._embedding = embedding
         self._disk = disk
@@ -211,11 +263,12 @@ class Indexing:
 
     def _renew(self) -> None:
         was, filling = self._serving, self._filling
+        self.handed.clear()
         if was is not None:
-            self._drop_rows(was.view)
-            self._serving = Serving(_copied(was.view), was.embedder)
+            self._drop_rows(was)
+            self._serving = was._replace(view=_copied(was.view))
         if filling is not None:
-            self._filling = Serving(_copied(filling.view), filling.embedder)
+            self._filling = filling._replace(view=_copied(filling.view))
         if self._builder is not None:
             self._builder.join()  # it builds for a view that is no more, and soon sees that
         self._has_new_graph = False
@@ -230,11 +283,13 @@ class Indexing:
         if embedder is None:
             return False
         target = self._target(embedder)
-        self._drop_rows(target.view)
+        self._drop_rows(target)
         batch, seq = self._next_batch()
+        if target.centroids.uncounted:
+            self._count(target)
         if seq == self._seq and not batch:
             self._finish(target)
-            return False
+            return bool(target.centroids.uncounted) or self.follow_up(target, self._seq)
         self._index(target, batch)
         self._seq, self._reason = seq, ""
         if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:
@@ -245,10 +300,10 @@ class Indexing:
         """The view to fill: the one that answers, or, when the model is another, a new one beside it."""
         if self._is_renumbered:
             self._is_renumbered, self._filling, self._seq = False, None, 0
-            self._serving = Serving(VectorView(embedder.dimensions, embedder.space), embedder)
+            self._serving = _empty(embedder)
             self._dropped.clear()
         if self._anew_asked and self._serving is not None:
-            self._filling = Serving(VectorView(embedder.dimensions, embedder.space), embedder)
+            self._filling = _empty(embedder)
             self._seq, self._computes_anew, self._anew_asked = 0, True, False
         if self._filling is not None and self._filling.embedder.space == embedder.space:
             return self._filling
@@ -273,17 +328,31 @@ class Indexing:
         except ViewMismatch as error:
             if not self._is_new:
                 log.info("the vector view is filled anew: %s", error)
-            return Serving(VectorView(embedder.dimensions, embedder.space), embedder), 0
+            return _empty(embedder), 0
         states = self._views.columns.column("state")
-        gone = ~np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
-        for number in np.flatnonzero(gone):
-            if int(number) in view:
-                view.drop(int(number))
-        return Serving(view, embedder), seq
+        there = np.isin(states, [STATES.index(state) for state in STATES if state in INDEXED_STATES])
+        for number in view.numbers().tolist():
+            if number >= len(there) or not there[number]:  # the highest ones may have gone from the columns altogether
+                view.drop(number)
+        return Serving(view, embedder, Centroids(view.numbers().tolist())), seq
 
-    def _drop_rows(self, view: VectorView) -> None:
+    def _count(self, target: Serving) -> None:
+        """Takes some more of what the view was loaded with into its middles."""
+        uncounted, rows = target.centroids.uncounted, []
+        some = list(itertools.islice(uncounted, COUNTED_TOGETHER))
+        with self._store.snapshot() as snapshot:
+            for number in some:
+                memory_id, vectors = snapshot.id_of(number), target.view.vectors_of(number)
+                memory = snapshot.memory(memory_id) if memory_id else None
+                if memory is not None and vectors is not None:
+                    rows.append((number, Scope(memory.user_id, memory.namespace), vectors))
+        target.centroids.count(rows)
+        for _ in some:  # only now: as long as any is left, nobody goes by these middles
+            uncounted.popleft()
+
+    def _drop_rows(self, target: Serving) -> None:
         while self._dropped:
-            view.drop(self._dropped.popleft())
+            _drop(target, self._dropped.popleft())
 
     def _next_batch(self) -> tuple[list[str], int]:
         """Ids of memories to look at, and the seq that is applied once they are: the express lane first."""
@@ -305,16 +374,20 @@ class Indexing:
     def _index(self, target: Serving, ids: Sequence[str]) -> None:
         wanted, unwanted = self._look_up(ids, target.embedder)
         for number in unwanted:
-            target.view.drop(number)
+            _drop(target, number)
         missing = {row.text_hash: row.text for row in wanted if row.known is None}
-        fresh = self._embed(target.embedder, missing)
+        fresh = self._take_handed(target.embedder, list(missing))
+        fresh |= self._embed(target.embedder, {key: text for key, text in missing.items() if key not in fresh})
         for row in wanted:
             rows = row.known if row.known is not None else fresh.get(row.text_hash)
             if rows is None:
                 continue
             current = target.view.vectors_of(row.number)
-            if current is None or not np.array_equal(current, rows):
+            is_other = current is None or not np.array_equal(current, rows)
+            if is_other:
                 target.view.put(row.number, rows)
+            if is_other or target.centroids.scope_of(row.number) != row.scope:
+                target.centroids.put(row.number, row.scope, rows, current)
         self._count_tokens(target.embedder, wanted)
         if any(self._failed[digest] < ATTEMPTS for digest in missing.keys() - fresh.keys()):
             raise ValueError("the model gave no vector for a text, and is asked again")
@@ -342,8 +415,31 @@ class Indexing:
                 known = None
                 if not self._computes_anew:
                     known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
-                wanted.append(_Wanted(number, text, memory.content, memory.modified_at, digest, known))
+                scope = Scope(memory.user_id, memory.namespace)
+                wanted.append(_Wanted(number, scope, text, memory.content, memory.modified_at, digest, known))
         return wanted, unwanted
+
+    def _take_handed(self, embedder: Embedder, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+        """What the doors computed of these texts, kept in the database from here on."""
+        if self._computes_anew:
+            return {}
+        futures = {digest: self.handed.find(embedder.space, digest) for digest in digests}
+        taken: dict[bytes, Rows] = {}
+        for digest, future in futures.items():
+            if future is not None:
+                with contextlib.suppress(TimeoutError, CancelledError):
+                    rows = future.result(HANDED_WAIT_SECONDS)
+                    if rows is not None:
+                        taken[digest] = rows
+        self._keep(embedder, taken)
+        self.handed.forget(embedder.space, [digest for digest, future in futures.items() if future is not None])
+        return taken
+
+    def _keep(self, embedder: Embedder, rows: Mapping[bytes, Rows]) -> None:
+        digests = list(rows)
+        for start in range(0, len(digests), self._batch):
+            some = digests[start : start + self._batch]
+            self._store.put_vectors([Vectors(embedder.space, digest, rows[digest]) for digest in some]).result()
 
     def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
         """Vectors by text hash, kept in the database too; a batch at once. Without those that are no numbers."""
@@ -357,7 +453,7 @@ class Indexing:
                 del rows[digest]
                 self._failed[digest] += 1
                 self._failed_at = time.monotonic()
-            self._store.put_vectors([Vectors(embedder.space, digest, row) for digest, row in rows.items()]).result()
+            self._keep(embedder, rows)
             fresh |= rows
         return fresh
 
@@ -413,6 +509,15 @@ class Indexing:
             self._saved_seq, self._saved_at = seq, time.monotonic()
             return True
         return False
+
+
+def _empty(embedder: Embedder) -> Serving:
+    return Serving(VectorView(embedder.dimensions, embedder.space), embedder, Centroids())
+
+
+def _drop(target: Serving, number: int) -> None:
+    target.centroids.drop(number, target.view.vectors_of(number))
+    target.view.drop(number)
 
 
 def _copied(view: VectorView) -> VectorView:

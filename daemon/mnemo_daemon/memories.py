@@ -6,7 +6,7 @@ Refusal, and nothing of it remains.
 
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -14,8 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import changing
+from mnemo_core import changing, intake
 from mnemo_core.changing import Decision, Draft
+from mnemo_core.intake import Item, Pending
+from mnemo_core.intake import Store as Reading
 from mnemo_daemon.past import Then
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.views import Views
@@ -23,6 +25,7 @@ from mnemo_store.columns import Columns, Filter
 from mnemo_store.layout import id_key, id_text
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
+    TRUSTS,
     Change,
     DropForgotten,
     DropSkip,
@@ -44,6 +47,10 @@ ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
 DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
+ADD = "add"  # what the history calls it
+FORGOTTEN = "forgotten"  # the code of a text that was purged
+# Why a turn is set aside without a look at what is stored. SPEC 5.7
+RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
 
 _HEX = re.compile(r"[0-9a-f]+")
 
@@ -74,6 +81,7 @@ class Memories:
     """The service. Methods that write return the store's future; the others answer at once."""
 
     def __init__(self, store: Store, views: Views) -> None:
+        self.when_seen: Callable[[str], None] = lambda _: None  # told of what is written with its vector compared
         self._store = store
         self._views = views
 
@@ -136,20 +144,48 @@ class Memories:
 
     def remember(self, draft: Draft, caller: Caller) -> "Future[Committed[Decision]]":
         """Stores it, or finds that it is known. SPEC 5.5"""
-        draft = draft._replace(
+        return self.write_one(Item(self.resolved(draft, caller)), caller)
+
+    def resolved(self, draft: Draft, caller: Caller) -> Draft:
+        """The draft with whole ids of what it replaces and was made of. Raises a Refusal for what is not there."""
+        if not draft.supersedes and not draft.derived_from:
+            return draft
+        return draft._replace(
             supersedes=self._resolved(draft.supersedes, caller, "supersedes"),
             derived_from=self._resolved(draft.derived_from, caller, "derived_from"),
         )
 
+    def write_one(self, item: Item, caller: Caller, group: str = "") -> "Future[Committed[Decision]]":
+        """Writes it, and what it was broken into, in one turn; what is refused is the future's to raise."""
+
         def decide(snapshot: Snapshot) -> Turn[Decision]:
-            decision = self._decide_remember(snapshot, draft, caller)
-            for source in draft.derived_from:
-                _existing(snapshot, source, field="derived_from")
-            known = [] if decision.outcome == "duplicate" else _wanted_again(snapshot, decision.memory, draft.trust)
-            older = [_existing(snapshot, memory_id, field="supersedes") for memory_id in draft.supersedes]
-            _refuse_superseding(snapshot, older)
-            hidden = changing.supersede(older, decision.memory.id, snapshot.now)
-            return Turn((*decision.changes, *hidden, *known), decision, "add")
+            pending = Pending(snapshot)
+            decision = self._settle(pending, item, caller, {})
+            return Turn(pending.changes, decision, ADD, group)
+
+        return self._store.transact(decide, by=caller.name)
+
+    def write_slice(
+        self, items: Sequence[Item], caller: Caller, group: str, made: dict[str, str]
+    ) -> "Future[Committed[list[Decision | Refusal]]]":
+        """Writes some items of a batch in one turn, in order; what is refused of one stops no other.
+
+        `made` has the ids of what stands before them, by their names, and gets theirs.
+        """
+
+        def decide(snapshot: Snapshot) -> Turn[list[Decision | Refusal]]:
+            pending = Pending(snapshot)
+            settled: list[Decision | Refusal] = []
+            for item in items:
+                made.pop(item.name, None)
+                try:
+                    decision = self._settle(pending, item, caller, made)
+                except Refusal as refusal:
+                    settled.append(refusal)
+                    continue
+                made[item.name] = decision.memory.id
+                settled.append(decision)
+            return Turn(pending.changes, settled, ADD, group)
 
         return self._store.transact(decide, by=caller.name)
 
@@ -237,24 +273,62 @@ class Memories:
     def _resolved(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.resolve(text, caller, field) for text in texts))
 
-    def _decide_remember(self, snapshot: Snapshot, draft: Draft, caller: Caller) -> Decision:
-        known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
+    def _settle(self, pending: Pending, item: Item, caller: Caller, made: Mapping[str, str]) -> Decision:
+        """What the item comes to, made in `pending`; nothing of it where a Refusal is raised."""
+        draft = item.draft
+        decision = self._decide(pending, item, caller, made)
+        for source in draft.derived_from:
+            _existing(pending, source, field="derived_from")
+        known = [] if decision.outcome == "duplicate" else _wanted_again(pending, decision.memory, draft.trust)
+        hidden: tuple[Change, ...] = ()
+        if decision.outcome != "discarded":
+            older = [_existing(pending, memory_id, field="supersedes") for memory_id in draft.supersedes]
+            _refuse_superseding(pending, older)
+            hidden = changing.supersede(older, decision.memory.id, pending.now)
+        pending.make((*decision.changes, *hidden, *known, *intake.begun_late(item, decision, pending)))
+        if item.is_seen:
+            self.when_seen(decision.memory.id)
+        kept = () if decision.outcome == "discarded" else item.parts
+        return decision._replace(
+            parts=tuple(self._settle_part(pending, part, decision.memory, caller) for part in kept)
+        )
+
+    def _settle_part(self, pending: Pending, part: Item, source: Memory, caller: Caller) -> Decision | None:
+        """What a statement of the source comes to: never trusted more than it. None where its text was forgotten."""
+        trust = max(part.draft.trust, source.trust, key=TRUSTS.index)
+        draft = part.draft._replace(derived_from=(source.id,), trust=trust)
+        try:
+            return self._settle(pending, part._replace(draft=draft), caller, {})
+        except Refusal as refusal:
+            if refusal.code != FORGOTTEN:
+                raise
+            return None
+
+    def _decide(self, pending: Pending, item: Item, caller: Caller, made: Mapping[str, str]) -> Decision:
+        draft = item.draft
+        known = pending.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
         if known is not None:
-            before = _existing(snapshot, known)
+            before = _existing(pending, known)
             if not is_seen(before, caller):
                 raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
-            usage = snapshot.usage(known) or Usage(id=known)
-            return changing.store_keyed(draft, before, usage, snapshot.trash(known), snapshot.now)
-        if not draft.key:
-            scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
-            for memory_id in snapshot.ids_by_hash(*scope, content_hash(draft.content)):
-                same = _existing(snapshot, memory_id)
-                if not is_seen(same, caller):
-                    continue
-                usage = snapshot.usage(memory_id) or Usage(id=memory_id)
-                change = PutUsage(data=changing.repeated(usage, snapshot.now))
-                return Decision("duplicate", same, (change,))
-        return changing.store_new(draft, self._store.new_id(), snapshot.now)
+            usage = pending.usage(known) or Usage(id=known)
+            return changing.store_keyed(draft, before, usage, pending.trash(known), pending.now)
+        may_be_known = not draft.key and item.profile.same != "stored" and item.discarded not in RELEVANCE
+        if may_be_known and (same := self._same(pending, draft, caller)) is not None:
+            return intake.duplicate(same, item.profile, pending)
+        if item.discarded:
+            return intake.set_aside(item, self._store.new_id(), pending, made)
+        if item.profile.near == "merged" and (decision := intake.merged(item, pending, made)) is not None:
+            return decision
+        return intake.tied(changing.store_new(draft, self._store.new_id(), pending.now), item.ties, pending, made)
+
+    def _same(self, pending: Pending, draft: Draft, caller: Caller) -> Memory | None:
+        scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
+        for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):
+            same = _existing(pending, memory_id)
+            if is_seen(same, caller) and not intake.is_outdated(same, draft, pending):
+                return same
+        return None
 
 
 def is_seen(memory: Memory | None, caller: Caller) -> bool:
@@ -262,27 +336,25 @@ def is_seen(memory: Memory | None, caller: Caller) -> bool:
     return memory is not None and (caller.sees_sensitive or SENSITIVE not in memory.tags)
 
 
-def _existing(snapshot: Snapshot, memory_id: str, field: str = "id") -> Memory:
+def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:
     memory = snapshot.memory(memory_id)
     if memory is None:
         raise Refusal(404, "not_found", f"there is no memory {memory_id}", field=field)
     return memory
 
 
-def _wanted_again(snapshot: Snapshot, memory: Memory, trust: Trust) -> list[Change]:
+def _wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change]:
     """What lets a text be remembered: nothing, unless it was purged. Then a person who says it again tells that it is
     wanted; from anybody else it is refused. SPEC 3.7"""
     digest = skip_hash(snapshot.meta("salt"), memory.content)
     if snapshot.forgotten(digest) is None:
         return []
     if trust != "user":
-        raise Refusal(
-            422, "forgotten", "this text was forgotten on purpose: only a person can have it remembered again"
-        )
+        raise Refusal(422, FORGOTTEN, "this text was forgotten on purpose: only a person can have it remembered again")
     return [DropForgotten(hash=digest)]
 
 
-def _refuse_superseding(snapshot: Snapshot, memories: Sequence[Memory]) -> None:
+def _refuse_superseding(snapshot: Reading, memories: Sequence[Memory]) -> None:
     for memory in memories:
         if memory.state == "trashed":
             raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
@@ -307,7 +379,7 @@ def freed(snapshot: Snapshot, memory: Memory) -> Memory:
     return msgspec.structs.replace(memory, managed="")
 
 
-def place_of(snapshot: Snapshot, memory: Memory) -> str:
+def place_of(snapshot: Reading, memory: Memory) -> str:
     """path:line of a chunk of a note."""
     note = snapshot.note(memory.managed)
     if note is None:

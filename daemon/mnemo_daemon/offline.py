@@ -1,6 +1,6 @@
 """What must work without a serving daemon: `python -m mnemo_daemon.offline`, SPEC 14.
 
-Its commands: pull, import, list, restore, check, repair.
+Its commands: pull, import, list, calibrate, restore, check, repair.
 
 What was done goes to standard output, progress to standard error and only on a terminal. Exit: 0 done, 1 failed, 2
 wrong usage.
@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from mnemo_daemon import installation, settings
-from mnemo_daemon.models import Catalogue, Listed, Manifest, ModelError
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Listed, Manifest, ModelError
 from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.times import milliseconds
+from mnemo_daemon.times import past_moment
 from mnemo_store import restoring
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
@@ -70,18 +70,22 @@ def _parser() -> argparse.ArgumentParser:
     bring.set_defaults(command=_import)
     show = commands.add_parser("list", help="the catalogue and what is installed")
     show.set_defaults(command=_list)
+    measure = commands.add_parser("calibrate", help="measure what its similarities mean")
+    measure.add_argument("name", nargs="?", default=DEFAULT_EMBEDDING)
+    measure.set_defaults(command=_calibrate)
     back = commands.add_parser("restore", help="put a backup, or an earlier moment, in the place of a store")
     back.add_argument("source", type=Path, help="a backup, or a data folder")
     back.add_argument("--to", type=Path, help="the data folder to make or replace; the one in use, where none is named")
-    back.add_argument("--at", help="the moment to go back to, such as 2026-05-01T18:30")
+    back.add_argument("--at", help="the moment to go back to, such as 2026-05-01T18:30, or a span back from now: 2h")
     back.add_argument("--allow-forgotten", action="store_true", help="with what was forgotten since")
+    back.add_argument("--only-at", action="store_true", help="say which moment that is (ms), and do nothing")
     back.set_defaults(command=_restore)
     look = commands.add_parser("check", help="whether everything that is kept is as it should be")
     look.set_defaults(command=_check)
     mend = commands.add_parser("repair", help="mend what a check finds; nothing is deleted")
     mend.add_argument("--dry-run", action="store_true", help="only say what would be done")
     mend.set_defaults(command=_repair)
-    for command in (pull, bring, show, back, look, mend):
+    for command in (pull, bring, show, measure, back, look, mend):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -97,12 +101,24 @@ def _import(asked: argparse.Namespace, folder: Path) -> None:
     _say_installed(asked, manifest)
 
 
+def _calibrate(asked: argparse.Namespace, folder: Path) -> None:
+    from mnemo_daemon import calibrating  # with it come the labelled pairs
+
+    kept = calibrating.calibrate(asked.name, folder, _progress())
+    _clear_progress()
+    lines = [f"{row.name:18} {row.source or 0.0:6.2f} {row.cosine:7.3f}" for row in kept.thresholds]
+    _say_json_or(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])
+
+
 def _restore(asked: argparse.Namespace, models: Path) -> None:
+    at = None if asked.at is None else past_moment(asked.at, "at", time.time_ns() // 1_000_000)
+    if asked.only_at:
+        _say(msgspec.json.encode({"at": at}).decode())
+        return
     progress = _progress()
     done = restoring.restore(
         asked.source, asked.to or settings.load(os.environ).folders.data, Disk(), lambda: time.time_ns() // 1_000_000,
-        at=None if asked.at is None else milliseconds(int(asked.at) if asked.at.isdigit() else asked.at, "at"),
-        keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
+        at=at, keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
         progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
     )  # fmt: skip
     _clear_progress()

@@ -25,7 +25,7 @@ from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Found, Memories, found
 from mnemo_daemon.past import Past, Then
-from mnemo_daemon.views import Views, fields_of
+from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns, Filter
 from mnemo_store.errors import StoreError
 from mnemo_store.reading import Snapshot
@@ -261,7 +261,7 @@ class Recall:
             return _Former(np.empty(0, np.uint32), nothing, [nothing for _ in queries]), True
         rows = np.flatnonzero(scene.rows)
         memories = [scene.then.memories[row] for row in rows.tolist()]
-        words = self._views.words.scores(question.query, list(map(fields_of, memories)))
+        words = self._views.words.scores(question.query, list(map(words_of, memories)))
         windows = self._windows(memories, words, serving) if serving is not None else {}
         sims = [np.full(len(rows), np.nan, np.float32) for _ in queries]
         for query, found_sims in zip(queries, sims, strict=True):

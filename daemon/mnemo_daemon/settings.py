@@ -2,7 +2,7 @@
 
 A key stands in one section of config.toml and, as MNEMO_SECTION_KEY, in the environment, which wins. Types carry the
 range and the description; nothing else in this module names a single key. A wrong key or value stops the start with
-the line and what was expected.
+the line and what was expected. [profiles] is a table of its own: its keys are namespaces, which no variable can name.
 """
 
 import difflib
@@ -16,11 +16,13 @@ import msgspec
 from msgspec import Meta, inspect
 
 from mnemo_client import places
+from mnemo_core.profiles import OWN, PROFILES, Name, Profile
 from mnemo_daemon.models import models_folder
 
 ENVIRONMENT_PREFIX = "MNEMO_"
 LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
 RESTART = {"restart": True}  # in a key's Meta: read once, at the start
+PROFILES_TABLE = "profiles"  # the table whose keys are namespaces
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,6 +55,19 @@ class NotesSettings(Section, frozen=True):
     poll_seconds: Annotated[
         int, Meta(ge=1, le=3600, description="between two looks at a folder that the system cannot watch")
     ] = 10
+
+
+class IntakeSettings(Section, frozen=True):
+    """What comes in at the doors."""
+
+    embed_wait_ms: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60_000,
+            description="how long a write waits for its vector, of a batch for each; it is compared by words without",
+        ),
+    ] = 200
 
 
 class ModelsSettings(Section, frozen=True):
@@ -115,11 +130,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonSettings = DaemonSettings()
     notes: NotesSettings = NotesSettings()
+    intake: IntakeSettings = IntakeSettings()
     models: ModelsSettings = ModelsSettings()
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
     privacy: PrivacySettings = PrivacySettings()
     client: ClientSettings = ClientSettings()
+    profiles: dict[str, Name] = {}  # by namespace; `own` for what is not named
+
+    def profile_of(self, namespace: str) -> Profile:
+        """By whose letter the namespace takes in. SPEC 15"""
+        name = self.profiles.get(namespace)
+        return OWN if name is None else PROFILES[name]
 
 
 class Folders(NamedTuple):
@@ -159,6 +181,9 @@ class Configuration(NamedTuple):
         for key in KEYS.values():
             value = getattr(getattr(self.settings, key.section), key.name)
             listed.append(Described(key.path, value, self.origins[key.path]))
+        for namespace, name in self.settings.profiles.items():
+            path = profile_key(namespace).path
+            listed.append(Described(path, name, self.origins[path]))
         return listed
 
 
@@ -191,8 +216,17 @@ class Key(NamedTuple):
         return f"{ENVIRONMENT_PREFIX}{self.section}_{self.name}".upper()
 
 
+def profile_key(namespace: str) -> Key:
+    """The key of [profiles] that says by whose letter the namespace takes in."""
+    return Key(PROFILES_TABLE, namespace, Name, OWN.name, "", needs_restart=False)
+
+
+def _sections() -> list[Any]:
+    return [field for field in msgspec.structs.fields(Settings) if field.name != PROFILES_TABLE]
+
+
 def _keys() -> Iterator[Key]:
-    for section in msgspec.structs.fields(Settings):
+    for section in _sections():
         for field in msgspec.structs.fields(section.type):
             meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
             needs_restart = meta.extra == RESTART
@@ -212,13 +246,13 @@ def load(environ: Mapping[str, str]) -> Configuration:
     A configuration file that does not exist counts as empty, unless MNEMO_CONFIG names it.
     """
     path = places.config_file(environ)
-    values: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    values: dict[str, dict[str, Any]] = {section: {} for section in (*SECTIONS, PROFILES_TABLE)}
     origins = dict.fromkeys(KEYS, "default")
     for key, value, origin in (*_from_file(path, must_exist="MNEMO_CONFIG" in environ), *_from_environment(environ)):
         values[key.section][key.name] = value
         origins[key.path] = origin
-    sections = {field.name: field.type(**values[field.name]) for field in msgspec.structs.fields(Settings)}
-    settings = Settings(**sections)
+    sections = {field.name: field.type(**values[field.name]) for field in _sections()}
+    settings = Settings(**sections, profiles=values[PROFILES_TABLE])
     folders = _folders(environ, path, settings)
     return Configuration(settings, folders, origins | _origins_of_folders(environ, origins))
 
@@ -233,17 +267,21 @@ def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuratio
     changed = []
     kept: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for key, value, origin in new.describe():
-        if value == before[key]:
+        was = before.pop(key, OWN.name)  # a namespace that is new in [profiles]
+        if value == was:
             continue
-        needs_restart = key not in KEYS or KEYS[key].needs_restart
-        changed.append(Changed(key, before[key], value, origin, needs_restart))
+        needs_restart = KEYS[key].needs_restart if key in KEYS else not key.startswith(f"{PROFILES_TABLE}.")
+        changed.append(Changed(key, was, value, origin, needs_restart))
         if needs_restart and key in KEYS:
-            kept[KEYS[key].section][KEYS[key].name] = before[key]
+            kept[KEYS[key].section][KEYS[key].name] = was
+    changed += [
+        Changed(key, was, OWN.name, "default", needs_restart=False) for key, was in before.items() if was != OWN.name
+    ]
     sections = {
         section: msgspec.structs.replace(getattr(new.settings, section), **values) for section, values in kept.items()
     }
     origins = {key: old.origins[key] if _is_kept(key, changed) else origin for key, origin in new.origins.items()}
-    return Configuration(Settings(**sections), old.folders, origins), changed
+    return Configuration(Settings(**sections, profiles=new.settings.profiles), old.folders, origins), changed
 
 
 def _is_kept(key: str, changed: list[Changed]) -> bool:
@@ -282,11 +320,11 @@ def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[Key, Any, str]
         raise ConfigError(f"{path}: this is not TOML: {malformed}") from None
     lines = lines_of_keys(text)
     for section, table in parsed.items():
-        if section not in SECTIONS or not isinstance(table, dict):
+        if section not in (*SECTIONS, PROFILES_TABLE) or not isinstance(table, dict):
             raise ConfigError(f"{path}:{lines[section,]}: {_unknown_section(section, table)}")
         for name, value in table.items():
             line = lines[section, name]
-            key = KEYS.get(f"{section}.{name}")
+            key = profile_key(name) if section == PROFILES_TABLE else KEYS.get(f"{section}.{name}")
             if key is None:
                 hint = _did_you_mean(name, [key.name for key in KEYS.values() if key.section == section])
                 raise ConfigError(f"{path}:{line}: there is no key `{name}` in [{section}]{hint}")
@@ -298,7 +336,7 @@ def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[Key, Any, str]
 
 def _unknown_section(section: str, value: Any) -> str:
     if not isinstance(value, dict):
-        if section in SECTIONS:
+        if section in (*SECTIONS, PROFILES_TABLE):
             return f"{section} is a section; write [{section}] on a line of its own, and its keys below"
         owners = [key.section for key in KEYS.values() if key.name == section]
         return f"the key `{section}` stands outside of its section" + (
@@ -394,12 +432,15 @@ def default_text() -> str:
         "# Each can also be set in the environment, which wins: MNEMO_NOTES_SETTLE_MS=500.",
         "# `mnemo config` shows every value and where it comes from. Read again on SIGHUP.",
     ]
-    for section in msgspec.structs.fields(Settings):
+    for section in _sections():
         parts += ["", f"[{section.name}]  # {(section.type.__doc__ or '').strip().rstrip('.').lower()}"]
         for key in KEYS.values():
             if key.section == section.name:
                 restart = ", read at the start only" if key.needs_restart else ""
                 parts += [f"# {key.description} ({expected(key)}{restart})", f"# {key.name} = {_toml(key.default)}"]
+    named = expected(profile_key(""))
+    parts += ["", f"[{PROFILES_TABLE}]  # how namespaces take in: as the manual says, or by the letter of a source"]
+    parts += [f"# a namespace ({named})", f"# default = {_toml(OWN.name)}"]
     return "\n".join(parts) + "\n"
 
 

@@ -1,10 +1,15 @@
-"""Times on the way in: integer milliseconds or ISO 8601. SPEC 2.5, 13."""
+"""Times on the way in: integer milliseconds or ISO 8601; of the past a span back from now, too. SPEC 2.5, 13."""
 
 import datetime as dt
+import re
 
-from mnemo_daemon.refusals import bad_value
+from mnemo_daemon.refusals import Refusal, bad_value
 
 MS_MAX = 253_402_300_799_999  # the end of the year 9999, which is as far as dates reach
+MS_DIGITS_MAX = 15  # of what dates reach to
+
+_BACK = re.compile(r"(\d{1,9})([smhdw])")
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
 def milliseconds(value: int | str, field: str) -> int:
@@ -21,3 +26,17 @@ def milliseconds(value: int | str, field: str) -> int:
     if not 0 <= result <= MS_MAX:
         raise bad_value(f"`{field}` lies before 1970", field)
     return result
+
+
+def past_moment(value: int | str, field: str, now: int) -> int:
+    """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
+    if isinstance(value, int):
+        return milliseconds(value, field)
+    if back := _BACK.fullmatch(value.strip()):
+        return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
+    if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
+        return milliseconds(int(value), field)
+    try:
+        return milliseconds(value, field)
+    except Refusal as refused:
+        raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None

@@ -81,8 +81,8 @@ class Trash:
         while True:
             with self._store.snapshot() as snapshot:
                 entries = snapshot.trash_entries(after, SLICE)
-                rows = [(memory, entry) for entry in entries if (memory := snapshot.memory(entry.id)) is not None]
-            yield from rows
+                rows = [(snapshot.memory(entry.id), entry) for entry in entries]
+            yield from ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
             if len(entries) < SLICE:
                 return
             after = entries[-1].id

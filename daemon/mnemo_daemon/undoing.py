@@ -182,7 +182,7 @@ def _look(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller
         if found.done or found.later:
             rows = [_later(memory_id, seq, entries[seq]) for seq in found.later]
             (looked.done if found.done else looked.later).extend(rows)
-        elif memory_id in of_notes and now.state != "trashed":
+        elif memory_id in of_notes and now.managed and now.state != "trashed":
             message = f"the text is that of a note: edit {place_of(snapshot, now)}"
             raise Refusal(422, "managed", message)
         elif found.before is not None and found.before.pinned and not now.pinned and caller.trust != "user":

@@ -52,7 +52,7 @@ class UpkeepApi:
 
     def _checking(self) -> Checking:
         daemon = self._daemon
-        return Checking(daemon.store, daemon.views, daemon.indexing, daemon.stopped.is_set)
+        return Checking(daemon.store, daemon.views, daemon.indexing, daemon.stopped.is_set, daemon.disk)
 
     async def _alone(self, work: Callable[[], T]) -> T:
         if self._is_busy:

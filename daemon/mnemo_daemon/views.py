@@ -15,9 +15,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from mnemo_core import claims
 from mnemo_store.columns import Columns
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Damaged, ViewMismatch
+from mnemo_store.errors import Damaged, StoreError, ViewMismatch
 from mnemo_store.reading import Snapshot, Touched
 from mnemo_store.records import Memory, Usage
 from mnemo_store.store import Applied, Store, Turn
@@ -30,6 +31,8 @@ SAVE_AFTER_SECONDS = 300.0
 
 # States whose memories stand in the indexes. SPEC 2.1
 INDEXED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
+
+CLAIMS = "claims"  # in the meta of the words' file: the rules by which claims were read
 
 log = logging.getLogger("mnemo.views")
 
@@ -52,7 +55,14 @@ def is_indexed(memory: Memory | None) -> bool:
 
 
 def fields_of(memory: Memory) -> Fields:
-    """What of a memory is searched by word."""
+    """What of a memory is searched by word, and what it claims. A note claims nothing: its file says what holds."""
+    if memory.note:
+        return words_of(memory)
+    return words_of(memory)._replace(marks=claims.marks(memory.content, memory.speaker))
+
+
+def words_of(memory: Memory) -> Fields:
+    """What of a memory is searched by word, for which nothing has to be read out of its sentences."""
     headings = (memory.note.title, *memory.note.headings) if memory.note else ()
     return Fields(memory.content, memory.speaker, memory.tags, headings)
 
@@ -71,6 +81,7 @@ class Views:
         self._disk = disk
         self._folder = store.folder / "views"
         self._late: set[int] | None = None  # numbers touched while a rebuild is under way
+        self._renumbers = 0  # how often the memories got other numbers
         self._saved_seq = 0
         self._saved_at = time.monotonic()
         self._listeners: list[Callable[[Applied], None]] = []
@@ -122,7 +133,7 @@ class Views:
                 return
             try:
                 self._save(seq)
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 log.warning("the views could not be saved: %s", error)
 
     def rebuild(self) -> None:
@@ -133,7 +144,8 @@ class Views:
         with self._rebuilding:
             self.state = "building"
             try:
-                self._replace(self._build)
+                while not self._replace(self._build):
+                    pass
             except BaseException:
                 self.state = "stale"
                 raise
@@ -142,11 +154,12 @@ class Views:
         """Makes both views and their files anew, with which nothing is wrong: then no name and no word of a memory that
         was dropped is left in them. Files that cannot be replaced are removed."""
         with self._rebuilding:
-            self._replace(self._build if self.state == "stale" else self._without_dropped)
+            while not self._replace(self._build if self.state == "stale" else self._without_dropped):
+                pass
         with self._saving:
             try:
                 self._save(self.applied_seq)
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 log.warning("the views could not be saved anew, and their files are removed: %s", error)
                 for path in self._folder.glob("[cw]o*.view*"):
                     self._disk.unlink(path)
@@ -155,14 +168,15 @@ class Views:
     def _save(self, seq: int) -> None:
         meta = standing(self._store, seq)
         self.columns.save(self._folder / "columns.view", meta, self._disk)
-        self.words.save(self._folder / "words.view", meta, self._disk)
+        self.words.save(self._folder / "words.view", meta | {CLAIMS: claims.RULES}, self._disk)
         self._saved_seq, self._saved_at = seq, time.monotonic()
 
-    def _replace(self, make: Callable[[], tuple[Columns, WordView]]) -> None:
-        """Has what is made answer, brought up to what was written meanwhile."""
-        self._late = set()
+    def _replace(self, make: Callable[[], tuple[Columns, WordView]]) -> bool:
+        """Has what is made answer, brought up to what was written meanwhile. False where the memories got other numbers
+        meanwhile: it is then of no use."""
+        self._late, renumbers = set(), self._renumbers
         try:
-            self._take(*make())
+            return self._take(*make(), renumbers)
         except BaseException:
             self._late = None
             raise
@@ -179,23 +193,27 @@ class Views:
         path = self._folder / "words.view"
         try:
             with self._saving:
-                self.words.save(path, standing(self._store, self.applied_seq), self._disk)
+                meta = standing(self._store, self.applied_seq) | {CLAIMS: claims.RULES}
+                self.words.save(path, meta, self._disk)
                 return columns, WordView.load(path)[0]
-        except (OSError, ViewMismatch) as error:
+        except (OSError, StoreError) as error:
             log.warning("the words could not be saved, and are built anew: %s", error)
             return self._build()
 
-    def _take(self, columns: Columns, words: WordView) -> None:
-        def finish(snapshot: Snapshot) -> Turn[None]:
+    def _take(self, columns: Columns, words: WordView, renumbers: int) -> bool:
+        def finish(snapshot: Snapshot) -> Turn[bool]:
+            if self._renumbers != renumbers:  # which is told on this thread, so that no more can come
+                return Turn((), False)
             for number in sorted(self._late or ()):  # few; and its transaction keeps other writers out
                 _apply(columns, words, _now(snapshot, number))
             self.columns, self.words, self._late = columns, words, None
             self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
-            return Turn((), None)
+            return Turn((), True)
 
-        self._store.transact(finish, by="views", background=True, frees=True).result()
+        return self._store.transact(finish, by="views", background=True, frees=True).result().result
 
     def _be_renumbered(self) -> None:
+        self._renumbers += 1
         self.state, self.reason = "stale", "the memories have other numbers now"
 
     def _follow(self, applied: Applied) -> None:
@@ -217,6 +235,8 @@ class Views:
         words, words_meta = WordView.load(self._folder / "words.view")
         for meta in (columns_meta, words_meta):
             refuse_other(self._store, meta)
+        if words_meta.get(CLAIMS) != claims.RULES:
+            raise ViewMismatch(f"words.view was made under other rules for claims: {words_meta.get(CLAIMS)}")
         return columns, words, min(int(columns_meta["seq"]), int(words_meta["seq"]))
 
     def _build(self) -> tuple[Columns, WordView]:
@@ -309,13 +329,18 @@ def _apply(columns: Columns, words: WordView, touched: Touched) -> None:
 
 
 def _drop_vanished(columns: Columns, words: WordView, store: Store) -> None:
-    """Drops the rows of memories that are no longer in the store (their trash was emptied since the view was saved)."""
+    """Drops the rows of memories that are no longer in the store (their trash was emptied since a view was saved).
+
+    The files of the two may stand at different changes: a kill between them leaves a row in one that the other lost.
+    """
     with store.snapshot() as snapshot:
-        if snapshot.count() == int((columns.column("state") != 255).sum()):
+        is_whole = snapshot.count() == int((columns.column("state") != 255).sum())
+        if is_whole and len(words) == columns.count_states(INDEXED_STATES):
             return
-        gone = [number for number in range(columns.size) if snapshot.id_of(number) is None]
+        gone = [number for number in range(max(columns.size, words.size)) if snapshot.id_of(number) is None]
     for number in gone:
-        columns.drop(number)
+        if number < columns.size:
+            columns.drop(number)
         words.drop(number)
 
 

@@ -1,8 +1,7 @@
 """Stored records as the answers of the API, and requests as what the services take. Only here do the two meet."""
 
 import datetime as dt
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,23 +10,21 @@ from msgspec import UNSET
 from mnemo_client import protocol
 from mnemo_core import cleaning, secrets
 from mnemo_core.changing import Draft
+from mnemo_core.intake import NEW
 from mnemo_daemon.history import Difference, Version
+from mnemo_daemon.intake import Took
 from mnemo_daemon.memories import SENSITIVE, Caller, Found
 from mnemo_daemon.recall import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
-from mnemo_daemon.times import milliseconds
+from mnemo_daemon.times import milliseconds, past_moment
 from mnemo_daemon.views import Progress
 from mnemo_store.columns import Filter
-from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Trace, Trust
+from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, Trace, Trust
 
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 DEFAULT_NAMESPACE = "default"
 
-MS_DIGITS_MAX = 15  # of what dates reach to
-
-_BACK = re.compile(r"(\d{1,9})([smhdw])")
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 _PASSED_ON = (
     "id", "content", "kind", "category", "layer", "importance", "importance_source", "event_at", "created_at",
@@ -118,9 +115,9 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
         user_id=asked.user_id or "local",
         trust=trust,
         source=_text(asked.source, "source") or request.door,
-        kind=asked.kind or "semantic",
+        kind=asked.kind,
         form=asked.form,
-        category=asked.category or "fact",
+        category=asked.category,
         importance=asked.importance,
         event_at=_time(asked.event_at, "event_at"),
         expires_at=_time(asked.expires_at, "expires_at") or 0,
@@ -137,6 +134,99 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
         trace=Trace(**msgspec.structs.asdict(trace)) if trace is not None else None,
     )
     return draft, masked
+
+
+def pieces_of(request: Request, asked: protocol.IngestRequest, mask: str, pieces: Sequence[str]) -> list[Draft]:
+    """The pieces of a text that was ingested, which is masked already unless `mask` is off. Raises a Refusal."""
+    trust = trust_of(request, asked.agent_id)
+    whole = Draft(
+        content="",
+        namespace=writable_namespace(request, asked.namespace),
+        user_id=asked.user_id or "local",
+        trust=trust,
+        source=_text(asked.source, "source") or "ingest",
+        kind=asked.kind,
+        category=asked.category,
+        importance=asked.importance,
+        event_at=_time(asked.event_at, "event_at"),
+        expires_at=_time(asked.expires_at, "expires_at") or 0,
+        speaker=_text(asked.speaker, "speaker"),
+        tags=_tags(asked.tags),
+        agent_id=_text(asked.agent_id, "agent_id"),
+        run_id=_text(asked.run_id, "run_id"),
+        session_id=_text(asked.session_id, "session_id"),
+        evidence=_evidence(asked.evidence),
+    )
+    drafts = (whole._replace(content=piece) for piece in pieces)
+    return [_tagged(draft, mask == "off" and bool(secrets.find(draft.content))) for draft in drafts]
+
+
+def turn_of(
+    request: Request, asked: protocol.TurnsRequest, place: int, mask_key: bytes, mask: str, content: str, now: int
+) -> tuple[Draft, list[str]]:
+    """One side of a conversation, its content cleaned, and the kinds of secrets that were masked. Raises a Refusal."""
+    turn = asked.turns[place]
+    trust = "agent" if turn.role == "agent" else trust_of(request, asked.agent_id)
+    at = _time(turn.at, f"turns[{place}].at")
+    content, masked, is_sensitive = _guarded(content, "tool" if mask == "auto" else trust, mask_key, mask)
+    draft = Draft(
+        content=content,
+        namespace=writable_namespace(request, asked.namespace),
+        user_id=asked.user_id or "local",
+        trust=trust,
+        source="turn",
+        event_at=now if at is None else at,
+        speaker=_text(turn.speaker, f"turns[{place}].speaker"),
+        tags=_tags(asked.tags),
+        agent_id=_text(asked.agent_id, "agent_id"),
+        run_id=_text(asked.run_id, "run_id"),
+        session_id=_text(asked.session_id, "session_id"),
+        turn=Said(role=turn.role),
+    )
+    return _tagged(draft, is_sensitive), masked
+
+
+def cleaned(text: str, field: str) -> str:
+    """The text as it is stored, which may be empty. Raises a Refusal that names the field."""
+    try:
+        return cleaning.clean(text)
+    except cleaning.Unclean as error:
+        raise bad_value(str(error), field) from None
+
+
+def decided(took: Took, *, explain: bool) -> dict[str, Any]:
+    """What the answers of every door say of one thing that came in, but for the memory."""
+    item, decision = took.item, took.decision
+    by_relation = {relation: [tie.id for tie in decision.ties if tie.relation == relation]
+                   for relation in ("related", "repeats", "updates")}  # fmt: skip
+    fields: dict[str, Any] = {**by_relation, "outcome": decision.outcome, "masked": list(took.asked.masked)}
+    fields["reason"] = decision.reason or None
+    scores = item.scores
+    if scores is not None and (explain or decision.reason):
+        rounded = (round(value, 4) for value in scores[:3])
+        fields["scores"] = protocol.Scores(**dict(zip(("importance", "novelty", "salience"), rounded, strict=True)))
+    if item.parts:
+        rows = zip(item.parts, decision.parts, took.triples, strict=True)
+        fields["statements"] = [
+            protocol.StatementView(
+                text=part.draft.content,
+                triple=triple and (triple.subject, triple.predicate, triple.object),
+                id=each and each.memory.id,
+                outcome=each and each.outcome,
+            )
+            for part, each, triple in rows
+        ]
+    if explain:
+        tied = {tie.id for tie in decision.ties}
+        near = [*decision.ties, *(tie for tie in item.near if tie.id not in tied and not tie.id.startswith(NEW))]
+        fields["explained"] = protocol.Explained(
+            profile=item.profile.name,
+            route=item.why,
+            found=dict(scores.found) if scores is not None else {},
+            near=[protocol.NearView(id=tie.id, relation=tie.relation, why=tie.why, tied=tie.id in tied,
+                                    sim=None if tie.sim is None else round(tie.sim, 4)) for tie in near],
+        )  # fmt: skip
+    return fields
 
 
 def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask: str) -> dict[str, Any]:
@@ -205,20 +295,6 @@ def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Qu
         working_any="working" in asked.kinds,
         as_of=as_of,
     )
-
-
-def past_moment(value: int | str, field: str, now: int) -> int:
-    """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
-    if isinstance(value, int):
-        return milliseconds(value, field)
-    if back := _BACK.fullmatch(value.strip()):
-        return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
-    if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
-        return milliseconds(int(value), field)
-    try:
-        return milliseconds(value, field)
-    except Refusal as refused:
-        raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
 
 
 def scope(namespace: str) -> tuple[str, ...]:
@@ -346,6 +422,13 @@ def _content(text: str) -> str:
         message = f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it"
         raise bad_value(message, "content")
     return content
+
+
+def _tagged(draft: Draft, is_sensitive: bool) -> Draft:
+    """With the tag `sensitive` where it still holds a secret."""
+    if not is_sensitive or SENSITIVE in draft.tags:
+        return draft
+    return draft._replace(tags=_tags([*draft.tags, SENSITIVE]))
 
 
 def _tags(tags: list[str]) -> tuple[str, ...]:

@@ -17,7 +17,11 @@ from mnemo_store.words import K1, B, Fields, WordView
 NUMBERS = st.integers(0, 12)
 WORDS = st.sampled_from(["cat", "dogs", "wordView", "the", "is", "東京都", "京", "3.11.2", "C++", "run", "running"])
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
-FIELDS = st.builds(Fields, TEXTS, speaker=TEXTS, tags=st.tuples(TEXTS), headings=st.lists(TEXTS, max_size=2).map(tuple))
+MARKS = ["cat", "the", "I home", "sam home", "run"]  # words too: a mark is none
+FIELDS = st.builds(
+    Fields, TEXTS, speaker=TEXTS, tags=st.tuples(TEXTS), headings=st.lists(TEXTS, max_size=2).map(tuple),
+    marks=st.lists(st.sampled_from(MARKS), max_size=3).map(tuple),
+)  # fmt: skip
 QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.11", "c++ runs", "nothing"]
 
 
@@ -98,6 +102,14 @@ class WordsAndBruteForce(RuleBasedStateMachine):
             )
             order = sorted(zip((-hits.scores).tolist(), hits.numbers.tolist(), strict=True))
             assert [number for _, number in order] == hits.numbers.tolist()
+        for marks in ([each] for each in MARKS):
+            holding = [number for number, fields in self.memories.items() if set(marks) & set(fields.marks)]
+            assert self.view.holding(marks).tolist() == sorted(holding)
+            assert self.view.holding([*marks, "run"], np.ones(6, np.bool_)).tolist() == [
+                number
+                for number in range(6)
+                if number in self.memories and {*marks, "run"} & set(self.memories[number].marks)
+            ]
 
 
 TestWordsAndBruteForce = WordsAndBruteForce.TestCase

@@ -354,7 +354,7 @@ def test_a_view_that_is_being_filled_is_not_called_wrong(house: House) -> None:
 def test_a_daemon_checks_itself_and_mends_what_was_done_to_it_while_it_was_off(scratch_daemon: RunningDaemon) -> None:
     scratch_daemon.start()
     with scratch_daemon.client() as client:
-        kept = client.remember("The spare key is with Ines.", key="key").memory.id
+        kept = client.remember("The spare key is with Ines.", key="key", importance=0.5).memory.id
         clean = client.check()
         assert (clean.ok, clean.violations, clean.totals) == (True, [], {})
         assert clean.checked["memories"] == 1

@@ -133,6 +133,22 @@ def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: Person) -> 
     assert (person.here / "back" / "store.json").exists()
 
 
+def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(person: Person) -> None:
+    person.give("add", "said before", "-n", "moments")
+    pid = json.loads(person.give("status", "--json"))["pid"]
+    person.give("restore", "--at", "yesterdy", "--yes", code=1)
+    assert "or a span back from now like 2h or 3d" in person.told
+    assert json.loads(person.give("status", "--json"))["pid"] == pid, "it was not stopped"
+
+
+def test_a_restore_goes_back_by_a_span(person: Person) -> None:
+    person.give("add", "said just now", "-n", "spans")
+    person.give("backup", "copy")
+    person.give("restore", "copy", "--at", "1h", "--to", "before")
+    assert list((person.here / "before").glob("journal/short_term.jsonl"))
+    assert "said just now" not in (person.here / "before" / "journal" / "short_term.jsonl").read_text()
+
+
 def test_an_export_to_standard_output_is_the_same(person: Person) -> None:
     person.give("add", "said aloud", "-n", "aloud")
     person.give("export", "here.jsonl", "-n", "aloud")

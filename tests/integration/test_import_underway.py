@@ -55,9 +55,9 @@ class Served:
 
     async def _main(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        self.daemon = Daemon(self._configuration)
+        self.daemon = Daemon(self._configuration, disk=self.disk)
         await asyncio.to_thread(self.daemon.open)
-        api = ImportApi(self.daemon, self.disk)
+        api = ImportApi(self.daemon)
         self.server = HttpServer(api.routes(), drain_seconds=0.2)
         listener = bind(self.path)
         await self.server.start(listener.socket)

@@ -17,9 +17,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from mnemo_daemon import installation, minilm, models
-from mnemo_daemon.embedding import QUERIES_KEPT_MAX, EmbeddingService, load_embedder
+from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, KNOWN, Catalogue, find
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -461,6 +462,38 @@ def test_query_vectors_are_remembered_up_to_a_bound(service: EmbeddingService, f
     assert np.array_equal(again, first)
     with pytest.raises(ValueError, match="read-only"):
         again[0] = 0.0  # another caller has the same array
+    service.close()
+
+
+class OnceIll:
+    """An embedder whose first answer is no number."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name, self.space, self.dimensions = embedder.name, embedder.space, embedder.dimensions
+        self.tokens_max, self.encode_batch = embedder.tokens_max, embedder.encode_batch
+        self.count_tokens, self.close = embedder.count_tokens, embedder.close
+        self._embedder = embedder
+        self._is_ill = True
+
+    def encode_query(self, text: str) -> NDArray[np.float32]:
+        was_ill, self._is_ill = self._is_ill, False
+        vector = self._embedder.encode_query(text)
+        return np.full_like(vector, np.nan) if was_ill else vector
+
+
+def test_a_query_vector_that_is_no_number_is_not_remembered(
+    service: EmbeddingService, folder: Path, tiny_source: Path
+) -> None:
+    """The question would have been answered without vectors for as long as it was asked again."""
+    installation.import_path(tiny_source, folder, allow_unverified=True)
+    service.refresh()
+    embedder = service.current()
+    assert embedder is not None
+    right = embedder.encode_query("a")
+    ill = OnceIll(embedder)
+    assert np.isnan(service.encode_query(ill, "a")).all()
+    assert np.array_equal(service.encode_query(ill, "a"), right)
+    assert service.encode_query(ill, "a") is service.encode_query(ill, "a"), "which is remembered"
     service.close()
 
 

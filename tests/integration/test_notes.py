@@ -40,7 +40,7 @@ def test_a_note_becomes_memories_that_say_where_they_stand(vault: Vault) -> None
     assert memory.note is not None
     assert (memory.note.title, memory.note.headings) == ("Roses", ("Care",))
     assert (memory.source, memory.trust, memory.layer, memory.managed) == ("note", "note", "working", file.id)
-    assert (memory.kind, memory.category, memory.decay_rate) == ("semantic", "fact", 0.3)
+    assert (memory.kind, memory.category, memory.decay_rate) == ("episodic", "fact", 1.0)
     assert (memory.tags, memory.namespace, memory.importance) == (("garden", "summer"), "home", 0.9)
     assert memory.event_at == 1_705_708_800_000  # 2024-01-20 00:00 UTC
     assert (file.chunks[0].first_line, file.chunks[0].last_line) == (11, 11)
@@ -341,6 +341,22 @@ def test_what_a_person_set_survives_edits(vault: Vault) -> None:
     # `two` was taken away and stays away; `three` is gone from the file; `four` and `five` are new; `mine` is theirs
     assert memory.tags == ("one", "four", "five", "mine")
     assert (memory.importance, memory.pinned) == (0.8, True)
+
+
+def test_a_chunk_is_of_the_sort_that_its_text_says_until_a_person_says_otherwise(vault: Vault) -> None:
+    vault.write("a.md", "# A\n## One\nI prefer tabs to spaces.\n## Two\nThe port of the old server is 8080.\n")
+    vault.watch()
+    one, two = vault.ids("a.md")
+
+    def sorts() -> list[tuple[str, str | None, str, float]]:
+        return [(each.kind, each.form, each.category, each.decay_rate) for each in vault.memories("a.md")]
+
+    assert sorts() == [("procedural", "preference", "preference", 0.1), ("semantic", None, "fact", 0.3)]
+    vault.edit(two, category="project")
+    vault.write("a.md", "# A\n## One\nI sold tabs to spaces.\n## Two\nI prefer the port of the old server, 8080.\n")
+    vault.wait_for("a.md", ["I sold tabs to spaces.", "I prefer the port of the old server, 8080."])
+    assert vault.ids("a.md") == [one, two]
+    assert sorts() == [("semantic", None, "fact", 0.3), ("semantic", None, "project", 0.3)]
 
 
 def test_a_chunk_that_a_person_deleted_stays_away_until_its_text_changes(vault: Vault) -> None:

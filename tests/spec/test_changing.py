@@ -62,6 +62,16 @@ def test_other_content_under_a_known_key_is_the_next_version() -> None:
     assert (scored.importance, scored.importance_source) == (0.25, "user")
 
 
+@pytest.mark.parametrize(("source", "kept"), [("rule", (0.25, "rule")), ("user", (0.75, "user"))])
+def test_another_tool_says_how_much_its_memory_matters_until_a_person_does(
+    source: str, kept: tuple[float, str]
+) -> None:
+    before = sample_memory(1, "coffee", key="k", importance=0.75, importance_source=source, trust="import")
+    told = DRAFT._replace(key="k", trust="import", importance=0.25, importance_source="rule")
+    after = changing.store_keyed(told, before, USAGE, None, NOW).memory
+    assert (after.importance, after.importance_source) == kept
+
+
 @pytest.mark.parametrize(("content", "outcome"), [("tea", "duplicate"), ("milk", "updated")])
 def test_a_keyed_memory_in_the_trash_is_restored_and_grows_by_one_version(content: str, outcome: str) -> None:
     before = sample_memory(1, "tea", key="k", version=4, state="trashed")

@@ -400,3 +400,14 @@ def test_a_hostile_text_of_a_megabyte_is_cut_in_time(text: str) -> None:
     began = time.thread_time()
     split_text(text, estimate_tokens)
     assert time.thread_time() - began < 8.0
+
+
+def test_a_text_of_another_markup_keeps_that_markups_tables_whole() -> None:
+    rows = "\n".join(
+        f"| row {number:2} | what it is all about |\n+--------+----------------------+" for number in range(80)
+    )
+    table = f"+--------+----------------------+\n{rows}"
+    text = f"Before.\n\n{table}\n\nAfter."
+    as_markdown = [chunk.text for chunk in split_text(text, words)]
+    assert len(as_markdown) > 1
+    assert [chunk.text for chunk in split_text(text, words, ".rst")] == [text]

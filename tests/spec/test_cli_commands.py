@@ -432,7 +432,7 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
         )
         return done.stdout.split()
 
-    assert complete("rec") == ["recall"]
+    assert complete("rec") == ["recall", "reclassify"]
     assert complete("rei") == ["reindex"]
     assert complete("notes", "r") == ["rm", "rescan"]
     assert complete("add", "--kind", "e") == ["episodic"]

@@ -154,6 +154,14 @@ def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: Cann
     assert show.query == {"as_of": ["1700000000000"]}
 
 
+def test_undo_says_of_many_how_many(person: Person, canned: CannedDaemon) -> None:
+    ids = [f"01890000-0000-7000-8000-0000c0ffee{number:02}" for number in range(11)]
+    say(canned, "POST /v1/undo", protocol.Undone(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
+    assert person.give("undo", "--group", "g1") == 0
+    ten = ", ".join(f"c0ffee{number:02}" for number in range(10))
+    assert person.out == f"undone: import (change 9, 3000 memories: {ten} …)\n"
+
+
 def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: CannedDaemon) -> None:
     undone = protocol.Undone(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
     say(canned, "POST /v1/undo", undone)

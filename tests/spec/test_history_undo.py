@@ -228,6 +228,18 @@ def test_an_agent_pins_nothing_by_taking_back_what_a_person_did(desk: Desk) -> N
     assert desk.memory(tea).pinned
 
 
+def test_what_came_in_as_trash_stays_there_and_is_taken_back_once(desk: Desk) -> None:
+    """Nothing was written, so that the last change to undo was this one for ever."""
+    tea = desk.add("tea")
+    trashed = sample_memory(7, "coffee", state="trashed", version=2)
+    entry = TrashEntry(id=trashed.id, at=1000, why="deleted", state="active")
+    seq = write_as(desk, "cli", PutMemory(data=trashed), PutTrash(data=entry))
+    undone = desk.undo()
+    assert (undone.seqs, undone.ids) == ([seq], [trashed.id])
+    assert (undone.made, desk.memory(trashed.id).state) == (seq + 1, "trashed")
+    assert desk.undo().ids == [tea]
+
+
 # Notes
 
 
@@ -266,6 +278,17 @@ def test_what_went_with_its_note_comes_back_as_a_memory_of_its_own(noted: Desk) 
     noted.undo(seq)
     back = noted.memory(gone.id)
     assert (back.content, back.state, back.managed) == ("The key is with Otto.", "active", "")
+
+
+def test_what_a_note_said_and_says_no_more_is_undone_like_anything_else(noted: Desk) -> None:
+    """It came back as a memory of its own, and has no file to be edited in."""
+    gone = chunk(1, "The key is with Otto.", version=3, state="trashed")
+    entry = TrashEntry(id=gone.id, at=1000, why="its note was deleted", state="active")
+    seq = write_as(noted, "notes", PutMemory(data=gone), PutTrash(data=entry), note_file((gone, 9), missing=True))
+    noted.undo(seq)
+    noted.undo(2)
+    back = noted.memory(gone.id)
+    assert (back.content, back.state, back.managed) == ("The key is with Ines.", "active", "")
 
 
 def test_what_a_person_did_to_a_chunk_of_a_note_is_undone(noted: Desk) -> None:

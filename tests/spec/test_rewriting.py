@@ -3,22 +3,24 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mnemo_store import rewriting, stream
+from mnemo_store import keeper, rewriting, stream
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NotEmpty, StoreError
 from mnemo_store.journal import newest_header
 from mnemo_store.keeper import Keeper
-from mnemo_store.records import DropMemory, PutMemory, text_hash
+from mnemo_store.records import DropMemory, PutMemory, PutMeta, text_hash
 from mnemo_store.rewriting import Sizes
 from mnemo_store.store import Store, Vectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
+    AT,
     WAIT_SECONDS,
     contents,
     opened,
@@ -175,6 +177,44 @@ def test_cut_short_anywhere_the_store_is_whole(tmp_path: Path) -> None:
         if disk.calls < fail_at:
             return
     raise AssertionError("it never ended untouched")
+
+
+class Refusing(Disk):
+    """A snapshot of the journal cannot be put in place, as long as it is told so."""
+
+    refuses = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.refuses and target.name.startswith("snapshot."):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().rename(source, target)
+
+
+def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_store_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the next start the journal had what the database had given up, and check called that damage."""
+    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.01)
+    disk = Refusing()
+    with opened(tmp_path, disk) as store:
+        for version in range(1, 6):  # seqs 1 to 5
+            write(store, PutMemory(data=sample_memory(1, f"version {version}", version=version)))
+        write(store, PutMeta(name="history_from", value=f"4 {AT}"))
+        disk.refuses = True
+        with pytest.raises(StoreError):
+            write_anew(store, oldest=4)
+        with store.snapshot() as snapshot:
+            assert [stored.seq for stored in snapshot.versions(sample_id(1))] == [3, 4, 5]
+        assert b"version 1" in all_bytes(tmp_path / "journal")
+        disk.refuses = False
+        deadline = time.monotonic() + WAIT_SECONDS
+        while b"version 1" in all_bytes(tmp_path / "journal"):
+            assert time.monotonic() < deadline, "it never came"
+            time.sleep(0.005)
+        remember(store, 2)
+    shutil.rmtree(tmp_path / "db")
+    with opened(tmp_path) as store:
+        assert contents(store) == ["version 5", "memory number 2"]
 
 
 def test_an_empty_store_takes_a_whole_stream_over(tmp_path: Path) -> None:

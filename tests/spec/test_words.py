@@ -11,7 +11,7 @@ from mnemo_store import snapshots
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.terms import Tokenizer
-from mnemo_store.words import COUNT_MAX, RECENT_SLOTS_MIN, Fields, WordView
+from mnemo_store.words import COUNT_MAX, KIND, RECENT_SLOTS_MIN, Fields, WordView
 
 
 def view_of(*texts: str) -> WordView:
@@ -226,9 +226,43 @@ def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: P
     with pytest.raises(ViewMismatch, match="other rules"):
         WordView.load(path, "german")
     signature = Tokenizer().signature
-    snapshots.save(path, "words", {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())
+    snapshots.save(path, KIND, {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())
     with pytest.raises(ViewMismatch, match="do not fit"):
         WordView.load(path)
+
+
+def test_a_memory_is_led_to_by_its_marks_as_long_as_it_is_in_the_view(tmp_path: Path) -> None:
+    view = WordView()
+    assert view.holding(["home"]).tolist() == []
+    view.put(4, Fields("cat", marks=("home", "sam home")))
+    view.put(2, Fields("dog", marks=("home",)))
+    view.put_many([(9, Fields("bird", marks=("work",)))])
+    assert view.holding(["home"]).tolist() == [2, 4]
+    assert view.holding(["sam home", "work", "nothing"]).tolist() == [4, 9]
+    assert view.holding(["home", "sam home"]).tolist() == [2, 4], "each once"
+    assert view.holding([]).tolist() == []
+    assert view.holding(["home", "work"], np.array([True] * 4)).tolist() == [2]
+    view.put(4, Fields("cat"))
+    assert view.holding(["home", "sam home"]).tolist() == [2]
+    view.save(tmp_path / "words.view", {}, Disk())
+    loaded, _ = WordView.load(tmp_path / "words.view")
+    assert loaded.holding(["home", "work"]).tolist() == [2, 9]
+    loaded.drop(2)
+    assert loaded.holding(["home", "work"]).tolist() == [9]
+
+
+def test_no_query_finds_a_mark_and_no_score_feels_one() -> None:
+    plain, marked = WordView(), WordView()
+    for number, text in enumerate(("cat", "cat dog dog", "a home for birds")):
+        plain.put(number, Fields(text))
+        marked.put(number, Fields(text, marks=("home", "cat", "dog", "a b")))
+    assert marked.mean_length == plain.mean_length
+    for query in ("cat", "dog cat", "home", " home", "a b", "a", "birds"):
+        expected, hits = plain.search(query, 9), marked.search(query, 9)
+        assert hits.numbers.tolist() == expected.numbers.tolist()
+        assert hits.scores.tobytes() == expected.scores.tobytes()
+    assert marked.document_frequency("home") == 1
+    assert marked.holding(["birds"]).tolist() == [], "a word is no mark"
 
 
 def test_a_search_never_sees_half_a_write() -> None:

@@ -1,0 +1,334 @@
+"""What a text that comes in comes to in the store: stored, tied to what is near, merged, or set aside. SPEC 2.1, 5.5
+
+What takes time (vectors, scores, what is near) is found out before; a write turn then decides from the store as it is
+at that moment, and a tie to a memory that has changed since it was judged is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from mnemo_core import changing, profiles
+from mnemo_core.changing import Decision, Draft, Tie
+from mnemo_core.profiles import OWN, Door, Profile
+from mnemo_store.records import (
+    Change,
+    DropForgotten,
+    DropTrash,
+    Edge,
+    Forgotten,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    PutEdge,
+    PutForgotten,
+    PutMemory,
+    PutMeta,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    content_hash,
+)
+
+Dedup = Literal["guarded", "off", "source"]
+
+LATE_FROM = "intake_seq"  # the fact of the store: behind this change something was written without a vector; or ""
+TIES_MAX = 3  # edges that a memory gets when it comes in [SPEC 5.5]
+COMPARED_STATES = ("active", "archived")  # what a near one is tied to
+HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # what an equal text is a duplicate of
+LOW_IMPORTANCE = "low_importance"  # why a text is set aside: it scores below what is kept
+NEAR_DUPLICATE = "near_duplicate"  # and: it repeats a recent turn
+NEW = "#"  # begins the name of what the same batch holds, until it has an id: "#3" is its fourth
+IMPORTANCE_OF_UNSEEN = 0.6  # the least that a text scores without a vector, since novelty counts as 1.0
+IMPORTANCE_STEP = 0.04  # 0.4 · 0.1: without a vector there is nothing between two of these
+
+
+class Scores(NamedTuple):
+    """How a text was scored. `importance` is the score itself, before any floor."""
+
+    importance: float
+    novelty: float
+    salience: float
+    found: Mapping[str, str]  # by signal, the words that made it
+
+
+class Item(NamedTuple):
+    """One thing to be written, with all that was found out about it beforehand.
+
+    `discarded` says why it is set aside, "" where it is kept. `parts` are the statements it was broken into: each is
+    written as derived from it.
+    """
+
+    draft: Draft
+    door: Door = "remember"
+    profile: Profile = OWN
+    name: str = ""  # in its batch: "#3"
+    scores: Scores | None = None
+    why: str = ""  # how it was routed
+    ties: tuple[Tie, ...] = ()
+    near: tuple[Tie, ...] = ()  # all that was near, for who asks why
+    discarded: str = ""
+    takes_text: bool = False  # where near ones are merged: the earlier one gets this text
+    is_seen: bool = False  # its vectors were there when it was judged
+    parts: tuple["Item", ...] = ()
+
+
+class Store(Protocol):
+    """What deciding needs to see (a store's snapshot)."""
+
+    @property
+    def now(self) -> int: ...
+    def meta(self, name: str) -> str: ...
+    def memory(self, memory_id: str) -> Memory | None: ...
+    def usage(self, memory_id: str) -> Usage | None: ...
+    def trash(self, memory_id: str) -> TrashEntry | None: ...
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]: ...
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None: ...
+    def forgotten(self, digest: str) -> Forgotten | None: ...
+    def note(self, file_id: str) -> NoteFile | None: ...
+    def roots(self) -> list[NoteRoot]: ...
+    def edges(self, memory_id: str) -> list[Edge]: ...
+
+
+class Pending:
+    """A store as it will be behind the changes of one turn, so that what stands later in a batch sees what stands
+    before it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.now = store.now
+        self.changes: list[Change] = []
+        self._memories: dict[str, Memory] = {}
+        self._usages: dict[str, Usage] = {}
+        self._trash: dict[str, TrashEntry | None] = {}
+        self._forgotten: dict[str, Forgotten | None] = {}
+        self._metas: dict[str, str] = {}
+        self._hashes: dict[tuple[str, str, str, str, bytes], list[str]] = {}
+        self._keys: dict[tuple[str, str, str], str] = {}
+
+    def make(self, changes: Sequence[Change]) -> None:
+        """Adds the changes. Those that an intake makes are followed, the others only handed on."""
+        for given in changes:
+            change = self._numbered(given) if isinstance(given, PutMemory) else given
+            self.changes.append(change)
+            match change:
+                case PutMemory(data=memory):
+                    self._put(memory)
+                case PutUsage(data=usage):
+                    self._usages[usage.id] = usage
+                case PutTrash(data=entry):
+                    self._trash[entry.id] = entry
+                case DropTrash(id=memory_id):
+                    self._trash[memory_id] = None
+                case PutForgotten(data=forgotten):
+                    self._forgotten[forgotten.hash] = forgotten
+                case DropForgotten(hash=digest):
+                    self._forgotten[digest] = None
+                case PutMeta(name=name, value=value):
+                    self._metas[name] = value
+                case _:
+                    pass
+
+    def _numbered(self, change: PutMemory) -> PutMemory:
+        """With the number of the store's next version: what one turn makes of a memory is one version, the last."""
+        before = self._store.memory(change.data.id)
+        version = 1 if before is None else before.version + 1
+        if change.data.version <= version:
+            return change
+        return PutMemory(data=msgspec.structs.replace(change.data, version=version))
+
+    def _put(self, memory: Memory) -> None:
+        self._memories[memory.id] = memory
+        scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+        self._hashes.setdefault((*scope, content_hash(memory.content)), []).append(memory.id)
+        if memory.key:
+            self._keys[memory.namespace, memory.user_id, memory.key] = memory.id
+
+    def meta(self, name: str) -> str:
+        return self._metas[name] if name in self._metas else self._store.meta(name)
+
+    def memory(self, memory_id: str) -> Memory | None:
+        return self._memories.get(memory_id) or self._store.memory(memory_id)
+
+    def usage(self, memory_id: str) -> Usage | None:
+        return self._usages.get(memory_id) or self._store.usage(memory_id)
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return self._trash[memory_id] if memory_id in self._trash else self._store.trash(memory_id)
+
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        made = self._hashes.get((namespace, user, agent, run, digest), ())
+        ids = dict.fromkeys((*self._store.ids_by_hash(namespace, user, agent, run, digest), *made))
+        return [memory_id for memory_id in ids if self._still_says(memory_id, digest)]
+
+    def _still_says(self, memory_id: str, digest: bytes) -> bool:
+        memory = self._memories.get(memory_id)
+        return memory is None or (memory.state in HASHED_STATES and content_hash(memory.content) == digest)
+
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        return self._keys.get((namespace, user, key)) or self._store.id_by_key(namespace, user, key)
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        return self._forgotten[digest] if digest in self._forgotten else self._store.forgotten(digest)
+
+    def note(self, file_id: str) -> NoteFile | None:
+        return self._store.note(file_id)
+
+    def roots(self) -> list[NoteRoot]:
+        return self._store.roots()
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        made = [change.data for change in self.changes if isinstance(change, PutEdge)]
+        return [*self._store.edges(memory_id), *(edge for edge in made if memory_id in (edge.source, edge.target))]
+
+
+# What is found out beforehand
+
+
+def profile_for(profile: Profile, dedup: Dedup | None) -> Profile:
+    """The profile with the way of comparing that a request asks for. SPEC 5.5"""
+    letter = profiles.PROFILES["G"]
+    match dedup:
+        case None:
+            return profile
+        case "guarded":
+            return profile._replace(near=OWN.near, same=OWN.same, is_guarded=OWN.is_guarded)
+        case "off":
+            return profile._replace(near="stored", same="stored")
+        case "source":
+            return profile._replace(
+                near=letter.near, same=letter.same, is_guarded=letter.is_guarded, thresholds=letter.thresholds,
+                reinforcement=letter.reinforcement,
+            )  # fmt: skip
+
+
+# What a write turn comes to
+
+
+def set_aside(item: Item, memory_id: str, store: Store, made: Mapping[str, str]) -> Decision:
+    """Discarded: out of the indexes, kept for 30 days with the reason, restorable. SPEC 2.1
+
+    Where it repeats another one, that is said of the other: its repetition_count + 1. SPEC 5.7
+    """
+    stored = changing.store_new(item.draft, memory_id, store.now)
+    memory = msgspec.structs.replace(stored.memory, state="discarded")
+    usage = Usage(id=memory_id, strength=memory.importance)
+    entry = TrashEntry(id=memory_id, at=store.now, why=item.discarded, state="active")
+    changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
+    kept = [tie._replace(id=other.id) for tie in item.ties if (other := _as_judged(tie, store, made)) is not None]
+    changes += [PutUsage(data=_repeated(tie.id, store)) for tie in kept[:1]]
+    return Decision("discarded", memory, tuple(changes), tuple(kept), item.discarded)
+
+
+def tied(decision: Decision, ties: Sequence[Tie], store: Store, made: Mapping[str, str]) -> Decision:
+    """The decision with edges to what is near, as far as that is still what was judged. SPEC 5.5
+
+    The first that it repeats is counted as said again. `made`: the ids of what stands earlier in the batch.
+    """
+    changes, kept = list(decision.changes), list[Tie]()
+    for tie in ties[:TIES_MAX]:
+        other = _as_judged(tie, store, made)
+        if other is None or other.id == decision.memory.id:
+            continue
+        edge = Edge(source=decision.memory.id, target=other.id, relation=tie.relation, at=store.now)
+        changes.append(PutEdge(data=edge))
+        if tie.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
+            changes.append(PutUsage(data=_repeated(other.id, store)))
+        kept.append(tie._replace(id=other.id))
+    repeats = decision.outcome == "stored" and any(tie.relation == "repeats" for tie in kept)
+    return decision._replace(
+        outcome="repeats" if repeats else decision.outcome, changes=tuple(changes), ties=tuple(kept)
+    )
+
+
+def merged(item: Item, store: Store, made: Mapping[str, str]) -> Decision | None:
+    """A near one by G's letter: not stored; the earlier one is touched and reinforced, and takes the longer text. None
+    where the earlier one is not what was judged any more. [G 2.1, G5, G6]"""
+    for tie in item.ties:
+        earlier = _as_judged(tie, store, made)
+        if earlier is None:
+            continue
+        usage = _repeated(earlier.id, store)
+        strength = min(1.0, usage.strength + item.profile.reinforcement)
+        changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
+        is_longer = len(item.draft.content) > len(earlier.content)
+        if item.takes_text and is_longer and not earlier.managed and not earlier.pinned:
+            earlier = changing.new_version(earlier, store.now, {"content": item.draft.content})
+            changes.append(PutMemory(data=earlier))
+        return Decision("merged", earlier, tuple(changes), (tie._replace(id=earlier.id),))
+    return None
+
+
+def is_outdated(memory: Memory, draft: Draft, store: Store) -> bool:
+    """Whether a newer value stands in the memory's place, older than the draft: who says the same words after it does
+    not repeat them, but returns to what they say. SPEC 5.5"""
+    newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
+    if memory.state == "superseded" and memory.superseded_by:
+        newer.append(memory.superseded_by)
+    said_at = store.now if draft.event_at is None else draft.event_at
+    known = (store.memory(memory_id) for memory_id in newer)
+    return any(each is not None and each.state in COMPARED_STATES and each.event_at < said_at for each in known)
+
+
+def duplicate(memory: Memory, profile: Profile, store: Store) -> Decision:
+    """The same again: touched, repetition_count + 1, unless the profile counts nothing. SPEC 5.5"""
+    if profile.same == "skipped":
+        return Decision("duplicate", memory, ())
+    return Decision("duplicate", memory, (PutUsage(data=_repeated(memory.id, store)),))
+
+
+# What comes later, with the vectors
+
+
+def begun_late(item: Item, decision: Decision, store: Store) -> tuple[Change, ...]:
+    """Written with the first of what has no vector: from where the near check has to begin, also after a crash."""
+    if item.is_seen or decision.outcome not in ("stored", "repeats") or store.meta(LATE_FROM):
+        return ()
+    return (PutMeta(name=LATE_FROM, value=store.meta("seq") or "0"),)
+
+
+def may_be_late(memory: Memory) -> bool:
+    """Whether it came in by a door and nothing has changed it since."""
+    return memory.version == 1 and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
+
+
+def is_unseen(memory: Memory) -> bool:
+    """Whether a rule scored it without its vector, and nothing has changed it since: novelty then counted as 1.0, and
+    there are few values that it can have."""
+    if not may_be_late(memory) or memory.turn is not None:
+        return False
+    steps = (memory.importance - IMPORTANCE_OF_UNSEEN) / IMPORTANCE_STEP
+    return memory.importance_source == "rule" and steps > -1e-6 and abs(steps - round(steps)) < 1e-6
+
+
+def late(memory: Memory, importance: float, ties: Sequence[Tie], store: Store) -> Decision | None:
+    """A memory that was written without its vector, scored and tied now that it has it. SPEC 5
+
+    None where it is not the version that was judged any more: what a person or an edit did meanwhile stays.
+    """
+    now = store.memory(memory.id)
+    if now is None or now.version != memory.version or now.state != memory.state:
+        return None
+    decision = Decision("stored", now, ())
+    if is_unseen(now) and importance != now.importance:
+        after = changing.new_version(now, store.now, {"importance": importance})
+        usage = store.usage(now.id) or Usage(id=now.id, strength=now.importance)
+        changes: list[Change] = [PutMemory(data=after)]
+        if usage.strength == now.importance:
+            changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=importance)))
+        decision = Decision("stored", after, tuple(changes))
+    return tied(decision, ties, store, {})
+
+
+def _as_judged(tie: Tie, store: Store, made: Mapping[str, str]) -> Memory | None:
+    """What the tie leads to, if it is still what it was when the tie was judged."""
+    other = store.memory(made.get(tie.id, tie.id)) if not tie.id.startswith(NEW) or tie.id in made else None
+    if other is None or other.state not in COMPARED_STATES:
+        return None
+    return other if tie.id in made or other.version == tie.version else None
+
+
+def _repeated(memory_id: str, store: Store) -> Usage:
+    return changing.repeated(store.usage(memory_id) or Usage(id=memory_id), store.now)

@@ -1,0 +1,453 @@
+"""The one path behind the doors: embedded, compared, scored, routed, written. SPEC 5
+
+What comes in is looked at on threads; the loop only waits. A text's vectors are waited for as long as `embed_wait_ms`
+says, and what is not there by then is written without: near check and score follow once the vectors are there (`Late`).
+Vectors go on to the indexing (`Handed`), so that no text is embedded twice. What is near is looked for outside of the
+write turn, in the vector view, in what was written a moment ago and is not in the view yet, and in the batch itself.
+"""
+
+import asyncio
+import datetime as dt
+import logging
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from mnemo_core import appraisal, intake
+from mnemo_core.changing import Decision, Draft
+from mnemo_core.dates import event_at
+from mnemo_core.echo import Shown, strip
+from mnemo_core.intake import NEW, Dedup, Item
+from mnemo_core.profiles import Door, Profile
+from mnemo_core.relevance import noise
+from mnemo_core.routing import Role, Route
+from mnemo_core.salience import Rarity, Salience
+from mnemo_core.statements import Triple, statements
+from mnemo_daemon.centroids import Scope
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.indexing import Indexing, Rows, Serving
+from mnemo_daemon.memories import Caller, Memories
+from mnemo_daemon.nearness import Nearness, Wanted
+from mnemo_daemon.refusals import Refusal, refusal_of
+from mnemo_daemon.settings import Settings
+from mnemo_daemon.views import Views
+from mnemo_store.errors import StoreError
+from mnemo_store.records import text_hash
+from mnemo_store.store import Store
+
+T = TypeVar("T")
+
+THREADS = 4  # that look at what came in
+BULK_THREADS = 1  # the same for what came in by the hundred, which must not hold up a single one
+EMBEDDING_THREADS = 2
+BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once
+SLICE = 100  # memories in one write turn [SPEC 3.5]
+SLICES_AHEAD = 8  # on their way to the disk
+CREDITED_MAX = 4096  # memories credited as recalled by an echo, of the latest sessions
+WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
+RARE_WORDS_KEPT = 50_000
+
+log = logging.getLogger("mnemo.intake")
+
+
+class Asked(NamedTuple):
+    """One thing that came in at a door, cleaned and masked. `echoes`: the memories whose text came back in it."""
+
+    draft: Draft
+    door: Door = "remember"
+    role: Role = ""
+    dedup: Dedup | None = None
+    infer: bool | None = None
+    masked: tuple[str, ...] = ()
+    echoes: tuple[str, ...] = ()
+
+
+class Took(NamedTuple):
+    """What became of it. `triples` are those of the statements it was broken into, in their order."""
+
+    asked: Asked
+    item: Item
+    decision: Decision
+    triples: tuple[Triple | None, ...] = ()
+
+
+class _Looked(NamedTuple):
+    """What can be said of a text by itself."""
+
+    asked: Asked
+    item: Item
+    salience: Salience
+    route: Route
+    event_at: int | None
+    parts: tuple["_Looked", ...] = ()
+    triples: tuple[Triple | None, ...] = ()
+
+
+class _Embedding(NamedTuple):
+    """Vectors that are being computed: `of` has those of each text by its hash; `done` once ours are."""
+
+    serving: Serving
+    of: Mapping[bytes, "Future[Rows | None]"]
+    waits: Sequence["Future[Any]"]
+    texts: int
+
+
+class Intake:
+    """The service. `take` is for the loop; `shown` and `credit` are for whoever hands memories out."""
+
+    def __init__(
+        self,
+        store: Store,
+        views: Views,
+        indexing: Indexing,
+        embedding: EmbeddingService,
+        memories: Memories,
+        settings: Callable[[], Settings],
+    ) -> None:
+        self.nearness = Nearness(store, views, indexing, embedding)
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._embedding = embedding
+        self._memories = memories
+        self._settings = settings
+        self._threads = ThreadPoolExecutor(THREADS, "mnemo-intake")
+        self._bulk = ThreadPoolExecutor(BULK_THREADS, "mnemo-bulk")
+        self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-door")
+        self._lock = threading.Lock()
+        self._shown = Shown()
+        self._credited: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._rarities: tuple[int, dict[str, float]] = (0, {})
+
+    def close(self) -> None:
+        """Ends the threads; what is being embedded ends with the embedding service."""
+        self._embedders.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._bulk):
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    # Echo
+
+    def note_shown(self, session: str, memories: Sequence[tuple[str, str]]) -> None:
+        """These (id, content) were handed out in the session ("": to nobody in particular). SPEC 5.5a"""
+        with self._lock:
+            for memory_id, content in memories:
+                self._shown.note(session, memory_id, content)
+
+    def without_echo(self, text: str, session: str) -> tuple[str, tuple[str, ...]]:
+        """The text without what was handed out, and the ids of what came back in it."""
+        with self._lock:
+            echo = strip(text, self._shown, session)
+        return echo.rest, echo.ids
+
+    def forget(self) -> None:
+        """Nothing is kept of what was handed out and of what came in."""
+        self.nearness.forget()
+        with self._lock:
+            self._shown, self._rarities = Shown(), (0, {})
+            self._credited.clear()
+
+    def profile(self, namespace: str) -> Profile:
+        """By whose letter the namespace takes in. SPEC 15"""
+        return self._settings().profile_of(namespace)
+
+    def infers(self, asked: Asked) -> bool:
+        """Whether it is broken into statements: where that is asked for, or the profile does so. SPEC 5.6"""
+        return self.profile(asked.draft.namespace).infer if asked.infer is None else asked.infer
+
+    async def off_loop(self, texts: int, function: Callable[..., T], *arguments: Any) -> T:
+        """Runs it on a thread, beside others of its size."""
+        threads = self._bulk if texts >= BULK_FROM else self._threads
+        return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+
+    # The path
+
+    async def take(self, asked: Sequence[Asked], caller: Caller, group: str = "") -> list[Took | Refusal]:
+        """What became of each, in order, once it is durable. What is wrong with one stops no other.
+
+        With a group everything is written under it, SLICE memories in a write turn.
+        """
+        size = len(asked)
+        embedding, looked = await self.off_loop(size, self._look_at, asked, caller)
+        if embedding is not None:
+            await self._wait(embedding)
+        judged = await self.off_loop(size, self._judge, looked, embedding, caller)
+        items = [(place, each) for place, each in enumerate(judged) if isinstance(each, Item)]
+        decided = await self._write([item for _, item in items], caller, group)
+        by_place = dict(zip((place for place, _ in items), decided, strict=True))
+        took: list[Took | Refusal] = []
+        for place, (each, found) in enumerate(zip(judged, looked, strict=True)):
+            decision = by_place.get(place)
+            if isinstance(decision, Decision) and isinstance(each, Item) and isinstance(found, _Looked):
+                took.append(Took(found.asked, each, decision, found.triples))
+            else:
+                took.append(decision if isinstance(decision, Refusal) else each)  # type: ignore[arg-type]
+        await self.off_loop(size, self._remember_written, looked, took, embedding)
+        return took
+
+    def credit(self, session: str, ids: Sequence[str]) -> None:
+        """What came back counts as recalled, once a session and memory. SPEC 5.5a"""
+        with self._lock:
+            new = [memory_id for memory_id in ids if (session, memory_id) not in self._credited]
+            for memory_id in new:
+                self._credited[session, memory_id] = None
+            while len(self._credited) > CREDITED_MAX:
+                self._credited.popitem(last=False)
+        if new:
+            self._memories.touch(new)
+
+    async def _write(self, items: Sequence[Item], caller: Caller, group: str) -> list[Decision | Refusal]:
+        if len(items) == 1 and not group:
+            group = "" if items[0].is_seen else self._store.new_id()  # what comes later is undone with it
+            return [(await asyncio.wrap_future(self._memories.write_one(items[0], caller, group))).result]
+        made: dict[str, str] = {}
+        ahead: list[tuple[int, asyncio.Future[Any] | StoreError]] = []
+        settled: list[Decision | Refusal] = []
+        for some in _slices(items):
+            if len(ahead) == SLICES_AHEAD:
+                settled += await _settled(*ahead.pop(0))
+            try:
+                future = self._memories.write_slice(some, caller, group, made)
+            except StoreError as error:
+                ahead.append((len(some), error))
+            else:
+                ahead.append((len(some), asyncio.wrap_future(future)))
+        for length, written in ahead:
+            settled += await _settled(length, written)
+        return settled
+
+    # By itself
+
+    def _look_at(self, asked: Sequence[Asked], caller: Caller) -> tuple[_Embedding | None, list["_Looked | Refusal"]]:
+        """Begins to embed, and looks at each text meanwhile."""
+        split = [self._broken(each) for each in asked]
+        texts = [part.draft.content for each, parts in split if not _gate(self._profile(each), each)
+                 for part in (each, *(part for part, _ in parts))]  # fmt: skip
+        embedding = self._begin_to_embed(texts)
+        rarity = self._rarity()
+        looked: list[_Looked | Refusal] = []
+        for each, parts in split:
+            try:
+                draft = self._memories.resolved(each.draft, caller)
+            except Refusal as refusal:
+                looked.append(refusal)
+                continue
+            whole = self._look_at_one(each._replace(draft=draft), rarity)
+            looked.append(
+                whole._replace(
+                    parts=tuple(self._look_at_one(part, rarity) for part, _ in parts),
+                    triples=tuple(triple for _, triple in parts),
+                )
+            )
+        return embedding, looked
+
+    def _profile(self, asked: Asked) -> Profile:
+        return intake.profile_for(self.profile(asked.draft.namespace), asked.dedup)
+
+    def _broken(self, asked: Asked) -> tuple[Asked, list[tuple[Asked, Triple | None]]]:
+        """With the statements it is broken into, where that is asked for. SPEC 5.6"""
+        if not self.infers(asked):
+            return asked, []
+        found = statements(asked.draft.content, asked.draft.speaker)
+        whole = text_hash(asked.draft.content)
+        draft = asked.draft._replace(
+            source="extract", method="rule", kind=None, form=None, category=None, importance=None, key="",
+            supersedes=(), derived_from=(), pinned=False, trace=None, turn=None,
+        )  # fmt: skip
+        return asked, [
+            (Asked(draft._replace(content=each.text), dedup=asked.dedup), each.triple)
+            for each in found
+            if text_hash(each.text) != whole
+        ]
+
+    def _look_at_one(self, asked: Asked, rarity: Rarity | None) -> _Looked:
+        draft, profile = asked.draft, self._profile(asked)
+        item = Item(draft, asked.door, profile, discarded=_gate(profile, asked))
+        said_at = draft.event_at if draft.event_at is not None else self._store.now()
+        told_at = event_at(draft.content, said_at, _zone) if draft.event_at is None or draft.turn else None
+        salience = appraisal.salience_of(draft.content, profile, rarity)
+        return _Looked(asked, item, salience, appraisal.routed(draft, asked.door, profile, asked.role), told_at)
+
+    def _rarity(self) -> Rarity | None:
+        """How rare words are among what is remembered; None while that is too little to tell."""
+        words, known = self._views.words, len(self._views.words)
+        if known < WORDS_KNOWN_MIN:
+            return None
+        counted_at, kept = self._rarities
+        if not counted_at * 0.8 <= known <= counted_at * 1.25 or len(kept) > RARE_WORDS_KEPT:
+            kept = {}
+            self._rarities = (known, kept)
+
+        def rarity(asked: Sequence[str]) -> list[float]:
+            for word in asked:
+                if word not in kept:
+                    terms = words.tokenizer.query_terms(word)
+                    held = min((words.document_frequency(term) for term in terms), default=known)
+                    kept[word] = 1.0 - math.log1p(held) / math.log1p(known)
+            return [kept[word] for word in asked]
+
+        return rarity
+
+    # Vectors
+
+    def _begin_to_embed(self, texts: Sequence[str]) -> _Embedding | None:
+        """Computes what is not known of the texts, on other threads; None where there is no model to do so."""
+        serving = self._indexing.serving()
+        if serving is None or self._store.degraded or not texts:
+            return None
+        embedder, handed = serving.embedder, self._indexing.handed
+        by_digest = {text_hash(text): text for text in texts}
+        known: dict[bytes, Future[Rows | None]] = {}
+        with self._store.snapshot() as snapshot:
+            for digest in by_digest:
+                rows = snapshot.vectors(embedder.space, digest, embedder.dimensions)
+                if rows is not None:
+                    known[digest] = Future()
+                    known[digest].set_result(rows)
+        ours = handed.take_on(embedder.space, [digest for digest in by_digest if digest not in known])
+        others = {digest: future for digest in by_digest if digest not in known and digest not in ours
+                  and (future := handed.find(embedder.space, digest)) is not None}  # fmt: skip
+        waits: list[Future[Any]] = [future for future in others.values() if not future.done()]
+        if ours:
+            job = self._embedders.submit(self._embed, serving, {digest: by_digest[digest] for digest in ours}, ours)
+            job.add_done_callback(lambda _: _settle_rest(ours))
+            waits.append(job)
+        return _Embedding(serving, known | others | ours, waits, len(ours))
+
+    def _embed(
+        self, serving: Serving, texts: Mapping[bytes, str], futures: Mapping[bytes, "Future[Rows | None]"]
+    ) -> None:
+        encode = serving.embedder.encode_batch if len(texts) < BULK_FROM else self._encode_in_background(serving)
+        vectors = encode(list(texts.values()))
+        for digest, rows in zip(texts, vectors, strict=True):
+            halves = rows.astype(np.float16)
+            futures[digest].set_result(halves if np.isfinite(halves).all() else None)
+
+    def _encode_in_background(self, serving: Serving) -> Callable[[Sequence[str]], Sequence[Any]]:
+        return lambda texts: self._embedding.encode_batch(serving.embedder, texts)
+
+    async def _wait(self, embedding: _Embedding) -> None:
+        """Until the vectors are there, or as long as is allowed for so many texts."""
+        seconds = self._settings().intake.embed_wait_ms / 1000 * max(1, embedding.texts)
+        waits = [asyncio.wrap_future(future) for future in embedding.waits]
+        if waits:
+            done, _late = await asyncio.wait(waits, timeout=seconds)
+            for future in done:
+                if not future.cancelled() and (error := future.exception()) is not None:
+                    log.warning("a text could not be embedded, and is compared by words: %s", error)
+
+    # Compared, scored, routed
+
+    def _judge(
+        self, looked: Sequence["_Looked | Refusal"], embedding: _Embedding | None, caller: Caller
+    ) -> list[Item | Refusal]:
+        vectors = _arrived(embedding)
+        serving = embedding.serving if embedding is not None else None
+        wanted = [_wanted(each, place, vectors) for place, each in enumerate(looked)]
+        near = self.nearness.of_batch([each for each in wanted if each is not None], serving, caller)
+        judged: list[Item | Refusal] = []
+        for place, each in enumerate(looked):
+            if isinstance(each, Refusal):
+                judged.append(each)
+                continue
+            item = self._judged(each, vectors, serving)
+            item = self.nearness.tied(item, near.get(place, ()), serving)
+            parts = []
+            for part in each.parts:
+                new = self._judged(part, vectors, serving)
+                single = Wanted(place, part.item, vectors.get(text_hash(part.item.draft.content)))
+                found = self.nearness.of_batch([single], serving, caller)
+                parts.append(self.nearness.tied(new, found.get(place, ()), serving))
+            kept = tuple(parts) if not item.discarded else ()
+            judged.append(item._replace(name=f"{NEW}{place}", parts=kept))
+        return judged
+
+    def _judged(self, looked: _Looked, vectors: Mapping[bytes, Rows], serving: Serving | None) -> Item:
+        """The item, scored and routed."""
+        item, draft = looked.item, looked.item.draft
+        rows = vectors.get(text_hash(draft.content))
+        centroid = None
+        if serving is not None and rows is not None and not serving.centroids.uncounted:
+            centroid = serving.centroids.centroid(Scope(draft.user_id, draft.namespace))
+        scores = appraisal.score(draft.content, item.profile, rows, centroid, looked.salience)
+        is_seen = rows is not None and serving is not None and not serving.centroids.uncounted
+        return appraisal.judged(item, looked.route, scores, looked.event_at)._replace(is_seen=is_seen)
+
+    def _remember_written(
+        self, looked: Sequence["_Looked | Refusal"], took: Sequence[Took | Refusal], embedding: _Embedding | None
+    ) -> None:
+        """Keeps the new vectors until the view has them."""
+        vectors = _arrived(embedding)
+        space = embedding.serving.embedder.space if embedding is not None else ""
+        for each in took:
+            if isinstance(each, Took):
+                for decision in (each.decision, *each.decision.parts):
+                    if decision is not None and decision.outcome in ("stored", "repeats"):
+                        rows = vectors.get(text_hash(decision.memory.content))
+                        self.nearness.note_written(decision.memory, rows, space)
+
+
+def _gate(profile: Profile, asked: Asked) -> str:
+    """Why a turn is not worth a look, "" where it is. SPEC 5.7"""
+    return (noise(asked.draft.content) or "") if asked.door == "turn" and profile.has_turn_gate else ""
+
+
+def _wanted(looked: "_Looked | Refusal", place: int, vectors: Mapping[bytes, Rows]) -> Wanted | None:
+    if isinstance(looked, Refusal):
+        return None
+    return Wanted(place, looked.item, vectors.get(text_hash(looked.item.draft.content)))
+
+
+def _arrived(embedding: _Embedding | None) -> dict[bytes, Rows]:
+    """The vectors that are there."""
+    arrived: dict[bytes, Rows] = {}
+    if embedding is not None:
+        for digest, future in embedding.of.items():
+            if future.done() and not future.cancelled() and (rows := future.result()) is not None:
+                arrived[digest] = rows
+    return arrived
+
+
+def _settle_rest(futures: Mapping[bytes, "Future[Rows | None]"]) -> None:
+    """Nobody waits for vectors that will not come."""
+    for future in futures.values():
+        if not future.done():
+            future.set_result(None)
+
+
+def _slices(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """The items in runs of at most SLICE memories, statements included; one alone may have more."""
+    some, size = list[Item](), 0
+    for item in items:
+        weight = 1 + len(item.parts)
+        if some and size + weight > SLICE:
+            yield some
+            some, size = [], 0
+        some.append(item)
+        size += weight
+    if some:
+        yield some
+
+
+async def _settled(length: int, written: "asyncio.Future[Any] | StoreError") -> list[Decision | Refusal]:
+    """What a slice came to: where it failed, each of it did."""
+    try:
+        if isinstance(written, StoreError):
+            raise written
+        decided: list[Decision | Refusal] = (await written).result
+    except StoreError as error:
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise
+        return [refusal] * length
+    return decided
+
+
+def _zone(milliseconds: int) -> int:
+    """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
+    offset = dt.datetime.fromtimestamp(milliseconds / 1000).astimezone().utcoffset()
+    return int(offset.total_seconds() * 1000) if offset is not None else 0

@@ -1,0 +1,377 @@
+"""What is near to a text that comes in, wherever it stands, and how it stands to it. SPEC 5.5, 5.7
+
+It may stand in the vector view, among what was written a moment ago and is not in the view yet, or earlier in the same
+batch. Without a vector the words decide. What claims something of the same subject is looked at however far it lies: "I
+moved to Oslo" is not near to "I'm based in Lisbon". Only what has the same namespace, user, agent and run is looked at,
+and only what the caller sees.
+"""
+
+import heapq
+import math
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core import changing, thresholds
+from mnemo_core.changing import Tie
+from mnemo_core.claims import SEARCHED_CHARS_MAX, marks, marks_sought
+from mnemo_core.duplicates import Near, is_near, jaccard, judge
+from mnemo_core.intake import COMPARED_STATES, NEAR_DUPLICATE, NEW, Item
+from mnemo_core.profiles import Profile
+from mnemo_core.specifics import difference
+from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, SOURCE, Thresholds
+from mnemo_daemon.calibrating import thresholds_for
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.indexing import Indexing, Rows, Serving
+from mnemo_daemon.memories import SENSITIVE, Caller, is_seen
+from mnemo_daemon.views import Views
+from mnemo_store.columns import Filter
+from mnemo_store.records import Memory
+from mnemo_store.store import Store
+
+CANDIDATES = 8  # the nearest of each kind, of which TIES_MAX become edges
+CLAIMING = 16  # and the latest of those that claim something of the same subject, shared among a text's claims,
+CLAIMING_EACH_MIN = 4  # of which each has so many
+WINDOWS_MAX = 4  # of a long text that are looked for, each by itself
+RECENT_MAX = 512  # memories written lately whose vectors are kept here
+RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
+BLOCK = 512  # windows of a batch that are compared with the batch at once
+COMMON_WORD_SHARE = 0.2  # a word that more of a batch has than this leads to no candidates
+SNAPSHOT_MEMORIES = 1_000
+
+Scoped = tuple[str, ...]  # the values of the fields that must be equal, as the profile names them
+
+
+class Wanted(NamedTuple):
+    """A text whose neighbours are wanted. `place` is its place in the batch."""
+
+    place: int
+    item: Item
+    rows: Rows | None
+
+
+class _Recent(NamedTuple):
+    memory_id: str
+    space: str
+    fields: Mapping[str, str]
+    rows: Rows
+
+
+class _Found:
+    """Candidates by place: each with its similarity, None where one of the two has no vector."""
+
+    def __init__(self) -> None:
+        self.sims: defaultdict[int, dict[str, float | None]] = defaultdict(dict)
+        self.claiming: defaultdict[int, set[str]] = defaultdict(set)
+
+    def add_claiming(self, place: int, name: str, sim: float | None) -> None:
+        """One that is a candidate however many are nearer."""
+        self.claiming[place].add(name)
+        self.add(place, name, sim)
+
+    def add(self, place: int, name: str, sim: float | None) -> None:
+        """Keeps the higher of two similarities."""
+        known = self.sims[place].get(name)
+        if name not in self.sims[place] or (sim is not None and (known is None or sim > known)):
+            self.sims[place][name] = sim
+
+    def best(self, place: int) -> list[tuple[str, float | None]]:
+        rows = sorted(self.sims[place].items(), key=lambda row: (-(row[1] or 0.0), row[0]))
+        return rows[:CANDIDATES] + [row for row in rows[CANDIDATES:] if row[0] in self.claiming[place]]
+
+
+class Nearness:
+    """Looks for what is near. Any thread may ask."""
+
+    def __init__(self, store: Store, views: Views, indexing: Indexing, embedding: EmbeddingService) -> None:
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._embedding = embedding
+        self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
+        self._recent: deque[_Recent] = deque(maxlen=RECENT_MAX)
+        self._lock = threading.Lock()
+
+    def note_written(self, memory: Memory, rows: Rows | None, space: str) -> None:
+        """It was written a moment ago, and the view may not have its vectors yet."""
+        if rows is not None:
+            fields = {name: getattr(memory, name) for name in ("namespace", "user_id", "agent_id", "run_id")}
+            with self._lock:
+                self._recent.append(_Recent(memory.id, space, fields, rows[:WINDOWS_MAX]))
+
+    def forget(self) -> None:
+        """Nothing is kept of what was written."""
+        with self._lock:
+            self._recent.clear()
+
+    def of_batch(self, wanted: Sequence[Wanted], serving: Serving | None, caller: Caller) -> dict[int, list[Near]]:
+        """What is near to each, by its place, the nearest first. Of the batch only what stands before it counts."""
+        compared = [each for each in wanted if _is_compared(each.item)]
+        if not compared:
+            return {}
+        found = _Found()
+        limits = {each.place: self._thresholds(each.item.profile, serving).near for each in compared}
+        self._add_stored(compared, serving, caller, limits, found)
+        if serving is not None:
+            self._add_recent(compared, serving, limits, found)
+        if len(compared) > 1:
+            _add_batch(compared, limits, found)
+            _add_batch_by_words(compared, found)
+            _add_batch_claiming(compared, self._store.now(), found)
+        return self._near(compared, found, caller)
+
+    def tied(self, item: Item, near: Sequence[Near], serving: Serving | None) -> Item:
+        """The item with its ties; or, of a turn that says again what a recent one said, set aside. SPEC 5.5, 5.7"""
+        profile, draft = item.profile, item.draft
+        limits, now = self._thresholds(profile, serving), self._store.now()
+        if item.discarded:
+            return item
+        near = [each for each in near if _may_be_tied(draft.content, each, limits)]
+        if not near:
+            return item
+        if item.door == "turn" and profile.has_turn_gate:
+            again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
+            if again is not None:
+                return item._replace(discarded=NEAR_DUPLICATE, ties=(_tie(again, "said in a recent turn"),))
+        if profile.near == "stored":
+            return item
+        if profile.near == "merged":
+            near = [each for each in near if is_near(draft.content, each.memory.content, each.sim, limits)]
+            if not near:
+                return item
+            best = near[0]
+            is_other_text = jaccard(draft.content, best.memory.content) < JACCARD_ALONE
+            takes = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
+            ties = tuple(_tie(each, "near") for each in near)
+            return item._replace(ties=ties, near=ties, takes_text=takes)
+        event_at = draft.event_at if draft.event_at is not None else now
+        judged = [Tie(*tie) for tie in judge(draft.content, draft.speaker, event_at, near, limits)]
+        named = {tie.id for tie in judged}
+        rest = [_tie(each, "others are nearer")._replace(relation="related") for each in near
+                if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
+        return item._replace(ties=tuple(judged), near=(*judged, *rest))
+
+    def _thresholds(self, profile: Profile, serving: Serving | None) -> Thresholds:
+        if profile.thresholds == "source" or serving is None:
+            return SOURCE
+        space = serving.embedder.space
+        if space not in self._limits:
+            manifest = self._embedding.manifest(serving.embedder.name)
+            known = thresholds.of_model(serving.embedder.name)
+            self._limits[space] = known if manifest is None else thresholds_for(manifest)
+        return self._limits[space]
+
+    def _add_stored(
+        self, wanted: Sequence[Wanted], serving: Serving | None, caller: Caller, limits: Mapping[int, float],
+        found: _Found,
+    ) -> None:  # fmt: skip
+        """From the views: by vector, or by words where there is none."""
+        columns, masks = self._views.columns, dict[Scoped, NDArray[np.bool_]]()
+        now = self._store.now()
+        for each in wanted:
+            scoped = _scoped(each.item)
+            mask = masks.get(scoped)
+            if mask is None:
+                mask = masks[scoped] = columns.allowed(_filter(each.item, caller, now))
+            if not mask.any():
+                continue
+            content = each.item.draft.content
+            self._add_claiming(each, mask, serving, found)
+            if serving is None or each.rows is None:
+                hits = self._views.words.search(content, CANDIDATES, mask)
+                for memory_id in columns.ids(hits.numbers.tolist()):
+                    found.add(each.place, memory_id, None)
+                continue
+            for row in each.rows[:WINDOWS_MAX].astype(np.float32):
+                numbers, sims = serving.view.nearest(row, CANDIDATES, mask)
+                near = sims >= limits[each.place]
+                ids = columns.ids(numbers[near].tolist())
+                for memory_id, sim in zip(ids, sims[near].tolist(), strict=True):
+                    found.add(each.place, memory_id, sim)
+
+    def _add_claiming(self, wanted: Wanted, mask: NDArray[np.bool_], serving: Serving | None, found: _Found) -> None:
+        """The latest of what claims something of the same subject, and is of an earlier time."""
+        draft, columns = wanted.item.draft, self._views.columns
+        if not _may_update(wanted.item):
+            return
+        event_at = _event_at(wanted.item, self._store.now())
+        sought = marks_sought(draft.content, draft.speaker)
+        for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
+            numbers = self._views.words.holding(some, mask)
+            times = columns.column("event_at")[numbers]
+            is_earlier = times < event_at
+            numbers, times = numbers[is_earlier], times[is_earlier]
+            latest = numbers[np.lexsort((numbers, times))[-_share(sought) :]]
+            sims = np.full(len(latest), np.nan, np.float32)
+            if serving is not None and wanted.rows is not None:
+                sims = serving.view.sims(wanted.rows[0].astype(np.float32), latest)
+            for memory_id, sim in zip(columns.ids(latest.tolist()), sims.tolist(), strict=True):
+                found.add_claiming(wanted.place, memory_id, None if math.isnan(sim) else sim)
+
+    def _add_recent(
+        self, wanted: Sequence[Wanted], serving: Serving, limits: Mapping[int, float], found: _Found
+    ) -> None:
+        with self._lock:
+            recent = [each for each in self._recent if each.space == serving.embedder.space]
+        if not recent:
+            return
+        stacked = np.concatenate([each.rows for each in recent]).astype(np.float32)
+        owners = np.repeat(np.arange(len(recent)), [len(each.rows) for each in recent])
+        for each in wanted:
+            if each.rows is None:
+                continue
+            sims = (each.rows[:WINDOWS_MAX].astype(np.float32) @ stacked.T).max(axis=0)
+            for row in np.flatnonzero(sims >= limits[each.place]).tolist():
+                other = recent[owners[row]]
+                if all(other.fields[name] == getattr(each.item.draft, name) for name in each.item.profile.compared):
+                    found.add(each.place, other.memory_id, float(sims[row]))
+
+    def _near(self, wanted: Sequence[Wanted], found: _Found, caller: Caller) -> dict[int, list[Near]]:
+        """The candidates as memories: of the store as they are now, of the batch as they would be."""
+        best = {each.place: found.best(each.place) for each in wanted if found.sims[each.place]}
+        ids = {name for rows in best.values() for name, _ in rows if not name.startswith(NEW)}
+        memories = dict(self._read(sorted(ids), caller))
+        now = self._store.now()
+        for each in wanted:
+            name = f"{NEW}{each.place}"
+            memories[name] = changing.store_new(each.item.draft, name, now).memory
+        return {
+            place: [Near(memories[name], sim) for name, sim in rows if name in memories] for place, rows in best.items()
+        }
+
+    def _read(self, ids: Sequence[str], caller: Caller) -> Iterator[tuple[str, Memory]]:
+        for start in range(0, len(ids), SNAPSHOT_MEMORIES):
+            with self._store.snapshot() as snapshot:
+                rows = [(each, snapshot.memory(each)) for each in ids[start : start + SNAPSHOT_MEMORIES]]
+            for memory_id, memory in rows:
+                if memory is not None and memory.state in COMPARED_STATES and is_seen(memory, caller):
+                    yield memory_id, memory
+
+
+def _is_compared(item: Item) -> bool:
+    """Whether anything is looked for: not for what is keyed, or set aside already, or where the profile has no use."""
+    has_gate = item.door == "turn" and item.profile.has_turn_gate
+    return not item.draft.key and not item.discarded and (item.profile.near != "stored" or has_gate)
+
+
+def _may_update(item: Item) -> bool:
+    """Whether its claims are looked at: not where nothing is tied, nor of a text that tells more than one thing."""
+    return item.profile.near == "linked" and len(item.draft.content) <= SEARCHED_CHARS_MAX
+
+
+def _event_at(item: Item, now: int) -> int:
+    return now if item.draft.event_at is None else item.draft.event_at
+
+
+def _share(sought: Sequence[frozenset[str]]) -> int:
+    """How many candidates each of the claims of a text may have."""
+    return max(CLAIMING_EACH_MIN, CLAIMING // len(sought))
+
+
+def _scoped(item: Item) -> Scoped:
+    return tuple(getattr(item.draft, name) for name in item.profile.compared)
+
+
+def _filter(item: Item, caller: Caller, now: int) -> Filter:
+    draft, compared = item.draft, item.profile.compared
+    return Filter(
+        namespaces=(draft.namespace,),
+        user_id=draft.user_id,
+        agent_id=draft.agent_id if "agent_id" in compared else None,
+        run_id=draft.run_id if "run_id" in compared else None,
+        states=COMPARED_STATES,
+        without_tags=() if caller.sees_sensitive else (SENSITIVE,),
+        now=now,
+    )
+
+
+def _add_batch(wanted: Sequence[Wanted], limits: Mapping[int, float], found: _Found) -> None:
+    """What stands before each in the batch, by vector: all windows with all windows, a block at a time."""
+    with_rows = [each for each in wanted if each.rows is not None]
+    if len(with_rows) < 2:
+        return
+    windows = [each.rows[:WINDOWS_MAX] for each in with_rows if each.rows is not None]
+    owners = np.repeat(np.arange(len(windows)), [len(rows) for rows in windows])
+    stacked = np.concatenate(windows).astype(np.float32)
+    codes: dict[Scoped, int] = {}
+    scopes = np.array([codes.setdefault(_scoped(each.item), len(codes)) for each in with_rows])[owners]
+    lowest = np.array([limits[each.place] for each in with_rows], np.float32)[owners]
+    for start in range(0, len(stacked), BLOCK):
+        end = min(start + BLOCK, len(stacked))
+        sims = stacked[start:end] @ stacked[:end].T
+        sims[owners[start:end, None] <= owners[None, :end]] = -1.0
+        sims[scopes[start:end, None] != scopes[None, :end]] = -1.0
+        is_near_enough = sims >= lowest[start:end, None]
+        for row in np.flatnonzero(is_near_enough.any(axis=1)).tolist():
+            near = np.flatnonzero(is_near_enough[row])
+            if len(near) > CANDIDATES:
+                near = near[np.argpartition(-sims[row, near], CANDIDATES)[:CANDIDATES]]
+            place = with_rows[owners[start + row]].place
+            for column in near.tolist():
+                found.add(place, f"{NEW}{with_rows[owners[column]].place}", float(sims[row, column]))
+
+
+def _add_batch_by_words(wanted: Sequence[Wanted], found: _Found) -> None:
+    """The same where one of the two has no vector: those that share most of the rarer words."""
+    if all(each.rows is not None for each in wanted):
+        return
+    words = [frozenset(each.item.draft.content.casefold().split()) for each in wanted]
+    holding: defaultdict[str, list[int]] = defaultdict(list)
+    common = max(16, int(COMMON_WORD_SHARE * len(wanted)))
+    for place, each in enumerate(wanted):
+        shared: defaultdict[int, int] = defaultdict(int)
+        for word in words[place]:
+            for other in holding[word][:common]:
+                shared[other] += 1
+            holding[word].append(place)
+        likeness = {other: count / len(words[other] | words[place]) for other, count in shared.items()}
+        best = [other for other in sorted(likeness, key=lambda other: (-likeness[other], other))[:CANDIDATES]
+                if likeness[other] > JACCARD_NEAR or len(each.item.draft.content) <= SEARCHED_CHARS_MAX]  # fmt: skip
+        for other in best:
+            if _scoped(wanted[other].item) == _scoped(each.item) and (each.rows is None or wanted[other].rows is None):
+                found.add(each.place, f"{NEW}{wanted[other].place}", None)
+
+
+def _add_batch_claiming(wanted: Sequence[Wanted], now: int, found: _Found) -> None:
+    """The latest of what stands before each in the batch and claims something of the same subject."""
+    holding: defaultdict[tuple[Scoped, str], list[int]] = defaultdict(list)
+    times = [_event_at(each.item, now) for each in wanted]
+    for place, each in enumerate(wanted):
+        if not _may_update(each.item):
+            continue
+        draft, scoped = each.item.draft, _scoped(each.item)
+        sought = marks_sought(draft.content, draft.speaker)
+        for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
+            others = {other for mark in some for other in holding[scoped, mark] if times[other] <= times[place]}
+            for other in heapq.nlargest(_share(sought), others, key=lambda other: (times[other], other)):
+                one, two = each.rows, wanted[other].rows
+                sim = None if one is None or two is None else float(one[0].astype(np.float32) @ two[0])
+                found.add_claiming(each.place, f"{NEW}{wanted[other].place}", sim)
+        for mark in marks(draft.content, draft.speaker):
+            holding[scoped, mark].append(place)
+
+
+def _may_be_tied(content: str, near: Near, limits: Thresholds) -> bool:
+    """Whether it is worth a judgement, which takes a millisecond or more."""
+    other = near.memory.content
+    if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
+        return True
+    one, two = (frozenset(text.casefold().split()) for text in (content, other))
+    return len(one & two) > JACCARD_NEAR * len(one | two)
+
+
+def _is_said_again(item: Item, near: Near, limits: Thresholds, now: int) -> bool:
+    """Whether a recent turn said it already, no specific differing. SPEC 5.7 [T2]"""
+    memory = near.memory
+    if near.sim is None or near.sim < limits.turn_repeat or memory.turn is None:
+        return False
+    is_recent = memory.session_id == item.draft.session_id or now - memory.created_at < RECENT_TURN_MS
+    return is_recent and (not item.profile.is_guarded or difference(item.draft.content, memory.content) is None)
+
+
+def _tie(near: Near, why: str) -> Tie:
+    return Tie(near.memory.id, near.memory.version, "repeats", near.sim, why)

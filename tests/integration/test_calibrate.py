@@ -1,0 +1,290 @@
+"""Calibrating models that are really there: `mnemo models calibrate`, and what the daemon makes of it. SPEC 4.5, 14"""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mnemo_core.calibration import ANCHORS_G, LABELS, PAIRS, Pair, accepted, calibrate
+from mnemo_core.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
+from mnemo_daemon import calibrating, installation
+from mnemo_daemon.calibrating import KEPT, Meaningless, similarities, thresholds_for
+from mnemo_daemon.embedding import Embedder, Floats, RunAll, load_embedder
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Manifest
+from tests.running import running
+
+SPLITS = 20  # of the pairs into halves, to be rid of which pair came into which
+
+
+@pytest.fixture(scope="module")
+def minilm(minilm_folder: Path) -> Iterator[Embedder]:
+    embedder = load_embedder(manifest_in(minilm_folder))
+    yield embedder
+    embedder.close()
+
+
+@pytest.fixture(scope="module")
+def calibrated(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of models with the default one, calibrated, in it."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, folder / DEFAULT_EMBEDDING)
+    calibrating.calibrate(DEFAULT_EMBEDDING, folder)
+    return folder
+
+
+@pytest.fixture
+def folder(minilm_folder: Path, tmp_path: Path) -> Path:
+    """A folder of models of the test's own, with the default one in it."""
+    shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, tmp_path / "models" / DEFAULT_EMBEDDING)
+    (tmp_path / "models" / DEFAULT_EMBEDDING / KEPT).unlink(missing_ok=True)
+    return tmp_path / "models"
+
+
+def manifest_in(folder: Path, name: str = DEFAULT_EMBEDDING) -> Manifest:
+    manifest = Catalogue(folder).installed(name)
+    assert manifest is not None
+    return manifest
+
+
+class Narrowed:
+    """Another geometry, made of a model's: 96 dimensions of chance, and much that all texts have in common.
+
+    Unrelated texts then have cosines of 0.6, as on the models with a narrow scale.
+    """
+
+    COMMON = 1.2
+
+    def __init__(self, embedder: Embedder) -> None:
+        chance = np.random.default_rng(7)
+        self._embedder = embedder
+        self._projection = (chance.standard_normal((embedder.dimensions, 96)) / np.sqrt(96)).astype(np.float32)
+        common = chance.standard_normal(96)
+        self._common = (self.COMMON * common / np.linalg.norm(common)).astype(np.float32)
+        self.name, self.dimensions = "narrowed", 96
+        self.space, self.tokens_max = "narrowed", embedder.tokens_max
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        return [self._narrow(rows) for rows in self._embedder.encode_batch(texts, run_all)]
+
+    def encode_query(self, text: str) -> Floats:
+        narrow: Floats = self._narrow(self._embedder.encode_query(text)[None])[0]
+        return narrow
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._embedder.count_tokens(texts)
+
+    def close(self) -> None:
+        pass
+
+    def _narrow(self, rows: Floats) -> Floats:
+        moved: Floats = rows @ self._projection + self._common
+        unit: Floats = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+        return unit
+
+
+def halves(seed: int) -> tuple[list[int], list[int]]:
+    """The pairs in two halves, each with half of every label and language."""
+    groups = defaultdict(list)
+    for place, pair in enumerate(PAIRS):
+        groups[pair.label, pair.language].append(place)
+    chance, one = random.Random(seed), set[int]()
+    for places in groups.values():
+        one.update(chance.sample(places, len(places) // 2))
+    return sorted(one), sorted(set(range(len(PAIRS))) - one)
+
+
+def shares(sims: Sequence[float], pairs: Sequence[Pair], table: Thresholds) -> NDArray[np.float64]:
+    """(thresholds, labels): the share of the English pairs of each label that reaches each threshold."""
+    classes = {
+        label: [
+            sim for sim, pair in zip(sims, pairs, strict=True) if pair.label == label and pair.language == "en"
+        ]
+        for label in LABELS
+    }  # fmt: skip
+    return np.array([[accepted(classes[label], getattr(table, name)) for label in LABELS] for name in COSINES])
+
+
+# What a threshold means
+
+
+def test_the_table_that_comes_with_mnemod_is_what_is_measured_here(minilm: Embedder) -> None:
+    found = calibrate(similarities(minilm), PAIRS)
+    assert found.separates
+    for name in COSINES:  # processors differ in the last digits
+        assert getattr(found.thresholds, name) == pytest.approx(getattr(MEASURED[DEFAULT_EMBEDDING], name), abs=0.01)
+
+
+def test_a_threshold_lets_the_same_share_of_each_class_pass_on_two_models(minilm: Embedder) -> None:
+    """Calibrated on one half of the pairs, compared on the other, the mean of several splits.
+
+    A cosine of the one model means something else on the other: most classes pass it whole.
+    """
+    sims = {"one": similarities(minilm), "other": similarities(Narrowed(minilm))}
+    calibrated, raw = [], []
+    for seed in range(SPLITS):
+        known, held_out = halves(seed)
+        rest = [PAIRS[place] for place in held_out]
+        tables = {
+            name: calibrate([each[place] for place in known], [PAIRS[place] for place in known]).thresholds
+            for name, each in sims.items()
+        }
+        one = shares([sims["one"][place] for place in held_out], rest, tables["one"])
+        others = [sims["other"][place] for place in held_out]
+        calibrated.append(shares(others, rest, tables["other"]) - one)
+        raw.append(shares(others, rest, tables["one"]) - one)
+    off, raw_off = (np.abs(np.mean(each, axis=0)) for each in (calibrated, raw))
+    assert off.max() <= 0.2, "between two anchors, where the models' classes are shaped differently"
+    assert off.mean() <= 0.03
+    for anchor in ANCHORS_G:
+        at = [
+            COSINES.index(name) for name in COSINES if getattr(SOURCE, name) == anchor.value and name != "fused_floor"
+        ]
+        assert all(off[place, LABELS.index(anchor.label)] <= 0.05 for place in at), anchor
+    assert raw_off.max() >= 0.9, "the same cosines on both models let other texts pass"
+    assert raw_off.mean() >= 0.2
+
+
+# Keeping what was measured
+
+
+def test_before_anything_is_measured_the_table_that_comes_with_mnemod_holds(folder: Path) -> None:
+    assert thresholds_for(manifest_in(folder)) == MEASURED[DEFAULT_EMBEDDING]
+
+
+def test_what_was_measured_is_kept_beside_the_model_and_found_again(calibrated: Path, tmp_path: Path) -> None:
+    shutil.copytree(calibrated, tmp_path / "models")
+    path = tmp_path / "models" / DEFAULT_EMBEDDING / KEPT
+    assert (calibrated / DEFAULT_EMBEDDING / KEPT).stat().st_mode & 0o777 == 0o600
+    kept = json.loads(path.read_bytes())
+    assert [row["name"] for row in kept["thresholds"]] == list(COSINES)
+    kept["thresholds"][COSINES.index("near")]["cosine"] = 0.6789
+    path.write_text(json.dumps(kept))
+    found = thresholds_for(manifest_in(tmp_path / "models"))
+    assert (found.near, found.calibrated) == (0.6789, True)
+    assert Catalogue(tmp_path / "models").listing()[0].state == "installed"
+
+
+@pytest.mark.parametrize("change", ["another space", "another format", "a threshold less", "no JSON", "no file"])
+def test_what_was_measured_otherwise_or_cannot_be_read_counts_for_nothing(
+    calibrated: Path, tmp_path: Path, change: str
+) -> None:
+    folder = tmp_path / "models"
+    shutil.copytree(calibrated, folder)
+    path = folder / DEFAULT_EMBEDDING / KEPT
+    kept = json.loads(path.read_bytes())
+    kept["thresholds"][0]["cosine"] = 0.111
+    match change:
+        case "another space":
+            kept["space"] = "0" * 16
+        case "another format":
+            kept["format"] += 1
+        case "a threshold less":
+            kept["thresholds"].pop()
+    path.write_text("{" if change == "no JSON" else json.dumps(kept))
+    if change == "no file":
+        path.unlink()
+    assert thresholds_for(manifest_in(folder)) == of_model(DEFAULT_EMBEDDING)
+
+
+def test_a_model_that_tells_nothing_apart_is_refused_and_nothing_is_kept(tmp_path: Path, tiny_source: Path) -> None:
+    manifest = installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    with pytest.raises(Meaningless, match=r"tiny-letters puts related texts above unrelated ones in \d+% "):
+        calibrating.calibrate("tiny-letters", tmp_path / "models")
+    assert not Path(manifest.folder, KEPT).exists()
+    assert thresholds_for(manifest) == of_model(DEFAULT_EMBEDDING)._replace(calibrated=False)
+
+
+# The commands
+
+
+def run(folder: Path, *words: str, program: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    config = folder.parent / "config.toml"
+    config.touch()
+    places = {"SOCKET": "d.sock", "DATA_DIR": "data", "CONFIG": "config.toml"}
+    environ = {f"MNEMO_{name}": str(folder.parent / path) for name, path in places.items()}
+    return subprocess.run(
+        [sys.executable, "-m", *program, *words],
+        env={**os.environ, **environ, "MNEMO_MODELS_FOLDER": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def mnemo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, *words, program=("mnemo_client.cli",))
+
+
+def offline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, *words, program=("mnemo_daemon.offline",))
+
+
+def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(folder: Path) -> None:
+    ended = mnemo(folder, "models", "calibrate")
+    assert (ended.returncode, ended.stderr) == (0, "the daemon takes it up when it starts\n")
+    lines = ended.stdout.splitlines()
+    assert lines[0] == f"all-MiniLM-L6-v2, measured on {len(PAIRS)} pairs of texts"
+    assert lines[1].split() == ["threshold", "source", "here", "precision", "recall"]
+    table = {line.split()[0]: line.split()[1:] for line in lines[2:-2]}
+    assert list(table) == list(COSINES)
+    assert table["near"][0] == "0.65"
+    assert float(table["near"][1]) == pytest.approx(MEASURED[DEFAULT_EMBEDDING].near, abs=0.01)
+    assert len(table["same"]) == 3, "it has no source"
+    assert "en 98%" in lines[-2]
+    assert lines[-1] == "the thresholds are those of: en"
+    answer = json.loads(mnemo(folder, "models", "calibrate", DEFAULT_EMBEDDING, "--json").stdout)
+    assert answer["thresholds"] == json.loads((folder / DEFAULT_EMBEDDING / KEPT).read_bytes())["thresholds"]
+
+
+def test_calibrate_needs_no_daemon_and_no_client(folder: Path) -> None:
+    ended = offline(folder, "calibrate")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines()[1].split()[:2] == ["near", "0.65"]
+
+
+def test_a_model_that_is_not_installed_is_refused_by_name(tmp_path: Path) -> None:
+    ended = mnemo(tmp_path / "models", "models", "calibrate", "BAAI/bge-large-en-v1.5")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("mnemo: BAAI/bge-large-en-v1.5 is not installed, so it cannot be calibrated\n")
+    assert "`mnemo models pull`" in ended.stderr
+    unknown = offline(tmp_path / "models", "calibrate", "no such/model")
+    assert unknown.returncode == 2
+    assert "cannot be a model's name" in unknown.stderr
+
+
+def test_a_language_model_is_refused(tmp_path: Path, smollm_file: Path) -> None:
+    name = smollm_file.parent.parent.name
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / name).symlink_to(smollm_file.parent.parent)
+    ended = offline(tmp_path / "models", "calibrate", name)
+    assert ended.returncode == 1
+    assert f"{name} is a language model, not an embedding model" in ended.stderr
+
+
+# What the daemon makes of it
+
+
+def test_the_daemon_goes_by_what_was_measured_here(calibrated: Path, folder: Path, short_folder: Path) -> None:
+    """With another threshold kept beside the model, another pair of texts is near."""
+    kept = json.loads((calibrated / DEFAULT_EMBEDDING / KEPT).read_text())
+    for row in kept["thresholds"]:
+        row["cosine"] = 0.999 if row["name"] == "near" else row["cosine"]
+    (folder / DEFAULT_EMBEDDING / KEPT).write_text(json.dumps(kept))
+    ties = []
+    for place, models in enumerate((calibrated, folder)):
+        with running(short_folder / str(place), {"MNEMO_MODELS_FOLDER": str(models)}) as daemon:
+            daemon.wait_for_vectors()
+            with daemon.client() as client:
+                client.remember("The boiler in the cellar was repaired by Jonas in May, and it is quiet now.")
+                near = client.remember("The boiler in the cellar was repaired by Jonas, who came twice, and it hums.")
+                ties.append(len(near.related))
+    assert ties == [1, 0]

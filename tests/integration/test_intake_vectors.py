@@ -1,0 +1,210 @@
+"""How often a door embeds: each text once, all of a request at once. SPEC 4.1, 5 [L8, L9]"""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_core.changing import Draft
+from mnemo_daemon import installation
+from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats, RunAll
+from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.intake import Asked, Intake, Took
+from mnemo_daemon.late import Late
+from mnemo_daemon.memories import Caller, Memories
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.settings import IntakeSettings, Settings
+from mnemo_daemon.views import Views
+from mnemo_store.disk import Disk
+from mnemo_store.records import text_hash
+from mnemo_store.store import Store
+from tests.integration.test_indexing import until
+
+PERSON = Caller("cli")
+LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
+
+
+class Counted:
+    """An embedder that keeps the texts of each call; while it is `held`, calls wait."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.name, self.dimensions, self.space = embedder.name, embedder.dimensions, embedder.space
+        self.tokens_max = embedder.tokens_max
+        self.calls: list[list[str]] = []
+        self.go = threading.Event()
+        self.go.set()
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        self.calls.append(list(texts))
+        assert self.go.wait(30.0)
+        return self._embedder.encode_batch(texts, run_all)
+
+    def encode_query(self, text: str) -> Floats:
+        return self._embedder.encode_query(text)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._embedder.count_tokens(texts)
+
+    def close(self) -> None:
+        self._embedder.close()
+
+
+class CountedModels(EmbeddingService):
+    def _open(self, name: str) -> Embedder:
+        current = self.current()
+        return current if current is not None else Counted(super()._open(name))
+
+
+class Doors:
+    """A store with its doors, without a socket."""
+
+    def __init__(self, folder: Path, models: Path, embed_wait_ms: int = 20_000) -> None:
+        self.settings = Settings(intake=IntakeSettings(embed_wait_ms=embed_wait_ms))
+        self.store = Store.open(folder)
+        self.views = Views(self.store, Disk())
+        self.views.open()
+        self.embedding = CountedModels(Catalogue(models), "tiny-letters", threads=1)
+        self.embedding.refresh()
+        self.indexing = Indexing(self.store, self.views, self.embedding, Disk())
+        self.memories = Memories(self.store, self.views)
+        self.intake = Intake(
+            self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
+        )
+        late = Late(self.store, self.intake.nearness, self.intake.profile)
+        self.indexing.follow_up, self.memories.when_seen = late.work, late.note_seen
+        self.indexing.start()
+        until(lambda: self.indexing.serving() is not None)
+
+    @property
+    def embedder(self) -> Counted:
+        embedder = self.embedding.current()
+        assert isinstance(embedder, Counted)
+        return embedder
+
+    def take(self, *texts: str, group: str = "g") -> list[Took]:
+        asked = [Asked(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
+                 for text in texts]  # fmt: skip
+        took = asyncio.run(self.intake.take(asked, PERSON, group))
+        return [each for each in took if isinstance(each, Took)]
+
+    def settle(self) -> None:
+        until(lambda: self.indexing.progress().state == "ready" and self.indexing.waiting() == 0)
+
+    def close(self) -> None:
+        self.embedder.go.set()
+        self.intake.close()
+        self.indexing.stop()
+        self.views.save()
+        self.store.close()
+        self.embedding.close()
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_source: Path) -> Path:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def doors(tmp_path: Path, models: Path) -> Iterator[Doors]:
+    doors = Doors(tmp_path / "data", models)
+    yield doors
+    doors.close()
+
+
+def test_L8_all_texts_of_a_request_are_embedded_in_one_call(doors: Doors) -> None:
+    took = doors.take(*LETTERS)
+    assert len(took) == len(LETTERS)
+    assert all(each.item.is_seen for each in took)
+    doors.settle()
+    assert [sorted(call) for call in doors.embedder.calls] == [sorted(LETTERS)]
+
+
+def test_L9_an_equal_text_is_never_embedded_again(doors: Doors) -> None:
+    doors.take("a b c", "d e f", "a b c")
+    doors.settle()
+    assert doors.embedder.calls == [["a b c", "d e f"]]
+    again = doors.take("a b c", "d e f")
+    assert [each.decision.outcome for each in again] == ["duplicate", "duplicate"]
+    deleted = doors.memories.delete([again[0].decision.memory.id], "test", PERSON).result()
+    assert deleted.result
+    (back,) = doors.take("a b c")
+    assert back.decision.outcome == "stored"
+    doors.settle()
+    assert doors.embedder.calls == [["a b c", "d e f"]]
+
+
+def test_L9_nor_after_a_restart(tmp_path: Path, models: Path) -> None:
+    first = Doors(tmp_path / "data", models)
+    first.take("a b c")
+    first.settle()
+    first.close()
+    second = Doors(tmp_path / "data", models)
+    (took,) = second.take("a b c")
+    second.settle()
+    assert (took.decision.outcome, took.item.is_seen) == ("duplicate", True)
+    assert second.embedder.calls == []
+    second.close()
+
+
+def test_L9_what_a_door_is_still_embedding_is_not_embedded_behind_it(tmp_path: Path, models: Path) -> None:
+    doors = Doors(tmp_path / "data", models, embed_wait_ms=50)
+    doors.embedder.go.clear()
+    (took,) = doors.take("a b c")
+    assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
+    doors.embedder.go.set()
+    doors.settle()
+    assert doors.embedder.calls == [["a b c"]]
+    doors.close()
+
+
+def test_G9_a_write_does_not_wait_for_a_model_that_hangs(tmp_path: Path, models: Path) -> None:
+    doors = Doors(tmp_path / "data", models, embed_wait_ms=10)
+    doors.embedder.go.clear()
+    took = doors.take("a b c", "a b d")
+    future = doors.indexing.handed.find(doors.embedder.space, text_hash("a b c"))
+    assert future is not None
+    assert not future.done(), "the model hangs still"
+    assert [each.item.is_seen for each in took] == [False, False]
+    assert [each.decision.memory.importance >= 0.6 for each in took] == [True, True]
+    doors.close()
+
+
+def test_the_middles_are_those_of_what_the_view_holds_also_after_a_restart(tmp_path: Path, models: Path) -> None:
+    first = Doors(tmp_path / "data", models)
+    took = first.take(*LETTERS)
+    first.settle()
+    first.memories.delete([each.decision.memory.id for each in took[:7]], "test", PERSON).result()
+    until(lambda: first.indexing.eligible() == len(LETTERS) - 7)
+    first.settle()
+    serving = first.indexing.serving()
+    assert serving is not None
+    until(lambda: len(serving.view) == len(LETTERS) - 7)
+    kept = serving.centroids.sums()
+    rows = [serving.view.vectors_of(number) for number in serving.view.numbers().tolist()]
+    whole = np.concatenate([each for each in rows if each is not None]).astype(np.float64)
+    first.close()
+    (total,) = kept.values()
+    assert total == (len(LETTERS) - 7, (whole * 2**24).sum(axis=0).tolist())
+    second = Doors(tmp_path / "data", models)
+    loaded = second.indexing.serving()
+    assert loaded is not None
+    until(lambda: not loaded.centroids.uncounted)
+    assert loaded.centroids.sums() == kept
+    second.close()
+
+
+def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(doors: Doors) -> None:
+    doors.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
+    (took,) = doors.take("a b c")
+    assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
+    future = doors.indexing.handed.find(doors.embedder.space, text_hash("a b c"))
+    assert future is None or future.done(), "nobody waits for what will not come"
+
+
+def _out_of_memory(texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+    raise RuntimeError("the model ran out of memory")

@@ -1,0 +1,92 @@
+"""The marks under which a text is found by what it claims. SPEC 5.5"""
+
+import itertools
+
+import pytest
+
+from mnemo_core.claims import SEARCHED_CHARS_MAX, claims, marks, marks_sought, speaker_of
+from tests.lives import lives
+
+LIVES = 40
+
+
+def leads(new: str, old: str, new_speaker: str = "", old_speaker: str = "") -> bool:
+    kept = set(marks(old, old_speaker))
+    return any(not kept.isdisjoint(sought) for sought in marks_sought(new, new_speaker))
+
+
+def test_the_marks_of_a_text_name_its_subject_with_its_attribute_and_with_its_value() -> None:
+    assert marks("I live in Lisbon.", "") == ("\n= lisbon", "\nhome")
+    assert marks("Anna lives in Lisbon.", "") == ("anna\n= lisbon", "anna\nhome")
+    assert marks("I live in Lisbon.", "Sam") == ("\n= lisbon", "\nhome", "sam\n= lisbon", "sam\nhome")
+    assert marks("I live in Lisbon.", "user") == marks("I live in Lisbon.", "")
+    assert marks("What a day it was!", "") == ()
+
+
+def test_what_has_many_values_at_a_time_is_found_by_its_value_alone() -> None:
+    assert marks("I own a dog.", "") == ("\n= dog",)
+    assert marks_sought("I own a dog.", "") == []
+
+
+@pytest.mark.parametrize(
+    ("new", "old"),
+    [
+        ("I moved to Oslo.", "I'm based in Lisbon."),
+        ("My sister Anna moved to Oslo.", "Anna lives in Lisbon."),
+        ("My sister moved to Oslo.", "My sister Anna lives in Lisbon."),
+        ("I left Acme for Hooli.", "I work at Acme."),
+        ("I traded in the Golf for a Fiesta.", "I drive a Golf."),
+        ("The Atlas standup was moved to 10.", "The Atlas standup is at 9:30."),
+    ],
+)
+def test_a_change_is_led_to_what_it_changes(new: str, old: str) -> None:
+    assert leads(new, old)
+
+
+def test_who_says_i_is_led_to_what_is_said_of_them_by_name() -> None:
+    assert leads("I moved to Oslo.", "Sam lives in Lisbon.", new_speaker="Sam")
+    assert leads("Sam moved to Oslo.", "I live in Lisbon.", old_speaker="Sam")
+    assert not leads("I moved to Oslo.", "Sam lives in Lisbon.", new_speaker="Ann")
+
+
+@pytest.mark.parametrize(
+    "old", ["Ben lives in Lisbon.", "I work at Acme.", "My rent is 900 euros.", "I own a bicycle.", "I like Oslo."]
+)
+def test_a_change_is_not_led_to_another_subject_or_attribute(old: str) -> None:
+    assert not leads("I moved to Oslo.", old)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna is in Lisbon.", "Dentist: Novak", "budget = 900", "Atlas stays in Oslo.", "The rent equals 900 euros.",
+        "Atlas has a budget of 900 euros.", "Atlas requires Python 3.12.", "Vim is my editor.", "The door is green.",
+        "Anna's phone number's 555-606-7001.", "Ich wohne in Lissabon.", "J'habite à Lyon.", "我住在北京",
+        "私は東京に住んでいる",
+    ],
+)  # fmt: skip
+def test_what_is_looked_at_first_passes_over_no_claim(text: str) -> None:
+    assert claims(text) != ()
+
+
+def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
+    short = "I live in Lisbon."
+    long = f"{short} {'x' * (SEARCHED_CHARS_MAX - len(short))}"
+    assert claims(long) == claims(short)
+    assert len(long) == SEARCHED_CHARS_MAX + 1
+    assert (marks(long, ""), marks_sought(long, "")) == ((), [])
+    assert marks(long[:-1], "") != ()
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_whatever_is_about_the_same_is_led_to_in_made_lives(held_out: bool) -> None:
+    found = 0
+    for life in lives(LIVES, held_out=held_out):
+        for old, new in itertools.combinations(life, 2):
+            pairs = itertools.product(
+                claims(new.text, speaker_of(new.speaker)), claims(old.text, speaker_of(old.speaker))
+            )
+            if any(one.is_about_same(other) for one, other in pairs):
+                assert leads(new.text, old.text, new.speaker, old.speaker), (new.text, old.text)
+                found += 1
+    assert found > 5 * LIVES

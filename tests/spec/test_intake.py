@@ -1,0 +1,342 @@
+"""What a text that comes in comes to in the store. SPEC 2.1, 5.3, 5.5, 5.7"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_core import appraisal, changing, intake
+from mnemo_core.changing import Draft, Tie
+from mnemo_core.intake import Item, Pending, Scores
+from mnemo_core.profiles import OWN, PROFILES
+from mnemo_core.routing import Route
+from mnemo_store.records import (
+    Change,
+    Edge,
+    Forgotten,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    PutEdge,
+    PutMemory,
+    PutMeta,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    content_hash,
+)
+from tests.samples import sample_id, sample_memory
+
+NOW = 5_000
+ID = sample_id(9)
+DRAFT = Draft(content="Tea at five.", namespace="default", user_id="local", trust="user", source="api")
+ROUTE = Route("episodic", None, "fact", "no rule holds")
+
+
+class Shelf:
+    """A store of a few memories."""
+
+    now = NOW
+
+    def __init__(self, *memories: Memory, tied: Sequence[Edge] = ()) -> None:
+        self.tied = tied
+        self.memories = {memory.id: memory for memory in memories}
+
+    def meta(self, name: str) -> str:
+        return {"seq": "7"}.get(name, "")
+
+    def memory(self, memory_id: str) -> Memory | None:
+        return self.memories.get(memory_id)
+
+    def usage(self, memory_id: str) -> Usage | None:
+        memory = self.memories.get(memory_id)
+        return Usage(id=memory_id, strength=memory.importance) if memory is not None else None
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return None
+
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        return []
+
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        return None
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        return None
+
+    def note(self, file_id: str) -> NoteFile | None:
+        return None
+
+    def roots(self) -> list[NoteRoot]:
+        return []
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        return [edge for edge in self.tied if memory_id in (edge.source, edge.target)]
+
+
+def tie(number: int, relation: Any = "related", version: int = 1) -> Tie:
+    return Tie(sample_id(number), version, relation, 0.9, "near")
+
+
+def edges(changes: tuple[Change, ...]) -> list[tuple[str, str]]:
+    return [(change.data.target, change.data.relation) for change in changes if isinstance(change, PutEdge)]
+
+
+def repetitions(changes: tuple[Change, ...]) -> dict[str, int]:
+    return {change.data.id: change.data.repetition_count for change in changes if isinstance(change, PutUsage)}
+
+
+# Importance
+
+
+def scored(importance: float) -> Scores:
+    return Scores(importance, 0.5, 0.0, {})
+
+
+@pytest.mark.parametrize(
+    ("door", "score", "importance", "discarded"),
+    [
+        ("remember", 0.2, 0.5, ""),
+        ("remember", 0.8, 0.8, ""),
+        ("ingest", 0.8, 0.8, ""),
+        ("ingest", 0.3, 0.3, ""),
+        ("ingest", 0.29, 0.29, "low_importance"),
+        ("turn", 0.9, 0.5, ""),
+        ("turn", 0.1, 0.5, ""),
+    ],
+)
+def test_L14_what_scores_under_three_tenths_is_set_aside_at_the_door_of_texts_alone(
+    door: Any, score: float, importance: float, discarded: str
+) -> None:
+    item = appraisal.judged(Item(DRAFT, door), ROUTE, scored(score), None)
+    assert (item.draft.importance, item.draft.importance_source) == (importance, "rule")
+    assert item.discarded == discarded
+
+
+def test_an_importance_that_the_caller_gives_wins_and_keeps_the_text() -> None:
+    item = appraisal.judged(Item(DRAFT._replace(importance=0.1), "ingest"), ROUTE, scored(0.05), None)
+    assert (item.draft.importance, item.draft.importance_source, item.discarded) == (0.1, "user", "")
+
+
+def test_what_the_caller_says_of_a_text_is_not_overruled() -> None:
+    draft = DRAFT._replace(kind="procedural", form="step", category="project", event_at=3)
+    item = appraisal.judged(Item(draft), Route("procedural", None, "project", ""), None, 99)
+    assert (item.draft.kind, item.draft.form, item.draft.category, item.draft.event_at) == (
+        "procedural", "step", "project", 3,
+    )  # fmt: skip
+    assert appraisal.judged(Item(DRAFT), ROUTE, None, 99).draft.event_at == 99
+
+
+# Ties
+
+
+def test_a_near_one_is_stored_with_an_edge() -> None:
+    stored = changing.store_new(DRAFT, ID, NOW)
+    decision = intake.tied(stored, [tie(1)], Shelf(sample_memory(1)), {})
+    assert decision.outcome == "stored"
+    assert edges(decision.changes) == [(sample_id(1), "related")]
+    assert sample_id(1) not in repetitions(decision.changes)
+
+
+def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetition() -> None:
+    stored = changing.store_new(DRAFT, ID, NOW)
+    ties = [tie(1, "repeats"), tie(2, "repeats")]
+    decision = intake.tied(stored, ties, Shelf(sample_memory(1), sample_memory(2)), {})
+    assert decision.outcome == "repeats"
+    assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
+    assert edges(decision.changes) == [(sample_id(1), "repeats"), (sample_id(2), "repeats")]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        sample_memory(1, version=2),
+        sample_memory(1, state="trashed"),
+        sample_memory(1, state="superseded"),
+        sample_memory(2),
+    ],
+)
+def test_a_tie_to_what_is_no_more_what_was_judged_is_dropped_and_the_write_stands(now: Memory) -> None:
+    decision = intake.tied(changing.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], Shelf(now), {})
+    assert (decision.outcome, decision.ties, edges(decision.changes)) == ("stored", (), [])
+
+
+def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
+    within = Tie("#4", 1, "repeats", 0.99, "the same")
+    shelf = Shelf(sample_memory(1, version=3))
+    stored = changing.store_new(DRAFT, ID, NOW)
+    assert edges(intake.tied(stored, [within], shelf, {"#4": sample_id(1)}).changes) == [(sample_id(1), "repeats")]
+    assert edges(intake.tied(stored, [within], shelf, {}).changes) == []
+
+
+def test_at_most_three_edges_are_drawn() -> None:
+    shelf = Shelf(*(sample_memory(number) for number in range(1, 6)))
+    decision = intake.tied(changing.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {})
+    assert len(edges(decision.changes)) == 3
+
+
+# Set aside
+
+
+def test_what_is_set_aside_is_kept_with_its_reason_and_ties_nothing() -> None:
+    item = Item(DRAFT, "turn", discarded="too_short")
+    decision = intake.set_aside(item, ID, Shelf(), {})
+    assert (decision.outcome, decision.reason, decision.memory.state) == ("discarded", "too_short", "discarded")
+    entries = [change.data for change in decision.changes if isinstance(change, PutTrash)]
+    assert entries == [TrashEntry(id=ID, at=NOW, why="too_short", state="active")]
+
+
+def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
+    item = Item(DRAFT, "turn", discarded="near_duplicate", ties=(tie(1, "repeats"),))
+    decision = intake.set_aside(item, ID, Shelf(sample_memory(1)), {})
+    assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
+    assert edges(decision.changes) == []
+
+
+# Merged, by G's letter
+
+
+def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier() -> None:
+    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),))
+    decision = intake.merged(item, Shelf(sample_memory(1, importance=0.5)), {})
+    assert decision is not None
+    assert (decision.outcome, decision.memory.id) == ("merged", sample_id(1))
+    (change,) = decision.changes
+    assert isinstance(change, PutUsage)
+    assert (change.data.repetition_count, change.data.strength) == (1, 0.55)
+
+
+def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
+    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),), takes_text=True)
+    longer = intake.merged(item, Shelf(sample_memory(1, "Tea.")), {})
+    assert longer is not None
+    assert (longer.memory.content, longer.memory.version) == ("Tea at five.", 2)
+    shorter = intake.merged(item, Shelf(sample_memory(1, "Tea at five, in the garden.")), {})
+    assert shorter is not None
+    assert shorter.memory.version == 1
+
+
+def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
+    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),))
+    assert intake.merged(item, Shelf(), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("dedup", "near", "same", "is_guarded"),
+    [
+        (None, "linked", "reinforced", True),
+        ("guarded", "linked", "reinforced", True),
+        ("off", "stored", "stored", True),
+        ("source", "merged", "reinforced", False),
+    ],
+)
+def test_a_request_chooses_how_it_is_compared(dedup: Any, near: str, same: str, is_guarded: bool) -> None:
+    profile = intake.profile_for(OWN, dedup)
+    assert (profile.near, profile.same, profile.is_guarded) == (near, same, is_guarded)
+    assert intake.profile_for(PROFILES["G"], "guarded").near == "linked"
+
+
+# Later
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_unseen"),
+    [
+        ({"importance": 0.6}, True),
+        ({"importance": 0.72}, True),
+        ({"importance": 1.0}, True),
+        ({"importance": 0.61}, False),
+        ({"importance": 0.5}, False),
+        ({"importance": 0.72, "importance_source": "user"}, False),
+        ({"importance": 0.72, "version": 2}, False),
+        ({"importance": 0.72, "managed": sample_id(3)}, False),
+        ({"importance": 0.72, "state": "trashed"}, False),
+    ],
+)
+def test_what_was_scored_without_its_vector_is_known_by_its_importance(fields: dict[str, Any], is_unseen: bool) -> None:
+    assert intake.is_unseen(sample_memory(1, **fields)) is is_unseen
+
+
+def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
+    memory = sample_memory(1, importance=0.72)
+    decision = intake.late(memory, 0.55, [tie(2)], Shelf(memory, sample_memory(2)))
+    assert decision is not None
+    put = next(change.data for change in decision.changes if isinstance(change, PutMemory))
+    assert (put.importance, put.version) == (0.55, 2)
+    used = next(change.data for change in decision.changes if isinstance(change, PutUsage))
+    assert used.strength == 0.55
+    assert edges(decision.changes) == [(sample_id(2), "related")]
+
+
+def test_a_late_score_leaves_what_somebody_changed_meanwhile() -> None:
+    memory = sample_memory(1, importance=0.72)
+    edited = msgspec.structs.replace(memory, content="Other words.", version=2)
+    assert intake.late(memory, 0.55, [tie(2)], Shelf(edited, sample_memory(2))) is None
+    trashed = msgspec.structs.replace(memory, state="trashed")
+    assert intake.late(memory, 0.55, [], Shelf(trashed)) is None
+
+
+def test_doing_a_late_score_again_changes_nothing() -> None:
+    memory = sample_memory(1, importance=0.55, version=2)
+    decision = intake.late(memory, 0.55, [], Shelf(memory))
+    assert decision is not None
+    assert decision.changes == ()
+
+
+def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() -> None:
+    stored, pending = changing.store_new(DRAFT, ID, NOW), Pending(Shelf())
+    begun = intake.begun_late(Item(DRAFT), stored, pending)
+    assert begun == (PutMeta(name="intake_seq", value="7"),)
+    pending.make(begun)
+    assert intake.begun_late(Item(DRAFT), stored, pending) == ()
+    assert intake.begun_late(Item(DRAFT, is_seen=True), stored, Pending(Shelf())) == ()
+
+
+# A batch sees itself
+
+
+def test_what_stands_later_in_a_turn_sees_what_stands_before_it() -> None:
+    pending = Pending(Shelf())
+    first = changing.store_new(DRAFT._replace(key="tea"), ID, NOW)
+    pending.make(first.changes)
+    digest = content_hash("  TEA at five. ")
+    assert pending.ids_by_hash("default", "local", "", "", digest) == [ID]
+    assert pending.ids_by_hash("default", "anna", "", "", digest) == []
+    assert pending.id_by_key("default", "local", "tea") == ID
+    assert pending.memory(ID) == first.memory
+    changed = changing.new_version(first.memory, NOW, {"content": "Coffee at five."})
+    pending.make([PutMemory(data=changed)])
+    assert pending.ids_by_hash("default", "local", "", "", digest) == []
+    assert len(pending.changes) == 3
+
+
+# A value that comes back
+
+
+@pytest.mark.parametrize(
+    ("newer_at", "said_at", "state", "outdated"),
+    [
+        (NOW - 5, None, "active", True),  # Lisbon, then Porto, then Lisbon again
+        (NOW - 5, NOW - 9, "active", False),  # what was so before Porto is told once more
+        (NOW - 5, None, "trashed", False),  # Porto was taken back
+    ],
+)
+def test_the_same_words_after_a_newer_value_are_no_repetition(
+    newer_at: int, said_at: int | None, state: Any, outdated: bool
+) -> None:
+    older, newer = sample_memory(1), sample_memory(2, event_at=newer_at, state=state)
+    edge = Edge(source=newer.id, target=older.id, relation="updates", at=NOW)
+    shelf = Shelf(older, newer, tied=[edge])
+    draft = Draft("the same words", "default", "local", "user", "api", event_at=said_at)
+    assert intake.is_outdated(older, draft, shelf) is outdated
+    assert not intake.is_outdated(newer, draft, shelf)
+
+
+def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
+    newer = sample_memory(2, event_at=NOW - 5)
+    older = sample_memory(1, state="superseded", superseded_by=newer.id)
+    draft = Draft("the same words", "default", "local", "user", "api")
+    assert intake.is_outdated(older, draft, Shelf(older, newer))
+    assert not intake.is_outdated(older, draft, Shelf(older))
