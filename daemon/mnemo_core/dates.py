@@ -49,11 +49,25 @@ def mentions(text: str, said_at: int, zone: Zone) -> list[Mention]:
     return [Mention(*each[:4]) for each in found if each.role in ("event", "vague", "unsure") and each.until > each.at]
 
 
+def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
+    """When a memory's text was said, in ms: what tells which of two values is the newer.
+
+    Its event_at, unless that lies ahead or was read off the text: "the party is on May 3" is not said on May 3.
+    """
+    if event_at >= created_at or _told_at(text, created_at, zone) == event_at:
+        return created_at
+    return event_at
+
+
 def event_at(text: str, said_at: int, zone: Zone) -> int | None:
     """When what the text tells happened, where it says so plainly; None where it names no time or leaves it open.
 
     None too for times before 1970 and after 9999, which no record holds.
     """
+    return _told_at(text, said_at, zone)
+
+
+def _told_at(text: str, said_at: int, zone: Zone) -> int | None:
     saying = Saying(_masked(text), said_at, zone)
     told = [each for each in _read(saying) if each.role in ("event", "unsure") and not _is_open(each, saying)]
     if not told or any(each.role == "unsure" for each in told):

@@ -24,10 +24,14 @@ _FIRST_PERSON = listed("i my me mine myself we our us ours ich mein meine mir wi
 
 
 class Near(NamedTuple):
-    """A memory that a new text may have to do with; sim: the cosine, None where one of them has no vector."""
+    """A memory that a new text may have to do with.
+
+    sim: the cosine, None where one of them has no vector. said_at: in ms, None where it was said at its event_at.
+    """
 
     memory: Memory
     sim: float | None
+    said_at: int | None = None
 
 
 class Tie(NamedTuple):
@@ -50,30 +54,30 @@ def is_near(content: str, other: str, sim: float | None, thresholds: Thresholds)
     return _is_near(words(content), words(other), sim, thresholds)
 
 
-def judge(content: str, speaker: str, event_at: int, near: Sequence[Near], thresholds: Thresholds) -> list[Tie]:
-    """The edges of a new text to earlier ones, the best first, at most TIES_MAX.
+def judge(content: str, speaker: str, said_at: int, near: Sequence[Near], thresholds: Thresholds) -> list[Tie]:
+    """The edges of a new text, said at that time, to earlier ones, the best first, at most TIES_MAX.
 
     `updates` before `repeats` before `related`; of equals the nearer, then the later, then the greater id. A claim of
     the same subject and attribute with another value is an update however far apart the vectors lie: "moved to Porto"
     is near to little that says where somebody lives. Of a chain of values, it updates the one that held last.
     """
     new = _Read(content, speaker)
-    found = [each for each in (_judged(new, event_at, *one, thresholds) for one in near) if each is not None]
+    found = [each for each in (_judged(new, said_at, one, thresholds) for one in near) if each is not None]
     latest: dict[Claim, _Judged] = {}
     for each in found:
-        if each.update and (each.update.new not in latest or each.event_at > latest[each.update.new].event_at):
+        if each.update and (each.update.new not in latest or each.said_at > latest[each.update.new].said_at):
             latest[each.update.new] = each
     kept = [each for each in found if each.update is None or _is_of(latest[each.update.new], each.update)]
     kept.sort(key=lambda each: each.tie.id, reverse=True)
-    kept.sort(key=lambda each: (_STRENGTH[each.tie.relation], -(each.tie.sim or 0.0), -each.event_at))
+    kept.sort(key=lambda each: (_STRENGTH[each.tie.relation], -(each.tie.sim or 0.0), -each.said_at))
     return [each.tie for each in kept[:TIES_MAX]]
 
 
 class _Judged(NamedTuple):
-    """A tie, when its memory is of, and, of an update, the claims it rests on."""
+    """A tie, when its memory was said, and, of an update, the claims it rests on."""
 
     tie: Tie
-    event_at: int
+    said_at: int
     update: Update | None = None
 
 
@@ -115,29 +119,29 @@ class _Read:
         return not _RELATIVE.isdisjoint(self.specifics.values) or any(word in self.content for word in _RELATIVE_HAN)
 
 
-def _judged(new: _Read, event_at: int, memory: Memory, sim: float | None, thresholds: Thresholds) -> _Judged | None:
+def _judged(new: _Read, said_at: int, near: Near, thresholds: Thresholds) -> _Judged | None:
+    memory, sim = near.memory, near.sim
+    before = memory.event_at if near.said_at is None else near.said_at
     old = _Read(memory.content, memory.speaker)
     is_close = _is_near(new.words, old.words, sim, thresholds)
     may_repeat = is_close or (sim is None and new.words and new.words == old.words)
-    against = _against(new, event_at, old, memory, sim, thresholds) if may_repeat else "not near"
+    against = _against(new, old, said_at - before, sim, thresholds) if may_repeat else "not near"
     tie = Tie(memory.id, memory.version, "related", sim, against or "no specific differs")
     if against is None:
-        return _Judged(tie._replace(relation="repeats"), memory.event_at)
-    if event_at > memory.event_at and new.claims and (update := updated(new.claims, old.claims)):
+        return _Judged(tie._replace(relation="repeats"), before)
+    if said_at > before and new.claims and (update := updated(new.claims, old.claims)):
         why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
-        return _Judged(tie._replace(relation="updates", why=why), memory.event_at, update)
-    return _Judged(tie, memory.event_at) if is_close else None
+        return _Judged(tie._replace(relation="updates", why=why), before, update)
+    return _Judged(tie, before) if is_close else None
 
 
-def _against(
-    new: _Read, event_at: int, old: _Read, memory: Memory, sim: float | None, thresholds: Thresholds
-) -> str | None:
-    """What stands against calling the new text the same as the old one; None where nothing does."""
+def _against(new: _Read, old: _Read, later_by: int, sim: float | None, thresholds: Thresholds) -> str | None:
+    """What stands against calling the new text the same as the old one, said so many ms before; None where nothing."""
     if found := difference(new.specifics, old.specifics):
         return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
     if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
         return f"said by {new.speaker} and by {old.speaker}"
-    if new.is_relative and abs(event_at - memory.event_at) > RELATIVE_MS_MAX:
+    if new.is_relative and abs(later_by) > RELATIVE_MS_MAX:
         return "speaks of another day"
     if sim is None or sim >= thresholds.same or (new.words and new.words == old.words):
         return None

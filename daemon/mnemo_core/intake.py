@@ -72,6 +72,7 @@ class Item(NamedTuple):
     discarded: str = ""
     takes_text: bool = False  # where near ones are merged: the earlier one gets this text
     is_seen: bool = False  # its vectors were there when it was judged
+    said_at: int | None = None  # ms; None: now
     parts: tuple["Item", ...] = ()
 
 
@@ -261,15 +262,18 @@ def merged(item: Item, store: Store, made: Mapping[str, str]) -> Decision | None
     return None
 
 
-def is_outdated(memory: Memory, draft: Draft, store: Store) -> bool:
-    """Whether a newer value stands in the memory's place, older than the draft: who says the same words after it does
-    not repeat them, but returns to what they say. SPEC 5.5"""
+def is_outdated(memory: Memory, said_at: int | None, store: Store) -> bool:
+    """Whether a newer value stands in the memory's place, said before that time (None: now): who says the same words
+    after it does not repeat them, but returns to what they say. SPEC 5.5"""
     newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
     if memory.state == "superseded" and memory.superseded_by:
         newer.append(memory.superseded_by)
-    said_at = store.now if draft.event_at is None else draft.event_at
+    before = store.now if said_at is None else said_at
     known = (store.memory(memory_id) for memory_id in newer)
-    return any(each is not None and each.state in COMPARED_STATES and each.event_at < said_at for each in known)
+    return any(
+        each is not None and each.state in COMPARED_STATES and min(each.event_at, each.created_at) < before
+        for each in known
+    )
 
 
 def duplicate(memory: Memory, profile: Profile, store: Store) -> Decision:

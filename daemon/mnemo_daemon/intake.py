@@ -7,7 +7,6 @@ write turn, in the vector view, in what was written a moment ago and is not in t
 """
 
 import asyncio
-import datetime as dt
 import logging
 import math
 import threading
@@ -35,6 +34,7 @@ from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.nearness import Nearness, Wanted
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.settings import Settings
+from mnemo_daemon.times import zone_offset
 from mnemo_daemon.views import Views
 from mnemo_store.errors import StoreError
 from mnemo_store.records import text_hash
@@ -266,9 +266,9 @@ class Intake:
 
     def _look_at_one(self, asked: Asked, rarity: Rarity | None) -> _Looked:
         draft, profile = asked.draft, self._profile(asked)
-        item = Item(draft, asked.door, profile, discarded=_gate(profile, asked))
         said_at = draft.event_at if draft.event_at is not None else self._store.now()
-        told_at = event_at(draft.content, said_at, _zone) if draft.event_at is None or draft.turn else None
+        item = Item(draft, asked.door, profile, discarded=_gate(profile, asked), said_at=draft.event_at)
+        told_at = event_at(draft.content, said_at, zone_offset) if draft.event_at is None or draft.turn else None
         salience = appraisal.salience_of(draft.content, profile, rarity)
         return _Looked(asked, item, salience, appraisal.routed(draft, asked.door, profile, asked.role), told_at)
 
@@ -445,9 +445,3 @@ async def _settled(length: int, written: "asyncio.Future[Any] | StoreError") -> 
             raise
         return [refusal] * length
     return decided
-
-
-def _zone(milliseconds: int) -> int:
-    """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
-    offset = dt.datetime.fromtimestamp(milliseconds / 1000).astimezone().utcoffset()
-    return int(offset.total_seconds() * 1000) if offset is not None else 0

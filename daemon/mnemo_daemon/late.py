@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from mnemo_core import appraisal, intake
 from mnemo_core.changing import Decision, Draft, Tie
+from mnemo_core.dates import said_at
 from mnemo_core.intake import LATE_FROM, Item, Pending
 from mnemo_core.profiles import Profile, settled_importance
 from mnemo_daemon.centroids import Scope
 from mnemo_daemon.indexing import Rows, Serving
 from mnemo_daemon.memories import ADD, Caller
 from mnemo_daemon.nearness import Nearness, Wanted
+from mnemo_daemon.times import zone_offset
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import Memory, PutMeta
 from mnemo_store.store import Store, Turn
@@ -144,7 +146,8 @@ class Late:
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
         scores = appraisal.score(memory.content, profile, rows, middle)
         importance = settled_importance(profile, "remember", scores.importance)
-        item = Item(_draft(memory), profile=profile)
+        said = said_at(memory.content, memory.event_at, memory.created_at, zone_offset)
+        item = Item(_draft(memory), profile=profile, said_at=said)
         found = self._nearness.of_batch([Wanted(0, item, rows)], serving, _EVERYTHING).get(0, [])
         earlier = [near for near in found if near.memory.id < memory.id]
         return importance, self._nearness.tied(item, earlier, serving).ties if profile.near == "linked" else ()

@@ -314,7 +314,7 @@ class Memories:
             usage = pending.usage(known) or Usage(id=known)
             return changing.store_keyed(draft, before, usage, pending.trash(known), pending.now)
         may_be_known = not draft.key and item.profile.same != "stored" and item.discarded not in RELEVANCE
-        if may_be_known and (same := self._same(pending, draft, caller)) is not None:
+        if may_be_known and (same := self._same(pending, item, caller)) is not None:
             return intake.duplicate(same, item.profile, pending)
         if item.discarded:
             return intake.set_aside(item, self._store.new_id(), pending, made)
@@ -322,11 +322,12 @@ class Memories:
             return decision
         return intake.tied(changing.store_new(draft, self._store.new_id(), pending.now), item.ties, pending, made)
 
-    def _same(self, pending: Pending, draft: Draft, caller: Caller) -> Memory | None:
+    def _same(self, pending: Pending, item: Item, caller: Caller) -> Memory | None:
+        draft = item.draft
         scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
         for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):
             same = _existing(pending, memory_id)
-            if is_seen(same, caller) and not intake.is_outdated(same, draft, pending):
+            if is_seen(same, caller) and not intake.is_outdated(same, item.said_at, pending):
                 return same
         return None
 

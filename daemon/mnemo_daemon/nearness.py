@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mnemo_core import changing, thresholds
 from mnemo_core.changing import Tie
 from mnemo_core.claims import SEARCHED_CHARS_MAX, marks, marks_sought
+from mnemo_core.dates import said_at
 from mnemo_core.duplicates import Near, is_near, jaccard, judge
 from mnemo_core.intake import COMPARED_STATES, NEAR_DUPLICATE, NEW, Item
 from mnemo_core.profiles import Profile
@@ -28,6 +29,7 @@ from mnemo_daemon.calibrating import thresholds_for
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Rows, Serving
 from mnemo_daemon.memories import SENSITIVE, Caller, is_seen
+from mnemo_daemon.times import zone_offset
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter
 from mnemo_store.records import Memory
@@ -148,8 +150,7 @@ class Nearness:
             takes = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
             ties = tuple(_tie(each, "near") for each in near)
             return item._replace(ties=ties, near=ties, takes_text=takes)
-        event_at = draft.event_at if draft.event_at is not None else now
-        judged = [Tie(*tie) for tie in judge(draft.content, draft.speaker, event_at, near, limits)]
+        judged = [Tie(*tie) for tie in judge(draft.content, draft.speaker, _said_at(item, now), near, limits)]
         named = {tie.id for tie in judged}
         rest = [_tie(each, "others are nearer")._replace(relation="related") for each in near
                 if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
@@ -198,12 +199,12 @@ class Nearness:
         draft, columns = wanted.item.draft, self._views.columns
         if not _may_update(wanted.item):
             return
-        event_at = _event_at(wanted.item, self._store.now())
+        said_at = _said_at(wanted.item, self._store.now())
         sought = marks_sought(draft.content, draft.speaker)
         for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
             numbers = self._views.words.holding(some, mask)
-            times = columns.column("event_at")[numbers]
-            is_earlier = times < event_at
+            times = np.minimum(columns.column("event_at")[numbers], columns.column("created_at")[numbers])
+            is_earlier = times < said_at
             numbers, times = numbers[is_earlier], times[is_earlier]
             latest = numbers[np.lexsort((numbers, times))[-_share(sought) :]]
             sims = np.full(len(latest), np.nan, np.float32)
@@ -236,11 +237,15 @@ class Nearness:
         ids = {name for rows in best.values() for name, _ in rows if not name.startswith(NEW)}
         memories = dict(self._read(sorted(ids), caller))
         now = self._store.now()
+        known = {name: said_at(each.content, each.event_at, each.created_at, zone_offset)
+                 for name, each in memories.items()}  # fmt: skip
         for each in wanted:
             name = f"{NEW}{each.place}"
             memories[name] = changing.store_new(each.item.draft, name, now).memory
+            known[name] = _said_at(each.item, now)
         return {
-            place: [Near(memories[name], sim) for name, sim in rows if name in memories] for place, rows in best.items()
+            place: [Near(memories[name], sim, known[name]) for name, sim in rows if name in memories]
+            for place, rows in best.items()
         }
 
     def _read(self, ids: Sequence[str], caller: Caller) -> Iterator[tuple[str, Memory]]:
@@ -263,8 +268,8 @@ def _may_update(item: Item) -> bool:
     return item.profile.near == "linked" and len(item.draft.content) <= SEARCHED_CHARS_MAX
 
 
-def _event_at(item: Item, now: int) -> int:
-    return now if item.draft.event_at is None else item.draft.event_at
+def _said_at(item: Item, now: int) -> int:
+    return now if item.said_at is None else item.said_at
 
 
 def _share(sought: Sequence[frozenset[str]]) -> int:
@@ -339,7 +344,7 @@ def _add_batch_by_words(wanted: Sequence[Wanted], found: _Found) -> None:
 def _add_batch_claiming(wanted: Sequence[Wanted], now: int, found: _Found) -> None:
     """The latest of what stands before each in the batch and claims something of the same subject."""
     holding: defaultdict[tuple[Scoped, str], list[int]] = defaultdict(list)
-    times = [_event_at(each.item, now) for each in wanted]
+    times = [_said_at(each.item, now) for each in wanted]
     for place, each in enumerate(wanted):
         if not _may_update(each.item):
             continue

@@ -40,3 +40,9 @@ def past_moment(value: int | str, field: str, now: int) -> int:
         return milliseconds(value, field)
     except Refusal as refused:
         raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
+
+
+def zone_offset(at: int) -> int:
+    """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
+    offset = dt.datetime.fromtimestamp(at / 1000).astimezone().utcoffset()
+    return int(offset.total_seconds() * 1000) if offset is not None else 0

@@ -100,6 +100,15 @@ def test_a_newer_value_updates_the_older_one(client: Client) -> None:
     assert (new.outcome, new.updates) == ("stored", [old.id])
 
 
+def test_what_was_said_later_is_newer_whatever_day_it_speaks_of(client: Client) -> None:
+    """An appointment that is moved forward is moved, though the day it has now is the earlier one."""
+    first = client.remember("The dentist appointment is on March 20.")
+    forward = client.remember("The dentist appointment was moved to March 10.")
+    back = client.remember("The dentist appointment was moved to April 2.")
+    assert forward.updates == [first.memory.id]
+    assert back.updates == [forward.memory.id]
+
+
 def test_who_returns_to_an_earlier_value_in_the_same_words_is_heard(client: Client) -> None:
     client.remember("I live in Berlin.")
     away = client.remember("I moved to Porto.")

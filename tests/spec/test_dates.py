@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 
 from mnemo_core import civil
 from mnemo_core.civil import Zone
-from mnemo_core.dates import event_at, mentions
+from mnemo_core.dates import event_at, mentions, said_at
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
 PRECISION_MIN = 0.98
 RECALL_MIN = 0.95
 
 SAID = "2026-03-11T15:00"  # a Wednesday
+DAY = 86_400_000  # ms
+CREATED = 20_523 * DAY + 15 * 3_600_000  # the same in UTC
 
 
 def clocks(name: str) -> Zone:
@@ -301,3 +303,16 @@ def test_any_text_has_a_time_within_bounds_or_none(text: str) -> None:
     found = mentions(text, said_at, BERLIN)
     assert all(each.at < each.until and 0 <= each.start < each.end <= len(text) for each in found)
     assert [each.start for each in found] == sorted(each.start for each in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "event_at", "said"),
+    [
+        ("I moved to Porto yesterday.", 20_522 * DAY, CREATED),  # read off the text: the beginning of that day
+        ("The party is on Saturday.", CREATED + 3 * DAY, CREATED),  # nobody says a thing ahead of time
+        ("I live in Lisbon.", CREATED - 400 * DAY, CREATED - 400 * DAY),  # told of that time by who wrote it
+        ("I live in Lisbon.", CREATED, CREATED),
+    ],
+)
+def test_when_a_text_was_said_is_not_the_day_that_it_speaks_of(text: str, event_at: int, said: int) -> None:
+    assert said_at(text, event_at, CREATED, lambda _: 0) == said

@@ -329,14 +329,12 @@ def test_the_same_words_after_a_newer_value_are_no_repetition(
     older, newer = sample_memory(1), sample_memory(2, event_at=newer_at, state=state)
     edge = Edge(source=newer.id, target=older.id, relation="updates", at=NOW)
     shelf = Shelf(older, newer, tied=[edge])
-    draft = Draft("the same words", "default", "local", "user", "api", event_at=said_at)
-    assert intake.is_outdated(older, draft, shelf) is outdated
-    assert not intake.is_outdated(newer, draft, shelf)
+    assert intake.is_outdated(older, said_at, shelf) is outdated
+    assert not intake.is_outdated(newer, said_at, shelf)
 
 
 def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
     newer = sample_memory(2, event_at=NOW - 5)
     older = sample_memory(1, state="superseded", superseded_by=newer.id)
-    draft = Draft("the same words", "default", "local", "user", "api")
-    assert intake.is_outdated(older, draft, Shelf(older, newer))
-    assert not intake.is_outdated(older, draft, Shelf(older))
+    assert intake.is_outdated(older, None, Shelf(older, newer))
+    assert not intake.is_outdated(older, None, Shelf(older))
