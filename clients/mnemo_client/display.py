@@ -18,6 +18,11 @@ _CHANGES = {
     "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
     "notes": "reading a note",
 }  # fmt: skip
+# Why a door set something aside, or left nothing of it.
+_REASONS = {
+    "low_importance": "it matters little", "near_duplicate": "a recent turn says it", "stop_words": "it says nothing",
+    "too_short": "too short", "infrastructure_noise": "noise of programs", "echo": "mnemo itself said it",
+}  # fmt: skip
 _UNDO = "undo:"
 _UNITS = ("B", "KB", "MB", "GB", "TB")
 _STATE_LOOK = {
@@ -323,10 +328,15 @@ def candidate_lines(memories: Sequence[protocol.MemoryView], look: Look) -> list
 def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
     entries = page.entries or [protocol.TrashedView(memory=m, at=m.modified_at, why="") for m in page.memories]
     rows = [
-        [look.place(short_id(entry.memory.id)), date(entry.at), plain(entry.why), first_line(entry.memory)]
+        [look.place(short_id(entry.memory.id)), date(entry.at), reason(entry.why), first_line(entry.memory)]
         for entry in entries
     ]
     return table(rows)
+
+
+def reason(why: str) -> str:
+    """In words; what someone said themself, as they said it."""
+    return _REASONS.get(why) or plain(why)
 
 
 def undone_lines(undone: protocol.Undone, look: Look) -> list[str]:

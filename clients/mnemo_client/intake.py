@@ -151,7 +151,7 @@ def _taken_lines(name: str, answer: protocol.TakenAnswer, look: Look) -> Iterato
     aside = [item for item in taken if item.outcome == "discarded"]
     for item in aside[:SHOWN_MAX]:
         shown = "" if item.memory is None else f"{display.short_id(item.memory.id)}  {_piece(item.memory.content)}"
-        why = look.dim(f"({plain(item.reason or 'it matters little')})")
+        why = look.dim(f"({display.reason(item.reason or '')})")
         yield f"  {look.dim('set aside')}  {shown} {why}"
     if len(aside) > SHOWN_MAX:
         yield f"  {look.dim(f'and {len(aside) - SHOWN_MAX} more')}"

@@ -10,6 +10,7 @@ from mnemo_core.intake import LOW_IMPORTANCE, Item, Scores
 from mnemo_core.profiles import Door, Profile
 from mnemo_core.routing import Role, Route, route
 from mnemo_core.salience import Rarity, Salience, importance, novelty, salience
+from mnemo_core.secrets import without_masks
 
 SIGNALS = ("entity", "number", "preference", "technical")
 
@@ -29,7 +30,8 @@ def score(
 
 
 def salience_of(content: str, profile: Profile, rarity: Rarity | None = None) -> Salience:
-    """What the text holds, by the signals that the profile goes by."""
+    """What the text holds, by the signals that the profile goes by. What stands for a secret is none of it."""
+    content = without_masks(content)
     if profile.salience == "L":
         return Salience(profiles.salience_by_letter(content, rarity), "", "", "", "")
     return salience(content, rarity)

@@ -359,6 +359,14 @@ def find(text: str) -> list[Span]:
     return _without_overlaps(taken, _assigned(text))
 
 
+_MASK = re.compile(rf"\[masked:[a-z_]{{2,20}}:[0-9a-f]{{{FINGERPRINT_CHARS}}}\]")
+
+
+def without_masks(text: str) -> str:
+    """What is left of a masked text that its writer wrote."""
+    return _MASK.sub("", text) if "[masked:" in text else text
+
+
 def mask(text: str, key: bytes) -> tuple[str, tuple[Kind, ...]]:
     """The text with each secret replaced by `[masked:KIND:FINGERPRINT]`, and the kinds in order of first appearance.
 

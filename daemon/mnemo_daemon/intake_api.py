@@ -167,24 +167,32 @@ class IntakeApi:
         return [chunk.text for chunk in chunking.split_text(text, count, suffix)]
 
     def _read_turns(self, request: Request, asked: protocol.TurnsRequest) -> list[_Read]:
-        daemon, mask = self._daemon, self._daemon.settings.privacy.mask
+        """Each turn by itself: what is wrong with one stops no other."""
         profile = self._intake.profile(wire.writable_namespace(request, asked.namespace))
-        now = daemon.store.now()
+        now = self._daemon.store.now()
         read: list[_Read] = []
-        for place, turn in enumerate(asked.turns):
-            field = f"turns[{place}].content"
-            text, echoes = self._without_echo(wire.cleaned(turn.content, field), asked.session_id, profile)
-            if not text:
-                read.append(_Nothing(ECHO, echoes) if echoes else _Nothing("too_short"))
-                continue
-            if len(text) > CONTENT_CHARS_MAX:
-                message = f"the turn has {len(text)} characters, at most {CONTENT_CHARS_MAX}: ingest it as a text"
-                read.append(bad_value(message, field))
-                continue
-            draft, masked = wire.turn_of(request, asked, place, daemon.mask_key, mask, text, now)
-            taken = Asked(draft, "turn", turn.role, dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes)
-            read.append(_Put(taken, asked.wait, asked.explain))
+        for place in range(len(asked.turns)):
+            try:
+                read.append(self._read_turn(request, asked, place, profile, now))
+            except Refusal as refusal:
+                read.append(refusal)
         return read
+
+    def _read_turn(
+        self, request: Request, asked: protocol.TurnsRequest, place: int, profile: Profile, now: int
+    ) -> _Read:
+        daemon, turn, field = self._daemon, asked.turns[place], f"turns[{place}].content"
+        text, echoes = self._without_echo(wire.cleaned(turn.content, field), asked.session_id, profile)
+        if not text:
+            return _Nothing(ECHO, echoes) if echoes else _Nothing("too_short")
+        if len(text) > CONTENT_CHARS_MAX:
+            message = f"the turn has {len(text)} characters, at most {CONTENT_CHARS_MAX}: ingest it as a text"
+            raise bad_value(message, field)
+        draft, masked = wire.turn_of(
+            request, asked, place, daemon.mask_key, daemon.settings.privacy.mask, text, now
+        )  # fmt: skip
+        taken = Asked(draft, "turn", turn.role, dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes)
+        return _Put(taken, asked.wait, asked.explain)
 
     def _without_echo(self, text: str, session: str, profile: Profile) -> tuple[str, tuple[str, ...]]:
         if not profile.strips_echo or not text:

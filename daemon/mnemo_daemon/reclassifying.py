@@ -31,6 +31,8 @@ SLICE = 500  # memories in one write turn [SPEC 3.5]
 READ_TOGETHER = 500
 SHOWN = 500  # changes that are listed
 CONTENT_SHOWN = 120  # characters
+# How far off an importance is changed for. Less is drift: novelty is told from what is known, and that has grown since.
+IMPORTANCE_STEP = 0.1
 
 
 class _Change(NamedTuple):
@@ -91,7 +93,7 @@ class Reclassifying:
             fields = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
         if memory.importance_source == "rule":
             importance = self._importance(memory, number, profile, serving, now)
-            if importance is not None and abs(importance - memory.importance) > 1e-9:
+            if importance is not None and abs(importance - memory.importance) >= IMPORTANCE_STEP:
                 fields["importance"] = importance
         elif not is_ruled:
             return None

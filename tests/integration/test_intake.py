@@ -297,6 +297,13 @@ def test_L2_a_text_is_cleaned_and_its_marks_stay(client: Client) -> None:
     assert taken.memory.content == "**Caf\u00e9** opens at 7.\n\n`make all` builds it."
 
 
+def test_L7_tokens_are_counted_by_the_models_own_tokenizer(client: Client) -> None:
+    """1,100 characters pass for 275 tokens; the model reads them as far more than the 300 that a piece may have."""
+    text = " ".join(f"Part {place} is q{place}x{place * 7919:05}zv{place * 104_729:07}k." for place in range(30))
+    assert 900 < len(text) < 1_200
+    assert len(client.ingest(text).results) > 1
+
+
 def test_L14_a_piece_that_matters_little_is_set_aside_with_its_scores_and_can_be_restored(client: Client) -> None:
     for part in ("one", "two", "three"):
         client.remember(f"{SMALL_TALK}{part}", importance=0.5)

@@ -63,7 +63,7 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
 ) -> None:
     file = tmp_path / "talk.rst"
     file.write_text("Ines has the key.\n\nok then")
-    results = [taken(), taken("discarded", "ok then", reason="its importance is 0.21, under 0.30")]
+    results = [taken(), taken("discarded", "ok then", reason="low_importance")]
     counts = {"stored": 1, "discarded": 1}
     say(canned, "POST /v1/ingest", protocol.TakenAnswer(results=[*results], counts=counts, group="g1"))
     assert person.give("ingest", str(file), "--tag", "home") == 0
@@ -73,7 +73,7 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
     short = ID.replace("-", "")[-8:]
     assert person.out.splitlines()[:2] == [
         f"{file}: 1 stored, 1 set aside · namespace default",
-        f"  set aside  {short}  ok then (its importance is 0.21, under 0.30)",
+        f"  set aside  {short}  ok then (it matters little)",
     ]
     assert person.err == "take it back with: mnemo undo --group g1\n"
 
@@ -138,7 +138,7 @@ def test_what_was_set_aside_is_listed_with_the_reason(person: Person, canned: Ca
     say(canned, "GET /v1/trash", protocol.TrashPage(memories=[aside], entries=[entry]))
     assert person.give("trash", "--set-aside") == 0
     assert canned.asked[0].query["set_aside"] == ["true"]
-    assert person.out.split("  ", 1)[1] == "2025-12-01  low_importance  ok then\n"
+    assert person.out.split("  ", 1)[1] == "2025-12-01  it matters little  ok then\n"
     assert person.err == "bring one back with: mnemo trash restore ID; what is set aside goes after 30 days\n"
     assert person.give("trash", "--set-aside", "--json") == 0
     assert json.loads(person.out)["memories"][0]["state"] == "discarded"

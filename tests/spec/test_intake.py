@@ -338,3 +338,9 @@ def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
     older = sample_memory(1, state="superseded", superseded_by=newer.id)
     assert intake.is_outdated(older, None, Shelf(older, newer))
     assert not intake.is_outdated(older, None, Shelf(older))
+
+
+def test_what_stands_for_a_secret_is_no_signal() -> None:
+    found = appraisal.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN)
+    assert found == appraisal.salience_of("the key is  since then", OWN)
+    assert found.value == 0.0
