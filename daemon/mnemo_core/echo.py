@@ -632,7 +632,8 @@ def _rest(page: _Page, matches: Sequence[_Match]) -> str:
 
 
 def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The text without the spans; a line of which nothing but marks is left goes with them."""
+    """The text without the spans; a line of which nothing but marks is left goes with them, and so does all that is
+    left, where it is nothing else."""
     lines: list[list[str]] = [[]]
     cut: set[int] = set()
     at = 0
@@ -651,7 +652,8 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
             if _MARKS.fullmatch(line):
                 continue
         kept.append(line)
-    return _EMPTY_FENCE.sub("", _BLANK_LINES.sub("\n\n", "\n".join(kept))).strip()
+    rest = _EMPTY_FENCE.sub("", _BLANK_LINES.sub("\n\n", "\n".join(kept))).strip()
+    return "" if all(_MARKS.fullmatch(line.strip()) for line in rest.split("\n")) else rest
 
 
 def _blocks(text: str) -> list[tuple[int, int]]:

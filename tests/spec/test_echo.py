@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mnemo_core.briefing import Remembered, block
@@ -346,6 +346,7 @@ def test_whatever_was_handed_out_nothing_is_put_into_a_text(text: str, contents:
         assert echo.ids or echo.rest in (turn, "")
 
 
+@example(["1\n>"])
 @given(CONTENTS)
 def test_a_block_of_any_contents_with_words_leaves_nothing(contents: list[str]) -> None:
     kept = [content.strip() for content in contents if any(map(str.isalnum, content))]
