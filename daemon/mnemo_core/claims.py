@@ -78,6 +78,11 @@ def _claims(text: str, speaker: str) -> tuple[Claim, ...]:
     return tuple(found)
 
 
+def forget_claims() -> None:
+    """Remembers of no text any more what it claims."""
+    _claims.cache_clear()
+
+
 def speaker_of(name: str) -> str:
     """The speaker as `claims` wants it: folded, "" for a name that tells no person."""
     folded = name.casefold()

@@ -3,10 +3,11 @@
 Nothing here throws anything away: every text is stored, and what is found becomes an edge to the earlier one.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mnemo_core.claims import Claim, Update, claims, speaker_of, updated
+from mnemo_core.claims import Claim, Update, claims, forget_claims, speaker_of, updated
 from mnemo_core.note_matching import jaccard as overlap
 from mnemo_core.note_matching import words
 from mnemo_core.specifics import Specifics, difference, specifics
@@ -15,6 +16,7 @@ from mnemo_core.vocabulary import RELATIVE_DAYS, listed
 from mnemo_store.records import Memory, Relation
 
 TIES_MAX = 3  # edges that one new memory gets to earlier ones
+READ_KEPT = 1024  # texts of which it is remembered how they read
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
@@ -86,9 +88,21 @@ def _is_of(latest: _Judged, update: Update) -> bool:
     return latest.update is not None and latest.update.old.has_value_of(update.old)
 
 
+def forget_texts() -> None:
+    """Remembers of no text any more how it reads: one of them may have been purged."""
+    _words.cache_clear()
+    _specifics.cache_clear()
+    forget_claims()
+
+
 def same_subject(one: str, other: str) -> bool:
     """Whether both texts state the same attribute of the same subject, with whatever value."""
     return any(a.is_about_same(b) for a in claims(one) for b in claims(other))
+
+
+# What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
+_words = functools.lru_cache(READ_KEPT)(words)
+_specifics = functools.lru_cache(READ_KEPT)(specifics)
 
 
 class _Read:
@@ -97,14 +111,11 @@ class _Read:
     def __init__(self, content: str, speaker: str) -> None:
         self.content = content
         self.speaker = speaker_of(speaker)
-        self.words = words(content)
-        self._specifics: Specifics | None = None
+        self.words = _words(content)
 
     @property
     def specifics(self) -> Specifics:
-        if self._specifics is None:
-            self._specifics = specifics(self.content)
-        return self._specifics
+        return _specifics(self.content)
 
     @property
     def claims(self) -> tuple[Claim, ...]:

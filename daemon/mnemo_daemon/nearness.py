@@ -20,7 +20,7 @@ from mnemo_core import changing, thresholds
 from mnemo_core.changing import Tie
 from mnemo_core.claims import SEARCHED_CHARS_MAX, marks, marks_sought
 from mnemo_core.dates import said_at
-from mnemo_core.duplicates import Near, is_near, jaccard, judge
+from mnemo_core.duplicates import Near, forget_texts, is_near, jaccard, judge
 from mnemo_core.intake import COMPARED_STATES, NEAR_DUPLICATE, NEW, Item
 from mnemo_core.profiles import Profile
 from mnemo_core.specifics import difference
@@ -106,9 +106,10 @@ class Nearness:
                 self._recent.append(_Recent(memory.id, space, fields, rows[:WINDOWS_MAX]))
 
     def forget(self) -> None:
-        """Nothing is kept of what was written."""
+        """Nothing is kept of what was written, nor of how it reads."""
         with self._lock:
             self._recent.clear()
+        forget_texts()
 
     def of_batch(self, wanted: Sequence[Wanted], serving: Serving | None, caller: Caller) -> dict[int, list[Near]]:
         """What is near to each, by its place, the nearest first. Of the batch only what stands before it counts."""

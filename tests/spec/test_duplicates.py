@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mnemo_core import claims as claims_module
+from mnemo_core import duplicates
 from mnemo_core.claims import claims
-from mnemo_core.duplicates import TIES_MAX, Near, Tie, is_near, jaccard, judge, same_subject
+from mnemo_core.duplicates import TIES_MAX, Near, Tie, forget_texts, is_near, jaccard, judge, same_subject
 from mnemo_core.thresholds import SOURCE, of_model
 from mnemo_daemon.embedding import Embedder, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
@@ -301,3 +303,11 @@ def test_changes_in_made_lives_get_the_right_updates_edge(embedder: Embedder, he
     assert found.right >= RIGHT_MIN[held_out] * found.changes
     assert found.wrong <= WRONG_MAX * found.edges
     assert found.falsely_same == 0
+
+
+def test_how_a_text_reads_is_forgotten_with_it() -> None:
+    judge("The boat lies in Lisbon.", "", 5, [Near(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE)
+    kept = (duplicates._words, duplicates._specifics, claims_module._claims)
+    assert all(cache.cache_info().currsize for cache in kept)
+    forget_texts()
+    assert not any(cache.cache_info().currsize for cache in kept)

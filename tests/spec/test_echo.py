@@ -358,9 +358,9 @@ def test_a_block_of_any_contents_with_words_leaves_nothing(contents: list[str]) 
     "piece",
     ["a ", "a\n", ". ", "<memory>", "</memory>", "[SEMANTIC] ", "[SEMANTIC] a\n", "> ", "As you told me that ", "安"],
 )
-def test_a_megabyte_of_anything_takes_no_more_than_its_length(piece: str) -> None:
+def test_a_long_text_of_anything_takes_no_more_than_its_length(piece: str) -> None:
     record = shown(*ALL)
     for number in range(400):
         record.note("s", str(number), "a " * (number + 3))
-    text = piece * ((1 << 20) // len(piece))
+    text = piece * ((1 << 18) // len(piece))
     assert len(strip(text, record, "s").rest) <= len(text)

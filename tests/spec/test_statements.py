@@ -387,5 +387,5 @@ def test_any_sentence_may_be_asked_for_its_triple(sentence: str) -> None:
         "'",
     ],
 )
-def test_a_megabyte_of_anything_takes_no_more_than_its_length(piece: str) -> None:
-    assert statements(piece * ((1 << 20) // len(piece)), "Ines") == []
+def test_a_long_text_of_anything_takes_no_more_than_its_length(piece: str) -> None:
+    assert statements(piece * ((1 << 18) // len(piece)), "Ines") == []
