@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mnemo_core.changing import Tie
 from mnemo_core.claims import Claim, Update, claims, forget_claims, speaker_of, updated
 from mnemo_core.note_matching import jaccard as overlap
 from mnemo_core.note_matching import words
@@ -34,16 +35,6 @@ class Near(NamedTuple):
     memory: Memory
     sim: float | None
     said_at: int | None = None
-
-
-class Tie(NamedTuple):
-    """An edge to draw, from the new memory to the earlier one in the version that was judged."""
-
-    id: str
-    version: int
-    relation: Relation
-    sim: float | None
-    why: str
 
 
 def jaccard(one: str, other: str) -> float:

@@ -11,7 +11,11 @@ import msgspec
 
 from mnemo_core import changing, profiles
 from mnemo_core.changing import Decision, Draft, Tie
+from mnemo_core.claims import SEARCHED_CHARS_MAX
+from mnemo_core.duplicates import TIES_MAX, Near, is_near, jaccard, judge
 from mnemo_core.profiles import OWN, Door, Profile
+from mnemo_core.specifics import difference
+from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds
 from mnemo_store.records import (
     Change,
     DropForgotten,
@@ -27,6 +31,7 @@ from mnemo_store.records import (
     PutMeta,
     PutTrash,
     PutUsage,
+    Relation,
     TrashEntry,
     Usage,
     content_hash,
@@ -35,7 +40,7 @@ from mnemo_store.records import (
 Dedup = Literal["guarded", "off", "source"]
 
 LATE_FROM = "intake_seq"  # the fact of the store: behind this change something was written without a vector; or ""
-TIES_MAX = 3  # edges that a memory gets when it comes in [SPEC 5.5]
+RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
 COMPARED_STATES = ("active", "archived")  # what a near one is tied to
 HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # what an equal text is a duplicate of
 LOW_IMPORTANCE = "low_importance"  # why a text is set aside: it scores below what is kept
@@ -203,6 +208,66 @@ def profile_for(profile: Profile, dedup: Dedup | None) -> Profile:
                 near=letter.near, same=letter.same, is_guarded=letter.is_guarded, thresholds=letter.thresholds,
                 reinforcement=letter.reinforcement,
             )  # fmt: skip
+
+
+def compared(item: Item, near: Sequence[Near], limits: Thresholds, now: int) -> Item:
+    """The item with its ties to what is near; or, of a turn that says again what a recent one said, set aside.
+    SPEC 5.5, 5.7"""
+    profile, content = item.profile, item.draft.content
+    near = [] if item.discarded else [each for each in near if _may_be_tied(content, each, limits)]
+    if not near:
+        return item
+    if item.door == "turn" and profile.has_turn_gate:
+        again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
+        if again is not None:
+            return item._replace(discarded=NEAR_DUPLICATE, ties=(_tie(again, "repeats", "said in a recent turn"),))
+    match profile.near:
+        case "stored":
+            return item
+        case "merged":
+            return _to_be_merged(item, near, limits)
+        case "linked":
+            said_at = now if item.said_at is None else item.said_at
+            judged = judge(content, item.draft.speaker, said_at, near, limits)
+            named = {tie.id for tie in judged}
+            rest = [_tie(each, "related", "others are nearer") for each in near
+                    if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
+            return item._replace(ties=tuple(judged), near=(*judged, *rest))
+
+
+def _to_be_merged(item: Item, near: Sequence[Near], limits: Thresholds) -> Item:
+    """By G's letter: what is near enough takes it in. [G 2.1, G5, G6]"""
+    content = item.draft.content
+    near = [each for each in near if is_near(content, each.memory.content, each.sim, limits)]
+    if not near:
+        return item
+    best = near[0]
+    is_other_text = jaccard(content, best.memory.content) < JACCARD_ALONE
+    takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
+    ties = tuple(_tie(each, "repeats", "near") for each in near)
+    return item._replace(ties=ties, near=ties, takes_text=takes_text)
+
+
+def _may_be_tied(content: str, near: Near, limits: Thresholds) -> bool:
+    """Whether it is worth a judgement, which takes a millisecond or more."""
+    other = near.memory.content
+    if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
+        return True
+    one, two = (frozenset(text.casefold().split()) for text in (content, other))
+    return len(one & two) > JACCARD_NEAR * len(one | two)
+
+
+def _is_said_again(item: Item, near: Near, limits: Thresholds, now: int) -> bool:
+    """Whether a recent turn said it already, no specific differing. SPEC 5.7 [T2]"""
+    memory = near.memory
+    if near.sim is None or near.sim < limits.turn_repeat or memory.turn is None:
+        return False
+    is_recent = memory.session_id == item.draft.session_id or now - memory.created_at < RECENT_TURN_MS
+    return is_recent and (not item.profile.is_guarded or difference(item.draft.content, memory.content) is None)
+
+
+def _tie(near: Near, relation: Relation, why: str) -> Tie:
+    return Tie(near.memory.id, near.memory.version, relation, near.sim, why)
 
 
 # What a write turn comes to

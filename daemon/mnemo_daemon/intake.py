@@ -109,7 +109,7 @@ class Intake:
         memories: Memories,
         settings: Callable[[], Settings],
     ) -> None:
-        self.nearness = Nearness(store, views, indexing, embedding)
+        self.nearness = Nearness(store, views, embedding)
         self._store = store
         self._views = views
         self._indexing = indexing

@@ -16,18 +16,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import changing, thresholds
-from mnemo_core.changing import Tie
+from mnemo_core import changing, intake, thresholds
 from mnemo_core.claims import SEARCHED_CHARS_MAX, marks, marks_sought
 from mnemo_core.dates import said_at
-from mnemo_core.duplicates import Near, forget_texts, is_near, jaccard, judge
-from mnemo_core.intake import COMPARED_STATES, NEAR_DUPLICATE, NEW, Item
+from mnemo_core.duplicates import Near, forget_texts
+from mnemo_core.intake import COMPARED_STATES, NEW, Item
 from mnemo_core.profiles import Profile
-from mnemo_core.specifics import difference
-from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, SOURCE, Thresholds
+from mnemo_core.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_daemon.calibrating import thresholds_for
 from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.indexing import Indexing, Rows, Serving
+from mnemo_daemon.indexing import Rows, Serving
 from mnemo_daemon.memories import SENSITIVE, Caller, is_seen
 from mnemo_daemon.times import zone_offset
 from mnemo_daemon.views import Views
@@ -40,7 +38,6 @@ CLAIMING = 16  # and the latest of those that claim something of the same subjec
 CLAIMING_EACH_MIN = 4  # of which each has so many
 WINDOWS_MAX = 4  # of a long text that are looked for, each by itself
 RECENT_MAX = 512  # memories written lately whose vectors are kept here
-RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
 BLOCK = 512  # windows of a batch that are compared with the batch at once
 COMMON_WORD_SHARE = 0.2  # a word that more of a batch has than this leads to no candidates
 SNAPSHOT_MEMORIES = 1_000
@@ -89,10 +86,9 @@ class _Found:
 class Nearness:
     """Looks for what is near. Any thread may ask."""
 
-    def __init__(self, store: Store, views: Views, indexing: Indexing, embedding: EmbeddingService) -> None:
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
         self._views = views
-        self._indexing = indexing
         self._embedding = embedding
         self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
         self._recent: deque[_Recent] = deque(maxlen=RECENT_MAX)
@@ -128,34 +124,8 @@ class Nearness:
         return self._near(compared, found, caller)
 
     def tied(self, item: Item, near: Sequence[Near], serving: Serving | None) -> Item:
-        """The item with its ties; or, of a turn that says again what a recent one said, set aside. SPEC 5.5, 5.7"""
-        profile, draft = item.profile, item.draft
-        limits, now = self._thresholds(profile, serving), self._store.now()
-        if item.discarded:
-            return item
-        near = [each for each in near if _may_be_tied(draft.content, each, limits)]
-        if not near:
-            return item
-        if item.door == "turn" and profile.has_turn_gate:
-            again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
-            if again is not None:
-                return item._replace(discarded=NEAR_DUPLICATE, ties=(_tie(again, "said in a recent turn"),))
-        if profile.near == "stored":
-            return item
-        if profile.near == "merged":
-            near = [each for each in near if is_near(draft.content, each.memory.content, each.sim, limits)]
-            if not near:
-                return item
-            best = near[0]
-            is_other_text = jaccard(draft.content, best.memory.content) < JACCARD_ALONE
-            takes = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
-            ties = tuple(_tie(each, "near") for each in near)
-            return item._replace(ties=ties, near=ties, takes_text=takes)
-        judged = [Tie(*tie) for tie in judge(draft.content, draft.speaker, _said_at(item, now), near, limits)]
-        named = {tie.id for tie in judged}
-        rest = [_tie(each, "others are nearer")._replace(relation="related") for each in near
-                if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
-        return item._replace(ties=tuple(judged), near=(*judged, *rest))
+        """The item with its ties, or set aside."""
+        return intake.compared(item, near, self._thresholds(item.profile, serving), self._store.now())
 
     def _thresholds(self, profile: Profile, serving: Serving | None) -> Thresholds:
         if profile.thresholds == "source" or serving is None:
@@ -359,25 +329,3 @@ def _add_batch_claiming(wanted: Sequence[Wanted], now: int, found: _Found) -> No
                 found.add_claiming(each.place, f"{NEW}{wanted[other].place}", sim)
         for mark in marks(draft.content, draft.speaker):
             holding[scoped, mark].append(place)
-
-
-def _may_be_tied(content: str, near: Near, limits: Thresholds) -> bool:
-    """Whether it is worth a judgement, which takes a millisecond or more."""
-    other = near.memory.content
-    if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
-        return True
-    one, two = (frozenset(text.casefold().split()) for text in (content, other))
-    return len(one & two) > JACCARD_NEAR * len(one | two)
-
-
-def _is_said_again(item: Item, near: Near, limits: Thresholds, now: int) -> bool:
-    """Whether a recent turn said it already, no specific differing. SPEC 5.7 [T2]"""
-    memory = near.memory
-    if near.sim is None or near.sim < limits.turn_repeat or memory.turn is None:
-        return False
-    is_recent = memory.session_id == item.draft.session_id or now - memory.created_at < RECENT_TURN_MS
-    return is_recent and (not item.profile.is_guarded or difference(item.draft.content, memory.content) is None)
-
-
-def _tie(near: Near, why: str) -> Tie:
-    return Tie(near.memory.id, near.memory.version, "repeats", near.sim, why)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from mnemo_core import claims as claims_module
 from mnemo_core import duplicates
+from mnemo_core.changing import Tie
 from mnemo_core.claims import claims
-from mnemo_core.duplicates import TIES_MAX, Near, Tie, forget_texts, is_near, jaccard, judge, same_subject
+from mnemo_core.duplicates import TIES_MAX, Near, forget_texts, is_near, jaccard, judge, same_subject
 from mnemo_core.thresholds import SOURCE, of_model
 from mnemo_daemon.embedding import Embedder, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
