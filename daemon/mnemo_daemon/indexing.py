@@ -395,7 +395,7 @@ class Indexing:
     def _count_tokens(self, embedder: Embedder, wanted: Sequence[_Wanted]) -> None:
         """Keeps the token counts that budgets are made of, so that no recall has to count."""
         columns = self._views.columns
-        uncounted = [row for row in wanted if not columns.column("tokens")[row.number]]
+        uncounted = [row for row in wanted if not columns.tokens_of(row.number)]
         counts = embedder.count_tokens([row.content for row in uncounted])
         for row, tokens in zip(uncounted, counts, strict=True):
             columns.set_tokens(row.number, tokens, row.modified_at)

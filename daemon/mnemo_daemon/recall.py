@@ -318,7 +318,7 @@ class Recall:
         What has no number is a version of another time, of which no count is kept.
         """
         columns = self._views.columns
-        known = int(columns.column("tokens")[number]) if number is not None else 0
+        known = columns.tokens_of(number) if number is not None else 0
         if known:
             return known
         serving = self._indexing.serving()

@@ -68,8 +68,9 @@ class Trash:
         if keep_days:
             ids = [memory.id for memory, entry in self._trashed() if entry.at < now - keep_days * DAY_MS]
         columns = self._views.columns
-        is_discarded = columns.column("state") == STATES.index("discarded")
-        is_old = columns.column("modified_at") < now - DISCARDED_DAYS * DAY_MS
+        states, modified_at = columns.together("state", "modified_at")
+        is_discarded = states == STATES.index("discarded")
+        is_old = modified_at < now - DISCARDED_DAYS * DAY_MS
         ids += columns.ids(np.flatnonzero(is_discarded & is_old))
         if ids:
             self._drop(ids, BY)

@@ -137,6 +137,16 @@ class Columns:
         """One array by its field's name. Not to be written to."""
         return self._arrays[name][: self._size]
 
+    def together(self, *names: str) -> list[NDArray[Any]]:
+        """Some arrays of one and the same length, whoever is adding rows meanwhile. Not to be written to."""
+        with self._lock:
+            return [self.column(name) for name in names]
+
+    def tokens_of(self, number: int) -> int:
+        """How many tokens a memory's content has; 0 when nobody has counted, or its row is still to come."""
+        tokens = self.column("tokens")
+        return int(tokens[number]) if number < len(tokens) else 0
+
     def count_by(self, name: str) -> dict[str, int]:
         """How many memories have each value of a coded or named column; of active and archived ones but for state."""
         with self._lock:

@@ -1,6 +1,7 @@
 """The columns: what is filtered and counted without decoding a record. SPEC 2.1, 2.4, 7.1."""
 
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -223,3 +224,28 @@ def test_a_count_of_tokens_that_comes_after_a_change_of_the_text_is_not_kept() -
     columns.put(0, sample_memory(0, modified_at=6), None)
     columns.set_tokens(0, 7, modified_at=5)
     assert columns.column("tokens").tolist() == [0]
+
+
+def test_columns_read_together_have_one_length_while_rows_are_added() -> None:
+    columns, is_over = Columns(), threading.Event()
+
+    def add() -> None:
+        for number in range(3000):
+            columns.put(number, sample_memory(number), None)
+        is_over.set()
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    seen = set()
+    while not is_over.is_set():
+        states, modified_at = columns.together("state", "modified_at")
+        assert len(states) == len(modified_at)
+        seen.add(len(states))
+    adding.join()
+    assert len(seen) > 10
+
+
+def test_a_row_that_is_still_to_come_has_no_count_of_tokens() -> None:
+    columns = columns_of({"modified_at": 5})
+    columns.set_tokens(0, 7, modified_at=5)
+    assert [columns.tokens_of(0), columns.tokens_of(1)] == [7, 0]
