@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mnemo_client import display, launch, protocol, terminal, trial
+from mnemo_client import display, launch, recall_protocol, terminal, trial
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.places import socket_path
@@ -153,7 +153,7 @@ def is_being_fetched() -> bool:
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
     look = terminal.look_of(sys.stdout, os.environ)
     for question in questions:
-        request = protocol.RecallRequest(query=question, top_k=HITS, highlight=True, dry=True)
+        request = recall_protocol.RecallRequest(query=question, top_k=HITS, highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")

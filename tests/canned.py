@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 
 
 class Asked(NamedTuple):
@@ -148,7 +148,7 @@ ID = "01936f2e-7c00-7000-8000-0000c0ffee01"
 NOON = 1_764_590_400_000  # 2025-12-01 12:00 UTC: the same day in most zones
 
 
-def recalled(**fields: Any) -> protocol.RecalledMemory:
+def recalled(**fields: Any) -> recall_protocol.RecalledMemory:
     whole: dict[str, Any] = {
         "id": ID, "content": "The key is with Ines.", "kind": "semantic", "category": "fact", "layer": "buffer",
         "importance": 0.5, "importance_source": "rule", "event_at": NOON, "created_at": NOON, "modified_at": NOON,
@@ -157,7 +157,7 @@ def recalled(**fields: Any) -> protocol.RecalledMemory:
         "compression_source": False, "access_count": 1, "repetition_count": 0, "last_accessed": None,
         "strength": 0.5, "strength_epoch": 0, "score": 0.8249,
     }  # fmt: skip
-    return protocol.RecalledMemory(**{**whole, **fields})
+    return recall_protocol.RecalledMemory(**{**whole, **fields})
 
 
 def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> protocol.NoteView:
@@ -166,14 +166,14 @@ def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> protocol.NoteVie
     return protocol.NoteView(**{**whole, **fields})
 
 
-def best(text: str, *marks: tuple[int, int], line: int | None = None) -> protocol.BestSentence:
-    return protocol.BestSentence(text=text, marks=list(marks), line=line)
+def best(text: str, *marks: tuple[int, int], line: int | None = None) -> recall_protocol.BestSentence:
+    return recall_protocol.BestSentence(text=text, marks=list(marks), line=line)
 
 
-def recall_answer(*memories: protocol.RecalledMemory, **fields: Any) -> protocol.RecallAnswer:
+def recall_answer(*memories: recall_protocol.RecalledMemory, **fields: Any) -> recall_protocol.RecallAnswer:
     whole: dict[str, Any] = {"memories": list(memories), "total_tokens": 9, "budget_used": None, "total": 12,
                              "ranker": "fused", "namespace": "default", "took_ms": 4.06}  # fmt: skip
-    return protocol.RecallAnswer(**{**whole, **fields})
+    return recall_protocol.RecallAnswer(**{**whole, **fields})
 
 
 def status(**fields: Any) -> protocol.Status:

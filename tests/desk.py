@@ -12,7 +12,8 @@ from mnemo_daemon.indexing import Indexing
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.past import Past
-from mnemo_daemon.recall import Question, Recall, Recalled
+from mnemo_daemon.question import Question, Recalled
+from mnemo_daemon.recall import Recall
 from mnemo_daemon.undoing import Undoing, Undone
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter

@@ -17,7 +17,7 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from mnemo_client import care_protocol, protocol
+from mnemo_client import care_protocol, protocol, recall_protocol
 from mnemo_client.errors import BadAnswer, BadUsage, Interrupted, Refused, Unreachable
 from mnemo_client.wire import Connection, Garbled, Response
 
@@ -204,10 +204,10 @@ class Client:
 
     # Answers
 
-    def recall(self, query: str | protocol.RecallRequest, **fields: Any) -> protocol.RecallAnswer:
+    def recall(self, query: str | recall_protocol.RecallRequest, **fields: Any) -> recall_protocol.RecallAnswer:
         """What is known about `query`, best first. `fields` are those of RecallRequest."""
-        asked = protocol.RecallRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._ask("POST", "/recall", protocol.RecallAnswer, asked)
+        asked = recall_protocol.RecallRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._ask("POST", "/recall", recall_protocol.RecallAnswer, asked)
 
     def search(
         self,
@@ -217,22 +217,22 @@ class Client:
         highlight: bool = False,
         namespace: str | None = None,
         **filters: Filter,
-    ) -> protocol.SearchAnswer:
+    ) -> recall_protocol.SearchAnswer:
         """By words only."""
         asked = {"q": query, "limit": limit, "highlight": highlight or None, **filters}
-        return self._ask("GET", "/search", protocol.SearchAnswer, query=asked, namespace=namespace)
+        return self._ask("GET", "/search", recall_protocol.SearchAnswer, query=asked, namespace=namespace)
 
     def recent(
         self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter
-    ) -> protocol.SearchAnswer:
+    ) -> recall_protocol.SearchAnswer:
         """Newest first."""
         query = {"limit": limit, **filters}
-        return self._ask("GET", "/recent", protocol.SearchAnswer, query=query, namespace=namespace)
+        return self._ask("GET", "/recent", recall_protocol.SearchAnswer, query=query, namespace=namespace)
 
-    def context(self, query: str | protocol.ContextRequest, **fields: Any) -> protocol.ContextAnswer:
+    def context(self, query: str | recall_protocol.ContextRequest, **fields: Any) -> recall_protocol.ContextAnswer:
         """The `<memory>` block to put before a prompt; empty when nothing is known."""
-        asked = protocol.ContextRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._ask("POST", "/context", protocol.ContextAnswer, asked)
+        asked = recall_protocol.ContextRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._ask("POST", "/context", recall_protocol.ContextAnswer, asked)
 
     # The daemon and its parts
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 from mnemo_client.terminal import Look, cells, clip, pad, plain, table, wrap
 
 BEST_LINES_MAX = 3
@@ -112,7 +112,7 @@ def first_line(memory: protocol.MemoryView, width: int | None = LISTED_LINE_CELL
 
 
 def hits(
-    memories: Sequence[protocol.RecalledMemory], look: Look, here: Path, home: Path, first: int = 1
+    memories: Sequence[recall_protocol.RecalledMemory], look: Look, here: Path, home: Path, first: int = 1
 ) -> Iterator[str]:
     """For each: number, score, where it is or its id, heading trail, date; below it the best sentence."""
     digits = len(str(first + len(memories) - 1))
@@ -137,14 +137,14 @@ def _last_headings(headings: str, room: int | None) -> str:
     return headings if " › ".join(parts) == headings else " › ".join(["…", *parts])
 
 
-def where(memory: protocol.RecalledMemory, here: Path, home: Path) -> str:
+def where(memory: recall_protocol.RecalledMemory, here: Path, home: Path) -> str:
     """path:line of a note's chunk, else the end of the id."""
     if memory.note is None:
         return short_id(memory.id)
     return f"{short_path(memory.note.path, here, home)}:{line_of(memory)}"
 
 
-def line_of(memory: protocol.RecalledMemory) -> int:
+def line_of(memory: recall_protocol.RecalledMemory) -> int:
     """The line of the best sentence, else the chunk's first; 1 where it is no note."""
     if memory.best is not None and memory.best.line is not None:
         return memory.best.line
@@ -159,7 +159,7 @@ def trail(memory: protocol.MemoryView) -> str:
     return " › ".join(headings if headings[:1] == [title] else [title, *headings])
 
 
-def best(memory: protocol.RecalledMemory, look: Look, indent: int) -> list[str]:
+def best(memory: recall_protocol.RecalledMemory, look: Look, indent: int) -> list[str]:
     """The best sentence with the query's words marked, wrapped below its head."""
     if memory.best is None:
         text, marks = first_line(memory, None), []
@@ -184,13 +184,13 @@ def marked(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, lo
     return "".join([*parts, text[at:end]])
 
 
-def recall_summary(answer: protocol.RecallAnswer, status: protocol.Status | None, look: Look) -> str:
+def recall_summary(answer: recall_protocol.RecallAnswer, status: protocol.Status | None, look: Look) -> str:
     """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
     return _summary(parts, answer.namespace, degraded_words(answer.degraded, status), look)
 
 
-def search_summary(answer: protocol.SearchAnswer, look: Look) -> str:
+def search_summary(answer: recall_protocol.SearchAnswer, look: Look) -> str:
     parts = [f"{len(answer.memories)} of {answer.total}", "words"]
     return _summary(parts, answer.namespace, degraded_words(answer.degraded, None), look)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from mnemo_client import display, launch, protocol
+from mnemo_client import display, launch, protocol, recall_protocol
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError
 from mnemo_client.invocation import Invocation
@@ -175,7 +175,7 @@ def round_trip(client: Client) -> Check:
     word = f"roundtrip{secrets.token_hex(4)}"
     try:
         kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
-        found = client.recall(protocol.RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+        found = client.recall(recall_protocol.RecallRequest(query=word, top_k=1, ranker="words", dry=True))
         client.delete(kept.memory.id)
     except MnemoError as error:
         return Check("round trip", "fail", error.message, error.hint or "mnemo status")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnemo_client import display, launch, protocol
+from mnemo_client import display, launch, protocol, recall_protocol
 from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError, NothingFound, Refused
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import run_folder
@@ -65,7 +65,7 @@ def as_ms(text: str | None) -> int | str | None:
 
 def recall(invocation: Invocation) -> int:
     options = invocation.options
-    request = protocol.RecallRequest(
+    request = recall_protocol.RecallRequest(
         query=invocation.text(options.words, "look for"),
         top_k=options.top,
         offset=options.offset,
@@ -127,7 +127,7 @@ def search(invocation: Invocation) -> int:
 
 def context(invocation: Invocation) -> int:
     options = invocation.options
-    request = protocol.ContextRequest(
+    request = recall_protocol.ContextRequest(
         query=invocation.text(options.words, "look for"),
         top_k=options.top,
         tags=options.tag,
@@ -158,7 +158,7 @@ def _nothing(invocation: Invocation, namespace: str, missing: str) -> int:
 # The last answer
 
 
-def _keep(invocation: Invocation, memories: list[protocol.RecalledMemory], first: int) -> None:
+def _keep(invocation: Invocation, memories: list[recall_protocol.RecalledMemory], first: int) -> None:
     """Note down which hit was which, for `open`, `show`, `edit` and `rm`. Only its owner can read it."""
     hits = {
         str(number): {

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 from mnemo_client.client import Client
 from mnemo_client.display import date, trail
 
@@ -128,7 +128,7 @@ class Called(NamedTuple):
 
 
 def recall(client: Client, asked: RecallArguments) -> Called:
-    request = protocol.RecallRequest(
+    request = recall_protocol.RecallRequest(
         query=asked.query,
         top_k=asked.limit,
         tags=_given(asked.tags, []),
@@ -303,7 +303,7 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
         found.path = memory.note.path
         found.line = memory.note.lines[0]
         found.heading = trail(memory)
-    if isinstance(memory, protocol.RecalledMemory):
+    if isinstance(memory, recall_protocol.RecalledMemory):
         found.score = round(memory.score, 4)
         if memory.best is not None and memory.best.line is not None:
             found.line = memory.best.line

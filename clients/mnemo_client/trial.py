@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_client import display, launch, protocol
+from mnemo_client import display, launch, protocol, recall_protocol
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError
 from mnemo_client.invocation import Invocation
@@ -162,7 +162,7 @@ def _wait_for_vectors(invocation: Invocation, client: Client) -> bool:
 def _ask(invocation: Invocation, client: Client, questions: Sequence[Question], ranker: str) -> None:
     look = invocation.look
     for question in questions:
-        request = protocol.RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
+        request = recall_protocol.RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         origin = look.dim(f"(from {plain(question.origin)})")

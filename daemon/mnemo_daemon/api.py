@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Meta
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 from mnemo_core import briefing
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
@@ -20,7 +20,7 @@ from mnemo_daemon.import_api import ImportApi
 from mnemo_daemon.intake_api import IntakeApi
 from mnemo_daemon.memories import SENSITIVE, Memories
 from mnemo_daemon.past import Past
-from mnemo_daemon.recall import Hit, Question, Recalled
+from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
 from mnemo_daemon.times import milliseconds, past_moment
@@ -143,12 +143,13 @@ class Api:
 
     def _reading_routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/recall", self.recall, protocol.RecallAnswer, "What is known about a question",
-                  ask=protocol.RecallRequest),
-            Route("GET", "/v1/search", self.search, protocol.SearchAnswer, "By words alone", query=SearchQuery),
-            Route("GET", "/v1/recent", self.recent, protocol.SearchAnswer, "By when it happened", query=RecentQuery),
-            Route("POST", "/v1/context", self.context, protocol.ContextAnswer, "The block to put before a prompt",
-                  ask=protocol.ContextRequest),
+            Route("POST", "/v1/recall", self.recall, recall_protocol.RecallAnswer, "What is known about a question",
+                  ask=recall_protocol.RecallRequest),
+            Route("GET", "/v1/search", self.search, recall_protocol.SearchAnswer, "By words alone", query=SearchQuery),
+            Route("GET", "/v1/recent", self.recent, recall_protocol.SearchAnswer, "By when it happened",
+                  query=RecentQuery),
+            Route("POST", "/v1/context", self.context, recall_protocol.ContextAnswer,
+                  "The block to put before a prompt", ask=recall_protocol.ContextRequest),
         ]  # fmt: skip
 
     def _part_routes(self) -> list[Route]:
@@ -263,7 +264,7 @@ class Api:
 
     async def recall(self, request: Request) -> Reply:
         await self._daemon.opened()
-        asked: protocol.RecallRequest = request.ask
+        asked: recall_protocol.RecallRequest = request.ask
         question = wire.question_of(request, asked, self._daemon.store.now())
         recalled = await self._ask(question, dry=asked.dry or question.as_of is not None)
         self._note_shown(recalled.hits, asked.session_id)
@@ -273,7 +274,7 @@ class Api:
     async def search(self, request: Request) -> Reply:
         await self._daemon.opened()
         query: SearchQuery = request.query
-        asked = protocol.RecallRequest(
+        asked = recall_protocol.RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
             ranker="words", highlight=query.highlight, as_of=query.as_of,
         )  # fmt: skip
@@ -282,7 +283,7 @@ class Api:
         roots = self._daemon.root_paths()
         memories = [wire.recalled_view(hit, roots) for hit in recalled.hits]
         namespace = request.namespace or wire.DEFAULT_NAMESPACE
-        return Reply(protocol.SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
+        return Reply(recall_protocol.SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
                                            degraded=[*recalled.degraded]))  # fmt: skip
 
     async def recent(self, request: Request) -> Reply:
@@ -295,13 +296,17 @@ class Api:
             wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
         rows, cursor, total = await self._off_loop(self._page, query, wanted, True)
         roots = self._daemon.root_paths()
-        memories = [protocol.RecalledMemory(**msgspec.structs.asdict(wire.memory_view(row, roots))) for row in rows]
-        return Reply(protocol.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
+        memories = [
+            recall_protocol.RecalledMemory(**msgspec.structs.asdict(wire.memory_view(row, roots))) for row in rows
+        ]
+        return Reply(
+            recall_protocol.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None)
+        )
 
     async def context(self, request: Request) -> Reply:
         await self._daemon.opened()
-        asked: protocol.ContextRequest = request.ask
-        inner = protocol.RecallRequest(
+        asked: recall_protocol.ContextRequest = request.ask
+        inner = recall_protocol.RecallRequest(
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
             session_id=None, tags=asked.tags,
         )  # fmt: skip
@@ -319,7 +324,7 @@ class Api:
         self._note_shown(kept, asked.session_id)
         is_cut = len(kept) < len(recalled.hits)
         nothing_fits = bool(recalled.total and not recalled.hits)
-        return Reply(protocol.ContextAnswer(
+        return Reply(recall_protocol.ContextAnswer(
             block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens, cut=is_cut or nothing_fits,
             memories=[hit.found.memory.id for hit in kept],
             namespace=request.namespace or wire.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],

@@ -26,9 +26,10 @@ from mnemo_daemon.late import Late
 from mnemo_daemon.memories import Memories
 from mnemo_daemon.models import Catalogue, ModelError
 from mnemo_daemon.notes import NotesService
-from mnemo_daemon.recall import Recall, Touches
+from mnemo_daemon.recall import Recall
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.settings import Configuration, NotesSettings, Settings
+from mnemo_daemon.touches import Touches
 from mnemo_daemon.trash import Trash
 from mnemo_daemon.upkeep import Upkeep
 from mnemo_daemon.views import Views

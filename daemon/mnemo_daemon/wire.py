@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 from mnemo_core import cleaning, secrets
 from mnemo_core.changing import Draft
 from mnemo_core.intake import NEW
 from mnemo_daemon.history import Difference, Version
 from mnemo_daemon.intake import Took
 from mnemo_daemon.memories import SENSITIVE, Caller, Found
-from mnemo_daemon.recall import Hit, Question, Recalled
+from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
 from mnemo_daemon.times import milliseconds, past_moment
@@ -22,6 +22,7 @@ from mnemo_daemon.views import Progress
 from mnemo_store.columns import Filter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, Trace, Trust
 
+MIN_IMPORTANCE_UNASKED = 0.2  # [L 2.4]
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 DEFAULT_NAMESPACE = "default"
 
@@ -37,20 +38,20 @@ def memory_view(found: Found, root_paths: Mapping[str, str]) -> protocol.MemoryV
     return protocol.MemoryView(**_fields(found, root_paths))
 
 
-def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> protocol.RecalledMemory:
+def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.RecalledMemory:
     best = None
     if hit.best is not None:
-        best = protocol.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
+        best = recall_protocol.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
     fields = _fields(hit.found, root_paths)
-    return protocol.RecalledMemory(**fields, score=round(hit.score, 6), channels=list(hit.channels), best=best)
+    return recall_protocol.RecalledMemory(**fields, score=round(hit.score, 6), channels=list(hit.channels), best=best)
 
 
 def recall_answer(
     question: Question, recalled: Recalled, namespace: str, root_paths: Mapping[str, str]
-) -> protocol.RecallAnswer:
+) -> recall_protocol.RecallAnswer:
     """What was recalled, as it is answered; scores and times rounded to what they can mean."""
     budget = question.token_budget
-    return protocol.RecallAnswer(
+    return recall_protocol.RecallAnswer(
         memories=[recalled_view(hit, root_paths) for hit in recalled.hits],
         total_tokens=recalled.total_tokens,
         budget_used=None if budget is None else round(recalled.total_tokens / budget, 4),
@@ -58,6 +59,9 @@ def recall_answer(
         ranker=recalled.ranker,
         namespace=namespace,
         degraded=list(recalled.degraded),
+        mode=recalled.mode,
+        expanded=list(recalled.expanded),
+        abstained=recalled.abstained,
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
     )
@@ -265,7 +269,7 @@ def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
     return _tags([*tags, SENSITIVE]) if secrets.find(content) and SENSITIVE not in tags else tags
 
 
-def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Question:
+def question_of(request: Request, asked: recall_protocol.RecallRequest, now: int) -> Question:
     """A recall request, checked. Raises a Refusal."""
     if not asked.query.strip():
         raise bad_value("an empty query asks nothing: say what to look for", "query")
@@ -282,12 +286,19 @@ def question_of(request: Request, asked: protocol.RecallRequest, now: int) -> Qu
     return Question(
         query=asked.query,
         filter=_filter(request, asked, namespace, now),
-        top_k=asked.top_k or asked.limit or protocol.TOP_K_DEFAULT,
+        top_k=asked.top_k or asked.limit or recall_protocol.TOP_K_DEFAULT,
         offset=asked.offset,
-        token_budget=protocol.TOKEN_BUDGET_DEFAULT if budget is UNSET else budget,
+        token_budget=recall_protocol.TOKEN_BUDGET_DEFAULT if budget is UNSET else budget,
         min_score=asked.min_score or 0.0,
         sort=asked.sort,
         ranker=asked.ranker,
+        mode=asked.mode,
+        recency_bias=asked.recency_bias,
+        semantic_weight=asked.semantic_weight,
+        preferences=asked.preferences,
+        cut=asked.cut,
+        expand="auto" if asked.expand == "auto" else "true" if asked.expand else "false",
+        rerank=asked.rerank,
         exact=asked.exact,
         highlight=asked.highlight,
         explain=asked.explain,
@@ -343,7 +354,7 @@ def date_of(milliseconds_at: int) -> str:
     return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
 
 
-def _filter(request: Request, asked: protocol.RecallRequest, namespace: str, now: int) -> Filter:
+def _filter(request: Request, asked: recall_protocol.RecallRequest, namespace: str, now: int) -> Filter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
     return Filter(
@@ -364,6 +375,7 @@ def _filter(request: Request, asked: protocol.RecallRequest, namespace: str, now
         since=_time(asked.since, "since"),
         until=_time(asked.until, "until"),
         min_importance=asked.min_importance or 0.0,
+        min_importance_unasked=MIN_IMPORTANCE_UNASKED if asked.min_importance is None else 0.0,
         now=now,
     )
 

@@ -23,6 +23,8 @@ KIND = "columns-1"  # of the view file
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
 
+UNASKED = ("ingest", "turn", "extract", "proxy")  # sources: each text of a stream, not one that someone chose to keep
+
 _NO_STATE = 255  # of a number that has no memory
 _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
@@ -59,6 +61,7 @@ class Filter(NamedTuple):
     since: int | None = None
     until: int | None = None
     min_importance: float = 0.0
+    min_importance_unasked: float = 0.0  # of what was taken in without anyone asking for it: UNASKED
     now: int = 0  # ms; what expired by then is out
 
 
@@ -175,6 +178,10 @@ class Columns:
                 mask &= self.column("trust") <= TRUSTS.index(wanted.trust_min)
             if wanted.min_importance > 0:
                 mask &= self.column("importance") >= np.float32(wanted.min_importance)
+            if wanted.min_importance_unasked > 0:
+                codes = [self._codes["source"].get(name, -1) for name in UNASKED]
+                is_unasked = np.isin(self.column("source"), codes)
+                mask &= ~is_unasked | (self.column("importance") >= np.float32(wanted.min_importance_unasked))
             self._filter_times(mask, wanted)
             self._filter_tags(mask, wanted)
             return mask

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import protocol, tools
+from mnemo_client import recall_protocol, tools
 from mnemo_client.mcp import HANDSHAKE, LINE_BYTES_MAX
 from tests.canned import ID, CannedDaemon, best, note, recalled, view
 from tests.canned import recall_answer as canned_answer
@@ -28,7 +28,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 Message = dict[str, Any]
 
 
-def memory() -> protocol.RecalledMemory:
+def memory() -> recall_protocol.RecalledMemory:
     """A passage of a note."""
     return recalled(
         trust="note", source="note", tags=["home"], event_at=1_700_000_000_000, score=0.87654321,

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, RecalledMemory, Remembered
+from mnemo_client.protocol import NewMemory, Patch, Remembered
+from mnemo_client.recall_protocol import RecalledMemory
 from tests.running import RunningDaemon, running
 
 MEMORIES = 120

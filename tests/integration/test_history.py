@@ -10,9 +10,10 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
-from mnemo_client.protocol import Patch, RecallRequest
+from mnemo_client.protocol import Patch
+from mnemo_client.recall_protocol import RecallRequest
 from mnemo_core.ranking import NEAR_COSINE
-from mnemo_daemon import installation, recall
+from mnemo_daemon import channels, installation
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue
 from mnemo_store.words import Fields
@@ -287,7 +288,7 @@ def test_vectors_that_are_not_kept_are_computed_up_to_a_bound_which_is_told(
     tiny.indexing.start()
     settle(tiny)
     seq = tiny.store.seq
-    monkeypatch.setattr(recall, "FORMER_TEXTS_MAX", 2)
+    monkeypatch.setattr(channels, "FORMER_TEXTS_MAX", 2)
     recalled = tiny.recall("x q", 1500)
     assert recalled.degraded == ("vectors",)
     # The best by words come first: the text that holds both, and of those that hold one the shorter.

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, RecallRequest, Remembered
+from mnemo_client.protocol import NewMemory, Patch, Remembered
+from mnemo_client.recall_protocol import RecallRequest
 from tests.running import RunningDaemon, running
 
 MEMORIES = 300

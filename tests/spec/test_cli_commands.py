@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import cli, commands, completion, doctor, editor, protocol, service
+from mnemo_client import cli, commands, completion, doctor, editor, protocol, recall_protocol, service
 from mnemo_client.errors import BadUsage, MnemoError
 from mnemo_client.parsing import parser
 from mnemo_client.terminal import Terminal
@@ -225,7 +225,7 @@ def test_what_cannot_be_removed_does_not_keep_the_others(person: Person, canned:
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
     person: Person, canned: CannedDaemon, cut: bool, code: int, said: str
 ) -> None:
-    say(canned, "POST /v1/context", protocol.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
+    say(canned, "POST /v1/context", recall_protocol.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
     assert person.give("context", "key", "--max-chars", "60") == code
     assert (person.out, person.err) == ("", said)
 

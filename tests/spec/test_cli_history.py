@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mnemo_client import history, protocol
+from mnemo_client import history, protocol, recall_protocol
 from mnemo_client.terminal import Look
 from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
@@ -143,7 +143,7 @@ def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
 
 def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", protocol.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/search", recall_protocol.SearchAnswer(memories=[recalled()], total=1))
     say(canned, f"GET /v1/memories/{ID}", memory())
     assert person.give("recall", "key", "--as-of", "2026-05-01") == 0
     assert person.give("search", "key", "--as-of", "3d") == 0

@@ -1,5 +1,6 @@
 """The columns: what is filtered and counted without decoding a record. SPEC 2.1, 2.4, 7.1."""
 
+import itertools
 import random
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_store import snapshots
-from mnemo_store.columns import KIND, Columns, Filter
+from mnemo_store.columns import KIND, UNASKED, Columns, Filter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.layout import id_key
@@ -56,6 +57,14 @@ def test_only_active_and_archived_memories_pass_unless_other_states_are_named() 
         (({"speaker": "Ann"}, {}), {"speaker": "Ann"}, [0]),
         (({"trust": "user"}, {"trust": "note"}, {"trust": "agent"}), {"trust_min": "note"}, [0, 1]),
         (({"importance": 0.3}, {"importance": 0.29}), {"min_importance": 0.3}, [0]),
+        (
+            (
+                {"importance": 0.19},
+                *({"source": name, "importance": value} for name in UNASKED for value in (0.2, 0.19)),
+            ),
+            {"min_importance_unasked": 0.2},
+            [0, 1, 3, 5, 7],
+        ),
         (({"event_at": 5}, {"event_at": 6}, {"event_at": 7}), {"since": 6, "until": 7}, [1]),
         (({"event_at": -5}, {}), {"until": 0}, [0]),
         (({"expires_at": 10}, {"expires_at": 11}, {}), {"now": 10}, [1, 2]),
@@ -227,22 +236,24 @@ def test_a_count_of_tokens_that_comes_after_a_change_of_the_text_is_not_kept() -
 
 
 def test_columns_read_together_have_one_length_while_rows_are_added() -> None:
-    columns, is_over = Columns(), threading.Event()
+    columns, is_over, seen = Columns(), threading.Event(), set[int]()
 
     def add() -> None:
-        for number in range(3000):
+        for number in itertools.count():
             columns.put(number, sample_memory(number), None)
-        is_over.set()
+            if is_over.is_set():
+                return
 
     adding = threading.Thread(target=add)
     adding.start()
-    seen = set()
-    while not is_over.is_set():
-        states, modified_at = columns.together("state", "modified_at")
-        assert len(states) == len(modified_at)
-        seen.add(len(states))
-    adding.join()
-    assert len(seen) > 10
+    try:
+        while len(seen) < 300:
+            states, modified_at = columns.together("state", "modified_at")
+            assert len(states) == len(modified_at)
+            seen.add(len(states))
+    finally:
+        is_over.set()
+        adding.join()
 
 
 def test_a_row_that_is_still_to_come_has_no_count_of_tokens() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import protocol
+from mnemo_client import protocol, recall_protocol
 from mnemo_client.protocol import Ask, Limit
 from mnemo_daemon.openapi import document, with_document
 from mnemo_daemon.routes import Reply, Request, Route
@@ -29,7 +29,7 @@ ROUTES = (
     Route("GET", "/v1/memories", _handle, protocol.MemoryPage, "List", query=Filter),
     Route("POST", "/v1/memories/batch", _handle, protocol.BatchAnswer, "Many", protocol.NewMemories),
     Route("GET", "/v1/memories/{id}/history", _handle, protocol.Versions, "History"),
-    Route("POST", "/v1/recall", _handle, protocol.RecallAnswer, "Recall", protocol.RecallRequest),
+    Route("POST", "/v1/recall", _handle, recall_protocol.RecallAnswer, "Recall", recall_protocol.RecallRequest),
     Route("POST", "/v1/undo", _handle, protocol.Undone, "Undo", protocol.UndoRequest),
     Route("GET", "/v1/config", _handle, protocol.ConfigAnswer, "Config"),
     Route("GET", "/v1/export", _handle, bytes, "Export", content_type="application/x-ndjson"),

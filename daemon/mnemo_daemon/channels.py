@@ -1,0 +1,266 @@
+"""The channels of recall: what each finds among the memories in question. SPEC 7.2
+
+Both search within one mask of what the filters allow, side by side; nothing is read from the database but versions of
+another time.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.indexing import Serving
+from mnemo_daemon.past import Past, Then
+from mnemo_daemon.question import Question
+from mnemo_daemon.views import Views, words_of
+from mnemo_store.columns import Columns
+from mnemo_store.reading import Snapshot
+from mnemo_store.records import KINDS, Memory, embedded_text, text_hash
+from mnemo_store.store import Store
+from mnemo_store.vector_rows import Question as Vector
+from mnemo_store.vector_rows import VectorHits
+from mnemo_store.words import WordHits
+
+CANDIDATES_MIN = 64  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 87)
+CANDIDATES_PER_ANSWER = 4  # [L 2.3]
+WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
+THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
+FORMER_TEXTS_MAX = 256  # texts of another time, of which no vector is kept, that one question embeds: half a second
+FORMER_A_SLICE = 500  # kept vectors read under one snapshot
+
+_WORD = re.compile(r"\w+(?:'s\b)?")
+_WORKING = KINDS.index("working")
+
+
+class Channels(NamedTuple):
+    """The candidates of all channels: their numbers, and what each channel found of them."""
+
+    numbers: NDArray[np.uint32]
+    words: NDArray[np.float32]
+    sims: NDArray[np.float32]
+    in_words: NDArray[np.bool_]
+    in_vectors: NDArray[np.bool_]
+
+
+class _Former(NamedTuple):
+    """What is searched of another time: the versions of what has changed since, as candidates behind the present ones.
+
+    Nothing, where the present is asked. `words` is NaN where no word of the query is in one; `sims` is an array for
+    each text that was embedded, NaN where one has no vector.
+    """
+
+    numbers: NDArray[np.uint32]
+    words: NDArray[np.float32]
+    sims: list[NDArray[np.float32]]
+
+
+class Scene(NamedTuple):
+    """Which memories are in question: those of `mask` now, and, of another time, the rows of `then`.
+
+    A number from len(mask) on stands for the row of `then` that is so many behind it.
+    """
+
+    mask: NDArray[np.bool_]
+    columns: Columns
+    then: Then | None = None
+    rows: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    @property
+    def base(self) -> int:
+        return len(self.mask)
+
+    def column(self, name: str, numbers: NDArray[np.uint32]) -> NDArray[Any]:
+        """A column's values for these numbers."""
+        now = self.columns.column(name)
+        if self.then is None:
+            return now[numbers]
+        is_former = numbers >= self.base
+        values: NDArray[Any] = now[np.where(is_former, 0, numbers)] if self.base else np.zeros(len(numbers), now.dtype)
+        values[is_former] = self.then.columns.column(name)[numbers[is_former] - self.base]
+        return values
+
+    def has_speaker(self, word: str) -> bool:
+        """Whether the word is part of the name of someone who speaks in one of the memories in question."""
+        if self.columns.has_speaker(word, self.mask):
+            return True
+        return self.then is not None and self.then.columns.has_speaker(word, self.rows)
+
+    def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
+        if self.then is not None and number >= self.base:
+            return self.then.memories[number - self.base]
+        (memory_id,) = self.columns.ids([number])
+        return snapshot.memory(memory_id) if self.then is None else self.then.memory(snapshot, memory_id)
+
+
+class Clock:
+    """How long each stage took, in milliseconds."""
+
+    def __init__(self, started: float) -> None:
+        self.stages: dict[str, float] = {}
+        self._last = started
+
+    def mark(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.stages[stage] = round((now - self._last) * 1000, 3)
+        self._last = now
+
+
+class Searching:
+    """Runs the channels."""
+
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
+        self._store = store
+        self._views = views
+        self._embedding = embedding
+        self._past = Past(store)
+        self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
+
+    def close(self) -> None:
+        self._threads.shutdown()
+
+    def scene(self, question: Question) -> Scene:
+        columns = self._views.columns
+        if question.as_of is None:
+            return Scene(_allowed(question, columns), columns)
+        then = self._past.then(question.as_of, question.filter.without_tags)
+        mask, rows = _allowed(question, columns), _allowed(question, then.columns)
+        return Scene(then.unchanged(mask), columns, then, rows)
+
+    def search(
+        self, question: Question, scene: Scene, serving: Serving | None, clock: "Clock"
+    ) -> tuple[Channels, bool]:
+        """What each channel found, and whether every text in question that could have a vector had one."""
+        fetch = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * (question.top_k + question.offset))
+        searching = self._threads.submit(self._views.words.search, question.query, fetch, scene.mask)
+        queries = []
+        if serving is not None:
+            texts = _encodings(question, scene)
+            queries = [self._embedding.encode_query(serving.embedder, text) for text in texts]
+            clock.mark("embed")
+        former, is_whole = self._former(question, scene, serving, queries)
+        if serving is None:
+            numbers, found_words = _merged(*searching.result(), former.numbers, former.words, fetch)
+            clock.mark("words")
+            found_all = np.ones(len(numbers), np.bool_)
+            unknown = np.full(len(numbers), np.nan, np.float32)
+            return Channels(numbers, found_words, unknown, found_all, ~found_all), is_whole
+        exact = question.exact or scene.then is not None
+        near = [serving.view.nearest(query, fetch, scene.mask, exact=exact) for query in queries]
+        near = [
+            VectorHits(*_merged(*hits, former.numbers, sims, fetch))
+            for hits, sims in zip(near, former.sims, strict=True)
+        ]
+        clock.mark("vectors")
+        words = WordHits(*_merged(*searching.result(), former.numbers, former.words, fetch))
+        clock.mark("words")
+        numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
+        in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
+        channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
+        for query, sims, (_, known) in zip(queries, former.sims, channels, strict=True):
+            unsearched = np.flatnonzero(np.isnan(known) & (numbers < scene.base))
+            if len(unsearched):
+                known[unsearched] = serving.view.sims(query, numbers[unsearched])
+            is_former = np.flatnonzero(numbers >= scene.base)
+            known[is_former] = sims[np.searchsorted(former.numbers, numbers[is_former])]
+        in_vectors: NDArray[np.bool_] = np.logical_or.reduce([found for found, _ in channels])
+        nearest: NDArray[np.float32] = np.fmax.reduce([sims for _, sims in channels])
+        clock.mark("join")
+        return Channels(numbers, score, nearest, in_words, in_vectors), is_whole
+
+    def _former(
+        self, question: Question, scene: Scene, serving: Serving | None, queries: Sequence[NDArray[np.float32]]
+    ) -> tuple[_Former, bool]:
+        """The versions in question of what has changed since, each scored as if it were in the views."""
+        if scene.then is None:
+            nothing = np.empty(0, np.float32)
+            return _Former(np.empty(0, np.uint32), nothing, [nothing for _ in queries]), True
+        rows = np.flatnonzero(scene.rows)
+        memories = [scene.then.memories[row] for row in rows.tolist()]
+        words = self._views.words.scores(question.query, list(map(words_of, memories)))
+        windows = self._windows(memories, words, serving) if serving is not None else {}
+        sims = [np.full(len(rows), np.nan, np.float32) for _ in queries]
+        for query, found_sims in zip(queries, sims, strict=True):
+            vector = Vector(query, len(query))
+            for place, vectors in windows.items():
+                found_sims[place] = vector.sims(vectors).max()
+        words[words <= 0] = np.nan
+        is_whole = serving is None or len(windows) == len(memories)
+        return _Former((rows + scene.base).astype(np.uint32), words, sims), is_whole
+
+    def _windows(
+        self, memories: Sequence[Memory], words: NDArray[np.float32], serving: Serving
+    ) -> dict[int, NDArray[np.float16]]:
+        """The vectors of former texts, by place: those that are kept, and of the others, the best by words first, as
+        many as one question may embed."""
+        embedder = serving.embedder
+        texts = [embedded_text(memory) for memory in memories]
+        windows: dict[int, NDArray[np.float16]] = {}
+        for start in range(0, len(texts), FORMER_A_SLICE):
+            with self._store.snapshot() as snapshot:
+                for place, text in enumerate(texts[start : start + FORMER_A_SLICE], start):
+                    kept = snapshot.vectors(embedder.space, text_hash(text), embedder.dimensions)
+                    if kept is not None:
+                        windows[place] = kept
+        missing = [int(place) for place in np.argsort(-words, kind="stable") if int(place) not in windows]
+        missing = missing[:FORMER_TEXTS_MAX]
+        if missing:
+            fresh = self._embedding.encode_batch(embedder, [texts[place] for place in missing])
+            windows |= {place: rows.astype(np.float16) for place, rows in zip(missing, fresh, strict=True)}
+        return windows
+
+
+def _allowed(question: Question, columns: Columns) -> NDArray[np.bool_]:
+    """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 9.4"""
+    mask = columns.allowed(question.filter)
+    working = mask & (columns.column("kind")[: len(mask)] == _WORKING)
+    if working.any():
+        sessions = columns.column("session_id")[: len(mask)]
+        own = columns.allowed(question.filter._replace(session_id=question.working_session or "\0"))[: len(mask)]
+        fresh = columns.column("created_at")[: len(mask)] > question.filter.now - WORKING_HOURS * 3_600_000
+        homeless = (sessions == 0) & (fresh | question.working_any)
+        mask &= ~working | own | homeless
+    return mask
+
+
+def _encodings(question: Question, scene: Scene) -> list[str]:
+    """The texts to embed: the query without the names of those who speak in the scope, where it has any.
+
+    A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
+    """
+    names = {word for word in _WORD.findall(question.query) if scene.has_speaker(word.lower().removesuffix("'s"))}
+    if not names:
+        return [question.query]
+    cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
+    return [cut] if _WORD.search(cut) else [question.query]
+
+
+def _merged(
+    numbers: NDArray[np.uint32],
+    values: NDArray[np.float32],
+    former: NDArray[np.uint32],
+    former_values: NDArray[np.float32],
+    fetch: int,
+) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+    """The best `fetch` of what a channel found and of what it finds among the versions of another time."""
+    hit = np.flatnonzero(~np.isnan(former_values))
+    if not len(hit):
+        return numbers, values
+    numbers, values = np.concatenate([numbers, former[hit]]), np.concatenate([values, former_values[hit]])
+    order = np.lexsort((numbers, -values))[:fetch]
+    return numbers[order], values[order]
+
+
+def _spread(
+    numbers: NDArray[np.uint32], found: NDArray[np.uint32], values: NDArray[np.float32], missing: float
+) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+    """A channel's finds over all candidates (sorted): which are among them, and their values."""
+    places = np.searchsorted(numbers, found)
+    is_found = np.zeros(len(numbers), np.bool_)
+    spread = np.full(len(numbers), missing, np.float32)
+    is_found[places], spread[places] = True, values
+    return is_found, spread

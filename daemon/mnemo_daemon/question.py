@@ -1,0 +1,65 @@
+"""A question to recall, checked, and what is answered. SPEC 7.1"""
+
+from typing import Any, Literal, NamedTuple
+
+from mnemo_core.ranking import Ranker
+from mnemo_daemon.memories import Found
+from mnemo_store.columns import Filter
+
+Mode = Literal["hybrid", "deterministic", "semantic"]
+RECENCY_BIAS = 0.35  # [M]
+SEMANTIC_WEIGHT = 0.5  # [M]
+
+
+class Question(NamedTuple):
+    """A recall request, checked. `token_budget` None: no budget. `as_of` (ms) None: the present."""
+
+    query: str
+    filter: Filter
+    top_k: int = 5
+    offset: int = 0
+    token_budget: int | None = 2000
+    min_score: float = 0.0
+    sort: str = "score"
+    ranker: Ranker = "auto"
+    mode: Mode = "hybrid"  # of the ranker `hybrid`
+    recency_bias: float = RECENCY_BIAS
+    semantic_weight: float = SEMANTIC_WEIGHT
+    preferences: Literal["first", "inline"] = "inline"
+    cut: Literal["none", "gap"] = "none"
+    expand: Literal["auto", "false", "true"] = "auto"
+    rerank: bool = False  # what does not bear on the question is dropped
+    exact: bool = False
+    highlight: bool = False
+    explain: bool = False
+    working_session: str | None = None
+    working_any: bool = False  # `kinds` names `working`
+    as_of: int | None = None
+
+
+class Best(NamedTuple):
+    """The sentence that answers best: its text, the query's words in it, and its line in the note (0: no note)."""
+
+    text: str
+    marks: list[tuple[int, int]]
+    line: int
+
+
+class Hit(NamedTuple):
+    found: Found
+    score: float
+    channels: tuple[str, ...]
+    best: Best | None = None
+
+
+class Recalled(NamedTuple):
+    hits: list[Hit]
+    total_tokens: int
+    total: int
+    ranker: Ranker
+    degraded: tuple[str, ...]
+    took_ms: float
+    trace: dict[str, Any] | None = None
+    mode: Mode | None = None  # that was used, by the ranker `hybrid`
+    abstained: bool = False
+    expanded: tuple[str, ...] = ()  # the words that were added to the query
