@@ -1,0 +1,172 @@
+"""The project's own labelled texts for recall, read from tests/fixtures/recall: conversations, beliefs, languages,
+notes, and questions about things that were never stored.
+
+Nothing of them comes from a benchmark. Times are in UTC.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FOLDER = Path(__file__).parent / "fixtures" / "recall"
+NOTES = FOLDER / "notes"
+
+_SESSION = re.compile(r"## (?P<number>\d+) (?P<at>\S+)")
+_TURN = re.compile(r"(?P<id>(?P<session>\d+)\.\d+) (?P<speaker>[^:]+): (?P<text>.*)")
+_QUESTION = re.compile(r"\? (?P<category>\w+) \[(?P<evidence>[^\]]*)\] (?P<text>.*)")
+
+
+class Turn(NamedTuple):
+    id: str
+    session: int
+    speaker: str
+    text: str
+    at: datetime  # the session's time, one minute a turn
+
+
+class Question(NamedTuple):
+    """evidence: the ids of the turns that answer it; none: of somebody or something else than what was said."""
+
+    text: str
+    category: str
+    evidence: tuple[str, ...]
+
+
+class Conversation(NamedTuple):
+    name: str
+    title: str
+    turns: list[Turn]
+    questions: list[Question]
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
+
+
+class Belief(NamedTuple):
+    """replaces: the id of the older belief that it takes the place of. scope: "" for what holds everywhere."""
+
+    id: str
+    text: str
+    kind: str
+    at: datetime
+    replaces: str = ""
+    scope: str = ""
+
+
+class Asked(NamedTuple):
+    """answers: the ids of what answers it; none: nothing of the set does."""
+
+    text: str
+    answers: tuple[str, ...]
+    scope: str = ""
+
+
+class BeliefSet(NamedTuple):
+    name: str
+    beliefs: list[Belief]
+    questions: list[Asked]
+
+    def older(self, belief_id: str) -> list[str]:
+        """What it replaced, and what that had replaced before, the latest first."""
+        replaced = {belief.id: belief.replaces for belief in self.beliefs}
+        chain = []
+        while belief_id := replaced[belief_id]:
+            chain.append(belief_id)
+        return chain
+
+
+class LanguageSet(NamedTuple):
+    """Texts of one language by id; questions in it and, about them, in others."""
+
+    language: str
+    texts: dict[str, str]
+    questions: list[Asked]
+
+
+class NoteQuestion(NamedTuple):
+    """says stands word for word in the chunk of `file` that answers it, under `heading`."""
+
+    text: str
+    file: str
+    heading: str
+    says: str
+
+
+def conversations(folder: Path = FOLDER) -> list[Conversation]:
+    """Those that have questions."""
+    found = [_conversation(path) for path in sorted((folder / "conversations").glob("*.txt"))]
+    return [each for each in found if each.questions]
+
+
+def belief_sets(folder: Path = FOLDER) -> list[BeliefSet]:
+    return [_belief_set(path) for path in sorted(folder.glob("beliefs-*.jsonl"))]
+
+
+def language_sets(folder: Path = FOLDER) -> list[LanguageSet]:
+    texts: dict[str, dict[str, str]] = defaultdict(dict)
+    questions: dict[str, list[Asked]] = defaultdict(list)
+    for line in _lines(folder / "languages.jsonl"):
+        if "text" in line:
+            texts[line["lang"]][line["id"]] = line["text"]
+        else:
+            questions[line["lang"]].append(Asked(line["question"], tuple(line["answers"])))
+    return [LanguageSet(language, texts[language], questions[language]) for language in texts]
+
+
+def note_questions(folder: Path = FOLDER) -> list[NoteQuestion]:
+    lines = _lines(folder / "notes-questions.jsonl")
+    return [NoteQuestion(line["question"], line["file"], line["heading"], line["says"]) for line in lines]
+
+
+def absent(folder: Path = FOLDER) -> list[str]:
+    """Questions about what no set holds."""
+    return [line["question"] for line in _lines(folder / "absent.jsonl")]
+
+
+def _conversation(path: Path) -> Conversation:
+    title = ""
+    turns: list[Turn] = []
+    questions: list[Question] = []
+    begins: dict[int, datetime] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if said := _TURN.fullmatch(line):
+            session = int(said["session"])
+            at = begins[session] + timedelta(minutes=sum(turn.session == session for turn in turns))
+            turns.append(Turn(said["id"], session, said["speaker"], said["text"], at))
+        elif begun := _SESSION.fullmatch(line):
+            begins[int(begun["number"])] = datetime.fromisoformat(begun["at"]).replace(tzinfo=UTC)
+        elif asked := _QUESTION.fullmatch(line):
+            evidence = tuple(name.strip() for name in asked["evidence"].split(",") if name.strip())
+            questions.append(Question(asked["text"], asked["category"], evidence))
+        elif line.startswith("# "):
+            title = line[2:]
+        elif line.strip():
+            raise ValueError(f"{path.name}:{number} is no session, turn or question: {line!r}")
+    unknown = {name for question in questions for name in question.evidence} - {turn.id for turn in turns}
+    if unknown:
+        raise ValueError(f"{path.name}: no such turns: {', '.join(sorted(unknown))}")
+    return Conversation(path.stem, title, turns, questions)
+
+
+def _belief_set(path: Path) -> BeliefSet:
+    beliefs: list[Belief] = []
+    questions: list[Asked] = []
+    for line in _lines(path):
+        if "text" in line:
+            at = datetime.fromisoformat(line["at"]).replace(tzinfo=UTC)
+            replaces, scope = line.get("replaces", ""), line.get("scope") or ""
+            beliefs.append(Belief(line["id"], line["text"], line["kind"], at, replaces, scope))
+        else:
+            questions.append(Asked(line["question"], tuple(line["answers"]), line.get("scope") or ""))
+    return BeliefSet(path.stem, beliefs, questions)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            yield json.loads(line)
