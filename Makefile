@@ -7,11 +7,14 @@ NOTES ?=
 EMBEDDING_MODEL := all-MiniLM-L6-v2
 LANGUAGE_MODEL := SmolLM2-135M-Instruct-Q4_1
 BENCH ?=
+DATA ?=
+DOCS ?=
+PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
 
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality simulate format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-beliefs bench-fixtures bench-peers bench-recall simulate format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -57,8 +60,32 @@ bench-growth: environment-dev
 bench-cli: environment-dev models
 	$(PY) tests/bench/bench_cli.py $(BENCH)
 
+# Without DATA, of the project's own conversations.
 bench-quality: environment-dev models
 	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
+
+# DOCS=folder: the sources of some documentation that no one here wrote, of Python's for one.
+bench-documents: environment-dev models
+	$(PY) -m tests.bench.bench_documents $(DOCS) $(BENCH)
+
+bench-beliefs: environment-dev models
+	$(PY) -m tests.bench.bench_beliefs $(BENCH)
+
+bench-fixtures: environment-dev models
+	$(PY) -m tests.bench.bench_fixtures $(BENCH)
+
+bench-recall: environment-dev models
+	$(PY) -m tests.bench.bench_recall $(BENCH)
+
+# Beside other memories, which live in an environment of their own.
+bench-peers: environment-dev models .venv-peers/installed
+	$(PY) -m tests.bench.bench_peers $(DATA) --python .venv-peers/bin/python $(BENCH)
+
+.venv-peers/installed: Makefile
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check $(PEERS)
+	@echo '*' >.venv-peers/.gitignore
+	@touch $@
 
 # Lives of the daemon in which everything fails that can, each as its seed says; then one day on a disk that fails at
 # each of its calls. `SEED=17 STEPS=23 make simulate` lives one again.
@@ -82,5 +109,5 @@ environment-dev:
 	@$(PYTHON) packaging/environment.py dev
 
 clean:
-	rm -rf .venv .run dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-peers .run dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

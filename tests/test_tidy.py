@@ -84,7 +84,7 @@ def sources() -> list[Source]:
         relative = path.relative_to(ROOT)
         if "__pycache__" in relative.parts or relative.parts[:2] == ("tests", "golden"):
             continue
-        if "node_modules" in relative.parts or path.suffix in {".pyc", ".elc", ".png", ".gz"}:
+        if "node_modules" in relative.parts or path.suffix in {".pyc", ".elc", ".png", ".gz", ".npy"}:
             continue
         listed.append(source(relative.as_posix(), path.read_text(encoding="utf-8")))
     return listed

@@ -36,7 +36,7 @@ IDLE_SECONDS_MAX = 5.0
 UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 # Requests that change nothing, or the same thing however often they are sent, besides GET.
-REPEATABLE = frozenset({"/recall", "/context", "/models/use", "/notes/roots", "/notes/rescan"})
+REPEATABLE = frozenset({"/recall", "/why", "/context", "/models/use", "/notes/roots", "/notes/rescan"})
 
 
 class Client:
@@ -228,6 +228,11 @@ class Client:
         """Newest first."""
         query = {"limit": limit, **filters}
         return self._ask("GET", "/recent", recall_protocol.SearchAnswer, query=query, namespace=namespace)
+
+    def why(self, id: str, query: str, **fields: Any) -> recall_protocol.WhyAnswer:  # noqa: A002
+        """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
+        asked = recall_protocol.WhyRequest(id=id, query=query, **fields)
+        return self._ask("POST", "/why", recall_protocol.WhyAnswer, asked)
 
     def context(self, query: str | recall_protocol.ContextRequest, **fields: Any) -> recall_protocol.ContextAnswer:
         """The `<memory>` block to put before a prompt; empty when nothing is known."""

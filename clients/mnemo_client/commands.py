@@ -58,6 +58,7 @@ CATEGORIES = ("fact", "preference", "project", "decision", "crumb", "request", "
 LAYERS = ("buffer", "working", "core")
 STATES = ("active", "archived", "compressed", "superseded", "discarded", "trashed")
 TRUSTS = ("user", "note", "agent", "import", "tool")
+RANKERS = ("auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank")
 
 # Every command takes these.
 COMMON = (
@@ -76,6 +77,9 @@ _DRY = _flag("--dry-run", help="only say what would happen")
 _YES = _flag("-y", "--yes", help="do not ask")
 _COUNT = _option("-k", "--top", help="how many to show", type=int, metavar="N")
 _AS_OF = _option("--as-of", help="what was known then: 2026-05-01, 2026-05-01T18:30, or 3d ago as 3d", metavar="TIME")
+_SINCE = _option("--since", help="what happened from then on: 2026-05-01, yesterday, 'last week', 'march 2024', 3d",
+                 metavar="TIME")  # fmt: skip
+_UNTIL = _option("--until", help="what happened up to then; with 'last week', up to its end", metavar="TIME")
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
 _INFER = _flag("--infer", help="also remember each statement in it by itself")
@@ -117,24 +121,27 @@ _TURNS = (
     _TAG,
     _EXPLAIN,
 )  # fmt: skip
-_RECALL = (
-    _WORDS,
+_ASKED = (
     _COUNT,
     _option("--offset", help="skip the first N", type=int, default=0, metavar="N"),
     _TAG,
     _option("--kind", help="only this kind", choices=KINDS, action="append", default=[]),
     _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[]),
     _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
-    _option("--since", help="not before", metavar="TIME"),
-    _option("--until", help="not after", metavar="TIME"),
+    _SINCE,
+    _UNTIL,
     _AS_OF,
     _SPEAKER,
     _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
     _option("--trust", help="only what is trusted at least this much", choices=TRUSTS),
     _option("--min-score", help="nothing below this score, 0 to 1", type=float, metavar="X"),
     _option("--sort", help="the order", choices=("score", "recent", "accessed")),
-    _option("--ranker", help="how to rank", choices=("auto", "words", "cosine")),
+    _option("--ranker", help="how to rank", choices=RANKERS),
     _option("--budget", help="at most so many tokens in all; 0: no limit", type=int, metavar="N"),
+)
+_RECALL = (
+    _WORDS,
+    *_ASKED,
     _flag("--dry", help="do not count this as a use of what is found"),
     _flag("--explain", help="show how each was ranked"),
 )
@@ -187,6 +194,21 @@ _SERVICE = (
     Command("status", "whether the service is installed and runs", "service:status"),
     Command("logs", "what the service wrote", "service:logs", (_flag("-f", "--follow", help="keep following"),)),
 )
+_BENCH = (
+    Command(
+        "quality", "how well each ranker finds what answers a question", "bench:quality",
+        (_option("--data", help="a folder of conversations and questions, in a format of the README", required=True,
+                 files=True, metavar="FOLDER"),
+         _option("--ranker", help="a ranker to measure; may be given several times, else all", choices=RANKERS,
+                 action="append", default=[]),
+         _flag("--pooled", help="all conversations in one namespace, instead of one each")),
+    ),
+    Command(
+        "speed", "how fast it remembers and recalls here", "bench_speed:speed",
+        (_option("--sizes", help="how many memories: 1000,10000 unless told otherwise", metavar="N,N"),
+         _option("--clients", help="how many ask at once: 1,8 unless told otherwise", metavar="N,N")),
+    ),
+)  # fmt: skip
 _EXPORT = (
     Argument(("file",), "the file to write; without one, or -, standard output",
              {"metavar": "FILE", "nargs": "?"}, True),
@@ -223,8 +245,8 @@ _FORGET = (
     _option("--state", help="all in this state, such as trashed", choices=STATES, action="append", default=[]),
     _option("--source", help="all from this source, such as note or cli", metavar="NAME"),
     _SPEAKER,
-    _option("--since", help="not what happened before", metavar="TIME"),
-    _option("--until", help="not what happened after", metavar="TIME"),
+    _SINCE,
+    _UNTIL,
     _flag("--all", help="everything in the namespace"),
     _DRY,
     _YES,
@@ -238,7 +260,10 @@ COMMANDS = (
             group=MEMORIES),
     Command("turns", "take in a conversation", "intake:turns", _TURNS, group=MEMORIES),
     Command("recall", "ask, by meaning and by word", "memories:recall", _RECALL, group=MEMORIES),
-    Command("search", "look for words alone", "memories:search", (_WORDS, _COUNT, _TAG, _AS_OF), group=MEMORIES),
+    Command("why", "why a memory is, or is not, among the answers to a question", "memories:why",
+            (_ID, _WORDS, *_ASKED), group=MEMORIES),
+    Command("search", "look for words alone", "memories:search",
+            (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF), group=MEMORIES),
     Command(
         "open", "open a hit of the last answer in your editor, at its line", "memories:open_hit",
         (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
@@ -306,6 +331,7 @@ COMMANDS = (
         group=DAEMON,
     ),
     Command("try", "try it on a folder of notes; nothing is installed or kept", "trial:run", (_FOLDER,), group=DAEMON),
+    Command("bench", "measure the rankers, or this machine, on a store of its own", "bench:which", (), _BENCH, DAEMON),
     Command("up", "start the daemon", "upkeep:up", group=DAEMON),
     Command("down", "stop the daemon", "upkeep:down", group=DAEMON),
     Command(

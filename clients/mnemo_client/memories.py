@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mnemo_client import display, launch, protocol, recall_protocol
+from mnemo_client import display, explained, launch, protocol, recall_protocol
 from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError, NothingFound, Refused
 from mnemo_client.invocation import Invocation
 from mnemo_client.places import run_folder
@@ -54,7 +54,7 @@ def add(invocation: Invocation) -> int:
 
 
 def as_ms(text: str | None) -> int | str | None:
-    """ms since the epoch where it is a whole number with more digits than a year, else ISO 8601 for the daemon."""
+    """ms since the epoch where it is a whole number with more digits than a year, else as it is, for the daemon."""
     if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
         return int(text)
     return text
@@ -66,28 +66,8 @@ def as_ms(text: str | None) -> int | str | None:
 def recall(invocation: Invocation) -> int:
     options = invocation.options
     request = recall_protocol.RecallRequest(
-        query=invocation.text(options.words, "look for"),
-        top_k=options.top,
-        offset=options.offset,
-        tags=options.tag,
-        kinds=options.kind,
-        categories=options.category,
-        layers=options.layer,
-        since=as_ms(options.since),
-        until=as_ms(options.until),
-        as_of=as_ms(options.as_of),
-        speaker=options.speaker,
-        source=options.source,
-        trust_min=options.trust,
-        min_score=options.min_score,
-        sort=options.sort or "score",
-        ranker=options.ranker or "auto",
-        dry=options.dry,
-        explain=options.explain,
-        highlight=True,
+        **_asked(invocation), dry=options.dry, explain=options.explain, highlight=True
     )
-    if options.budget is not None:
-        request.token_budget = options.budget or None
     client = invocation.client()
     answer = client.recall(request)
     body = client.last_body.decode()
@@ -100,10 +80,51 @@ def recall(invocation: Invocation) -> int:
     lines = display.hits(answer.memories, invocation.look, invocation.here, invocation.home, first=options.offset + 1)
     invocation.say(*lines)
     if options.explain and answer.trace is not None:
-        invocation.say(json.dumps(answer.trace, ensure_ascii=False, indent=2))
+        invocation.say("", *explained.trace_lines(answer.trace, invocation.look))
     if not answer.memories:
         return _nothing(invocation, answer.namespace, display.degraded_words(answer.degraded, status))
     invocation.say(display.recall_summary(answer, status, invocation.look))
+    return EXIT_DONE
+
+
+def _asked(invocation: Invocation) -> dict[str, Any]:
+    """What `recall` and `why` ask with."""
+    options = invocation.options
+    fields: dict[str, Any] = {
+        "query": invocation.text(options.words, "look for"),
+        "top_k": options.top,
+        "offset": options.offset,
+        "tags": options.tag,
+        "kinds": options.kind,
+        "categories": options.category,
+        "layers": options.layer,
+        "since": as_ms(options.since),
+        "until": as_ms(options.until),
+        "as_of": as_ms(options.as_of),
+        "speaker": options.speaker,
+        "source": options.source,
+        "trust_min": options.trust,
+        "min_score": options.min_score,
+        "sort": options.sort or "score",
+        "ranker": options.ranker or "auto",
+    }
+    if options.budget is not None:
+        fields["token_budget"] = options.budget or None
+    return fields
+
+
+def why(invocation: Invocation) -> int:
+    """Exit 0 whatever the reason is: that there is one is what was asked."""
+    asked, client = _asked(invocation), invocation.client()
+    with telling_apart(client):
+        answer = client.why(id_of(invocation, invocation.options.id), **asked)
+    if invocation.wants_json:
+        invocation.say_answer()
+        return EXIT_DONE
+    invocation.say(*explained.why_lines(answer, invocation.look))
+    if answer.degraded:
+        status = client.status() if "vectors" in answer.degraded else None
+        invocation.tell(display.degraded_words(answer.degraded, status))
     return EXIT_DONE
 
 
@@ -112,7 +133,7 @@ def search(invocation: Invocation) -> int:
     client = invocation.client()
     answer = client.search(
         invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
-        as_of=as_ms(options.as_of),
+        since=as_ms(options.since), until=as_ms(options.until), as_of=as_ms(options.as_of),
     )  # fmt: skip
     _keep(invocation, answer.memories, 1)
     if invocation.wants_json:

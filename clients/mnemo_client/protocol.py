@@ -512,7 +512,7 @@ class Status(Answer):
     trash: dict[str, int]  # count, bytes
     seq: int
     models: dict[str, ModelStatus]  # embedding, llm
-    views: dict[str, ViewStatus]  # columns, words, vectors
+    views: dict[str, ViewStatus]  # columns, words, vectors, and tokens where the model has late interaction
     notes: NotesStatus
     queue: dict[str, int]  # writes waiting; texts waiting for their vector, or to be compared now that they have it
     disk: dict[str, int]  # bytes by part, and free

@@ -1,6 +1,6 @@
 """What is asked of recall, and what it answers. SPEC 7, 11, 13"""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -18,7 +18,7 @@ from mnemo_client.protocol import (
     Unit,
 )  # fmt: skip
 
-Ranker = Literal["auto", "words", "cosine"]
+Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
 Mode = Literal["hybrid", "deterministic", "semantic"]  # of the ranker `hybrid`
 Sort = Literal["score", "recent", "accessed"]
 Preferences = Literal["first", "inline"]
@@ -85,7 +85,65 @@ class RecalledMemory(MemoryView, kw_only=True):
     score: float = 0.0
     channels: list[str] = []
     best: BestSentence | None = None
-    was: bool = False  # an older value of the one before it
+    was: bool = False  # an older value of one before it
+
+
+class LeftOut(Answer):
+    """What one filter left out. reason: the parameter's name (`namespace`, `kinds`, `since` …), a state (`trashed`,
+    `superseded` …), `expired`, or `working`. wants: what would have passed, in words."""
+
+    reason: str
+    count: int
+    wants: str
+
+
+class ChannelHit(Answer):
+    """`score`: BM25 of `words`, the cosine of `vectors`; null of `neighbours`, which have none."""
+
+    id: str
+    rank: int
+    score: float | None
+
+
+class ChannelTrace(Answer):
+    """What one channel found, best first: `words`, `vectors`, or `neighbours` of the best in session or note."""
+
+    name: str
+    found: int
+    hits: list[ChannelHit]
+
+
+class CandidateTrace(Answer):
+    """All that is known of one candidate. `features` are those of the ranker that was used, `adds` what each adds."""
+
+    id: str
+    rank: int | None  # in the order that was asked for, from 1; null: it has no place, see `dropped`
+    score: float
+    relevance: float  # how well it fits, the same whatever the ranker
+    similarity: float | None  # cosine; null: it has no vector yet
+    words: float  # BM25
+    importance: float
+    channels: list[str]
+    features: dict[str, float | None]
+    adds: dict[str, float]
+    holds: list[str]  # the question's words that it has
+    why: list[str]  # the strongest reasons for its place, in words
+    answer: int | None = None  # its place in this answer, from 1
+    dropped: str | None = None  # why it is not in this answer
+    cut: dict[str, float] = {}  # what `cut: gap` goes by
+
+
+class Trace(Answer):
+    """How an answer came about. SPEC 7.7"""
+
+    memories: int  # that there are, in whatever state
+    left_out: list[LeftOut]  # of those, by the first filter that each did not pass
+    in_question: int  # what is left
+    words: list[str]  # of the question, that were looked for
+    channels: list[ChannelTrace]
+    candidates: list[CandidateTrace]  # by rank, then those that have none
+    dropped: dict[str, int]  # how many candidates are not in the answer, by why
+    stages_ms: dict[str, float]
 
 
 class RecallAnswer(Answer):
@@ -99,8 +157,9 @@ class RecallAnswer(Answer):
     mode: str | None = None  # that was used, by the ranker `hybrid`
     expanded: list[str] = []  # the words that were added to the query
     abstained: bool = False  # nothing that was found is near enough to be an answer
+    needs_tokens: int | None = None  # where nothing fits `token_budget`: what would have been enough
     took_ms: float = 0.0
-    trace: dict[str, Any] | None = None
+    trace: Trace | None = None
 
 
 class SearchAnswer(Answer):
@@ -126,6 +185,8 @@ class ContextRequest(Ask):
     dates: Literal["episodic", "all", "none"] = "all"
     ids: bool = False
     tags: list[str] = []
+    preferences: Preferences = "first"
+    cut: Cut = "gap"
 
 
 class ContextAnswer(Answer):
@@ -135,3 +196,56 @@ class ContextAnswer(Answer):
     namespace: str = "default"
     degraded: list[str] = []
     cut: bool = False  # lines were left out for `max_chars`, or nothing that was found fits the token budget
+    abstained: bool = False  # nothing that was found is near enough to be an answer
+
+
+class WhyRequest(RecallRequest, kw_only=True):
+    """POST /v1/why: the parameters of a recall, and the memory that is asked about. SPEC 7.7"""
+
+    id: str
+
+
+class Hurdle(Answer):
+    """A filter that the memory did not pass: what was wanted, and what it has."""
+
+    reason: str
+    wanted: str
+    has: str
+
+
+class Standing(Answer):
+    """How one channel sees the memory among all in question: its score, and the place it has or would have had.
+
+    Null where it has none: no word of the question in it, no vector yet.
+    """
+
+    name: str
+    found: bool
+    score: float | None
+    rank: int | None
+    looked_at: int  # how many the channel passed on
+
+
+Verdict = Literal["answered", "filtered", "not_found", "not_ranked", "held_back", "further_down", "earlier_page"]
+
+
+class WhyAnswer(Answer):
+    """Why a memory was, or was not, among the answers. `sentence` says it in words."""
+
+    id: str
+    verdict: Verdict
+    reason: str | None  # as in the trace: a filter, `near_copy`, `over_budget`, …
+    sentence: str
+    hurdles: list[Hurdle]  # every filter that it did not pass
+    holds: list[str]  # the question's words that it has
+    missing: list[str]  # and those that it has not
+    channels: list[Standing]
+    candidate: CandidateTrace | None = None  # where it was found
+    last: CandidateTrace | None = None  # the last that made it, where this one did not
+    instead: str | None = None  # the id of the answer that it is a copy or an older value of
+    tokens: int | None = None  # of its content, where the budget kept it out
+    answers: int = 0  # how many there were
+    ranker: str = "auto"
+    namespace: str = "default"
+    degraded: list[str] = []
+    took_ms: float = 0.0

@@ -24,6 +24,11 @@ Namespace = Annotated[
     str, Meta(min_length=1, max_length=64, description="Another namespace than this project's own; * reads all.")
 ]
 Time = Annotated[str, Meta(min_length=4, max_length=40, description="ISO 8601, such as 2026-05-01 or with a time.")]
+Bound = Annotated[
+    str,
+    Meta(min_length=2, max_length=80,
+         description="Of when it happened: 2026-05-01, yesterday, last week, March 2024, 3 days ago, 2h."),
+]  # fmt: skip
 Evidence = Annotated[str, Meta(min_length=1, max_length=1024)]
 
 
@@ -37,8 +42,8 @@ class RecallArguments(_Arguments):
     ]
     limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
     tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
-    since: Time | UnsetType = UNSET
-    until: Time | UnsetType = UNSET
+    since: Bound | UnsetType = UNSET
+    until: Bound | UnsetType = UNSET
     namespace: Namespace | UnsetType = UNSET
 
 
@@ -89,6 +94,7 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     path: str | UnsetType = UNSET
     line: int | UnsetType = UNSET
     heading: str | UnsetType = UNSET
+    was: bool = False  # an older value of one before it
 
 
 class RecallResult(msgspec.Struct, kw_only=True):
@@ -136,6 +142,8 @@ def recall(client: Client, asked: RecallArguments) -> Called:
         until=_given(asked.until),
         namespace=_given(asked.namespace),
         highlight=True,
+        preferences="first",
+        cut="gap",
     )
     answer = client.recall(request)
     found = [_found(memory) for memory in answer.memories]
@@ -150,6 +158,8 @@ def recall(client: Client, asked: RecallArguments) -> Called:
     lines = [f"{len(found)} of {answer.total} memories, namespace {answer.namespace}"]
     if answer.degraded:
         lines[0] += f" (answered without {', '.join(answer.degraded)})"
+    if answer.abstained and answer.total:
+        lines[0] += "; none is near enough to be an answer"
     lines += [_paragraph(memory) for memory in found]
     return Called(result, "\n\n".join(lines))
 
@@ -305,6 +315,7 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
         found.heading = trail(memory)
     if isinstance(memory, recall_protocol.RecalledMemory):
         found.score = round(memory.score, 4)
+        found.was = memory.was
         if memory.best is not None and memory.best.line is not None:
             found.line = memory.best.line
     return found
@@ -312,7 +323,7 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
 
 def _paragraph(memory: FoundMemory) -> str:
     """A head of where it stands and whose word it is, then what it says."""
-    head = [f"[{memory.id}]", memory.date, memory.trust]
+    head = [f"[{memory.id}]", f"was, {memory.date}" if memory.was else memory.date, memory.trust]
     if memory.path is not UNSET:
         head.append(f"{memory.path}:{memory.line}")
     if memory.heading is not UNSET:

@@ -4,25 +4,18 @@ A daemon of its own on a scratch data folder reads the notes; three questions ma
 words at once, and by meaning once the vectors are there. At the end, and on ^C, the daemon stops and the folder goes.
 """
 
-import os
 import re
-import shutil
-import signal
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_client import display, launch, protocol, recall_protocol
+from mnemo_client import display, protocol, recall_protocol, scratch
 from mnemo_client.client import Client
-from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage, MnemoError
+from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage
 from mnemo_client.invocation import Invocation
-from mnemo_client.places import config_file, socket_path
 from mnemo_client.terminal import plain
-from mnemo_client.upkeep import DEFAULT_MODEL
 
 QUESTIONS = 3
 HITS = 2  # shown for each question
@@ -33,7 +26,6 @@ WORD_CHARS_MIN = 5
 FIRST_NOTES_SECONDS = 60.0
 VECTORS_SECONDS = 900.0
 POLL_SECONDS = 0.2
-STOP_SECONDS = 5.0
 
 _COUNT = re.compile(r"^[A-Z]?\d+(?:\.\d+)*[.):]*\s+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -49,7 +41,7 @@ def run(invocation: Invocation) -> int:
     if not folder.is_dir():
         raise BadUsage(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
     began = time.monotonic()
-    with _scratch_daemon(invocation) as client:
+    with scratch.daemon(invocation, "try") as client:
         client.add_root(folder)
         status = _wait_for_notes(invocation, client)
         questions = make_questions(client.list_memories(limit=PASSAGES_SAMPLED).memories)
@@ -59,65 +51,13 @@ def run(invocation: Invocation) -> int:
         read = f"{display.plural(status.memories, 'passage')} of {display.plural(_files(status), 'file')}"
         invocation.say(invocation.look.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
         _ask(invocation, client, questions, "words")
-        if _wait_for_vectors(invocation, client):
+        if scratch.wait_for_vectors(invocation, client, VECTORS_SECONDS):
             after = time.monotonic() - began
             invocation.say(invocation.look.bold(f"By meaning and by words, {after:.1f} s after the start:"))
             _ask(invocation, client, questions, "auto")
     shown = display.short_path(str(folder), invocation.here, invocation.home)
     invocation.say("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
     return EXIT_DONE
-
-
-@contextmanager
-def _scratch_daemon(invocation: Invocation) -> Iterator[Client]:
-    """A daemon on a data folder of its own; both are gone afterwards, whatever happened."""
-    scratch = Path(tempfile.mkdtemp(prefix="mnemo-try-"))
-    environ = {name: value for name, value in invocation.environ.items() if not name.startswith("XDG_RUNTIME")}
-    environ = {
-        # Models that are installed are used where they stand, and only read.
-        **_models_folder(invocation),
-        **environ,
-        "MNEMO_DATA_DIR": str(scratch),
-        "MNEMO_SOCKET": str(scratch / "mnemo.sock"),
-        "MNEMO_CONFIG": str(scratch / "config.toml"),
-    }
-    (scratch / "config.toml").touch()
-    client = Client(socket_path(environ), door="cli")
-    pid = 0
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, signal.default_int_handler)
-    try:
-        pid = launch.start(environ, socket_path(environ), invocation.tell)
-        yield client
-    finally:
-        invocation.terminal.clear_progress()
-        _stop(client, pid)
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _stop(client: Client, pid: int) -> None:
-    """A daemon that does not stop when it is asked to is ended: what it holds is thrown away anyhow."""
-    client.timeout = STOP_SECONDS
-    client.close()
-    try:
-        launch.stop(client, STOP_SECONDS)
-    except MnemoError:
-        if pid:
-            os.kill(pid, signal.SIGKILL)
-    client.close()
-
-
-def _models_folder(invocation: Invocation) -> dict[str, str]:
-    """The variable that leads the scratch daemon to the person's own models, where their configuration names a folder;
-    elsewhere it finds them by itself."""
-    import tomllib
-
-    try:
-        section = tomllib.loads(config_file(invocation.environ).read_text(encoding="utf-8")).get("models", {})
-    except (OSError, ValueError):
-        return {}
-    named = section.get("folder") if isinstance(section, dict) else None
-    return {"MNEMO_MODELS_FOLDER": named} if isinstance(named, str) and named else {}
 
 
 def _files(status: protocol.Status) -> int:
@@ -136,27 +76,6 @@ def _wait_for_notes(invocation: Invocation, client: Client) -> protocol.Status:
         passages = display.plural(status.memories, "passage")
         invocation.terminal.progress(f"reading the notes: {display.plural(_files(status), 'file')}, {passages}")
         time.sleep(POLL_SECONDS)
-
-
-def _wait_for_vectors(invocation: Invocation, client: Client) -> bool:
-    """Whether every passage has its vector now; says why where that will not be."""
-    deadline = time.monotonic() + VECTORS_SECONDS
-    while time.monotonic() < deadline:
-        status = client.status()
-        model, vectors = status.models.get("embedding"), status.views.get("vectors")
-        if model is None or model.state == "absent":
-            invocation.tell(f"To find by meaning too, fetch a model first: mnemo models pull {DEFAULT_MODEL}")
-            return False
-        if model.state == "failed":
-            invocation.tell(f"The embedding model cannot be used: {model.reason or 'see mnemo doctor'}")
-            return False
-        if model.state == "ready" and vectors is not None and vectors.share >= 1:
-            return True
-        share = vectors.share if vectors is not None else 0.0
-        invocation.terminal.progress(f"building the vectors: {display.percent(share)}   (^C to stop)")
-        time.sleep(POLL_SECONDS)
-    invocation.tell("The vectors take longer than this trial waits.")
-    return False
 
 
 def _ask(invocation: Invocation, client: Client, questions: Sequence[Question], ranker: str) -> None:

@@ -19,12 +19,13 @@ _LEADING_BRACKET = re.compile(r"^(\s*)\[", re.MULTILINE)
 
 
 class Remembered(NamedTuple):
-    """A line of the block. `date` as it is shown, "" for none."""
+    """A line of the block. `date` as it is shown, "" for none. was: an older value of one before it."""
 
     id: str
     kind: str
     date: str
     content: str
+    was: bool = False
 
 
 def block(memories: Sequence[Remembered], *, dates: Dates = "all", ids: bool = False) -> str:
@@ -35,10 +36,13 @@ def block(memories: Sequence[Remembered], *, dates: Dates = "all", ids: bool = F
 
 
 def line(memory: Remembered, *, dates: Dates = "all", ids: bool = False) -> str:
-    """`[KIND] content`, with its date and id where they are wanted; further lines of the content are indented."""
-    dated = memory.date and (dates == "all" or (dates == "episodic" and memory.kind == "episodic"))
+    """`[KIND] content`, with its date and id where they are wanted; further lines of the content are indented.
+
+    An older value is always dated, and says `(was)` where its id would stand.
+    """
+    dated = memory.date and (memory.was or dates == "all" or (dates == "episodic" and memory.kind == "episodic"))
     head = f"[{memory.kind.upper()}]"
-    named = f" ({memory.id[-8:]})" if ids else ""
+    named = " (was)" if memory.was else f" ({memory.id[-8:]})" if ids else ""
     date = f" {memory.date}:" if dated else ""
     return f"{head}{named}{date} {escaped(memory.content)}"
 

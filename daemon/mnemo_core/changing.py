@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from mnemo_core.salience import IMPORTANCE_KEPT
 from mnemo_store.records import (
     Category,
     Change,
@@ -173,9 +174,14 @@ def trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
 
 
 def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change, ...]:
-    """Back from the trash in the state it had there, or from discarded or archived to active. SPEC 3.7"""
-    state = entry.state if entry is not None else "active"
-    back = PutMemory(data=new_version(memory, now, {"state": state}))
+    """Back from the trash in the state it had there, or from discarded or archived to active. SPEC 3.7
+
+    What was set aside for mattering too little matters to whoever brings it back: as much as what is kept does.
+    """
+    fields: dict[str, Any] = {"state": entry.state if entry is not None else "active"}
+    if memory.state == "discarded" and memory.importance < IMPORTANCE_KEPT:
+        fields |= {"importance": IMPORTANCE_KEPT, "importance_source": "user"}
+    back = PutMemory(data=new_version(memory, now, fields))
     return (back, DropTrash(id=memory.id)) if entry is not None else (back,)
 
 

@@ -4,6 +4,7 @@ A reader takes a match of its rule and gives the time, or None where the match i
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
@@ -72,7 +73,7 @@ class Saying:
         """From where to where the sentence reaches that holds this place."""
         if not self._breaks:
             self._breaks = [0, *(match.end() for match in _BREAK.finditer(self.text)), len(self.text) + 1]
-        index = max(i for i, start in enumerate(self._breaks) if start <= at)
+        index = bisect_right(self._breaks, at) - 1
         return self._breaks[index], self._breaks[index + 1]
 
     def tense(self, at: int) -> Tense:

@@ -132,8 +132,18 @@ PARTS_OF_SPAN = {
 
 
 def one_of(words: Iterable[str]) -> str:
-    """A pattern for any of the words, the longest first."""
-    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    """A pattern for any of the words, the longest first. What begins alike is looked at once."""
+    by_first: dict[str, list[str]] = {}
+    for word in words:
+        by_first.setdefault(word[:1], []).append(word[1:])
+    ends = bool(by_first.pop("", ()))
+    found = []
+    for first, rests in sorted(by_first.items()):
+        rest = one_of(rests)
+        found.append(re.escape(first) + (f"(?:{rest})" if "|" in rest else rest))
+    if ends and found:
+        found.append("")
+    return "|".join(found)
 
 
 # What a sentence says of time by its verbs

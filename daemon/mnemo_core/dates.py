@@ -25,7 +25,7 @@ from typing import NamedTuple
 from mnemo_core import date_words as words
 from mnemo_core.civil import HOUR_MS, Zone
 from mnemo_core.date_readers import READERS, Found, Saying
-from mnemo_core.date_rules import RULES, words_in
+from mnemo_core.date_rules import rules_for
 
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
@@ -128,16 +128,18 @@ _LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is igno
 
 def _masked(text: str) -> str:
     """The text, blank where it is code or an address: what stands there is no date of an event."""
-    return _MASK.sub(lambda match: " " * len(match.group()), text[:TEXT_CHARS_MAX].translate(_LOOKALIKES))
+    text = text[:TEXT_CHARS_MAX]
+    if not text.isascii():
+        text = text.translate(_LOOKALIKES)
+    if "`" not in text and "@" not in text and "://" not in text:
+        return text
+    return _MASK.sub(lambda match: " " * len(match.group()), text)
 
 
 def _read(saying: Saying) -> list[Found]:
     """Every mention, in order: found by rule, the longest where they overlap, then put together."""
     taken: list[Found] = []
-    present = words_in(saying.text)
-    for rule in RULES:
-        if rule.needs.isdisjoint(present):
-            continue
+    for rule in rules_for(saying.text):
         reader = READERS[rule.reader]
         for match in rule.pattern.finditer(saying.text):
             found = reader(match, saying)

@@ -4,14 +4,15 @@ Nothing here throws anything away: every text is stored, and what is found becom
 """
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mnemo_core.changing import Tie
 from mnemo_core.claims import Claim, Update, claims, forget_claims, speaker_of, updated
 from mnemo_core.note_matching import jaccard as overlap
 from mnemo_core.note_matching import words
-from mnemo_core.specifics import Specifics, difference, specifics
+from mnemo_core.specifics import Specifics, Untouched, difference, plainly_differ, specifics, untouched
 from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
 from mnemo_core.vocabulary import RELATIVE_DAYS, listed
 from mnemo_store.records import Memory, Relation
@@ -29,12 +30,13 @@ _FIRST_PERSON = listed("i my me mine myself we our us ours ich mein meine mir wi
 class Near(NamedTuple):
     """A memory that a new text may have to do with.
 
-    sim: the cosine, None where one of them has no vector. said_at: in ms, None where it was said at its event_at.
+    sim: the cosine, None where one of them has no vector. said_at: in ms, or what tells it, since that takes reading
+    its text and is seldom asked; None where it was said at its event_at.
     """
 
     memory: Memory
     sim: float | None
-    said_at: int | None = None
+    said_at: int | Callable[[], int] | None = None
 
 
 def jaccard(one: str, other: str) -> float:
@@ -47,31 +49,42 @@ def is_near(content: str, other: str, sim: float | None, thresholds: Thresholds)
     return _is_near(words(content), words(other), sim, thresholds)
 
 
-def judge(content: str, speaker: str, said_at: int, near: Sequence[Near], thresholds: Thresholds) -> list[Tie]:
+def judge(
+    content: str, speaker: str, said_at: int, near: Sequence[Near], thresholds: Thresholds, tells_why: bool = True
+) -> list[Tie]:
     """The edges of a new text, said at that time, to earlier ones, the best first, at most TIES_MAX.
 
     `updates` before `repeats` before `related`; of equals the nearer, then the later, then the greater id. A claim of
     the same subject and attribute with another value is an update however far apart the vectors lie: "moved to Porto"
     is near to little that says where somebody lives. Of a chain of values, it updates the one that held last.
+
+    Not `tells_why`: nobody asks why a related one is no more than that, which takes longer to say than to see.
     """
     new = _Read(content, speaker)
     found = [each for each in (_judged(new, said_at, one, thresholds) for one in near) if each is not None]
     latest: dict[Claim, _Judged] = {}
     for each in found:
-        if each.update and (each.update.new not in latest or each.said_at > latest[each.update.new].said_at):
+        if each.update and (each.update.new not in latest or each.old.said_at > latest[each.update.new].old.said_at):
             latest[each.update.new] = each
     kept = [each for each in found if each.update is None or _is_of(latest[each.update.new], each.update)]
     kept.sort(key=lambda each: each.tie.id, reverse=True)
-    kept.sort(key=lambda each: (_STRENGTH[each.tie.relation], -(each.tie.sim or 0.0), -each.said_at))
-    return [each.tie for each in kept[:TIES_MAX]]
+    alike = Counter(map(_strength, kept))
+    kept.sort(key=lambda each: (*_strength(each), -each.old.said_at if alike[_strength(each)] > 1 else 0))
+    if not tells_why:
+        return [each.tie for each in kept[:TIES_MAX]]
+    return [_explained(each, new, said_at, thresholds) for each in kept[:TIES_MAX]]
 
 
 class _Judged(NamedTuple):
-    """A tie, when its memory was said, and, of an update, the claims it rests on."""
+    """A tie, and how its memory reads; of an update, the claims it rests on."""
 
     tie: Tie
-    said_at: int
+    old: "_Old"
     update: Update | None = None
+
+
+def _strength(judged: _Judged) -> tuple[int, float]:
+    return _STRENGTH[judged.tie.relation], -(judged.tie.sim or 0.0)
 
 
 def _is_of(latest: _Judged, update: Update) -> bool:
@@ -83,6 +96,7 @@ def forget_texts() -> None:
     """Remembers of no text any more how it reads: one of them may have been purged."""
     _words.cache_clear()
     _specifics.cache_clear()
+    _untouched.cache_clear()
     forget_claims()
 
 
@@ -94,6 +108,7 @@ def same_subject(one: str, other: str) -> bool:
 # What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
 _words = functools.lru_cache(READ_KEPT)(words)
 _specifics = functools.lru_cache(READ_KEPT)(specifics)
+_untouched = functools.lru_cache(READ_KEPT)(untouched)
 
 
 class _Read:
@@ -109,6 +124,10 @@ class _Read:
         return _specifics(self.content)
 
     @property
+    def untouched(self) -> Untouched:
+        return _untouched(self.content)
+
+    @property
     def claims(self) -> tuple[Claim, ...]:
         return claims(self.content, self.speaker)
 
@@ -121,37 +140,67 @@ class _Read:
         return not _RELATIVE.isdisjoint(self.specifics.values) or any(word in self.content for word in _RELATIVE_HAN)
 
 
+class _Old(_Read):
+    """The text of one that is near."""
+
+    def __init__(self, near: Near) -> None:
+        super().__init__(near.memory.content, near.memory.speaker)
+        self._near = near
+
+    @functools.cached_property
+    def said_at(self) -> int:
+        told = self._near.said_at
+        if told is None:
+            return self._near.memory.event_at
+        return told if isinstance(told, int) else told()
+
+
 def _judged(new: _Read, said_at: int, near: Near, thresholds: Thresholds) -> _Judged | None:
     memory, sim = near.memory, near.sim
-    before = memory.event_at if near.said_at is None else near.said_at
-    old = _Read(memory.content, memory.speaker)
+    old = _Old(near)
     is_close = _is_near(new.words, old.words, sim, thresholds)
-    may_repeat = is_close or (sim is None and new.words and new.words == old.words)
-    against = _against(new, old, said_at - before, sim, thresholds) if may_repeat else "not near"
-    tie = Tie(memory.id, memory.version, "related", sim, against or "no specific differs")
-    if against is None:
-        return _Judged(tie._replace(relation="repeats"), before)
-    if said_at > before and new.claims and (update := updated(new.claims, old.claims)):
+    if (is_close or (sim is None and _has_words_of(new, old))) and _repeats(new, old, said_at, sim, thresholds):
+        return _Judged(Tie(memory.id, memory.version, "repeats", sim, "no specific differs"), old)
+    if new.claims and (update := updated(new.claims, old.claims)) and said_at > old.said_at:
         why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
-        return _Judged(tie._replace(relation="updates", why=why), before, update)
-    return _Judged(tie, before) if is_close else None
+        return _Judged(Tie(memory.id, memory.version, "updates", sim, why), old, update)
+    return _Judged(Tie(memory.id, memory.version, "related", sim, ""), old) if is_close else None
 
 
-def _against(new: _Read, old: _Read, later_by: int, sim: float | None, thresholds: Thresholds) -> str | None:
-    """What stands against calling the new text the same as the old one, said so many ms before; None where nothing."""
+def _explained(judged: _Judged, new: _Read, said_at: int, thresholds: Thresholds) -> Tie:
+    """The tie; of a related one, with what stands against calling it the same."""
+    tie = judged.tie
+    if tie.relation != "related":
+        return tie
+    return tie._replace(why=_against(new, judged.old, said_at, tie.sim, thresholds) or "")
+
+
+def _has_words_of(new: _Read, old: _Read) -> bool:
+    return bool(new.words) and new.words == old.words
+
+
+def _repeats(new: _Read, old: _Old, said_at: int, sim: float | None, thresholds: Thresholds) -> bool:
+    """Whether nothing stands against it. What most fail by, and what takes little, comes first."""
+    may_be_same = sim is None or sim >= thresholds.same or _has_words_of(new, old)
+    if not may_be_same or plainly_differ(new.untouched, old.untouched):
+        return False
+    return _against(new, old, said_at, sim, thresholds) is None
+
+
+def _against(new: _Read, old: _Old, said_at: int, sim: float | None, thresholds: Thresholds) -> str | None:
+    """What stands against calling the new text, said at that time, the same as the old one; None where nothing."""
     if found := difference(new.specifics, old.specifics):
         return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
     if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
         return f"said by {new.speaker} and by {old.speaker}"
-    if new.is_relative and abs(later_by) > RELATIVE_MS_MAX:
+    if new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX:
         return "speaks of another day"
-    if sim is None or sim >= thresholds.same or (new.words and new.words == old.words):
+    if sim is None or sim >= thresholds.same or _has_words_of(new, old):
         return None
     return "not near enough to be the same"
 
 
 def _is_near(one: frozenset[str], other: frozenset[str], sim: float | None, thresholds: Thresholds) -> bool:
-    share = overlap(one, other)
     if sim is None:
-        return share > JACCARD_ALONE and min(len(one), len(other)) >= JACCARD_TOKENS_MIN
-    return sim > thresholds.near or (share > JACCARD_NEAR and sim > thresholds.near_with_words)
+        return min(len(one), len(other)) >= JACCARD_TOKENS_MIN and overlap(one, other) > JACCARD_ALONE
+    return sim > thresholds.near or (sim > thresholds.near_with_words and overlap(one, other) > JACCARD_NEAR)

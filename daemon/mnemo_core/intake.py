@@ -78,6 +78,7 @@ class Item(NamedTuple):
     takes_text: bool = False  # where near ones are merged: the earlier one gets this text
     is_seen: bool = False  # its vectors were there when it was judged
     said_at: int | None = None  # ms; None: now
+    is_explained: bool = True  # whether somebody may ask why what is near is no more than that
     parts: tuple["Item", ...] = ()
 
 
@@ -228,7 +229,7 @@ def compared(item: Item, near: Sequence[Near], limits: Thresholds, now: int) -> 
             return _to_be_merged(item, near, limits)
         case "linked":
             said_at = now if item.said_at is None else item.said_at
-            judged = judge(content, item.draft.speaker, said_at, near, limits)
+            judged = judge(content, item.draft.speaker, said_at, near, limits, item.is_explained)
             named = {tie.id for tie in judged}
             rest = [_tie(each, "related", "others are nearer") for each in near
                     if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip

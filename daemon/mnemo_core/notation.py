@@ -76,6 +76,8 @@ _ABBREVIATIONS = listed("dr mr mrs ms prof st no nr vs etc approx ca bzw") | fro
 _CLITICS = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will"}
 _WHOSE_IS = listed("it he she that this there here what who where how when")
 _IRREGULAR = {"can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not")}
+# What contractions come to: these, and what they are written with.
+CONTRACTED = frozenset(word for written in (*_IRREGULAR.values(), _CLITICS.values(), _IRREGULAR) for word in written)
 CAPITALS = {"US": "USA", "U.S": "USA", "U.S.": "USA", "UK": "UK", "U.K": "UK", "IT": "IT", "WHO": "WHO"}
 _SIGNS = {"%": "%", "€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "‰": "‰"}
 

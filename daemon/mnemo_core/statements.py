@@ -451,9 +451,15 @@ _CUT_OFF = re.compile(
     re.IGNORECASE,
 )
 
+# As far as the verb, and an object behind it: more words than these, and a "for ten years", are too many for a triple.
+_PLAIN_WORDS_MAX = clauses.SUBJECT_WORDS_MAX + OBJECT_WORDS_MAX + 3
+_SINCE = re.compile(r" since ", re.IGNORECASE)  # what follows it is none of the object, however long
+
 
 def _english_triple(sentence: str) -> Triple | None:
     if _CODE.search(sentence) or any(mark in sentence for mark in ('"', "“", "(", ")", ": ", ";", "—", "–")):
+        return None
+    if len(sentence.split()) > _PLAIN_WORDS_MAX and _SINCE.search(sentence) is None:
         return None
     words = clauses.words_of(sentence, 0)
     bare = {word.bare for word in words}

@@ -1,27 +1,78 @@
 """From ranked candidates to the answer: in what order, how many, and what is shown of each. SPEC 7.5
 
-Only the memories that are answered are read from the database.
+Only the memories that the answer comes to are read from the database.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import ranking
+from mnemo_core import cut, ranking, selection
 from mnemo_core.chunking import estimate_tokens
-from mnemo_core.ranking import Candidates
+from mnemo_core.ranking import Asked, Candidates, Scored
+from mnemo_core.selection import Chosen, Wanted
 from mnemo_core.sentences import best_sentence
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Found, found
 from mnemo_daemon.question import Best, Hit, Question
+from mnemo_daemon.shelf import Reading
+from mnemo_daemon.surroundings import Looked
 from mnemo_daemon.views import Views
-from mnemo_store.reading import Snapshot
-from mnemo_store.records import Memory, content_hash
+from mnemo_store.records import Memory
 from mnemo_store.store import Store
+from mnemo_store.words import Fields
+
+
+class Ranked(NamedTuple):
+    """The candidates of a question with their scores. rows: their places in the arrays, in order, what is out left
+    out."""
+
+    question: Question
+    asked: Asked
+    scene: Scene
+    channels: Channels
+    candidates: Candidates
+    scored: Scored
+    rows: list[int]
+    looked: Looked | None = None  # what the learned fusion saw
+    added: tuple[str, ...] = ()  # the words that widened the query
+
+
+class Evidence(NamedTuple):
+    """What says which candidates are left: in the order of the scores, of the first that are looked at."""
+
+    rows: list[int]
+    basis: cut.Basis
+    features: cut.Values
+    strengths: cut.Values
+    kept: NDArray[np.bool_]
+
+
+class Answered(NamedTuple):
+    """The answers in order. needs: where nothing fits the budget, the tokens of the smallest.
+
+    dropped: by number, why what was looked at is not among them. evidence: what says where the list ends.
+    """
+
+    hits: list[Hit]
+    tokens: int
+    needs: int
+    abstained: bool
+    dropped: dict[int, str]
+    evidence: Evidence | None = None
+
+    def features_of(self, row: int) -> dict[str, float]:
+        """What says whether this one stands before the end of the list, by name."""
+        found = self.evidence
+        if found is None or row not in found.rows[: len(found.features)]:
+            return {}
+        place = found.rows.index(row)
+        names = (cut.NAMES[each] for each in cut.FEATURES[found.basis])
+        values = dict(zip(names, found.features[place].tolist(), strict=True))
+        return values | {"strength": float(found.strengths[place])}
 
 
 class Answering:
@@ -33,26 +84,66 @@ class Answering:
         self._indexing = indexing
         self._embedding = embedding
 
-    def choose(
-        self, question: Question, scene: Scene, channels: Channels, scores: NDArray[np.float32], rows: list[int]
-    ) -> tuple[list[Hit], int]:
-        """Decodes in order until top_k fit the budget; equal content once."""
-        hits: dict[int, Hit] = {}
-
-        def tokens(row: int) -> int:
-            number = int(channels.numbers[row])
-            return self._tokens(number if number < scene.base else None, hits[row].found.memory)
-
+    def answer(self, ranked: Ranked, serving: Serving | None) -> Answered:
+        question, channels = ranked.question, ranked.channels
+        rows, evidence = ranked.rows, None
+        if question.cut == "gap" or question.explain:
+            evidence = self._evidence(ranked, serving)
+        if question.cut == "gap" and evidence is not None:
+            left = frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
+            rows = [row for row in rows if row in left]
+        numbers = channels.numbers[rows]
+        wanted = Wanted(
+            question.top_k, question.offset, question.token_budget, question.preferences == "first",
+            question.sort == "score", question.as_of,
+        )  # fmt: skip
         with self._store.snapshot() as snapshot:
-            distinct = _distinct(snapshot, scene, channels, scores, rows, hits)
-            after_offset = itertools.islice(distinct, question.offset, None)
-            chosen, total = ranking.choose(after_offset, tokens, question.token_budget, question.top_k)
-        answers = [hits[row] for row in chosen]
-        if question.highlight:
-            answers = [hit._replace(best=self._best(hit.found, question.query)) for hit in answers]
-        return answers, total
+            shelf = Reading(snapshot, ranked.scene, numbers, serving, self.tokens)
+            selected = selection.select(numbers.tolist(), shelf, wanted, ranked.asked.thresholds)
+            hits = []
+            for each in selected.chosen:
+                memory = shelf.memory(each.number)
+                if memory is not None:
+                    hits.append(self._hit(ranked, each, found(snapshot, memory)))
+        abstained = question.cut == "gap" and not rows
+        return Answered(hits, selected.tokens, selected.needs, abstained, selected.dropped, evidence)
 
-    def _tokens(self, number: int | None, memory: Memory) -> int:
+    def _evidence(self, ranked: Ranked, serving: Serving | None) -> Evidence:
+        """Where the list would end, in the order of the scores whatever order is asked for."""
+        scored, candidates = ranked.scored, ranked.candidates
+        by_score = sorted(ranked.rows, key=lambda row: -float(scored.scores[row]))
+        words = candidates.words if not ranked.added else np.zeros_like(candidates.words)
+        query = ranked.question.query
+        known = cut.Known(
+            scored.scores[by_score], candidates.sims[by_score], words[by_score],
+            float(self._views.words.scores(query, [Fields(query)])[0]),
+        )  # fmt: skip
+        basis: cut.Basis = "words"
+        if serving is not None and scored.ranker != "words":
+            is_learned = scored.ranker == "auto" and candidates.learned is not None
+            basis = "learned" if is_learned else "vectors"
+        place = cut.of_model(serving.embedder.name if serving is not None else "")[basis]
+        features = cut.features(known, ranked.asked.thresholds, basis)
+        return Evidence(by_score, basis, features, cut.strengths(features, place), cut.kept(features, place, basis))
+
+    def _hit(self, ranked: Ranked, chosen: Chosen, answer: Found) -> Hit:
+        channels = ranked.channels
+        places = np.flatnonzero(channels.numbers == chosen.number)
+        names: tuple[str, ...] = ("updates",)  # a newer value of what was found, in its place
+        if len(places):
+            at = places[0]
+            by = (
+                ("words", channels.in_words[at]), ("vectors", channels.in_vectors[at]),
+                ("neighbours", channels.beside[at]),
+            )  # fmt: skip
+            names = tuple(name for name, has_it in by if has_it)
+        else:
+            places = np.flatnonzero(channels.numbers == chosen.through)
+        best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
+        score, relevance = ranked.scored.scores[places[0]], ranked.scored.relevance[places[0]]
+        return Hit(answer, float(score), float(relevance), names, best, chosen.was)
+
+    def tokens(self, number: int | None, memory: Memory) -> int:
         """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
 
         What has no number is a version of another time, of which no count is kept.
@@ -82,10 +173,9 @@ class Answering:
         return Best(content[start:end], inside, line)
 
 
-def ordered(
-    question: Question, scene: Scene, channels: Channels, scores: NDArray[np.float32], candidates: Candidates
-) -> list[int]:
-    order = ranking.order(scores, candidates)
+def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored, candidates: Candidates) -> list[int]:
+    """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
+    scores, order = scored.scores, ranking.order(scored, candidates)
     order = order[scores[order] >= np.float32(question.min_score)]
     order = order[scores[order] > 0]
     if question.sort == "recent":
@@ -93,26 +183,6 @@ def ordered(
     elif question.sort == "accessed":  # what was never recalled has 0, and comes last
         accessed = scene.column("last_accessed", channels.numbers[order])
         order = order[np.argsort(-accessed, kind="stable")]
+    order = order[np.argsort(channels.rounds[order], kind="stable")]
     ordered: list[int] = order.tolist()
     return ordered
-
-
-def _distinct(
-    snapshot: Snapshot,
-    scene: Scene,
-    channels: Channels,
-    scores: NDArray[np.float32],
-    rows: Iterable[int],
-    hits: dict[int, Hit],
-) -> Iterator[int]:
-    """The rows in order, each decoded into hits as it is asked for; of equal contents the first."""
-    seen: set[bytes] = set()
-    for row in rows:
-        memory = scene.memory(snapshot, int(channels.numbers[row]))
-        if memory is None or (digest := content_hash(memory.content)) in seen:
-            continue
-        seen.add(digest)
-        names = (("words", channels.in_words[row]), ("vectors", channels.in_vectors[row]))
-        channel_names = tuple(name for name, has_it in names if has_it)
-        hits[row] = Hit(found(snapshot, memory), float(scores[row]), channel_names)
-        yield row

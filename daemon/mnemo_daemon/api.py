@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -23,7 +23,7 @@ from mnemo_daemon.past import Past
 from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.times import milliseconds, past_moment
+from mnemo_daemon.times import bound, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
 
@@ -32,6 +32,7 @@ T = TypeVar("T")
 THREADS = 4  # for what reads or waits off the loop: recall above all
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
 RESCAN_POLL_SECONDS = 0.01
+YEAR_DIGITS = 4
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
 IdPath = "/v1/memories/{id}"
@@ -89,6 +90,8 @@ class SearchQuery(protocol.Ask):
     namespace: protocol.Namespace | None = None
     user_id: protocol.ShortText | None = None
     tag: list[str] = []
+    since: str | None = None
+    until: str | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
     as_of: str | None = None
     highlight: bool = False
@@ -145,6 +148,8 @@ class Api:
         return [
             Route("POST", "/v1/recall", self.recall, recall_protocol.RecallAnswer, "What is known about a question",
                   ask=recall_protocol.RecallRequest),
+            Route("POST", "/v1/why", self.why, recall_protocol.WhyAnswer, "Why one is, or is not, among the answers",
+                  ask=recall_protocol.WhyRequest),
             Route("GET", "/v1/search", self.search, recall_protocol.SearchAnswer, "By words alone", query=SearchQuery),
             Route("GET", "/v1/recent", self.recent, recall_protocol.SearchAnswer, "By when it happened",
                   query=RecentQuery),
@@ -271,12 +276,22 @@ class Api:
         namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
         return Reply(wire.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
 
+    async def why(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        asked: recall_protocol.WhyRequest = request.ask
+        question = wire.question_of(request, asked, self._daemon.store.now())
+        memory_id = self._memories.resolve(asked.id, wire.caller_of(request), "id")
+        told = await self._off_loop(self._daemon.recall.why, question, memory_id)
+        told.namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
+        return Reply(told)
+
     async def search(self, request: Request) -> Reply:
         await self._daemon.opened()
         query: SearchQuery = request.query
         asked = recall_protocol.RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
-            ranker="words", highlight=query.highlight, as_of=query.as_of,
+            ranker="words", highlight=query.highlight, as_of=query.as_of, since=_time(query.since),
+            until=_time(query.until),
         )  # fmt: skip
         question = wire.question_of(request, asked, self._daemon.store.now())
         recalled = await self._ask(question, dry=True)
@@ -308,14 +323,14 @@ class Api:
         asked: recall_protocol.ContextRequest = request.ask
         inner = recall_protocol.RecallRequest(
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
-            session_id=None, tags=asked.tags,
+            session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
         question = wire.question_of(request, inner, self._daemon.store.now())
         if SENSITIVE not in question.filter.tags:
             question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._ask(question, dry=False)
-        lines = [_line(hit.found.memory) for hit in recalled.hits]
+        lines = [_line(hit.found.memory, hit.was) for hit in recalled.hits]
         block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
         while asked.max_chars is not None and len(block) > asked.max_chars:
             lines.pop()
@@ -323,9 +338,9 @@ class Api:
         kept = recalled.hits[: len(lines)]
         self._note_shown(kept, asked.session_id)
         is_cut = len(kept) < len(recalled.hits)
-        nothing_fits = bool(recalled.total and not recalled.hits)
         return Reply(recall_protocol.ContextAnswer(
-            block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens, cut=is_cut or nothing_fits,
+            block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
+            cut=is_cut or recalled.needs > 0, abstained=recalled.abstained,
             memories=[hit.found.memory.id for hit in kept],
             namespace=request.namespace or wire.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],
         ))  # fmt: skip
@@ -429,7 +444,7 @@ class Api:
         return None if text is None else past_moment(text, "as_of", self._daemon.store.now())
 
     def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
-        tags = [tag.strip().lower() for tag in query.tag]
+        tags, now = [tag.strip().lower() for tag in query.tag], self._daemon.store.now()
         return Filter(
             namespaces=wire.listed(request),
             user_id=query.user_id or "local",
@@ -444,9 +459,9 @@ class Api:
             without_tags=_hidden_tags(request, tags),
             source=query.source,
             speaker=query.speaker,
-            since=_time(query.since, "since"),
-            until=_time(query.until, "until"),
-            now=self._daemon.store.now(),
+            since=_bound(query.since, "since", now),
+            until=_bound(query.until, "until", now),
+            now=now,
         )
 
 
@@ -460,11 +475,15 @@ def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
     return () if wire.sees_sensitive(request) or SENSITIVE in asked else (SENSITIVE,)
 
 
-def _line(memory: Any) -> briefing.Remembered:
-    return briefing.Remembered(memory.id, memory.kind, wire.date_of(memory.event_at), memory.content)
+def _line(memory: Any, was: bool) -> briefing.Remembered:
+    return briefing.Remembered(memory.id, memory.kind, wire.date_of(memory.event_at), memory.content, was)
 
 
-def _time(value: str | None, field: str) -> int | None:
-    if value is None:
-        return None
-    return milliseconds(int(value) if value.isdigit() else value, field)
+def _time(value: str | None) -> int | str | None:
+    """A time of a query string, where all is text: digits are milliseconds, but four of them a year."""
+    return int(value) if value is not None and value.isdecimal() and len(value) != YEAR_DIGITS else value
+
+
+def _bound(value: str | None, end: Literal["since", "until"], now: int) -> int | None:
+    time = _time(value)
+    return None if time is None else bound(time, end, end, now)

@@ -77,7 +77,8 @@ class Daemon:
         self.version = importlib.metadata.version("mnemod")
         self.started_at = time.time_ns() // 1_000_000
         self.catalogue = Catalogue(configuration.folders.models)
-        self.embedding = EmbeddingService(self.catalogue, threads=configuration.settings.models.threads)
+        models = configuration.settings.models
+        self.embedding = EmbeddingService(self.catalogue, threads=models.threads, late=models.late_interaction)
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
         self.disk = disk or Disk()
@@ -284,6 +285,8 @@ class Daemon:
             "words": wire.view_status(words, seq, now),
             "vectors": wire.view_status(vectors, seq, now),
         }
+        if (tokens := self.indexing.token_progress()) is not None:
+            status.views["tokens"] = wire.view_status(tokens, seq, now)
         status.notes = self.notes.status()
         waiting = self.indexing.waiting() or (self.late.waiting() if self.indexing.serving() is not None else 0)
         status.queue = {"writes": self.store.waiting(), "vectors": waiting}

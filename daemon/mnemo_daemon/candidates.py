@@ -1,16 +1,101 @@
 """From what the channels found to what the rankers see: a row a candidate, from the columns. SPEC 7.3"""
 
-from mnemo_core.ranking import Candidates
+from mnemo_core import deterministic, layered, ranking, thresholds
+from mnemo_core.ranking import Asked, Candidates
+from mnemo_core.thresholds import SOURCE, Thresholds
+from mnemo_daemon.calibrating import thresholds_for
 from mnemo_daemon.channels import Channels, Scene
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.indexing import Serving
+from mnemo_daemon.question import Question
+from mnemo_daemon.surroundings import Looked, Surroundings
+from mnemo_daemon.views import Views
+from mnemo_store.store import Store
+
+
+class Gathering:
+    """Makes the rankers' arrays. Reads the memories themselves only for rankers that go by their tokens."""
+
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
+        self._store = store
+        self._views = views
+        self._embedding = embedding
+        self._surroundings = Surroundings(store, views)
+        self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
+
+    def asked(self, question: Question, serving: Serving | None) -> Asked:
+        """What the ranker goes by; without `serving` the one that answers in its place."""
+        asked = asked_of(question)._replace(
+            is_short_cjk=layered.is_short_cjk(question.query),
+            thresholds=SOURCE if serving is None else self._thresholds(serving),
+            has_vectors=serving is not None,
+        )
+        return ranking.settled(asked)
+
+    def joined(self, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None) -> Channels:
+        """With what stands beside the best of them, for the ranker that looks at that."""
+        if serving is None or asked.ranker != "auto":
+            return channels
+        return self._surroundings.joined(scene, channels, serving)
+
+    def candidates(
+        self, question: Question, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None
+    ) -> tuple[Candidates, Looked | None]:
+        """The rankers' arrays, and what the learned fusion saw, where that is asked for."""
+        candidates, looked = candidates_of(scene, channels), None
+        if serving is not None and asked.ranker == "auto":
+            looked = self._surroundings.look(question, scene, channels, serving)
+            candidates = candidates._replace(learned=looked.learned)
+        if serving is not None and asked.ranker == "rerank":
+            candidates = candidates._replace(late=self._surroundings.late(scene, channels, serving))
+        if asked.needs_overlap:
+            candidates = candidates._replace(overlap=self._overlap(question.query, scene, channels))
+        return candidates, looked
+
+    def _overlap(self, query: str, scene: Scene, channels: Channels) -> ranking.Floats:
+        with self._store.snapshot() as snapshot:
+            memories = [scene.memory(snapshot, number) for number in channels.numbers.tolist()]
+        texts = ("" if memory is None else " ".join((memory.content, *memory.tags)) for memory in memories)
+        return deterministic.overlap(query, texts)
+
+    def _thresholds(self, serving: Serving) -> Thresholds:
+        space = serving.embedder.space
+        if space not in self._limits:
+            manifest = self._embedding.manifest(serving.embedder.name)
+            known = thresholds.of_model(serving.embedder.name)
+            self._limits[space] = known if manifest is None else thresholds_for(manifest)
+        return self._limits[space]
+
+
+def asked_of(question: Question) -> Asked:
+    """What of the question the rankers go by, before anything is known of the vectors."""
+    return Asked(
+        question.ranker,
+        question.mode,
+        question.recency_bias,
+        question.semantic_weight,
+        question.filter.now,
+    )
 
 
 def candidates_of(scene: Scene, channels: Channels) -> Candidates:
+    """What the columns and the channels know of each candidate."""
     numbers = channels.numbers
     return Candidates(
-        channels.words,
-        channels.sims,
-        scene.column("importance", numbers),
-        scene.column("event_at", numbers),
-        scene.column("id_high", numbers),
-        scene.column("id_low", numbers),
+        words=channels.words,
+        sims=channels.sims,
+        importance=scene.column("importance", numbers),
+        strength=scene.column("strength", numbers),
+        repetitions=scene.column("repetition_count", numbers),
+        accesses=scene.column("access_count", numbers),
+        kind=scene.column("kind", numbers),
+        layer=scene.column("layer", numbers),
+        state=scene.column("state", numbers),
+        decay_rate=scene.column("decay_rate", numbers),
+        event_at=scene.column("event_at", numbers),
+        created_at=scene.column("created_at", numbers),
+        modified_at=scene.column("modified_at", numbers),
+        last_accessed=scene.column("last_accessed", numbers),
+        id_high=scene.column("id_high", numbers),
+        id_low=scene.column("id_low", numbers),
     )

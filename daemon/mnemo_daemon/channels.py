@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.past import Past, Then
 from mnemo_daemon.question import Question
@@ -24,9 +24,9 @@ from mnemo_store.records import KINDS, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.vector_rows import Question as Vector
 from mnemo_store.vector_rows import VectorHits
-from mnemo_store.words import WordHits
+from mnemo_store.words import Sought, WordHits
 
-CANDIDATES_MIN = 64  # a channel; what is missing from answers is order, not candidates (quality benchmark: R@50 87)
+CANDIDATES_MIN = 100  # a channel; fewer leave out what the order would have brought forward
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
@@ -45,18 +45,22 @@ class Channels(NamedTuple):
     sims: NDArray[np.float32]
     in_words: NDArray[np.bool_]
     in_vectors: NDArray[np.bool_]
+    rounds: NDArray[np.int8]  # 0: found for the first page; what only a later one looks far enough for comes behind
+    beside: NDArray[np.bool_]  # stands beside one of the best in its session or note
+    sought: Sought  # what the words channel looked for, as of that moment
+    query: QueryTokens | None = None  # as it was embedded; None: without vectors
 
 
 class _Former(NamedTuple):
     """What is searched of another time: the versions of what has changed since, as candidates behind the present ones.
 
-    Nothing, where the present is asked. `words` is NaN where no word of the query is in one; `sims` is an array for
-    each text that was embedded, NaN where one has no vector.
+    Nothing, where the present is asked. `words` is NaN where no word of the query is in one, `sims` where one has no
+    vector.
     """
 
     numbers: NDArray[np.uint32]
     words: NDArray[np.float32]
-    sims: list[NDArray[np.float32]]
+    sims: NDArray[np.float32]
 
 
 class Scene(NamedTuple):
@@ -89,6 +93,11 @@ class Scene(NamedTuple):
         if self.columns.has_speaker(word, self.mask):
             return True
         return self.then is not None and self.then.columns.has_speaker(word, self.rows)
+
+    def id_of(self, number: int) -> str:
+        if self.then is not None and number >= self.base:
+            return self.then.memories[number - self.base].id
+        return self.columns.ids([number])[0]
 
     def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
         if self.then is not None and number >= self.base:
@@ -132,62 +141,69 @@ class Searching:
         return Scene(then.unchanged(mask), columns, then, rows)
 
     def search(
-        self, question: Question, scene: Scene, serving: Serving | None, clock: "Clock"
+        self, question: Question, scene: Scene, serving: Serving | None, clock: "Clock", searched: str | None = None
     ) -> tuple[Channels, bool]:
-        """What each channel found, and whether every text in question that could have a vector had one."""
-        fetch = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * (question.top_k + question.offset))
-        searching = self._threads.submit(self._views.words.search, question.query, fetch, scene.mask)
-        queries = []
+        """What each channel found, and whether every text in question that could have a vector had one.
+
+        searched: what the words channel looks for, where it is not the query.
+        """
+        asked_words = question.query if searched is None else searched
+        first = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * question.top_k)
+        fetch = first
+        while fetch < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
+            fetch *= 2
+        searching = self._threads.submit(self._views.words.search_and, asked_words, fetch, scene.mask)
+        query = None
         if serving is not None:
-            texts = _encodings(question, scene)
-            queries = [self._embedding.encode_query(serving.embedder, text) for text in texts]
+            query = self._embedding.encode_query_tokens(serving.embedder, _encoded(question, scene))
             clock.mark("embed")
-        former, is_whole = self._former(question, scene, serving, queries)
-        if serving is None:
-            numbers, found_words = _merged(*searching.result(), former.numbers, former.words, fetch)
+        former, is_whole = self._former(asked_words, scene, serving, query)
+        if serving is None or query is None:
+            hits, sought = searching.result()
+            numbers, found_words = _merged(*hits, former.numbers, former.words, fetch)
             clock.mark("words")
             found_all = np.ones(len(numbers), np.bool_)
             unknown = np.full(len(numbers), np.nan, np.float32)
-            return Channels(numbers, found_words, unknown, found_all, ~found_all), is_whole
+            rounds = _rounds(numbers, [numbers], first)
+            return Channels(numbers, found_words, unknown, found_all, ~found_all, rounds, ~found_all, sought), is_whole
         exact = question.exact or scene.then is not None
-        near = [serving.view.nearest(query, fetch, scene.mask, exact=exact) for query in queries]
-        near = [
-            VectorHits(*_merged(*hits, former.numbers, sims, fetch))
-            for hits, sims in zip(near, former.sims, strict=True)
-        ]
+        near = serving.view.nearest(query.vector, fetch, scene.mask, exact=exact)
+        near = VectorHits(*_merged(*near, former.numbers, former.sims, fetch))
         clock.mark("vectors")
-        words = WordHits(*_merged(*searching.result(), former.numbers, former.words, fetch))
+        hits, sought = searching.result()
+        words = WordHits(*_merged(*hits, former.numbers, former.words, fetch))
         clock.mark("words")
-        numbers = np.unique(np.concatenate([words.numbers, *(hits.numbers for hits in near)]))
+        numbers = np.unique(np.concatenate([words.numbers, near.numbers]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
-        channels = [_spread(numbers, hits.numbers, hits.sims, np.nan) for hits in near]
-        for query, sims, (_, known) in zip(queries, former.sims, channels, strict=True):
-            unsearched = np.flatnonzero(np.isnan(known) & (numbers < scene.base))
-            if len(unsearched):
-                known[unsearched] = serving.view.sims(query, numbers[unsearched])
-            is_former = np.flatnonzero(numbers >= scene.base)
-            known[is_former] = sims[np.searchsorted(former.numbers, numbers[is_former])]
-        in_vectors: NDArray[np.bool_] = np.logical_or.reduce([found for found, _ in channels])
-        nearest: NDArray[np.float32] = np.fmax.reduce([sims for _, sims in channels])
+        present = np.flatnonzero(~in_words & (numbers < scene.base))  # what only vectors found may hold a term too
+        score[present] = self._views.words.matches(sought, numbers[present]).scores
+        in_vectors, sims = _spread(numbers, near.numbers, near.sims, np.nan)
+        unsearched = np.flatnonzero(np.isnan(sims) & (numbers < scene.base))
+        if len(unsearched):
+            sims[unsearched] = serving.view.sims(query.vector, numbers[unsearched])
+        is_former = np.flatnonzero(numbers >= scene.base)
+        sims[is_former] = former.sims[np.searchsorted(former.numbers, numbers[is_former])]
+        rounds = _rounds(numbers, [words.numbers, near.numbers], first)
         clock.mark("join")
-        return Channels(numbers, score, nearest, in_words, in_vectors), is_whole
+        beside = np.zeros(len(numbers), np.bool_)
+        return Channels(numbers, score, sims, in_words, in_vectors, rounds, beside, sought, query), is_whole
 
     def _former(
-        self, question: Question, scene: Scene, serving: Serving | None, queries: Sequence[NDArray[np.float32]]
+        self, query_words: str, scene: Scene, serving: Serving | None, query: QueryTokens | None
     ) -> tuple[_Former, bool]:
         """The versions in question of what has changed since, each scored as if it were in the views."""
         if scene.then is None:
             nothing = np.empty(0, np.float32)
-            return _Former(np.empty(0, np.uint32), nothing, [nothing for _ in queries]), True
+            return _Former(np.empty(0, np.uint32), nothing, nothing), True
         rows = np.flatnonzero(scene.rows)
         memories = [scene.then.memories[row] for row in rows.tolist()]
-        words = self._views.words.scores(question.query, list(map(words_of, memories)))
+        words = self._views.words.scores(query_words, list(map(words_of, memories)))
         windows = self._windows(memories, words, serving) if serving is not None else {}
-        sims = [np.full(len(rows), np.nan, np.float32) for _ in queries]
-        for query, found_sims in zip(queries, sims, strict=True):
-            vector = Vector(query, len(query))
+        sims = np.full(len(rows), np.nan, np.float32)
+        if query is not None:
+            vector = Vector(query.vector, len(query.vector))
             for place, vectors in windows.items():
-                found_sims[place] = vector.sims(vectors).max()
+                sims[place] = vector.sims(vectors).max()
         words[words <= 0] = np.nan
         is_whole = serving is None or len(windows) == len(memories)
         return _Former((rows + scene.base).astype(np.uint32), words, sims), is_whole
@@ -227,16 +243,16 @@ def _allowed(question: Question, columns: Columns) -> NDArray[np.bool_]:
     return mask
 
 
-def _encodings(question: Question, scene: Scene) -> list[str]:
-    """The texts to embed: the query without the names of those who speak in the scope, where it has any.
+def _encoded(question: Question, scene: Scene) -> str:
+    """The text to embed: the query without the names of those who speak in the scope, where it has any.
 
     A name draws the vector to whatever mentions it; who spoke is a field, which the words channel searches.
     """
     names = {word for word in _WORD.findall(question.query) if scene.has_speaker(word.lower().removesuffix("'s"))}
     if not names:
-        return [question.query]
+        return question.query
     cut = " ".join(_WORD.sub(lambda match: "" if match[0] in names else match[0], question.query).split())
-    return [cut] if _WORD.search(cut) else [question.query]
+    return cut if _WORD.search(cut) else question.query
 
 
 def _merged(
@@ -253,6 +269,20 @@ def _merged(
     numbers, values = np.concatenate([numbers, former[hit]]), np.concatenate([values, former_values[hit]])
     order = np.lexsort((numbers, -values))[:fetch]
     return numbers[order], values[order]
+
+
+def _rounds(numbers: NDArray[np.uint32], channels: Sequence[NDArray[np.uint32]], first: int) -> NDArray[np.int8]:
+    """How often a search for `first` of each channel, each best first, has to be doubled to find each candidate.
+
+    A later page searches farther; were all it finds ranked together, what the pages before showed would move.
+    """
+    order = np.argsort(numbers)
+    rounds = np.full(len(numbers), np.iinfo(np.int8).max, np.int8)
+    for found in channels:
+        places = order[np.searchsorted(numbers, found, sorter=order)]
+        needed = np.ceil(np.log2(np.arange(1, len(found) + 1) / first)).clip(0).astype(np.int8)
+        rounds[places] = np.minimum(rounds[places], needed)
+    return rounds
 
 
 def _spread(

@@ -11,14 +11,16 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.protocol import ModelStatus
+from mnemo_core import late_interaction
+from mnemo_core.late_interaction import Codes
 from mnemo_daemon import minilm
 from mnemo_daemon.models import (
     DEFAULT_EMBEDDING,
@@ -33,11 +35,12 @@ from mnemo_daemon.models import (
     find,
     verify,
 )
+from mnemo_daemon.token_rows import TOKENS_MAX, LateForm, Projection, Word, find_projection, words_of
 
 TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
 STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
-QUERIES_KEPT_MAX = 512  # query vectors in the service's cache, 1.5 KB each
+QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token
 SLICE_TEXTS_MAX = 256  # of a larger batch, tokenised and planned at once
 THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that a query overtakes them on a busy machine
@@ -45,10 +48,18 @@ PROBE_COSINE_MIN = minilm.INT8_COSINE_MIN
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
-EncodeRun = Callable[[Ids], Floats]
-RunAll = Callable[[EncodeRun, Iterable[Ids]], Iterable[Floats]]  # `map`, or that of a pool of threads
+RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
 
 log = logging.getLogger("mnemo.embedding")
+
+
+class QueryTokens(NamedTuple):
+    """A query for late interaction: its vector, and its tokens."""
+
+    vector: Floats  # unit, (dimensions,)
+    rows: Floats  # unit, (q, dimensions of the late form); none where the model has no late interaction
+    words: tuple[str, ...]  # the whole word, as it is written, that each token belongs to
+    spans: tuple[tuple[int, int], ...]  # where in the query each of these words stands
 
 
 class Embedder(Protocol):
@@ -58,6 +69,7 @@ class Embedder(Protocol):
     dimensions: int
     space: str  # vectors of different spaces must never be compared
     tokens_max: int  # of a window, the two special tokens included
+    late: LateForm | None = None  # how its token rows are kept; None: it gives none
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         """The unit vectors of each text, (windows, dimensions): one, or several for a text over tokens_max."""
@@ -66,6 +78,15 @@ class Embedder(Protocol):
     def encode_query(self, text: str) -> Floats:
         """The unit vector of a query, (dimensions,); what goes beyond tokens_max does not count."""
         ...
+
+    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
+        """The vectors of `encode_batch`, and each text's token rows, (tokens, dimensions of the late form), from the
+        same runs of the model; None for a text that has none."""
+        return self.encode_batch(texts, run_all), [None] * len(texts)
+
+    def encode_query_tokens(self, text: str) -> QueryTokens:
+        """The vector of `encode_query` and the query's tokens, from one run."""
+        return QueryTokens(self.encode_query(text), np.empty((0, 0), np.float32), (), ())
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, special ones not counted."""
@@ -76,12 +97,22 @@ class Embedder(Protocol):
         ...
 
 
-def load_embedder(manifest: Manifest) -> Embedder:
-    """The installed model, checked and loaded. Damaged or Unsupported when it cannot be used."""
+def load_embedder(manifest: Manifest, *, late: bool = True) -> Embedder:
+    """The installed model, checked and loaded, with late interaction where it can have that and `late` says so. Damaged
+    or Unsupported when it cannot be used."""
     if manifest.role != "embedding":
         raise Unsupported(f"{manifest.name} is a language model, not an embedding model")
     verify(manifest)
-    return FastembedEmbedder(manifest) if manifest.form == "fastembed" else GraphEmbedder(manifest)
+    if manifest.form == "fastembed":
+        return FastembedEmbedder(manifest)
+    return GraphEmbedder(manifest, find_projection(manifest) if late else None)
+
+
+class _Window(NamedTuple):
+    """A part of a text as the model takes it."""
+
+    ids: list[int]  # special tokens included
+    kept: list[int]  # which of them have token rows that no window before it gives
 
 
 class _Windows:
@@ -109,6 +140,26 @@ class _Windows:
             for found in self._encode(texts)
         ]
 
+    def with_kept(self, texts: Sequence[str]) -> list[list[_Window]]:
+        """The same, and which tokens are kept for late interaction."""
+        windows: list[list[_Window]] = []
+        for text, found in zip(texts, self._encode(texts), strict=True):
+            kept = [token for word in words_of(text, found) for token in word.tokens][:TOKENS_MAX]
+            windows.append([])
+            done = 0
+            for a, b in self._bounds(len(found.ids)):
+                own = [token - a + 1 for token in kept if max(a, done) <= token < b]
+                windows[-1].append(_Window([self.first, *found.ids[a:b], self.last], own))
+                done = b
+        return windows
+
+    def of_query(self, text: str) -> tuple[list[int], list[tuple[int, Word]]]:
+        """The ids of its first window, and which of them are kept, each with its word."""
+        (found,) = self._encode([text])
+        ((a, b), *_) = self._bounds(len(found.ids))
+        kept = [(token + 1, word) for word in words_of(text, found) for token in word.tokens if token < b]
+        return [self.first, *found.ids[a:b], self.last], kept[:TOKENS_MAX]
+
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """Each text's windows as pieces of the text; one that fits stays as it is."""
         pieces = []
@@ -127,20 +178,26 @@ class _Windows:
         return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
 
-class GraphEmbedder:
+class GraphEmbedder(Embedder):
     """A graph that `minilm` built, run by onnxruntime.
 
     Texts of one token count go through together, unpadded; with fixed scales no text touches another (SPEC 2.3).
     """
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, projection: Projection | None = None) -> None:
         """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
         self.name, self.dimensions = manifest.name, manifest.dimensions
         self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.late = projection.form(self.space) if projection is not None else None
         self._query_prefix = manifest.query_prefix
         self._windows = _Windows(manifest)
+        self._projection = projection
+        self._session: minilm.Session | None
         with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded"):
-            self._session: minilm.Session | None = minilm.open_session(manifest.path())
+            if projection is None:
+                self._session = minilm.open_session(manifest.path())
+            else:
+                self._session, self._hidden = minilm.open_with_tokens(manifest.path())
             (probe,) = self.encode_batch([PROBE_TEXT])
         cosine = float(probe[0] @ np.array(manifest.probe, np.float32))
         if not cosine >= PROBE_COSINE_MIN:
@@ -149,13 +206,41 @@ class GraphEmbedder:
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         vectors: list[Floats] = []
         for start in range(0, len(texts), SLICE_TEXTS_MAX):
-            vectors += self._encode_slice(texts[start : start + SLICE_TEXTS_MAX], run_all)
+            some = self._windows.ids(texts[start : start + SLICE_TEXTS_MAX])
+            flat = [window for windows in some for window in windows]
+            runs = _group(flat)
+            inputs = (np.array([flat[place] for place in run], np.int32) for run in runs)
+            vectors += self._by_text(some, runs, run_all(self._run, inputs))
         return vectors
+
+    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
+        """Vectors and token rows; the tokens to keep are chosen before a run, so that no run's whole output stays."""
+        if self._projection is None:
+            return super().encode_both(texts, run_all)
+        vectors, codes = list[Floats](), list[Codes | None]()
+        for start in range(0, len(texts), SLICE_TEXTS_MAX):
+            some = self._windows.with_kept(texts[start : start + SLICE_TEXTS_MAX])
+            flat = [window for windows in some for window in windows]
+            runs = _group([window.ids for window in flat])
+            found = list(run_all(self._run_both, ([flat[place] for place in run] for run in runs)))
+            vectors += self._by_text(some, runs, [each for each, _ in found])
+            codes += _codes_by_text(some, runs, [each for _, each in found])
+        return vectors, codes
 
     def encode_query(self, text: str) -> Floats:
         window = self._windows.ids([self._query_prefix + text])[0][0]
         vector: Floats = self._run(np.array([window], np.int32))[0]
         return vector
+
+    def encode_query_tokens(self, text: str) -> QueryTokens:
+        if self._projection is None:
+            return super().encode_query_tokens(text)
+        before = len(self._query_prefix)
+        ids, kept = self._windows.of_query(self._query_prefix + text)
+        kept = [(token, word) for token, word in kept if word.start >= before]
+        vectors, (rows,) = self._run_both([_Window(ids, [token for token, _ in kept])])
+        spans = tuple((word.start - before, word.end - before) for _, word in kept)
+        return QueryTokens(vectors[0], rows, tuple(text[start:end] for start, end in spans), spans)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return self._windows.count(texts)
@@ -163,22 +248,44 @@ class GraphEmbedder:
     def close(self) -> None:
         self._session = None
 
-    def _encode_slice(self, texts: Sequence[str], run_all: RunAll) -> list[Floats]:
-        windows = self._windows.ids(texts)
-        flat = [window for text_windows in windows for window in text_windows]
-        runs = _group(flat)
-        rows = np.empty((len(flat), self.dimensions), np.float32)
-        inputs = (np.array([flat[row] for row in run], np.int32) for run in runs)
-        for run, vectors in zip(runs, run_all(self._run, inputs), strict=True):
+    def _by_text(self, texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Floats]) -> list[Floats]:
+        """The vectors of each text's windows."""
+        rows = np.empty((sum(map(len, texts)), self.dimensions), np.float32)
+        for run, vectors in zip(runs, found, strict=True):
             rows[run] = vectors
-        ends = np.cumsum([len(text_windows) for text_windows in windows])
-        return np.split(rows, ends[:-1])
+        return np.split(rows, np.cumsum([len(windows) for windows in texts])[:-1])
 
     def _run(self, ids: Ids) -> Floats:
+        return self._ask([minilm.VECTORS], ids)[0]
+
+    def _run_both(self, windows: Sequence[_Window]) -> tuple[Floats, list[Floats]]:
+        """The vectors of windows of one token count, and of each the rows of the tokens that are kept."""
+        assert self._projection is not None
+        vectors, hidden = self._ask([minilm.VECTORS, self._hidden], np.array([each.ids for each in windows], np.int32))
+        # Each window's by itself: a product adds up in another order when it has more rows.
+        rows = [self._projection.rows(each[window.kept]) for each, window in zip(hidden, windows, strict=True)]
+        return vectors, rows
+
+    def _ask(self, outputs: list[str], ids: Ids) -> list[Floats]:
         session = self._session
         if session is None:
             raise NotInstalled(f"{self.name} has been closed")
-        return session.run(None, {"ids": ids})[0]
+        return session.run(outputs, {"ids": ids})
+
+
+def _codes_by_text(
+    texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Sequence[Floats]]
+) -> list[Codes | None]:
+    """The token rows of each text, as they are kept; None where they are no numbers."""
+    by_window: dict[int, Floats] = {}
+    for run, rows in zip(runs, found, strict=True):
+        by_window.update(zip(run, rows, strict=True))
+    codes, start = list[Codes | None](), 0
+    for windows in texts:
+        together = np.concatenate([by_window[place] for place in range(start, start + len(windows))])
+        codes.append(late_interaction.code(together) if np.isfinite(together).all() else None)
+        start += len(windows)
+    return codes
 
 
 def _group(windows: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -193,7 +300,7 @@ def _group(windows: Sequence[Sequence[int]]) -> list[list[int]]:
     return runs
 
 
-class FastembedEmbedder:
+class FastembedEmbedder(Embedder):
     """A model that fastembed knows, or any ONNX model in its layout, from a local folder.
 
     One window a run: fastembed pads what it batches, and a model with dynamic int8 inside depends on its company. For
@@ -261,14 +368,17 @@ def name_space(manifest: Manifest) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def spaces_of(catalogue: Catalogue) -> list[str]:
-    """The spaces of every embedding model that is installed."""
+def spaces_of(catalogue: Catalogue, *, late: bool = True) -> list[str]:
+    """The spaces of every embedding model that is installed: of vectors and, with `late`, of token rows."""
     found = []
     for listed in catalogue.listing():
         with contextlib.suppress(ModelError):
             manifest = catalogue.installed(listed.name) if listed.role == "embedding" else None
             if manifest is not None:
                 found.append(name_space(manifest))
+                projection = find_projection(manifest) if late else None
+                if projection is not None:
+                    found.append(projection.form(found[-1]).space)
     return found
 
 
@@ -279,15 +389,19 @@ class EmbeddingService:
     queries can go on in the old space while the new one's vectors are filled (SPEC 4.4).
     """
 
-    def __init__(self, catalogue: Catalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0) -> None:
-        """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX."""
+    def __init__(
+        self, catalogue: Catalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True
+    ) -> None:
+        """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
+        late: whether models that can give token rows do."""
         self._catalogue = catalogue
+        self._late = late
         self._lock = threading.Lock()
         self._name = name
         self._current: Embedder | None = None
         self._loading: Future[None] | None = None
         self._failure: ModelError | None = None
-        self._queries: OrderedDict[tuple[str, str], Floats] = OrderedDict()
+        self._queries: OrderedDict[tuple[str, str], Floats | QueryTokens] = OrderedDict()
         self._loader = ThreadPoolExecutor(1, "mnemo-model")
         workers = threads or min(os.cpu_count() or 1, THREADS_MAX)
         self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=step_back)
@@ -309,7 +423,7 @@ class EmbeddingService:
 
     def spaces(self) -> list[str]:
         """Of every embedding model that is installed: vectors of others are of no use here."""
-        return spaces_of(self._catalogue)
+        return spaces_of(self._catalogue, late=self._late)
 
     def manifest(self, name: str) -> Manifest | None:
         """Of an installed model; None where it is not, or not as it should be."""
@@ -351,21 +465,37 @@ class EmbeddingService:
 
     def encode_query(self, embedder: Embedder, text: str) -> Floats:
         """The query's unit vector, on the calling thread; what was asked lately is remembered."""
-        key = (embedder.space, text)
+        known = self._known(embedder, text)
+        if known is None:
+            known = embedder.encode_query(text)
+            self._remember(embedder, text, known)
+        return known.vector if isinstance(known, QueryTokens) else known
+
+    def encode_query_tokens(self, embedder: Embedder, text: str) -> QueryTokens:
+        """The same with its tokens, all from one run of the model, and remembered like it."""
+        known = self._known(embedder, text)
+        if not isinstance(known, QueryTokens):
+            known = embedder.encode_query_tokens(text)
+            self._remember(embedder, text, known)
+        return known
+
+    def _known(self, embedder: Embedder, text: str) -> Floats | QueryTokens | None:
         with self._lock:
-            known = self._queries.get(key)
+            known = self._queries.get((embedder.space, text))
             if known is not None:
-                self._queries.move_to_end(key)
-                return known
-        vector = embedder.encode_query(text)
-        vector.flags.writeable = False
-        if not np.isfinite(vector).all():
-            return vector  # which is refused, and asked for again the next time
+                self._queries.move_to_end((embedder.space, text))
+            return known
+
+    def _remember(self, embedder: Embedder, text: str, found: Floats | QueryTokens) -> None:
+        arrays = (found.vector, found.rows) if isinstance(found, QueryTokens) else (found,)
+        for array in arrays:
+            array.flags.writeable = False
+        if not all(np.isfinite(array).all() for array in arrays):
+            return  # it is refused, and asked for again the next time
         with self._lock:
-            self._queries[key] = vector
+            self._queries[embedder.space, text] = found
             while len(self._queries) > QUERIES_KEPT_MAX:
                 self._queries.popitem(last=False)
-        return vector
 
     def forget_queries(self) -> None:
         """Remembers none of the queries that were asked: they may have said what was forgotten."""
@@ -375,6 +505,12 @@ class EmbeddingService:
     def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
         """Each text's unit vectors, (windows, dimensions), on the background threads."""
         return embedder.encode_batch(texts, self._workers.map)
+
+    def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
+        """The same with their token rows, where the model gives any."""
+        if embedder.late is None:
+            return self.encode_batch(embedder, texts), [None] * len(texts)
+        return embedder.encode_both(texts, self._workers.map)
 
     def count_tokens(self, embedder: Embedder, text: str) -> int:
         """How many tokens of that model the text has."""
@@ -421,7 +557,7 @@ class EmbeddingService:
         current = self._current
         if current is not None and current.space == name_space(manifest):
             return current
-        return load_embedder(manifest)
+        return load_embedder(manifest, late=self._late)
 
 
 def step_back() -> None:

@@ -3,7 +3,8 @@
 One thread reads `changes` from where the view stands (SPEC 3.5). What a person or an agent just said goes first, so
 that a thousand notes waiting for their vectors hold up nothing. A text's vectors are kept in the database under its
 hash, so that no text is embedded twice by one model; a view that is missing is filled again from there. What the doors
-embedded before they wrote it is handed over (`Handed`). Only `reindex` computes anew what is known.
+embedded before they wrote it is handed over (`Handed`). Only `reindex` computes anew what is known. A text's token rows
+come from the same run of the model and are kept with its vectors; where they are missing, `TokenFilling` makes them.
 """
 
 import contextlib
@@ -14,13 +15,15 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.late_interaction import Codes
 from mnemo_daemon.centroids import Centroids, Scope
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
+from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Closed, StoreError, ViewMismatch
@@ -34,6 +37,7 @@ EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and take
 COPIED_TOGETHER = 1_000  # memories
 COUNTED_TOGETHER = 1_000  # memories of a view that was loaded, into its middles: some 30 ms
 HANDED_MAX = 20_000  # texts whose vectors the doors computed and the view has not taken yet: 15 MB at 384 dimensions
+HANDED_TOKENS_MAX = 8_000  # of them with their token rows: 8 MB, or 32 where all texts are long
 HANDED_WAIT_SECONDS = 8.0  # for a vector that a door is computing; after that it is computed here
 ATTEMPTS = 10  # a second apart, to get a vector for a text from a model that gives NaN; then it is passed over
 FAILED_AGAIN_SECONDS = 600.0  # after which what was passed over is tried again
@@ -56,6 +60,13 @@ class Serving(NamedTuple):
     centroids: Centroids
 
 
+class Embedded(NamedTuple):
+    """What a run of the model gave of one text: `tokens` None where it gives none, or none were handed over."""
+
+    rows: Rows
+    tokens: Codes | None
+
+
 class Handed:
     """Vectors on their way from a door to the view, by space and text: bounded, and lost with the process.
 
@@ -65,6 +76,7 @@ class Handed:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._futures: OrderedDict[tuple[str, bytes], Future[Rows | None]] = OrderedDict()
+        self._tokens: OrderedDict[tuple[str, bytes], Codes] = OrderedDict()
 
     def take_on(self, space: str, digests: Sequence[bytes]) -> dict[bytes, "Future[Rows | None]"]:
         """A future for each of the texts that nobody computes or has computed: the caller settles every one of them,
@@ -83,16 +95,31 @@ class Handed:
         with self._lock:
             return self._futures.get((space, digest))
 
+    def add_tokens(self, space: str, digest: bytes, tokens: Codes | None) -> None:
+        """The token rows of a text in whose vectors' space that is; before its future is settled."""
+        if tokens is None:
+            return
+        with self._lock:
+            self._tokens[space, digest] = tokens
+            while len(self._tokens) > HANDED_TOKENS_MAX:
+                self._tokens.popitem(last=False)
+
+    def tokens(self, space: str, digest: bytes) -> Codes | None:
+        with self._lock:
+            return self._tokens.get((space, digest))
+
     def forget(self, space: str, digests: Sequence[bytes]) -> None:
         """They are kept elsewhere, or were not to be had."""
         with self._lock:
             for digest in digests:
                 self._futures.pop((space, digest), None)
+                self._tokens.pop((space, digest), None)
 
     def clear(self) -> None:
         """Nothing is remembered of any text."""
         with self._lock:
             self._futures.clear()
+            self._tokens.clear()
 
 
 class _Wanted(NamedTuple):
@@ -105,6 +132,7 @@ class _Wanted(NamedTuple):
     modified_at: int
     text_hash: bytes
     known: NDArray[np.float16] | None
+    has_tokens: bool  # in the database, or not to be had
 
 
 class Indexing:
@@ -117,6 +145,7 @@ class Indexing:
         self.follow_up: Callable[[Serving, int], bool] = lambda *_: False
         self._views = views
         self._embedding = embedding
+        self._tokens = TokenFilling(store, views, embedding)
         self._disk = disk
         self._folder = store.folder / "views"
         self._serving: Serving | None = None
@@ -195,6 +224,10 @@ class Indexing:
         wants_graph = self._is_growing() or serving.view.needs_index()
         growing = "the graph over the vectors is being built: searches are exact until then" if wants_graph else ""
         return Progress(state, seq, items, share, self._behind_since, self._reason or growing)
+
+    def token_progress(self) -> Progress | None:
+        """How far the token rows are; None without late interaction."""
+        return self._tokens.progress(self._seq)
 
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
@@ -289,7 +322,8 @@ class Indexing:
             self._count(target)
         if seq == self._seq and not batch:
             self._finish(target)
-            return bool(target.centroids.uncounted) or self.follow_up(target, self._seq)
+            worked = bool(target.centroids.uncounted) or self.follow_up(target, self._seq)
+            return worked or self._tokens.work(target.embedder)
         self._index(target, batch)
         self._seq, self._reason = seq, ""
         if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:
@@ -302,6 +336,7 @@ class Indexing:
             self._is_renumbered, self._filling, self._seq = False, None, 0
             self._serving = _empty(embedder)
             self._dropped.clear()
+            self._tokens.look_again()
         if self._anew_asked and self._serving is not None:
             self._filling = _empty(embedder)
             self._seq, self._computes_anew, self._anew_asked = 0, True, False
@@ -379,7 +414,10 @@ class Indexing:
         fresh = self._take_handed(target.embedder, list(missing))
         fresh |= self._embed(target.embedder, {key: text for key, text in missing.items() if key not in fresh})
         for row in wanted:
-            rows = row.known if row.known is not None else fresh.get(row.text_hash)
+            new = fresh.get(row.text_hash)
+            if not row.has_tokens and (new is None or new.tokens is None):
+                self._tokens.look_again(row.number)
+            rows = row.known if row.known is not None else new.rows if new is not None else None
             if rows is None:
                 continue
             current = target.view.vectors_of(row.number)
@@ -402,6 +440,7 @@ class Indexing:
 
     def _look_up(self, ids: Sequence[str], embedder: Embedder) -> tuple[list[_Wanted], list[int]]:
         wanted, unwanted = [], []
+        late = embedder.late
         with self._store.snapshot() as snapshot:
             for memory_id in ids:
                 memory, number = snapshot.memory(memory_id), snapshot.number(memory_id)
@@ -415,46 +454,58 @@ class Indexing:
                 known = None
                 if not self._computes_anew:
                     known = snapshot.vectors(embedder.space, digest, embedder.dimensions)
+                (tokens,) = snapshot.token_rows(late.space, [digest], late.dimensions) if late else (None,)
+                has_tokens = late is None or tokens is not None
                 scope = Scope(memory.user_id, memory.namespace)
-                wanted.append(_Wanted(number, scope, text, memory.content, memory.modified_at, digest, known))
+                wanted.append(
+                    _Wanted(number, scope, text, memory.content, memory.modified_at, digest, known, has_tokens)
+                )
         return wanted, unwanted
 
-    def _take_handed(self, embedder: Embedder, digests: Sequence[bytes]) -> dict[bytes, Rows]:
+    def _take_handed(self, embedder: Embedder, digests: Sequence[bytes]) -> dict[bytes, Embedded]:
         """What the doors computed of these texts, kept in the database from here on."""
         if self._computes_anew:
             return {}
         futures = {digest: self.handed.find(embedder.space, digest) for digest in digests}
-        taken: dict[bytes, Rows] = {}
+        taken: dict[bytes, Embedded] = {}
         for digest, future in futures.items():
             if future is not None:
                 with contextlib.suppress(TimeoutError, CancelledError):
                     rows = future.result(HANDED_WAIT_SECONDS)
                     if rows is not None:
-                        taken[digest] = rows
+                        taken[digest] = Embedded(rows, self.handed.tokens(embedder.space, digest))
         self._keep(embedder, taken)
         self.handed.forget(embedder.space, [digest for digest, future in futures.items() if future is not None])
         return taken
 
-    def _keep(self, embedder: Embedder, rows: Mapping[bytes, Rows]) -> None:
-        digests = list(rows)
+    def _keep(self, embedder: Embedder, found: Mapping[bytes, Embedded]) -> None:
+        digests, late = list(found), embedder.late
         for start in range(0, len(digests), self._batch):
-            some = digests[start : start + self._batch]
-            self._store.put_vectors([Vectors(embedder.space, digest, rows[digest]) for digest in some]).result()
+            vectors = []
+            for digest in digests[start : start + self._batch]:
+                rows, tokens = found[digest]
+                vectors.append(Vectors(embedder.space, digest, rows))
+                if late is not None and tokens is not None:
+                    vectors.append(Vectors(late.space, digest, tokens))
+            self._store.put_vectors(vectors).result()
 
-    def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, NDArray[Any]]:
-        """Vectors by text hash, kept in the database too; a batch at once. Without those that are no numbers."""
-        fresh: dict[bytes, NDArray[Any]] = {}
+    def _embed(self, embedder: Embedder, texts: dict[bytes, str]) -> dict[bytes, Embedded]:
+        """What the model gives by text hash, kept in the database too; a batch at once. Without what is no numbers."""
+        fresh: dict[bytes, Embedded] = {}
         digests = list(texts)
         for start in range(0, len(digests), self._batch):
             some = digests[start : start + self._batch]
-            vectors = self._embedding.encode_batch(embedder, [texts[digest] for digest in some])
-            rows = {digest: row.astype(np.float16) for digest, row in zip(some, vectors, strict=True)}
-            for digest in [digest for digest, row in rows.items() if not np.isfinite(row).all()]:
-                del rows[digest]
+            vectors, tokens = self._embedding.encode_both(embedder, [texts[digest] for digest in some])
+            found = {
+                digest: Embedded(row.astype(np.float16), codes)
+                for digest, row, codes in zip(some, vectors, tokens, strict=True)
+            }
+            for digest in [digest for digest, each in found.items() if not np.isfinite(each.rows).all()]:
+                del found[digest]
                 self._failed[digest] += 1
                 self._failed_at = time.monotonic()
-            self._keep(embedder, rows)
-            fresh |= rows
+            self._keep(embedder, found)
+            fresh |= found
         return fresh
 
     def _finish(self, target: Serving) -> None:

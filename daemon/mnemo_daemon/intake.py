@@ -65,6 +65,7 @@ class Asked(NamedTuple):
     infer: bool | None = None
     masked: tuple[str, ...] = ()
     echoes: tuple[str, ...] = ()
+    explain: bool = False
 
 
 class Took(NamedTuple):
@@ -267,7 +268,9 @@ class Intake:
     def _look_at_one(self, asked: Asked, rarity: Rarity | None) -> _Looked:
         draft, profile = asked.draft, self._profile(asked)
         said_at = draft.event_at if draft.event_at is not None else self._store.now()
-        item = Item(draft, asked.door, profile, discarded=_gate(profile, asked), said_at=draft.event_at)
+        discarded = _gate(profile, asked)
+        item = Item(draft, asked.door, profile, discarded=discarded, said_at=draft.event_at, is_explained=asked.explain)
+        self.nearness.read_ahead(item)
         told_at = event_at(draft.content, said_at, zone_offset) if draft.event_at is None or draft.turn else None
         salience = appraisal.salience_of(draft.content, profile, rarity)
         return _Looked(asked, item, salience, appraisal.routed(draft, asked.door, profile, asked.role), told_at)
@@ -321,14 +324,15 @@ class Intake:
     def _embed(
         self, serving: Serving, texts: Mapping[bytes, str], futures: Mapping[bytes, "Future[Rows | None]"]
     ) -> None:
-        encode = serving.embedder.encode_batch if len(texts) < BULK_FROM else self._encode_in_background(serving)
-        vectors = encode(list(texts.values()))
-        for digest, rows in zip(texts, vectors, strict=True):
+        encode = serving.embedder.encode_both if len(texts) < BULK_FROM else self._encode_in_background(serving)
+        vectors, tokens = encode(list(texts.values()))
+        for digest, rows, codes in zip(texts, vectors, tokens, strict=True):
+            self._indexing.handed.add_tokens(serving.embedder.space, digest, codes)
             halves = rows.astype(np.float16)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
-    def _encode_in_background(self, serving: Serving) -> Callable[[Sequence[str]], Sequence[Any]]:
-        return lambda texts: self._embedding.encode_batch(serving.embedder, texts)
+    def _encode_in_background(self, serving: Serving) -> Callable[[Sequence[str]], tuple[Sequence[Any], Sequence[Any]]]:
+        return lambda texts: self._embedding.encode_both(serving.embedder, texts)
 
     async def _wait(self, embedding: _Embedding) -> None:
         """Until the vectors are there, or as long as is allowed for so many texts."""

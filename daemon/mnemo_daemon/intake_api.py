@@ -119,7 +119,7 @@ class IntakeApi:
     def _put(self, request: Request, asked: protocol.NewMemory) -> _Put:
         daemon = self._daemon
         draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
-        taken = Asked(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked))
+        taken = Asked(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked), explain=asked.explain)
         return _Put(taken, asked.wait, asked.explain)
 
     def _read_many(self, request: Request) -> list[_Read]:
@@ -148,7 +148,7 @@ class IntakeApi:
         read: list[_Read] = []
         for draft in wire.pieces_of(request, asked, mask, self._pieces(text, asked.source or "", profile)):
             masked = tuple(kind for kind in dict.fromkeys(kinds) if f"[masked:{kind}:" in draft.content)
-            taken = Asked(draft, "ingest", dedup=asked.dedup, infer=asked.infer, masked=masked)
+            taken = Asked(draft, "ingest", dedup=asked.dedup, infer=asked.infer, masked=masked, explain=asked.explain)
             read.append(_Put(taken, asked.wait, asked.explain))
         return read if read or not echoes else [_Nothing(ECHO, echoes)]
 
@@ -191,7 +191,10 @@ class IntakeApi:
         draft, masked = wire.turn_of(
             request, asked, place, daemon.mask_key, daemon.settings.privacy.mask, text, now
         )  # fmt: skip
-        taken = Asked(draft, "turn", turn.role, dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes)
+        taken = Asked(
+            draft, "turn", turn.role, dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes,
+            explain=asked.explain,
+        )  # fmt: skip
         return _Put(taken, asked.wait, asked.explain)
 
     def _without_echo(self, text: str, session: str, profile: Profile) -> tuple[str, tuple[str, ...]]:

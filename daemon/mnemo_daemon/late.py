@@ -147,7 +147,7 @@ class Late:
         scores = appraisal.score(memory.content, profile, rows, middle)
         importance = settled_importance(profile, "remember", scores.importance)
         said = said_at(memory.content, memory.event_at, memory.created_at, zone_offset)
-        item = Item(_draft(memory), profile=profile, said_at=said)
+        item = Item(_draft(memory), profile=profile, said_at=said, is_explained=False)
         found = self._nearness.of_batch([Wanted(0, item, rows)], serving, _EVERYTHING).get(0, [])
         earlier = [near for near in found if near.memory.id < memory.id]
         return importance, self._nearness.tied(item, earlier, serving).ties if profile.near == "linked" else ()

@@ -6,11 +6,12 @@ moved to Oslo" is not near to "I'm based in Lisbon". Only what has the same name
 and only what the caller sees.
 """
 
+import functools
 import heapq
 import math
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,14 @@ class _Recent(NamedTuple):
     rows: Rows
 
 
+class _Stacked(NamedTuple):
+    """The rows of several as one matrix, and whose each is."""
+
+    recent: Sequence[_Recent]
+    rows: NDArray[np.float32]
+    owners: NDArray[np.intp]
+
+
 class _Found:
     """Candidates by place: each with its similarity, None where one of the two has no vector."""
 
@@ -92,6 +101,7 @@ class Nearness:
         self._embedding = embedding
         self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
         self._recent: deque[_Recent] = deque(maxlen=RECENT_MAX)
+        self._stacked: tuple[str, _Stacked] | None = None  # of the space, until more is written
         self._lock = threading.Lock()
 
     def note_written(self, memory: Memory, rows: Rows | None, space: str) -> None:
@@ -100,12 +110,20 @@ class Nearness:
             fields = {name: getattr(memory, name) for name in ("namespace", "user_id", "agent_id", "run_id")}
             with self._lock:
                 self._recent.append(_Recent(memory.id, space, fields, rows[:WINDOWS_MAX]))
+                self._stacked = None
 
     def forget(self) -> None:
         """Nothing is kept of what was written, nor of how it reads."""
         with self._lock:
             self._recent.clear()
+            self._stacked = None
         forget_texts()
+
+    def read_ahead(self, item: Item) -> None:
+        """Reads what the text claims, which is remembered until it is looked for: there is time for it while the vector
+        is computed."""
+        if _is_compared(item) and _may_update(item):
+            marks_sought(item.draft.content, item.draft.speaker)
 
     def of_batch(self, wanted: Sequence[Wanted], serving: Serving | None, caller: Caller) -> dict[int, list[Near]]:
         """What is near to each, by its place, the nearest first. Of the batch only what stands before it counts."""
@@ -187,12 +205,9 @@ class Nearness:
     def _add_recent(
         self, wanted: Sequence[Wanted], serving: Serving, limits: Mapping[int, float], found: _Found
     ) -> None:
-        with self._lock:
-            recent = [each for each in self._recent if each.space == serving.embedder.space]
+        recent, stacked, owners = self._recent_of(serving.embedder.space)
         if not recent:
             return
-        stacked = np.concatenate([each.rows for each in recent]).astype(np.float32)
-        owners = np.repeat(np.arange(len(recent)), [len(each.rows) for each in recent])
         for each in wanted:
             if each.rows is None:
                 continue
@@ -202,18 +217,33 @@ class Nearness:
                 if all(other.fields[name] == getattr(each.item.draft, name) for name in each.item.profile.compared):
                     found.add(each.place, other.memory_id, float(sims[row]))
 
+    def _recent_of(self, space: str) -> "_Stacked":
+        """What was written lately in the space; put together once, until more is."""
+        with self._lock:
+            if self._stacked is None or self._stacked[0] != space:
+                recent = [each for each in self._recent if each.space == space]
+                rows = [each.rows for each in recent]
+                stacked = np.concatenate(rows).astype(np.float32) if rows else np.empty((0, 0), np.float32)
+                owners = np.repeat(np.arange(len(recent)), [len(each) for each in rows])
+                self._stacked = space, _Stacked(recent, stacked, owners)
+            return self._stacked[1]
+
     def _near(self, wanted: Sequence[Wanted], found: _Found, caller: Caller) -> dict[int, list[Near]]:
         """The candidates as memories: of the store as they are now, of the batch as they would be."""
         best = {each.place: found.best(each.place) for each in wanted if found.sims[each.place]}
         ids = {name for rows in best.values() for name, _ in rows if not name.startswith(NEW)}
         memories = dict(self._read(sorted(ids), caller))
         now = self._store.now()
-        known = {name: said_at(each.content, each.event_at, each.created_at, zone_offset)
-                 for name, each in memories.items()}  # fmt: skip
+        known: dict[str, int | Callable[[], int]] = {
+            name: functools.partial(said_at, each.content, each.event_at, each.created_at, zone_offset)
+            for name, each in memories.items()
+        }
+        named = {name for rows in best.values() for name, _ in rows}
         for each in wanted:
             name = f"{NEW}{each.place}"
-            memories[name] = changing.store_new(each.item.draft, name, now).memory
-            known[name] = _said_at(each.item, now)
+            if name in named:
+                memories[name] = changing.store_new(each.item.draft, name, now).memory
+                known[name] = _said_at(each.item, now)
         return {
             place: [Near(memories[name], sim, known[name]) for name, sim in rows if name in memories]
             for place, rows in best.items()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core import text_shape
 from mnemo_core.timeline import is_there, version_at
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.upkeep import history_start
@@ -108,7 +109,8 @@ class Past:
                     memory = version_at(versions, seq)
                     if memory is None or not is_there(memory) or not _shows(versions[-1].memory, without_tags):
                         continue
-                    columns.put(len(memories), memory, snapshot.usage(memory_id) or Usage(id=memory_id))
+                    usage = snapshot.usage(memory_id) or Usage(id=memory_id)
+                    columns.put(len(memories), memory, usage, text_shape.shape_of(memory.content))
                     memories.append(memory)
         return Then(seq, np.array(sorted(numbers), np.uint32), columns, tuple(memories))
 

@@ -1,12 +1,12 @@
 """A question to recall, checked, and what is answered. SPEC 7.1"""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from mnemo_core.ranking import Ranker
+from mnemo_client.recall_protocol import Trace
+from mnemo_core.ranking import Mode, ModeUsed, Ranker
 from mnemo_daemon.memories import Found
 from mnemo_store.columns import Filter
 
-Mode = Literal["hybrid", "deterministic", "semantic"]
 RECENCY_BIAS = 0.35  # [M]
 SEMANTIC_WEIGHT = 0.5  # [M]
 
@@ -46,10 +46,14 @@ class Best(NamedTuple):
 
 
 class Hit(NamedTuple):
+    """One of the answers. relevance: how well it fits, the same whatever the ranker (7.4); score is the ranker's."""
+
     found: Found
     score: float
+    relevance: float
     channels: tuple[str, ...]
     best: Best | None = None
+    was: bool = False  # an older value of one before it
 
 
 class Recalled(NamedTuple):
@@ -59,7 +63,8 @@ class Recalled(NamedTuple):
     ranker: Ranker
     degraded: tuple[str, ...]
     took_ms: float
-    trace: dict[str, Any] | None = None
-    mode: Mode | None = None  # that was used, by the ranker `hybrid`
+    trace: Trace | None = None
+    mode: ModeUsed | None = None  # that was used, by a ranker that has some
     abstained: bool = False
+    needs: int = 0  # where nothing fits the budget, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words that were added to the query

@@ -106,7 +106,7 @@ class Reclassifying:
         self, memory: Memory, number: int, profile: Profile, serving: Serving | None, found: Route
     ) -> float | None:
         """What a rule gives it now; None where its vector is not there to tell."""
-        door: Door = "turn" if memory.turn is not None else "remember"
+        door = _door(memory, profile)
         if door not in profile.scored:
             return default_importance(profile, door, found.kind, memory.tags)
         rows = serving.view.vectors_of(number) if serving is not None else None
@@ -143,6 +143,15 @@ def _route(memory: Memory, profile: Profile) -> Route:
         memory.content, session_id=memory.session_id, tags=memory.tags, role=role,
         has_evidence=bool(memory.evidence), has_trace=memory.trace is not None, profile=profile,
     )  # fmt: skip
+
+
+def _door(memory: Memory, profile: Profile) -> Door:
+    """By which door it came in. A piece of a text has the source that its caller named, and is known by a score that no
+    other door leaves as it is."""
+    if memory.turn is not None:
+        return "turn"
+    is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
+    return "ingest" if is_piece else "remember"
 
 
 def _is_ruled(memory: Memory) -> bool:

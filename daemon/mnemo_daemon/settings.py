@@ -85,6 +85,13 @@ class ModelsSettings(Section, frozen=True):
             extra=RESTART,
         ),
     ] = 0
+    late_interaction: Annotated[
+        bool,
+        Meta(
+            description="a small vector of each word is kept beside the text's own: better answers, 1 KB a memory",
+            extra=RESTART,
+        ),
+    ] = True
 
 
 class HistorySettings(Section, frozen=True):

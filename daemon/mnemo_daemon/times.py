@@ -1,13 +1,22 @@
-"""Times on the way in: integer milliseconds or ISO 8601; of the past a span back from now, too. SPEC 2.5, 13."""
+"""Times on the way in: integer milliseconds or ISO 8601; of the past a span back from now, too. SPEC 2.5, 7.1, 13.
+
+The bounds of a filter may also be said as people say them: "yesterday", "last week", "March 2024".
+"""
 
 import datetime as dt
 import re
+import time
+from typing import Literal
 
+from mnemo_core import spans
 from mnemo_daemon.refusals import Refusal, bad_value
 
 MS_MAX = 253_402_300_799_999  # the end of the year 9999, which is as far as dates reach
 MS_DIGITS_MAX = 15  # of what dates reach to
 
+EXAMPLES = "2026-03-01, 2026-03-01T14:30, yesterday, last week, March 2024, 3 days ago, 2h"
+
+_ISO = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d")
 _BACK = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -42,7 +51,24 @@ def past_moment(value: int | str, field: str, now: int) -> int:
         raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
 
 
+def bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
+    """Where a filter begins or ends, in ms: a moment as in `past_moment`, or one end of a stretch that is named.
+
+    `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal.
+    """
+    if isinstance(value, int):
+        return milliseconds(value, field)
+    text = value.strip()
+    if back := _BACK.fullmatch(text.removesuffix("ago").rstrip()):
+        return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
+    if _ISO.match(text):
+        return milliseconds(text, field)
+    span = spans.named(text, now, zone_offset)
+    if span is None or not 0 <= span.begin <= span.end <= MS_MAX:
+        raise bad_value(f"`{field}` cannot be read as a time: say it like {EXAMPLES}, or in milliseconds", field)
+    return span.begin if end == "since" else span.end
+
+
 def zone_offset(at: int) -> int:
     """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
-    offset = dt.datetime.fromtimestamp(at / 1000).astimezone().utcoffset()
-    return int(offset.total_seconds() * 1000) if offset is not None else 0
+    return time.localtime(at / 1000).tm_gmtoff * 1000

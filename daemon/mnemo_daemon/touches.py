@@ -9,7 +9,7 @@ from mnemo_daemon.memories import Memories
 from mnemo_daemon.question import Hit
 from mnemo_store.errors import StoreError
 
-TOUCH_SCORE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5
+TOUCH_RELEVANCE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5 [G40]
 TOUCH_SECONDS = 2.0  # touches are written together, this late at most
 TOUCHES_MAX = 500  # in one write turn
 
@@ -29,7 +29,7 @@ class Touches:
         with self._lock:
             if not self._ids:
                 self._since = time.monotonic()
-            self._ids.update((hit.found.memory.id, None) for hit in hits if hit.score > TOUCH_SCORE_MIN)
+            self._ids.update((hit.found.memory.id, None) for hit in hits if hit.relevance > TOUCH_RELEVANCE_MIN)
 
     def write_if_due(self, *, now: bool = False) -> None:
         """Hands what has gathered to the store, once it is TOUCH_SECONDS old."""

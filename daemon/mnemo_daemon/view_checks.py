@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.views import fields_of, is_indexed
+from mnemo_daemon.views import fields_of, is_indexed, shape_of
 from mnemo_store import columns as columns_view
 from mnemo_store import snapshots
 from mnemo_store import words as words_view
 from mnemo_store.check import UNREADABLE, GiveWay, Source, decode
-from mnemo_store.columns import NAMED, Columns
+from mnemo_store.columns import NAMED, Arrays, Columns
 from mnemo_store.disk import Disk
 from mnemo_store.reading import Stored
 from mnemo_store.records import Memory, Usage, embedded_text, text_hash
@@ -31,7 +31,9 @@ T = TypeVar("T")
 SLICE = 200  # memories read in one snapshot
 POSTINGS = 1 << 18  # of the word index, looked at together: some 10 MB
 NO_MEMORY = 255  # the state of a number that has none
-UNCOMPARED = frozenset({"state", "tokens", "tag_numbers"})  # columns: tokens are counted when there is a model
+LINKS = ("before", "after")
+# Columns: tokens are counted when there is a model, and who stands beside whom follows from the other columns.
+UNCOMPARED = frozenset({"state", "tokens", "tag_numbers", *LINKS})
 
 # Of a mixing of 64 bits (Steele, Lea and Flood 2014): sums of what it gives are equal by accident only.
 _SPREAD, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -84,13 +86,13 @@ def as_files(columns: Columns, words: WordView, folder: Path, disk: Disk) -> tup
 
 def truth_of(source: Source, folder: Path, disk: Disk, give_way: GiveWay) -> Truth:
     """Both views as the database has it now. A memory that cannot be read, or has no number, is in neither."""
-    columns, words, ids = Columns(), WordView(), dict[int, str]()
+    columns, words, ids = Columns(linked=False), WordView(), dict[int, str]()
     pending: list[tuple[int, Fields]] = []
     for rows in _slices(
         source, lambda at, number, stored: (number, stored.memory, at.usage(stored.memory.id)), give_way
     ):
         for number, memory, usage in rows:
-            columns.put(number, memory, usage or Usage(id=memory.id))
+            columns.put(number, memory, usage or Usage(id=memory.id), shape_of(memory))
             ids[number] = memory.id
         pending += [(number, fields_of(memory)) for number, memory, _ in rows if is_indexed(memory)]
         if len(pending) >= PUT_TOGETHER:
@@ -141,12 +143,33 @@ def column_faults(live: ViewFile, true: ViewFile) -> dict[int, str]:
         _note(wrong, np.flatnonzero(both & unequal), name)
     _note(wrong, np.flatnonzero(both & (_tag_sums(live, size) != _tag_sums(true, size))), "tags")
     _note(wrong, np.flatnonzero(both & (states[0] != states[1])), "state")
+    for name, unequal in _wrong_links(live.arrays).items():
+        _note(wrong, np.flatnonzero(both & _grown(unequal, size, 0)), name)
     found = {number: f"the columns have another {', '.join(names)}" for number, names in wrong.items()}
     found |= dict.fromkeys(np.flatnonzero((states[0] == NO_MEMORY) & (states[1] != NO_MEMORY)).tolist(),
                            "the columns do not have it")  # fmt: skip
     found |= dict.fromkeys(np.flatnonzero((states[0] != NO_MEMORY) & (states[1] == NO_MEMORY)).tolist(),
                            "the columns have it, and it is gone")  # fmt: skip
     return found
+
+
+def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
+    """Who has another neighbour than the view's other columns say.
+
+    Not than the store says: of what is written meanwhile, the neighbours are untouched and stand beside others all the
+    same. Of notes, whose order only the record of their file has: who is not the neighbour of its neighbour.
+    """
+    has_memory, numbers = arrays["state"] != NO_MEMORY, np.arange(len(arrays["state"]))
+    sessions = dict(zip(LINKS, columns_view.session_links(arrays), strict=True))
+    wrong = {}
+    for name, other in (LINKS, LINKS[::-1]):
+        beside = arrays[name]
+        is_one = (beside >= 0) & (beside < len(beside))
+        neighbour = np.where(is_one, beside, 0)
+        agrees = (arrays[other][neighbour] == numbers) & (arrays["managed"][neighbour] == arrays["managed"])
+        is_right = np.where(arrays["managed"] != 0, (beside == -1) | (is_one & agrees), beside == sessions[name])
+        wrong[name] = has_memory & ~is_right
+    return wrong
 
 
 def _note(wrong: dict[int, list[str]], numbers: Numbers, name: str) -> None:

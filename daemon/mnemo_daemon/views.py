@@ -9,23 +9,24 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
-from mnemo_core import claims
+from mnemo_core import claims, text_shape
 from mnemo_store.columns import Columns
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Damaged, StoreError, ViewMismatch
 from mnemo_store.reading import Snapshot, Touched
-from mnemo_store.records import Memory, Usage
+from mnemo_store.records import Memory, NoteFile, Usage
 from mnemo_store.store import Applied, Store, Turn
 from mnemo_store.words import Fields, WordView
 
 CATCH_UP_SHARE_MAX = 0.5  # with more of the store changed than this, rebuilding is cheaper than catching up
 SLICE = 1000  # memories read under one snapshot
+NOTES_A_SLICE = 200  # files of notes, each of some ten chunks
 SAVE_AFTER_CHANGES = 5_000  # so that a crash costs seconds of catching up, not minutes
 SAVE_AFTER_SECONDS = 300.0
 
@@ -33,6 +34,7 @@ SAVE_AFTER_SECONDS = 300.0
 INDEXED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
 
 CLAIMS = "claims"  # in the meta of the words' file: the rules by which claims were read
+SHAPES = "shapes"  # in that of the columns' file: the rules by which the shapes of texts were read
 
 log = logging.getLogger("mnemo.views")
 
@@ -100,6 +102,7 @@ class Views:
                 raise ViewMismatch("most of the store has changed since the views were saved")
             self._apply_numbers(self.columns, self.words, changed)
             _drop_vanished(self.columns, self.words, self._store)
+            self._link_notes(self.columns)
         except ViewMismatch as error:
             if self._store.seq:
                 self.rebuilt.append(str(error))
@@ -167,7 +170,7 @@ class Views:
 
     def _save(self, seq: int) -> None:
         meta = standing(self._store, seq)
-        self.columns.save(self._folder / "columns.view", meta, self._disk)
+        self.columns.save(self._folder / "columns.view", meta | {SHAPES: text_shape.RULES}, self._disk)
         self.words.save(self._folder / "words.view", meta | {CLAIMS: claims.RULES}, self._disk)
         self._saved_seq, self._saved_at = seq, time.monotonic()
 
@@ -204,8 +207,10 @@ class Views:
         def finish(snapshot: Snapshot) -> Turn[bool]:
             if self._renumbers != renumbers:  # which is told on this thread, so that no more can come
                 return Turn((), False)
-            for number in sorted(self._late or ()):  # few; and its transaction keeps other writers out
-                _apply(columns, words, _now(snapshot, number))
+            late = [_now(snapshot, number) for number in sorted(self._late or ())]
+            for touched in late:  # few; and its transaction keeps other writers out
+                _apply(columns, words, touched)
+            _link_files(columns, snapshot, _files_of(late))
             self.columns, self.words, self._late = columns, words, None
             self.applied_seq, self.state, self.reason = self._store.seq, "ready", ""
             return Turn((), True)
@@ -223,6 +228,9 @@ class Views:
             try:
                 for touched in applied.touched:
                     _apply(self.columns, self.words, touched)
+                if files := _files_of(applied.touched):
+                    with self._store.snapshot() as snapshot:
+                        _link_files(self.columns, snapshot, files)
                 self.applied_seq = applied.seq
             except Exception as error:
                 log.exception("a view could not follow change %d and is rebuilt", applied.seq)
@@ -237,6 +245,8 @@ class Views:
             refuse_other(self._store, meta)
         if words_meta.get(CLAIMS) != claims.RULES:
             raise ViewMismatch(f"words.view was made under other rules for claims: {words_meta.get(CLAIMS)}")
+        if columns_meta.get(SHAPES) != text_shape.RULES:
+            raise ViewMismatch(f"columns.view was made under other rules for shapes: {columns_meta.get(SHAPES)}")
         return columns, words, min(int(columns_meta["seq"]), int(words_meta["seq"]))
 
     def _build(self) -> tuple[Columns, WordView]:
@@ -245,18 +255,32 @@ class Views:
 
     def _build_columns(self, words: WordView | None = None) -> Columns:
         """Fills `words` from the same walk, where they are given."""
-        columns, after = Columns(), ""
+        columns, after = Columns(linked=False), ""
         while True:
             with self._store.snapshot() as snapshot:
                 memories = snapshot.memories(after, SLICE)
                 rows = [(_touched(snapshot, memory), memory) for memory in memories]
             for touched, memory in rows:
-                columns.put(touched.number, memory, touched.usage)
+                columns.put(touched.number, memory, touched.usage, shape_of(memory))
             if words is not None:
                 words.put_many((touched.number, fields_of(memory)) for touched, memory in rows if is_indexed(memory))
             if len(memories) < SLICE:
+                columns.link_sessions()
+                self._link_notes(columns)
                 return columns
             after = memories[-1].id
+
+    def _link_notes(self, columns: Columns) -> None:
+        """Has the chunks of every note stand in the order of its file."""
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                notes = snapshot.notes(after, NOTES_A_SLICE)
+                for note in notes:
+                    _link_note(columns, snapshot, note)
+            if len(notes) < NOTES_A_SLICE:
+                return
+            after = notes[-1].id
 
     def _apply_numbers(self, columns: Columns, words: WordView, numbers: set[int]) -> None:
         """Brings both views to the present for these memories."""
@@ -312,6 +336,31 @@ def _touched(snapshot: Snapshot, memory: Memory) -> Touched:
     return Touched(number, memory, snapshot.usage(memory.id) or Usage(id=memory.id))
 
 
+def shape_of(memory: Memory) -> int:
+    """What its text looks like. Of a note without its headings, which say what it is about and not what it says."""
+    return text_shape.shape_of(memory.content)
+
+
+def _link_files(columns: Columns, snapshot: Snapshot, files: Iterable[str]) -> None:
+    """Has the chunks of these files of notes stand in the order of their records."""
+    for file in files:
+        note = snapshot.note(file)
+        if note is not None:
+            _link_note(columns, snapshot, note)
+        else:
+            columns.link_file(file, ())
+
+
+def _link_note(columns: Columns, snapshot: Snapshot, note: NoteFile) -> None:
+    numbers = [snapshot.number(chunk.memory) for chunk in note.chunks]
+    columns.link_file(note.id, [number for number in numbers if number is not None])
+
+
+def _files_of(touched: Iterable[Touched]) -> dict[str, None]:
+    """The files of notes whose chunks changed."""
+    return {each.memory.managed: None for each in touched if each.memory is not None and each.memory.managed}
+
+
 def _apply(columns: Columns, words: WordView, touched: Touched) -> None:
     if touched.dropped:
         columns.drop(touched.number)
@@ -321,7 +370,7 @@ def _apply(columns: Columns, words: WordView, touched: Touched) -> None:
         if touched.usage is not None:
             columns.use(touched.number, touched.usage)
         return
-    columns.put(touched.number, touched.memory, touched.usage)
+    columns.put(touched.number, touched.memory, touched.usage, shape_of(touched.memory))
     if is_indexed(touched.memory):
         words.put(touched.number, fields_of(touched.memory))
     else:

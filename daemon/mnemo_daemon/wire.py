@@ -17,7 +17,7 @@ from mnemo_daemon.memories import SENSITIVE, Caller, Found
 from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
-from mnemo_daemon.times import milliseconds, past_moment
+from mnemo_daemon.times import bound, milliseconds, past_moment
 from mnemo_daemon.views import Progress
 from mnemo_store.columns import Filter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, Trace, Trust
@@ -43,7 +43,9 @@ def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.Re
     if hit.best is not None:
         best = recall_protocol.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
     fields = _fields(hit.found, root_paths)
-    return recall_protocol.RecalledMemory(**fields, score=round(hit.score, 6), channels=list(hit.channels), best=best)
+    return recall_protocol.RecalledMemory(
+        **fields, score=round(hit.score, 6), channels=list(hit.channels), best=best, was=hit.was
+    )
 
 
 def recall_answer(
@@ -62,6 +64,7 @@ def recall_answer(
         mode=recalled.mode,
         expanded=list(recalled.expanded),
         abstained=recalled.abstained,
+        needs_tokens=recalled.needs or None,
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
     )
@@ -372,8 +375,8 @@ def _filter(request: Request, asked: recall_protocol.RecallRequest, namespace: s
         source=asked.source,
         speaker=asked.speaker,
         trust_min=asked.trust_min,
-        since=_time(asked.since, "since"),
-        until=_time(asked.until, "until"),
+        since=None if asked.since is None else bound(asked.since, "since", "since", now),
+        until=None if asked.until is None else bound(asked.until, "until", "until", now),
         min_importance=asked.min_importance or 0.0,
         min_importance_unasked=MIN_IMPORTANCE_UNASKED if asked.min_importance is None else 0.0,
         now=now,

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from mnemo_store import layout
-from mnemo_store.layout import FORMAT, id_key, id_text, seq_of
+from mnemo_store.layout import FORMAT, id_key, id_text, is_token_rows, seq_of
 from mnemo_store.reading import Stored
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
@@ -170,7 +170,7 @@ def _skip_row(key: bytes, _: bytes) -> Skip:
 
 
 def _vectors_row(_: bytes, value: bytes) -> bytes:
-    if not value or len(value) % 2:
+    if not value or (len(value) % 2 and not is_token_rows(value)):
         raise ValueError(f"its {len(value)} bytes are no row of numbers")
     return value
 
@@ -497,7 +497,7 @@ def _is_found_by_its_hash(look: Look, forgotten: Any) -> Iterator[str]:
 
 
 def _is_a_vector(_: Look, value: bytes) -> Iterator[str]:
-    if not np.isfinite(np.frombuffer(value, np.float16)).all():
+    if not is_token_rows(value) and not np.isfinite(np.frombuffer(value, np.float16)).all():
         yield "it holds a number that is none"
 
 

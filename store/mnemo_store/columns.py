@@ -2,6 +2,11 @@
 
 A view: rebuilt from the database when its file is missing or does not match. Ranking reads these, so that only the
 memories that are answered are ever decoded.
+
+`before` and `after` are the neighbours of a memory, as numbers: in its session, by event_at and then by number, or, of
+a chunk of a note, in its file. A doubly linked list each, kept by every put and drop; -1 where there is none. What is
+trashed or superseded keeps its place, so that it has it when it comes back: who reads neighbours leaves out what the
+filter does. A reader may meet a list that is being changed; what it finds there is a number of the view or -1.
 """
 
 import threading
@@ -16,18 +21,23 @@ from mnemo_store import snapshots
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.layout import id_key, id_text
-from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage
+from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage, embedded_text, text_hash
 
-KIND = "columns-1"  # of the view file
+KIND = "columns-2"  # of the view file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
 
 UNASKED = ("ingest", "turn", "extract", "proxy")  # sources: each text of a stream, not one that someone chose to keep
 
+WORDS_MAX = 65_535  # a longer text counts as so long
+STEPS_MAX = 64  # back through a session, one memory at a time; who belongs farther back is looked for in all at once
+
 _NO_STATE = 255  # of a number that has no memory
+_NOBODY = -1  # where there is no neighbour
 _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
+    "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
     "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
     "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
     "speaker": np.int32, "source": np.int32, "managed": np.int32,
@@ -35,7 +45,12 @@ _DTYPES: dict[str, Any] = {
     "created_at": np.int64, "modified_at": np.int64, "event_at": np.int64, "expires_at": np.int64,
     "strength": np.float32, "strength_epoch": np.int32, "last_accessed": np.int64,
     "access_count": np.int32, "repetition_count": np.int32, "tokens": np.int32,
+    "before": np.int32, "after": np.int32,
+    "shape": np.uint32, "words": np.uint16,  # what a text looks like, as who puts it says; its words by white space
 }  # fmt: skip
+_EMPTY = {"state": _NO_STATE, "before": _NOBODY, "after": _NOBODY}  # of a number that has no memory; else 0
+
+Arrays = Mapping[str, NDArray[Any]]
 
 
 class Filter(NamedTuple):
@@ -68,8 +83,12 @@ class Filter(NamedTuple):
 class Columns:
     """The arrays, and names as small integers. Safe for one writer and many readers."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, linked: bool = True) -> None:
+        """Without `linked`, what is put has no neighbours until `link_sessions`: for a rebuild."""
         self._lock = threading.Lock()
+        self._linked = linked
+        self._last: dict[int, int] = {}  # of each session
+        self._first: dict[int, int] = {}  # of each file of notes, and of sessions that were begun from behind
         self._size = 0
         self.has_unsaved_counts = False  # of tokens, which come without a change of the store
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
@@ -80,16 +99,22 @@ class Columns:
         self._tags: dict[str, set[int]] = {}
         self._tags_of: dict[int, tuple[str, ...]] = {}
 
-    def put(self, number: int, memory: Memory, usage: Usage | None) -> None:
-        """Sets the row of a memory; usage None leaves what is known of its use."""
-        key = id_key(memory.id)
+    def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
+        """Sets the row of a memory, and links it in its session; usage None leaves what is known of its use.
+
+        A chunk of a note that is put for the first time has no neighbours before `link_file`.
+        """
+        key, digest = id_key(memory.id), text_hash(embedded_text(memory))
+        words = min(len(memory.content.split()), WORDS_MAX)
         with self._lock:
             self._grow(number + 1)
+            place = self._place(number)
             row: dict[str, Any] = {
                 "id_high": int.from_bytes(key[:8], "big"), "id_low": int.from_bytes(key[8:], "big"),
+                "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
                 "importance": memory.importance, "decay_rate": memory.decay_rate, "created_at": memory.created_at,
                 "modified_at": memory.modified_at, "event_at": memory.event_at, "expires_at": memory.expires_at,
-                "tokens": 0,
+                "tokens": 0, "shape": shape, "words": words,
             }  # fmt: skip
             for name, choices in CODED.items():
                 row[name] = choices.index(getattr(memory, name))
@@ -101,6 +126,39 @@ class Columns:
             self._set_tags(number, memory.tags)
             if usage is not None:
                 self._set_usage(number, usage)
+            if self._linked and self._place(number) != place:
+                self._unlink(number, place)
+                self._link(number)
+
+    def link_file(self, file: str, numbers: Iterable[int]) -> None:
+        """Has the chunks of a file of notes stand in this order; its other memories stand by themselves.
+
+        Passes over what is not in the view, or of another file.
+        """
+        with self._lock:
+            code = self._codes["managed"].get(file)
+            if code is None:
+                return
+            before, after = self._arrays["before"], self._arrays["after"]
+            known = {number: None for number in numbers if self._place(number) == (-code, 0)}
+            number = self._first.pop(-code, _NOBODY)
+            while number != _NOBODY:
+                following = int(after[number])
+                before[number] = after[number] = _NOBODY
+                number = following
+            ordered = list(known)
+            before[ordered[1:]], after[ordered[:-1]] = ordered[:-1], ordered[1:]
+            if ordered:
+                self._first[-code] = ordered[0]
+
+    def link_sessions(self) -> None:
+        """Gives every memory of a session its neighbours, and has `put` do so from here on."""
+        with self._lock:
+            before, after = session_links({name: self.column(name) for name in _DTYPES})
+            is_said = self.column("managed") == 0
+            self.column("before")[is_said], self.column("after")[is_said] = before[is_said], after[is_said]
+            self._linked = True
+            self._find_ends()
 
     def use(self, number: int, usage: Usage) -> None:
         """Sets what is known of a memory's use."""
@@ -127,6 +185,7 @@ class Columns:
     def drop(self, number: int) -> None:
         with self._lock:
             if number < self._size:
+                self._unlink(number, self._place(number))
                 self._count(number, _NO_STATE)
                 self._arrays["state"][number] = _NO_STATE
                 self._set_tags(number, ())
@@ -193,6 +252,12 @@ class Columns:
             id_text(int(high[number]).to_bytes(8, "big") + int(low[number]).to_bytes(8, "big")) for number in numbers
         ]
 
+    def text_hashes(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
+        """The hash of each one's embedded text, under which its vectors and token rows are kept."""
+        high, low = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
+        together = np.stack([high, low], axis=1).astype(">u8").tobytes()
+        return [together[start : start + 16] for start in range(0, len(together), 16)]
+
     def find(self, digits: str, limit: int = 11) -> list[str]:
         """Ids, in any state, that begin or end with these 8 to 32 hexadecimal digits (no dashes)."""
         value, bits = int(digits, 16), 4 * len(digits)
@@ -215,6 +280,10 @@ class Columns:
             return False
         column = self.column("speaker")[: len(mask)]
         return any(bool(((column == code) & mask[: len(column)]).any()) for code in tuple(codes))
+
+    def speakers_named(self, words: Iterable[str]) -> set[int]:
+        """The codes of the speakers whose name has one of these words (lower case)."""
+        return set[int]().union(*(self._speaker_words.get(word, ()) for word in words))
 
     def tags_of(self, number: int) -> tuple[str, ...]:
         return self._tags_of.get(number, ())
@@ -246,6 +315,7 @@ class Columns:
         for code, name in enumerate(own["names"]["speaker"]):
             columns._add_speaker(name, code)
         states = arrays["state"]
+        columns._find_ends()
         columns._state_counts = np.bincount(states[states != _NO_STATE], minlength=len(STATES)).tolist()
         start = 0
         for tag, count in zip(own["tags"], own["tag_counts"], strict=True):
@@ -315,15 +385,134 @@ class Columns:
         if state != _NO_STATE:
             self._state_counts[state] += 1
 
+    def _place(self, number: int) -> tuple[int, int] | None:
+        """What list a row stands in, and what it stands there by besides its number. None: in none.
+
+        A list of notes is minus the code of its file; the codes of a session's user, namespace and name are one number.
+        """
+        arrays = self._arrays
+        if number >= self._size or arrays["state"][number] == _NO_STATE:
+            return None
+        if managed := int(arrays["managed"][number]):
+            return -managed, 0
+        if session := int(arrays["session_id"][number]):
+            which = _packed(int(arrays["user_id"][number]), int(arrays["namespace"][number]), session)
+            return which, int(arrays["event_at"][number])
+        return None
+
+    def _link(self, number: int) -> None:
+        """Puts a row of a session into its list."""
+        place = self._place(number)
+        if place is None or place[0] < 0:
+            return
+        which, before, after = place[0], self._arrays["before"], self._arrays["after"]
+        earlier = self._earlier(number, *place)
+        later = int(after[earlier]) if earlier != _NOBODY else self._first_of(which)
+        before[number], after[number] = earlier, later
+        if earlier != _NOBODY:
+            after[earlier] = number
+        elif later != _NOBODY:
+            self._first[which] = number
+        if later != _NOBODY:
+            before[later] = number
+        else:
+            self._last[which] = number
+
+    def _unlink(self, number: int, place: tuple[int, int] | None) -> None:
+        """Takes a row out of the list it stands in; its neighbours are each other's."""
+        if place is None:
+            return
+        which, before, after = place[0], self._arrays["before"], self._arrays["after"]
+        earlier, later = int(before[number]), int(after[number])
+        before[number] = after[number] = _NOBODY
+        if earlier != _NOBODY:
+            after[earlier] = later
+        if later != _NOBODY:
+            before[later] = earlier
+        for ends, number_after in ((self._first, later), (self._last, earlier)):
+            if ends.get(which) == number:
+                if number_after != _NOBODY:
+                    ends[which] = number_after
+                else:
+                    del ends[which]
+
+    def _earlier(self, number: int, which: int, event_at: int) -> int:
+        """Behind whom in a session a row belongs."""
+        times, before = self._arrays["event_at"], self._arrays["before"]
+        own = event_at, number
+        first = self._first.get(which)
+        if first is not None and own < (int(times[first]), first):
+            return _NOBODY
+        earlier = self._last.get(which, _NOBODY)
+        for _ in range(STEPS_MAX):
+            if earlier == _NOBODY or (int(times[earlier]), earlier) < own:
+                return earlier
+            earlier = int(before[earlier])
+        return self._earlier_of_all(number)
+
+    def _earlier_of_all(self, number: int) -> int:
+        """The same, of a session of any length and order: one look at every row."""
+        numbers = np.arange(self._size)
+        times = self.column("event_at")
+        found = (self.column("state") != _NO_STATE) & (self.column("managed") == 0)
+        for name in ("session_id", "user_id", "namespace"):
+            column = self.column(name)
+            found &= column == column[number]
+        found &= (times < times[number]) | ((times == times[number]) & (numbers < number))
+        rows = np.flatnonzero(found)
+        return int(rows[np.lexsort((rows, times[rows]))[-1]]) if len(rows) else _NOBODY
+
+    def _first_of(self, which: int) -> int:
+        """The first of a session; found by walking to it where nobody has been put there."""
+        number = self._first.get(which, self._last.get(which, _NOBODY))
+        while number != _NOBODY and (earlier := int(self._arrays["before"][number])) != _NOBODY:
+            number = earlier
+        return number
+
+    def _find_ends(self) -> None:
+        """Who is first and last, from the neighbours."""
+        before, after, managed = self.column("before"), self.column("after"), self.column("managed")
+        lasts = np.flatnonzero(_in_session({name: self.column(name) for name in _DTYPES}) & (after == _NOBODY))
+        names = (self.column(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
+        self._last = {_packed(*codes): number for *codes, number in zip(*names, lasts.tolist(), strict=True)}
+        firsts = np.flatnonzero((managed != 0) & (before == _NOBODY) & (after != _NOBODY))
+        self._first = dict(zip((-managed[firsts]).tolist(), firsts.tolist(), strict=True))
+
     def _grow(self, size: int) -> None:
         capacity = len(self._arrays["state"])
         if size > capacity:
             capacity = max(size, 2 * capacity, 1024)
             for name, dtype in _DTYPES.items():
-                grown = np.full(capacity, _NO_STATE, dtype) if name == "state" else np.zeros(capacity, dtype)
+                grown = np.full(capacity, _EMPTY.get(name, 0), dtype)
                 grown[: self._size] = self._arrays[name][: self._size]
                 self._arrays[name] = grown
         self._size = max(self._size, size)
+
+
+def session_links(arrays: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(before, after) of every row of a session by what the other columns say; -1 of the rows of none."""
+    rows = np.flatnonzero(_in_session(arrays))
+    owner = [arrays[name][rows] for name in ("session_id", "namespace", "user_id")]
+    order = np.lexsort((rows, arrays["event_at"][rows], *owner))
+    ordered = rows[order]
+    same = np.ones(max(0, len(rows) - 1), np.bool_)
+    for codes in owner:
+        same &= codes[order][1:] == codes[order][:-1]
+    before, after = (np.full(len(arrays["state"]), _NOBODY, np.int32) for _ in range(2))
+    before[ordered[1:][same]] = ordered[:-1][same]
+    after[ordered[:-1][same]] = ordered[1:][same]
+    return before, after
+
+
+def _in_session(arrays: Arrays) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = arrays["session_id"] != 0
+    found &= (arrays["managed"] == 0) & (arrays["state"] != _NO_STATE)
+    return found
+
+
+def _packed(user: int, namespace: int, session: int) -> int:
+    """A session as one number above 0."""
+    return ((user << 32) | namespace) << 32 | session
 
 
 def _has_state(states: NDArray[np.uint8], wanted: Iterable[str]) -> NDArray[np.bool_]:

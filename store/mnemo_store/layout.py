@@ -6,9 +6,12 @@ changing one is a new format version.
 """
 
 import hashlib
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_store.records import (
     Change,
@@ -24,6 +27,8 @@ from mnemo_store.records import (
 )
 
 FORMAT = 2
+
+_TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one
 
 SUM_BYTES = 8  # of a journal line: 64 bits, an accident goes unseen once in 10^19
 
@@ -77,6 +82,37 @@ def digest_key(*parts: str | bytes) -> bytes:
         digest.update(len(data).to_bytes(4, "little"))
         digest.update(data)
     return digest.digest()
+
+
+def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
+    """digest_key(first, other) of each, three times as quick."""
+    name = first.encode()
+    begun = hashlib.blake2b(len(name).to_bytes(4, "little") + name, digest_size=16)
+    for other in others:
+        digest = begun.copy()
+        digest.update(len(other).to_bytes(4, "little") + other)
+        yield digest.digest()
+
+
+def encode_rows(rows: NDArray[np.float16] | NDArray[np.int8]) -> bytes:
+    """What is kept of a text in one space: its vectors (float16), or its token rows (int8)."""
+    return rows.astype("<f2", copy=False).tobytes() if rows.dtype == np.float16 else _TOKEN_ROWS + rows.tobytes()
+
+
+def decode_vectors(value: bytes, dimensions: int) -> NDArray[np.float16]:
+    """(windows, dimensions). Raises ValueError where it is none of that width."""
+    return np.frombuffer(value, np.float16).reshape(-1, dimensions)
+
+
+def decode_token_rows(value: bytes, dimensions: int) -> NDArray[np.int8]:
+    """(tokens, dimensions), of which there may be none. Raises ValueError where it is none of that width."""
+    if value[:1] != _TOKEN_ROWS:
+        raise ValueError("it holds no token rows")
+    return np.frombuffer(value, np.int8, -1, 1).reshape(-1, dimensions)
+
+
+def is_token_rows(value: bytes) -> bool:
+    return len(value) % 2 == 1 and value.startswith(_TOKEN_ROWS)
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

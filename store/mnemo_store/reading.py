@@ -171,6 +171,10 @@ class Snapshot(abc.ABC):
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
         """The vectors kept for a text, shape (windows, dimensions), or None."""
 
+    @abc.abstractmethod
+    def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
+        """The token rows kept for each text, shape (tokens, dimensions), or None."""
+
 
 class Writing(Snapshot):
     """A snapshot within a write: reads what is there, its own changes included, and makes more."""
@@ -180,7 +184,8 @@ class Writing(Snapshot):
         """Makes the changes, as transaction `seq`; `entry` gets the ids. Applying the same twice leaves the same."""
 
     @abc.abstractmethod
-    def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None: ...
+    def put_vectors(self, space: str, text_hash: bytes, rows: NDArray[np.float16] | NDArray[np.int8]) -> None:
+        """Keeps a text's vectors (float16) or token rows (int8)."""
 
     @abc.abstractmethod
     def set_meta(self, name: str, value: str) -> None: ...

@@ -19,7 +19,7 @@ from mnemo_store import layout, stream
 from mnemo_store.contents import Contents, Current, Rows, Version, edge_key, fitting, skip_key
 from mnemo_store.gate import Gate
 from mnemo_store.journal import NOTHING, Journal
-from mnemo_store.layout import FORMAT, digest_key, id_key, id_text
+from mnemo_store.layout import FORMAT, digest_key, digest_keys, id_key, id_text
 from mnemo_store.reading import SLICE, Group, Snapshot, State, Stored, Touched, Writing
 from mnemo_store.records import (
     Change,
@@ -148,7 +148,12 @@ class ReplayedSnapshot(Snapshot):
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
         """Those that came since the replay: the journal has none."""
         value = self._contents.vectors.get(digest_key(space, text_hash))
-        return np.frombuffer(value, dtype=np.float16).reshape(-1, dimensions) if value else None
+        return layout.decode_vectors(value, dimensions) if value else None
+
+    def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
+        """Those that came since the replay."""
+        values = map(self._contents.vectors.get, digest_keys(space, text_hashes))
+        return [layout.decode_token_rows(value, dimensions) if value else None for value in values]
 
     def _stored(self, version: Current | Version) -> Stored:
         return Stored(version.seq, self._contents.memory(version.where))
@@ -160,8 +165,8 @@ class ReplayedWriting(ReplayedSnapshot, Writing):
     def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[Touched]:
         return self._contents.apply(changes, seq, entry)
 
-    def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
-        self._contents.vectors[digest_key(space, text_hash)] = vectors.tobytes()
+    def put_vectors(self, space: str, text_hash: bytes, rows: NDArray[np.float16] | NDArray[np.int8]) -> None:
+        self._contents.vectors[digest_key(space, text_hash)] = layout.encode_rows(rows)
 
     def set_meta(self, name: str, value: str) -> None:
         self._contents.metas.put(fitting(name), value)

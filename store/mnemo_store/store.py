@@ -76,11 +76,11 @@ class Applied(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """The vectors of one text, to be kept under its hash."""
+    """The vectors of one text, or its token rows, to be kept under its hash."""
 
     space: str
     text_hash: bytes
-    rows: NDArray[np.float16]  # shape (windows, dimensions)
+    rows: NDArray[np.float16] | NDArray[np.int8]  # shape (windows, dimensions), or (tokens, dimensions)
 
 
 class _Waiting(NamedTuple):

@@ -14,7 +14,7 @@ notes       file id → NoteFile
 roots       root id → NoteRoot
 skips       file id, hash → nothing
 forgotten   salted hash → Forgotten
-embeddings  space, text hash → vectors (float16)      not in the journal
+embeddings  space, text hash → vectors (float16) or token rows (int8)      not in the journal
 meta        name → text
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_store import layout
-from mnemo_store.layout import digest_key, id_key, id_text, seq_key, seq_of
+from mnemo_store.layout import digest_key, digest_keys, id_key, id_text, seq_key, seq_of
 from mnemo_store.reading import SLICE, Snapshot, Stored, Touched, Writing
 from mnemo_store.records import (
     Change,
@@ -249,7 +249,13 @@ class TableSnapshot(Snapshot):
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
         """The vectors kept for a text, shape (windows, dimensions), or None."""
         value = self._txn.get(digest_key(space, text_hash), db=self._tables.embeddings)
-        return np.frombuffer(value, dtype=np.float16).reshape(-1, dimensions) if value else None
+        return layout.decode_vectors(value, dimensions) if value else None
+
+    def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
+        """The token rows kept for each text, shape (tokens, dimensions), or None."""
+        get, table = self._txn.get, self._tables.embeddings
+        values = [get(key, db=table) for key in digest_keys(space, text_hashes)]
+        return [layout.decode_token_rows(value, dimensions) if value else None for value in values]
 
     def _walk(self, table: Any, after: str, limit: int) -> Iterator[tuple[bytes, bytes]]:
         return self._walk_keys(table, id_key(after) + b"\0" if after else b"\0", limit)
@@ -316,8 +322,8 @@ class Applying(TableSnapshot, Writing):
         key = id_key(stored.memory.id) + seq_key(stored.seq)
         self._txn.put(key, layout.encode(stored.memory), db=self._tables.versions)
 
-    def put_vectors(self, space: str, text_hash: bytes, vectors: NDArray[np.float16]) -> None:
-        self._txn.put(digest_key(space, text_hash), vectors.tobytes(), db=self._tables.embeddings)
+    def put_vectors(self, space: str, text_hash: bytes, rows: NDArray[np.float16] | NDArray[np.int8]) -> None:
+        self._txn.put(digest_key(space, text_hash), layout.encode_rows(rows), db=self._tables.embeddings)
 
     def set_meta(self, name: str, value: str) -> None:
         self._txn.put(name.encode(), value.encode(), db=self._tables.meta)

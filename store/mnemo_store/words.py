@@ -72,6 +72,23 @@ class WordHits(NamedTuple):
     scores: NDArray[np.float32]
 
 
+class WordMatches(NamedTuple):
+    """What some memories hold of a query: a row a term, a column for each number that was asked about."""
+
+    terms: list[str]  # all of the query's, in the order in which `search` adds what they contribute
+    weights: NDArray[np.float32]  # of each term: how rare it is, the first factor of BM25
+    holds: NDArray[np.bool_]
+    parts: NDArray[np.float32]  # what each term contributes to each score; 0 where it is not held
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """What `search` scores each of them, to the byte; 0 for one that holds no term."""
+        sums = np.zeros(self.parts.shape[1], np.float64)
+        for part in self.parts:  # in this order, as there
+            sums += part
+        return sums.astype(np.float32)
+
+
 class _Postings(NamedTuple):
     """Who holds which term. Postings are slot << 8 | count; those of a term ascend by slot, no term is without."""
 
@@ -89,8 +106,18 @@ class _Found(NamedTuple):
     lengths: NDArray[np.float32]  # of each posting's memory; infinite where it has left the view
     counts: list[int]  # postings of each term, none zero
     numbers: NDArray[np.uint32]  # by slot
+    slot_of: NDArray[np.int32]  # by number; goes on changing with the view
+    departures: int  # by then
     memories: int
     mean_length: float
+
+
+class Sought(NamedTuple):
+    """The terms of a query and their postings, found once for a search and for what is asked about its hits."""
+
+    terms: dict[int, str]  # by key, in the order of the keys
+    held: list[int]  # of each term that has postings: how many memories of the view hold it
+    found: _Found
 
 
 def _no_postings() -> _Postings:
@@ -127,6 +154,7 @@ class WordView:
         self._slots = 0  # in use, dead ones included
         self._base_slots = 0
         self._slot_of = np.empty(0, np.int32)  # by number; -1: not in the view
+        self._departures = 0  # how often a slot was left; counted before it is
         self._count = 0
         self._length_sum = 0
 
@@ -194,16 +222,49 @@ class WordView:
 
         allowed, indexed by number, narrows the answer and changes no score; a number beyond its end is not allowed.
         """
-        found = self._find(self._query_keys(query))
+        return self.search_and(query, k, allowed)[0]
+
+    def search_and(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[WordHits, Sought]:
+        """As `search`, and what `matches` takes, so that it need not look for the query's postings again."""
+        sought = self._seek(query)
+        found = sought.found
         if not found.counts or k < 1:
-            return WordHits(np.empty(0, np.uint32), np.empty(0, np.float32))
-        sums = _summed(found)
+            return WordHits(np.empty(0, np.uint32), np.empty(0, np.float32)), sought
+        sums = _summed(found, sought.held)
         hit = np.flatnonzero(sums > 0)  # what has left weighs nothing
         numbers, scores = found.numbers[hit], sums[hit].astype(np.float32)
         if allowed is not None:
             keep = _is_allowed(numbers, allowed)
             numbers, scores = numbers[keep], scores[keep]
-        return _best(numbers, scores, k)
+        return _best(numbers, scores, k), sought
+
+    def matches(self, asked: str | Sought, numbers: NDArray[np.integer[Any]]) -> WordMatches:
+        """What each of these memories holds of a query, or of one that was searched, as of the moment of the search.
+
+        A number below 0, or of what is not in the view, holds nothing. Looks into the terms' postings by halving, so
+        that the size of the view does not matter behind a search.
+        """
+        sought = asked if isinstance(asked, Sought) else self._seek(asked)
+        found = sought.found
+        slots = self._slots_of(found, np.asarray(numbers, np.int64))
+        order = np.argsort(slots, kind="stable")  # halving from one to the next is twice as fast
+        slots = slots[order]
+        of_key = dict(zip(found.keys, zip(sought.held, _starts(found), found.counts, strict=True), strict=True))
+        shape = len(sought.terms), len(slots)
+        rarities, holds, parts = np.empty(shape[0], np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.float32)
+        for row, key in enumerate(sought.terms):
+            held, start, count = of_key.get(key, (0, 0, 0))
+            rarities[row] = _rarity(found.memories, held)
+            if not count:
+                continue
+            own = found.slots[start : start + count]
+            places = np.minimum(np.searchsorted(own, slots), count - 1)
+            hit = np.flatnonzero(own[places] == slots)
+            places, hit = places[hit] + start, order[hit]
+            weights = np.full(len(hit), _weight(found.memories, held), np.float32)
+            holds[row, hit] = True
+            parts[row, hit] = _parts(found.frequencies[places], found.lengths[places], weights, found.mean_length)
+        return WordMatches(list(sought.terms.values()), rarities, holds, parts)
 
     def holding(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
         """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
@@ -216,9 +277,8 @@ class WordView:
 
         0 for a text that holds no term of the query.
         """
-        keys = self._query_keys(query)
-        found = self._find(keys)
-        held = dict(zip(found.keys, _held(found), strict=True)) if found.keys else {}
+        keys, all_held, found = self._seek(query)
+        held = dict(zip(found.keys, all_held, strict=True))
         counted = [self._counted(fields) for fields in texts]
         hits = [
             (place, counts[key], length, _weight(found.memories, held.get(key, 0)))
@@ -261,9 +321,25 @@ class WordView:
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ViewMismatch(f"{path.name}: its arrays do not fit together: {error}") from error
 
-    def _query_keys(self, query: str) -> list[int]:
-        """Of the query's terms, in the order in which what they contribute is added."""
-        return sorted({key_of(term) for term in self.tokenizer.query_terms(query)})
+    def _seek(self, query: str) -> Sought:
+        """A query's terms, in the order in which what they contribute is added, and their postings."""
+        keys = {key_of(term): term for term in self.tokenizer.query_terms(query)}
+        terms = dict(sorted(keys.items()))
+        found = self._find(list(terms))
+        return Sought(terms, _held(found), found)
+
+    def _slots_of(self, found: _Found, numbers: Counts) -> NDArray[np.intp]:
+        """The slots that these numbers had at that moment; -1 for none, or for one without a term of the query."""
+        known = np.flatnonzero((numbers >= 0) & (numbers < len(found.slot_of)))
+        slots = np.full(len(numbers), -1, np.intp)
+        slots[known] = found.slot_of[numbers[known]]
+        lost = known[(slots[known] < 0) | (slots[known] >= len(found.numbers))]
+        if len(lost) and self._departures != found.departures:  # the postings have those that left or moved since
+            alive = found.slots[np.isfinite(found.lengths)]
+            alive = alive[np.isin(found.numbers[alive], numbers[lost])]
+            slot_of = dict(zip(found.numbers[alive].tolist(), alive.tolist(), strict=True))
+            slots[lost] = [slot_of.get(number, -1) for number in numbers[lost].tolist()]
+        return slots
 
     def _keys(self, chunk: str) -> tuple[tuple[int, ...], int]:
         """(keys of a chunk's terms, stop words included, with repeats; its length in words)"""
@@ -318,6 +394,7 @@ class WordView:
         """Kills the slot of a memory, if it has one. The caller holds the lock."""
         if number not in self:
             return
+        self._departures += 1
         slot = self._slot_of[number]
         self._count -= 1
         self._length_sum -= int(self._lengths[slot])
@@ -348,9 +425,10 @@ class WordView:
             packed = np.concatenate(parts) if parts else np.empty(0, np.uint32)
             slots = (packed >> 8).astype(np.intp)
             lengths, numbers = self._lengths[slots], self._numbers[: self._slots]
+            slot_of, departures = self._slot_of, self._departures
             memories, mean_length = self._count, self.mean_length
         frequencies = (packed & COUNT_MAX).astype(np.float32)
-        return _Found(present, slots, frequencies, lengths, counts, numbers, memories, mean_length)
+        return _Found(present, slots, frequencies, lengths, counts, numbers, slot_of, departures, memories, mean_length)
 
     def _merge(self) -> None:
         """Everything alive is in the base. The caller holds _writing; searches go on until the swap."""
@@ -396,28 +474,38 @@ def _is_allowed(numbers: NDArray[np.uint32], allowed: NDArray[np.bool_]) -> NDAr
     return keep
 
 
-def _summed(found: _Found) -> NDArray[np.float64]:
+def _summed(found: _Found, all_held: Iterable[int]) -> NDArray[np.float64]:
     """BM25 by slot; zero where no term of the query is, or the memory has left.
 
     ln(1 + (N - df + 0.5) / (df + 0.5)) · f · (K1 + 1) / (f + K1 · (1 - B + B · length / mean length)), summed over
     terms; f is the term's occurrences, weighted by field as in BM25F. Robertson and Zaragoza, The Probabilistic
     Relevance Framework (2009), with the 1 + of Lucene, which keeps the weight of common terms above zero.
     """
-    weights = np.array([_weight(found.memories, held) for held in _held(found)], np.float32)
+    weights = np.array([_weight(found.memories, held) for held in all_held], np.float32)
     parts = _parts(found.frequencies, found.lengths, np.repeat(weights, found.counts), found.mean_length)
     return np.bincount(found.slots, parts, len(found.numbers)).astype(np.float64, copy=False)  # adds in this order
 
 
 def _held(found: _Found) -> list[int]:
     """How many memories of the view hold each of the terms."""
-    starts = np.cumsum([0, *found.counts[:-1]])
-    held: list[int] = np.add.reduceat(np.isfinite(found.lengths), starts, dtype=np.int64).tolist()
+    if not found.counts:
+        return []
+    held: list[int] = np.add.reduceat(np.isfinite(found.lengths), _starts(found), dtype=np.int64).tolist()
     return held
+
+
+def _starts(found: _Found) -> list[int]:
+    """Where the postings of each term begin."""
+    return list(itertools.accumulate(found.counts[:-1], initial=0)) if found.counts else []
 
 
 def _weight(memories: int, held: int) -> float:
     """Of a term that so many of the memories hold."""
-    return (K1 + 1) * math.log1p((memories - held + 0.5) / (held + 0.5))
+    return (K1 + 1) * _rarity(memories, held)
+
+
+def _rarity(memories: int, held: int) -> float:
+    return math.log1p((memories - held + 0.5) / (held + 0.5))
 
 
 def _parts(

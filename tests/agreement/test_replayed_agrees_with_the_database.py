@@ -150,6 +150,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "forgotten": list(map(here.forgotten, HASHES)),
         "forgotten_after": [here.forgotten_after(one, limit) for one in ("", *HASHES) for limit in LIMITS],
         "vectors": here.vectors("space", b"0" * 16, 8),
+        "token_rows": here.token_rows("space", [b"0" * 16, b"1" * 16], 8),
     }
 
 
@@ -435,4 +436,9 @@ def test_vectors_that_come_after_the_replay_are_kept_for_the_database(tmp_path: 
             assert found is not None
             assert found.tolist() == [[1.0] * 8]
             assert writing.vectors("other space", b"0" * 16, 8) is None
+            writing.put_vectors("late", b"0" * 16, np.full((2, 8), -1, np.int8))
+            rows, nothing = writing.token_rows("late", [b"0" * 16, b"1" * 16], 8)
+            assert rows is not None
+            assert rows.tolist() == [[-1] * 8] * 2
+            assert nothing is None
         group.commit()

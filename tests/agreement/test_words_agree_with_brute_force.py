@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mnemo_store.disk import Disk
 from mnemo_store.terms import Tokenizer, chunks
-from mnemo_store.words import K1, B, Fields, WordView
+from mnemo_store.words import K1, B, Fields, Sought, WordMatches, WordView
 
 NUMBERS = st.integers(0, 12)
 WORDS = st.sampled_from(["cat", "dogs", "wordView", "the", "is", "東京都", "京", "3.11.2", "C++", "run", "running"])
@@ -25,6 +25,13 @@ FIELDS = st.builds(
 QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.11", "c++ runs", "nothing"]
 
 
+ALL_NUMBERS = np.arange(-1, 16)
+
+
+def told(matches: WordMatches) -> list[bytes]:
+    return [array.tobytes() for array in (matches.weights, matches.holds, matches.parts)]
+
+
 def counted(tokenizer: Tokenizer, fields: Fields) -> tuple[dict[str, int], int]:
     """Weighted occurrences by term, and length in words."""
     counts: dict[str, int] = {}
@@ -35,6 +42,11 @@ def counted(tokenizer: Tokenizer, fields: Fields) -> tuple[dict[str, int], int]:
             counts[piece.term] = counts.get(piece.term, 0) + weight
             length += piece.kind == "word"
     return counts, length
+
+
+def holding(memories: dict[int, Fields], term: str, numbers: list[int]) -> list[bool]:
+    tokenizer = Tokenizer()
+    return [number in memories and term in counted(tokenizer, memories[number])[0] for number in numbers]
 
 
 def bm25(memories: dict[int, Fields], query: str) -> dict[int, float]:
@@ -60,6 +72,7 @@ class WordsAndBruteForce(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.view = WordView()
         self.memories: dict[int, Fields] = {}
+        self.moments: list[tuple[Sought, list[bytes]]] = []
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -82,6 +95,7 @@ class WordsAndBruteForce(RuleBasedStateMachine):
     def save_and_load(self) -> None:
         self.save()
         self.view, _ = WordView.load(Path(self.folder.name) / "words.view")
+        self.moments.clear()  # those of another view
 
     @rule(query=TEXTS, k=st.integers(1, 5), allowed=st.lists(st.booleans(), max_size=14))
     def search_some(self, query: str, k: int, allowed: list[bool]) -> None:
@@ -89,6 +103,33 @@ class WordsAndBruteForce(RuleBasedStateMachine):
         hits = self.view.search(query, k, np.array(allowed, np.bool_))
         assert sorted(hits.scores, reverse=True) == pytest.approx(sorted(scores.values(), reverse=True)[:k], rel=1e-5)
         assert [scores[int(number)] for number in hits.numbers] == pytest.approx(hits.scores.tolist(), rel=1e-5)
+
+    @rule(query=TEXTS, numbers=st.lists(st.integers(-2, 40), max_size=9))
+    def match_some(self, query: str, numbers: list[int]) -> None:
+        hits, sought = self.view.search_and(query, 40)
+        matches = self.view.matches(query, np.array(numbers, np.int32))
+        expected = bm25(self.memories, query)
+        assert sorted(matches.terms) == sorted(Tokenizer().query_terms(query))
+        assert matches.scores.tolist() == pytest.approx([expected.get(number, 0.0) for number in numbers], rel=1e-5)
+        for row, term in enumerate(matches.terms):
+            assert matches.holds[row].tolist() == holding(self.memories, term, numbers)
+            df = sum(holding(self.memories, term, list(self.memories)))
+            idf = math.log(1 + (len(self.memories) - df + 0.5) / (df + 0.5))
+            assert float(matches.weights[row]) == pytest.approx(idf, rel=1e-6)
+        assert ((matches.parts > 0) == matches.holds).all()
+        assert self.view.matches(sought, hits.numbers).scores.tobytes() == hits.scores.tobytes()
+        self.moments.append((sought, told(self.view.matches(sought, ALL_NUMBERS))))
+
+    @rule()
+    def look_back(self) -> None:
+        """What was found of a query is what it was, whatever has been written since."""
+        for sought, was in self.moments:
+            assert told(self.view.matches(sought, ALL_NUMBERS)) == was
+
+    @rule()
+    def begin_anew(self) -> None:
+        """Fresh slots for all, as put_many gives."""
+        self.view.put_many(self.memories.items())
 
     @invariant()
     def every_query_agrees(self) -> None:

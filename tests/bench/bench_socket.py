@@ -75,7 +75,7 @@ def recall(daemon: RunningDaemon, asked: Sequence[str]) -> dict[str, list[float]
         for question in traced:
             trace = client.recall(question, dry=True, explain=True).trace
             assert trace is not None
-            for stage, milliseconds in trace["stages_ms"].items():
+            for stage, milliseconds in trace.stages_ms.items():
                 took[stage].append(milliseconds)
     embed = statistics.median(took["embed"])
     took["without embedding"] = [total - embed for total in took["total"]]

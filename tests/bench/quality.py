@@ -1,25 +1,63 @@
-"""Retrieval quality through the daemon's own API: one memory a turn, one namespace a conversation.
+"""Retrieval quality through the daemon's own API: one memory a turn, one namespace a conversation, every ranker.
 
-    python -m tests.bench.quality FOLDER [--ranker auto] [--pooled]
+    python -m tests.bench.quality [FOLDER] [--rankers auto,words] [--pooled] [--distractors 100000 --texts FOLDER]
+                                  [--block] [--dump FILE] [--questions 200]
 
-FOLDER holds the benchmark: `score.py` with its loader and metrics, and the data. Nothing of it belongs to the project.
+FOLDER holds a benchmark: `score.py` with its loader and metrics, and the data. Nothing of it belongs to the project.
+Without it, the project's own conversations are asked, on which `auto` was fitted: of it they say too much. The store
+is filled once; every question is asked of each ranker, `dry`, 50 answers. Intervals are of a bootstrap over the
+questions, 95%.
 """
 
 import argparse
 import importlib.util
-import statistics
+import json
+import math
+import random
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple, TextIO
 
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
+from mnemo_client.recall_protocol import Ranker
+from tests import recall_sets
+from tests.bench.distractors import Distractor, distractors
+from tests.bench.tables import difference, fell_back, percentiles, rankers_named, share, show
 from tests.running import running
 
 TOP_K = 50
 BATCH = 500
+KS = (1, 5, 10, 25, 50)
+METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
+POOL = "all"  # the namespace of all conversations
+SEED = 7
+TEXTS_HELP = "a folder they are from; again for more folders; without one, docstrings of Python's library"
+
+
+class Put(NamedTuple):
+    """A question, where it is asked, and the ids of the memories that hold its evidence."""
+
+    conversation: str
+    namespace: str
+    text: str
+    category: str
+    evidence: tuple[str, ...]
+
+
+class Found(NamedTuple):
+    """What one ranker gave for one question."""
+
+    put: Put
+    row: dict[str, float]
+    ranked: list[str]
+    took_ms: float
+    fell_back: bool
 
 
 def load_benchmark(folder: Path) -> Any:
@@ -30,6 +68,25 @@ def load_benchmark(folder: Path) -> Any:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
+    """The benchmark's metrics, for what comes without a loader of its own."""
+    right = set(evidence)
+    places = [place for place, name in enumerate(ranked) if name in right]
+    row: dict[str, float] = {}
+    for k in KS:
+        count = sum(place < k for place in places)
+        row[f"R@{k}"], row[f"hit@{k}"] = count / len(right), float(count > 0)
+        row[f"all@{k}"] = float(count == len(right))
+    row["MRR"] = 1 / (places[0] + 1) if places else 0.0
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(10, len(right))))
+    row["nDCG@10"] = sum(1 / math.log2(place + 2) for place in places if place < 10) / ideal
+    return row
+
+
+def the_projects_own() -> Any:
+    return SimpleNamespace(conversations=recall_sets.conversations, score=score, CATEGORIES={})
 
 
 def remember(client: Client, conversation: Any, namespace: str) -> dict[str, str]:
@@ -50,40 +107,157 @@ def remember(client: Client, conversation: Any, namespace: str) -> dict[str, str
     return turns
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--ranker", default="auto")
-    parser.add_argument("--pooled", action="store_true", help="all conversations in one namespace")
-    options = parser.parse_args()
-    benchmark = load_benchmark(options.folder)
-    rows: dict[str, list[dict[str, float]]] = defaultdict(list)
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
-        conversations = benchmark.conversations()
-        known = {
-            conversation.name: remember(client, conversation, "all" if options.pooled else conversation.name)
-            for conversation in conversations
+def distract(client: Client, made: Sequence[Distractor], begin: datetime, end: datetime) -> None:
+    """Lays other texts beside the conversations, a file a session, at times within theirs.
+
+    In the namespace `default`, which is part of every other one. Nothing looks for what is near them: that is the
+    intake's to measure.
+    """
+    chance = random.Random(SEED)
+    days = {each.source: begin + chance.random() * (end - begin) for each in made}
+    for start in range(0, len(made), BATCH):
+        client.remember_many([
+            NewMemory(content=each.text, session_id=each.source[-128:], event_at=days[each.source].isoformat(),
+                      dedup="off")
+            for each in made[start : start + BATCH]
+        ])  # fmt: skip
+
+
+def questions(benchmark: Any, conversations: Sequence[Any], ids: dict[str, dict[str, str]], pooled: bool) -> list[Put]:
+    """Those that have evidence."""
+    found = []
+    for conversation in conversations:
+        known = ids[conversation.name]
+        for question in conversation.questions:
+            evidence = tuple(known[name] for name in question.evidence if name in known)
+            category = benchmark.CATEGORIES.get(question.category, str(question.category))
+            if evidence:
+                namespace = POOL if pooled else conversation.name
+                found.append(Put(conversation.name, namespace, question.text, category, evidence))
+    return found
+
+
+def ask(client: Client, put: Put, ranker: Ranker, benchmark: Any) -> Found:
+    answer = client.recall(
+        put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=ranker, namespace=put.namespace
+    )  # fmt: skip
+    ranked = [memory.id for memory in answer.memories]
+    return Found(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, fell_back(answer, ranker))
+
+
+def ask_all(
+    client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], benchmark: Any
+) -> dict[Ranker, list[Found]]:
+    """Each question once by vectors first, unmeasured: then every ranker finds the question's own vector known."""
+    found: dict[Ranker, list[Found]] = defaultdict(list)
+    for put in asked:
+        client.recall(put.text, dry=True, ranker="cosine", namespace=put.namespace)
+        for ranker in rankers:
+            found[ranker].append(ask(client, put, ranker, benchmark))
+    return found
+
+
+def show_rankers(found: dict[Ranker, list[Found]], title: str) -> None:
+    rows: dict[str, list[object]] = {}
+    first = next(iter(found.values()))
+    for ranker, answers in found.items():
+        shares = [share([each.row[metric] for each in answers]) for metric in METRICS]
+        than = difference([each.row["R@10"] for each in first], [each.row["R@10"] for each in answers])
+        took = percentiles([each.took_ms for each in answers])
+        rows[ranker] = [*shares, than if answers is not first else "", took, sum(each.fell_back for each in answers)]
+    columns = [*METRICS, f"R@10: {next(iter(found))} ahead by", "took, question's vector known", "fell back"]
+    show(f"{title}: {len(first)} questions, % [95% interval]", columns, rows)
+
+
+def show_categories(found: dict[Ranker, list[Found]], metric: str) -> None:
+    first = next(iter(found.values()))
+    names = sorted({each.put.category for each in first})
+    rows: dict[str, list[object]] = {
+        ranker: [share([each.row[metric] for each in answers if each.put.category == name]) for name in names]
+        for ranker, answers in found.items()
+    }
+    counts = [f"{name} ({sum(each.put.category == name for each in first)})" for name in names]
+    show(f"{metric} by category (questions)", counts, rows)
+
+
+def show_block(client: Client, asked: Sequence[Put]) -> None:
+    """How much of the evidence is handed to who asks, within the budget of 2,000 tokens."""
+    shares: dict[str, list[list[float]]] = defaultdict(list)
+    for put in asked:
+        given = {
+            "recall, top_k 100": client.recall(put.text, top_k=100, dry=True, namespace=put.namespace),
+            "recall": client.recall(put.text, dry=True, namespace=put.namespace),
         }
-        daemon.wait_for_vectors()
-        took = []
-        for conversation in conversations:
-            ids = known[conversation.name]
-            namespace = "all" if options.pooled else conversation.name
-            for question in conversation.questions:
-                answer = client.recall(question.text, top_k=TOP_K, token_budget=None, dry=True, ranker=options.ranker,
-                                       namespace=namespace)  # fmt: skip
-                assert options.ranker == "words" or not answer.degraded, answer.degraded
-                took.append(answer.took_ms)
-                ranked = [memory.id for memory in answer.memories]
-                row = benchmark.score(ranked, tuple(ids[name] for name in question.evidence if name in ids))
-                rows["all"].append(row)
-                rows[benchmark.CATEGORIES[question.category]].append(row)
-    metrics = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
-    print(f"{options.ranker}{' pooled' if options.pooled else ''}: p50 {statistics.median(took):.2f} ms")
-    print(f"{'':14}{'n':>6}" + "".join(f"{metric:>9}" for metric in metrics))
-    for name, found in rows.items():
-        means = "".join(f"{100 * statistics.fmean(row[metric] for row in found):9.1f}" for metric in metrics)
-        print(f"{name:14}{len(found):6}{means}")
+        blocks = {
+            name: ([memory.id for memory in answer.memories], answer.total_tokens) for name, answer in given.items()
+        }
+        for name, options in (("context, cut none, top_k 100", {"cut": "none", "top_k": 100}),
+                              ("context, top_k 100", {"top_k": 100}), ("context", {})):  # fmt: skip
+            context = client.context(put.text, namespace=put.namespace, **options)
+            blocks[name] = (context.memories, context.total_tokens)
+        for name, (ids, tokens) in blocks.items():
+            right = len(set(put.evidence).intersection(ids))
+            shares[name].append([right / len(put.evidence), right == len(put.evidence), tokens, not ids])
+    rows: dict[str, list[object]] = {}
+    for name, measured in shares.items():
+        evidence, whole, counts, none = (list(column) for column in zip(*measured, strict=True))
+        rows[name] = [share(evidence), share(whole), f"{sum(counts) / len(counts):.0f}", share(none)]
+    show(f"Evidence handed over within 2,000 tokens, {len(asked)} questions",
+         ["share of evidence", "all of it", "tokens, mean", "nothing handed over"], rows)  # fmt: skip
+
+
+def dump(file: TextIO, found: dict[Ranker, list[Found]]) -> None:
+    """A line of JSON for each ranker and question."""
+    for ranker, answers in found.items():
+        for each in answers:
+            place = {name: at for at, name in enumerate(each.ranked)}
+            line = {
+                "ranker": ranker, "conversation": each.put.conversation, "category": each.put.category,
+                "question": each.put.text, "evidence": each.put.evidence,
+                "places": [place.get(name) for name in each.put.evidence], "first": each.ranked[:10],
+                "took_ms": each.took_ms, **each.row,
+            }  # fmt: skip
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def options_given() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", help="of the benchmark; without it the project's own texts")
+    parser.add_argument("--rankers", "--ranker", default="all", help="with commas between; all")
+    parser.add_argument("--pooled", action="store_true", help="all conversations in one namespace")
+    parser.add_argument("--distractors", type=int, default=0, help="this many other texts beside each conversation")
+    parser.add_argument("--texts", type=Path, action="append", default=[], help=TEXTS_HELP)
+    parser.add_argument("--block", action="store_true", help="also what is handed over within 2,000 tokens")
+    parser.add_argument("--dump", type=Path, help="a file for the results of each question, as JSON lines")
+    parser.add_argument("--questions", type=int, default=0, help="so many of them, drawn by chance")
+    parser.add_argument("--conversations", type=int, default=0, help="the first so many alone")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = options_given()
+    rankers = rankers_named(options.rankers)
+    benchmark: ModuleType | Any = load_benchmark(options.folder) if options.folder else the_projects_own()
+    conversations = benchmark.conversations()[: options.conversations or None]
+    beside = distractors(options.distractors, options.texts) if options.distractors else []
+    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
+        ids = {each.name: remember(client, each, POOL if options.pooled else each.name) for each in conversations}
+        times = [turn.at for each in conversations for turn in each.turns]
+        distract(client, beside, min(times), max(times))
+        daemon.wait_for_vectors(7200)
+        asked = questions(benchmark, conversations, ids, options.pooled)
+        if options.questions:
+            asked = random.Random(SEED).sample(asked, min(options.questions, len(asked)))
+        found = ask_all(client, asked, rankers, benchmark)
+        title = f"{len(conversations)} conversations{' in one namespace' if options.pooled else ''}"
+        show_rankers(found, title + (f" beside {len(beside)} other texts" if beside else ""))
+        show_categories(found, "R@10")
+        show_categories(found, "R@1")
+        if options.dump:
+            with options.dump.open("w", encoding="utf-8") as file:
+                dump(file, found)
+        if options.block:
+            show_block(client, asked)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from mnemo_daemon import installation, minilm
-from mnemo_daemon.embedding import Embedder, load_embedder
+from mnemo_daemon.embedding import Embedder, load_embedder, spaces_of
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find
+from mnemo_daemon.token_rows import Projection
 
 # Each is one token of the vocabulary.
 WORDS = (
@@ -158,12 +159,176 @@ def test_a_query_prefix_goes_in_front_of_queries_alone(fastembed_source: Path, t
     assert not np.allclose(query, plain, atol=1e-2)
 
 
+# Token rows
+
+
+def test_vectors_are_the_same_to_the_byte_with_token_rows_and_without(embedder: Embedder) -> None:
+    texts = [*MIXED, *(" ".join(tokens(count, count)) for count in (3, 40, 254, 255, 600))]
+    vectors, codes = embedder.encode_both(texts)
+    assert [each.tobytes() for each in vectors] == [each.tobytes() for each in embedder.encode_batch(texts)]
+    assert len(codes) == len(texts)
+    assert embedder.encode_both([]) == ([], [])
+    for text in texts:
+        assert embedder.encode_query_tokens(text).vector.tobytes() == embedder.encode_query(text).tobytes()
+
+
+def test_only_a_model_with_a_projection_has_late_interaction(embedder: Embedder) -> None:
+    (codes,) = embedder.encode_both(["the garden"])[1]
+    query = embedder.encode_query_tokens("the garden")
+    if embedder.name == DEFAULT_EMBEDDING:
+        assert embedder.late is not None
+        assert (embedder.late.dimensions, embedder.late.tokens_max) == (64, 64)
+        assert codes is not None
+        assert codes.dtype == np.int8
+        assert codes.shape == query.rows.shape == (1, 64)
+    else:
+        assert embedder.late is None
+        assert codes is None
+        assert (len(query.rows), query.words, query.spans) == (0, (), ())
+
+
+@pytest.fixture(scope="module")
+def graph(minilm_folder: Path) -> Iterator[Embedder]:
+    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    loaded = load_embedder(manifest)
+    yield loaded
+    loaded.close()
+
+
+def rows_of(embedder: Embedder, text: str) -> np.ndarray:
+    (codes,) = embedder.encode_both([text])[1]
+    assert codes is not None
+    return codes
+
+
+# `O’Brien` is two tokens and `paragliding` three; a Chinese character is a word.
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Where did Tom's dog go?", ["Tom's", "dog", "go"]),
+        ("I'm sure they don't: it isn't, we'll see!", ["sure", "see"]),
+        ("O\u2019Brien paragliding", ["O\u2019Brien", "O\u2019Brien", "paragliding", "paragliding", "paragliding"]),
+        ("co-op at 14:30", ["co", "op", "14", "30"]),
+        ("我们的 cat", ["我", "们", "的", "cat"]),
+        ("the of and who", []),
+        ("... !? 😀 --", []),
+        ("", []),
+        ("RIVER Río", ["RIVER", "Río"]),
+    ],
+)
+def test_the_tokens_of_words_that_say_something_are_kept(graph: Embedder, text: str, words: list[str]) -> None:
+    query = graph.encode_query_tokens(text)
+    assert list(query.words) == words
+    assert [text[start:end] for start, end in query.spans] == words
+    assert len(query.rows) == len(rows_of(graph, text)) == len(words)
+
+
+def test_rows_of_a_query_are_those_of_its_text_of_unit_length(graph: Embedder) -> None:
+    for text in (MIXED[0], " ".join(tokens(30))):
+        query = graph.encode_query_tokens(text).rows
+        assert query.dtype == np.float32
+        assert np.allclose(np.linalg.norm(query, axis=1), 1, atol=1e-5)
+        assert np.array_equal(np.rint(query * 127).astype(np.int8), rows_of(graph, text))
+
+
+def test_a_text_alone_has_the_same_token_rows_as_in_any_batch(graph: Embedder) -> None:
+    texts = [*MIXED, *(" ".join(tokens(count, count)) for count in (1, 3, 3, 40, 41, 120, 254, 255, 600))]
+    alone = [rows_of(graph, text).tobytes() for text in texts]
+    with ThreadPoolExecutor(2) as threads:
+        together = graph.encode_both([*texts, *reversed(texts)], threads.map)[1]
+    assert [each.tobytes() for each in together if each is not None] == [*alone, *reversed(alone)]
+
+
+def test_a_word_has_the_rows_of_where_it_stands(graph: Embedder) -> None:
+    """The projection keeps who is near to whom: the bank of a river is nearer to a river than to money."""
+    (bank,) = graph.encode_query_tokens("bank").rows
+    near = graph.encode_query_tokens("we sat on the bank of the river")
+    far = graph.encode_query_tokens("the bank raised its interest on my savings account")
+    assert near.words[0] == "sat"
+    river = graph.encode_query_tokens("river shore").rows[0]
+    sims = [float(each.rows[each.words.index("bank")] @ river) for each in (near, far)]
+    assert sims[0] > sims[1] + 0.1
+    assert float(bank @ near.rows[1]) > 0.3
+
+
+def test_at_most_64_tokens_are_kept_the_first_ones(graph: Embedder) -> None:
+    words = tokens(100)
+    assert rows_of(graph, " ".join(words)).shape == (64, 64)
+    assert graph.encode_query_tokens(" ".join(words)).words == tuple(words[:64])
+
+
+def test_of_a_long_text_each_token_is_kept_once_from_the_first_window_that_has_it(graph: Embedder) -> None:
+    """300 stop words with a word now and then: the windows are of tokens 0 to 253 and 192 to 299."""
+    words = ["the"] * 300
+    for place, word in ((10, "red"), (200, "green"), (260, "blue")):
+        words[place] = word
+    first, second = (rows_of(graph, " ".join(words[start:end])) for start, end in ((0, 254), (192, 300)))
+    assert (len(first), len(second)) == (2, 2)
+    assert np.array_equal(rows_of(graph, " ".join(words)), np.stack([*first, second[1]]))
+
+
+def test_a_files_output_of_tokens_is_made_where_it_has_none_and_changes_no_vector(
+    minilm_source: Path, tmp_path: Path
+) -> None:
+    whole = minilm.build_graph(minilm.read_encoder(minilm_source))
+    (tmp_path / "new.onnx").write_bytes(whole)
+    model = onnx.load_from_string(whole)
+    del model.graph.output[1]
+    onnx.save(model, tmp_path / "old.onnx")
+    old = minilm.open_session(tmp_path / "old.onnx")
+    assert [each.name for each in old.get_outputs()] == ["vectors"]
+    sessions = [minilm.open_with_tokens(tmp_path / name) for name in ("new.onnx", "old.onnx")]
+    assert [name for _, name in sessions] == ["encoder.layer.5.normed"] * 2
+    for count in (2, 17, 200):
+        ids = {"ids": np.random.default_rng(count).integers(1000, 20000, (2, count)).astype(np.int32)}
+        (vectors,) = old.run(["vectors"], ids)
+        both = [session.run(["vectors", name], ids) for session, name in sessions]
+        assert [found[0].tobytes() for found in both] == [vectors.tobytes()] * 2
+        assert both[0][1].tobytes() == both[1][1].tobytes()
+        assert both[0][1].shape == (2, count, 384)
+        pooled = both[0][1].sum(axis=1)
+        assert np.allclose(pooled / np.linalg.norm(pooled, axis=1, keepdims=True), vectors, atol=1e-5)
+
+
+def test_a_file_that_was_not_written_here_has_no_tokens(tmp_path: Path) -> None:
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT32, ["batch", "tokens"])
+    out = helper.make_tensor_value_info("vectors", TensorProto.INT32, ["batch", "tokens"])
+    node = helper.make_node("Identity", ["ids"], ["vectors"])
+    opsets = [helper.make_opsetid("", minilm.OPSET)]
+    graph = helper.make_graph([node], "other", [ids], [out])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=minilm.IR_VERSION), tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match=r"model\.onnx was not written here"):
+        minilm.open_with_tokens(tmp_path / "model.onnx")
+
+
+def test_switched_off_there_are_no_token_rows_and_the_vectors_space_stays(minilm_folder: Path, graph: Embedder) -> None:
+    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    plain = load_embedder(manifest, late=False)
+    assert plain.late is None
+    assert plain.space == graph.space
+    assert plain.encode_both(["the garden"])[1] == [None]
+    assert graph.late is not None
+    assert spaces_of(Catalogue(minilm_folder)) == [graph.space, graph.late.space]
+    assert spaces_of(Catalogue(minilm_folder), late=False) == [graph.space]
+    plain.close()
+
+
+def test_another_projection_is_another_space() -> None:
+    one, other = (Projection(np.eye(384, 128, number, dtype=np.float16)) for number in (0, 1))
+    assert one.form("vectors") == Projection(np.eye(384, 128, dtype=np.float16)).form("vectors")
+    spaces = {one.form("vectors").space, one.form("others").space, other.form("vectors").space, "vectors"}
+    assert len(spaces) == 4
+
+
 @pytest.fixture(scope="session")
 def fastembed_source(minilm_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as fastembed reads it, made from MiniLM: the graph up to the token vectors, which fastembed pools."""
     model = onnx.load_from_string(minilm.build_graph(minilm.read_encoder(minilm_source)))
     graph = model.graph
     del graph.node[-2:]  # pooling and length
+    del graph.output[1:]
     graph.node.insert(0, helper.make_node("Cast", ["input_ids"], ["ids"], to=TensorProto.INT32))
     graph.input[0].CopyFrom(helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"]))
     hidden = "encoder.layer.5.normed"

@@ -200,7 +200,10 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(agent: Agent, canne
     assert "/n/home.md:5 · Home › Keys" in text
     assert text.endswith("The key is with Ines.")
     asked = canned.asked[0]
-    assert asked.body == {"query": "who has the key", "top_k": 3, "tags": ["home"], "highlight": True}
+    assert asked.body == {
+        "query": "who has the key", "top_k": 3, "tags": ["home"], "highlight": True, "preferences": "first",
+        "cut": "gap",
+    }  # fmt: skip
     assert asked.headers["x-mnemo-door"] == "mcp"
 
 

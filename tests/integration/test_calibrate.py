@@ -55,7 +55,7 @@ def manifest_in(folder: Path, name: str = DEFAULT_EMBEDDING) -> Manifest:
     return manifest
 
 
-class Narrowed:
+class Narrowed(Embedder):
     """Another geometry, made of a model's: 96 dimensions of chance, and much that all texts have in common.
 
     Unrelated texts then have cosines of 0.6, as on the models with a narrow scale.

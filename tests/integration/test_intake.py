@@ -316,7 +316,8 @@ def test_L14_a_piece_that_matters_little_is_set_aside_with_its_scores_and_can_be
     assert client.search("things more or less").total == 3
     listed = client.list_memories(state="discarded").memories
     assert [memory.id for memory in listed] == [taken.memory.id]
-    assert client.restore(taken.memory.id).state == "active"
+    restored = client.restore(taken.memory.id)
+    assert (restored.state, restored.importance) == ("active", 0.3)  # whoever brings it back says that it matters
     assert client.search("things more or less").total == 4
 
 
@@ -596,3 +597,21 @@ def test_reclassifying_changes_what_a_rule_set_and_nothing_that_a_person_said(
             assert client.get(ruled.id).kind == "semantic"
     finally:
         daemon.stop()
+
+
+@pytest.mark.parametrize("source", [None, "garden.md"])
+def test_reclassifying_leaves_a_piece_of_a_text_what_it_scored(client: Client, source: str | None) -> None:
+    namespace = f"garden-{uuid.uuid4().hex[:8]}"
+    for text in (
+        "The path through the garden is muddy.",
+        "The hedge in the garden wants cutting.",
+        "The gate squeaks.",
+    ):
+        client.remember(NewMemory(content=text, namespace=namespace))
+    text = "The grass was still wet, and the beds along the wall had been dug over, and nobody was to be seen there."
+    (piece,) = client.ingest(IngestRequest(text=text, namespace=namespace, source=source)).results
+    assert isinstance(piece, Taken)
+    assert piece.memory is not None
+    assert 0.3 <= piece.memory.importance < 0.4
+    dry = client.reclassify(protocol.ReclassifyRequest(namespace=namespace))
+    assert (dry.looked_at, [each.id for each in dry.changes]) == (4, [])

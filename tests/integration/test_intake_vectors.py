@@ -27,7 +27,7 @@ PERSON = Caller("cli")
 LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
 
 
-class Counted:
+class Counted(Embedder):
     """An embedder that keeps the texts of each call; while it is `held`, calls wait."""
 
     def __init__(self, embedder: Embedder) -> None:

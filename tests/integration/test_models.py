@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_daemon import installation, minilm, models
-from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, load_embedder
+from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, Floats, RunAll, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, KNOWN, Catalogue, find
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -465,15 +465,23 @@ def test_query_vectors_are_remembered_up_to_a_bound(service: EmbeddingService, f
     service.close()
 
 
-class OnceIll:
+class OnceIll(Embedder):
     """An embedder whose first answer is no number."""
 
     def __init__(self, embedder: Embedder) -> None:
         self.name, self.space, self.dimensions = embedder.name, embedder.space, embedder.dimensions
-        self.tokens_max, self.encode_batch = embedder.tokens_max, embedder.encode_batch
-        self.count_tokens, self.close = embedder.count_tokens, embedder.close
+        self.tokens_max = embedder.tokens_max
         self._embedder = embedder
         self._is_ill = True
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        return self._embedder.encode_batch(texts, run_all)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._embedder.count_tokens(texts)
+
+    def close(self) -> None:
+        self._embedder.close()
 
     def encode_query(self, text: str) -> NDArray[np.float32]:
         was_ill, self._is_ill = self._is_ill, False
@@ -515,6 +523,20 @@ def test_a_query_is_answered_while_texts_are_embedded(minilm_folder: Path) -> No
     assert not done.is_set(), "the query overtook the batch"
     background.join()
     service.close()
+
+
+def test_late_interaction_is_had_unless_it_is_switched_off(minilm_folder: Path) -> None:
+    found = []
+    for late in (True, False):
+        service = EmbeddingService(Catalogue(minilm_folder), threads=1, late=late)
+        service.refresh()
+        embedder = service.current()
+        assert embedder is not None
+        expected = [embedder.space] + ([embedder.late.space] if embedder.late else [])
+        assert service.spaces() == expected
+        found.append((embedder.late is not None, len(service.encode_query_tokens(embedder, "the red boat").rows)))
+        service.close()
+    assert found == [(True, 2), (False, 0)]
 
 
 def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:

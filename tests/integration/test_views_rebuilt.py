@@ -79,9 +79,8 @@ def answers(client: Client) -> list[bytes]:
             asked = RecallRequest(query=query, top_k=20, token_budget=None, dry=True, now=NOW, explain=True, **more)
             answer = client.recall(asked)
             assert answer.degraded == []
-            kept = list((answer.trace or {})["candidates"])
-            for candidate in kept:
-                del candidate["number"]  # a place in the store, which a restored one gives anew
+            assert answer.trace is not None
+            kept = answer.trace.candidates
             given.append(msgspec.json.encode([msgspec.structs.replace(answer, took_ms=0.0, trace=None), kept]))
     return given
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from mnemo_core.claims import claims
 from mnemo_core.duplicates import Near, jaccard, judge
-from mnemo_core.specifics import Difference, difference
+from mnemo_core.specifics import Difference, difference, plainly_differ, untouched
 from mnemo_core.thresholds import Thresholds
 from tests.samples import AT, sample_memory
 
@@ -79,3 +79,20 @@ def test_nothing_that_differs_is_judged_a_repetition(one: str, other: str, sim: 
 @settings(max_examples=200, deadline=None)
 def test_the_overlap_of_words_is_a_share_and_symmetric(one: str, other: str) -> None:
     assert 0.0 <= jaccard(one, other) == jaccard(other, one) <= 1.0
+
+
+# Said in two ways that the guard takes for one.
+ALIKE = st.sampled_from(
+    [("The", "the"), ("garden", "Garden"), ("flat", "apartment"), ("cannot", "can not"), ("won't", "will not"),
+     ("twelve", "12"), ("daily", "every day"), ("12 kilometres", "12 km"), ("12 weeks", "12 wk"), ("pump", "pump"),
+     ("favourite", "favorite"), ("the", ""), ("currently", ""), ("is working", "works"), ("has bought", "purchased"),
+     ("got rid of", "removed")]
+)  # fmt: skip
+
+
+@given(st.lists(ALIKE, min_size=1, max_size=5))
+@settings(max_examples=400, deadline=None)
+def test_what_is_said_in_another_way_does_not_plainly_differ(ways: list[tuple[str, str]]) -> None:
+    one, other = (" ".join(way[side] for way in ways) for side in (0, 1))
+    if difference(one, other) is None:
+        assert not plainly_differ(untouched(one), untouched(other))

@@ -63,7 +63,7 @@ class Mood:
         return vectors
 
 
-class SimulatedEmbedder:
+class SimulatedEmbedder(Embedder):
     """Texts that share words have vectors that are near."""
 
     tokens_max = 256

@@ -22,6 +22,14 @@ def test_ids_are_shown_by_their_last_eight_digits() -> None:
     assert block([TEA], dates="none", ids=True).splitlines()[1] == "[EPISODIC] (c5749240) Had tea with Ines."
 
 
+def test_an_older_value_is_dated_and_says_that_it_was_whatever_else_is_shown() -> None:
+    block_of_two = block([TEA, RULE._replace(was=True)], dates="none", ids=True)
+    assert block_of_two.splitlines()[1:3] == [
+        "[EPISODIC] (c5749240) Had tea with Ines.",
+        "[SEMANTIC] (was) 2024-02-01: Ines likes green tea.",
+    ]
+
+
 def test_nothing_found_is_no_block() -> None:
     assert block([]) == ""
 

@@ -77,7 +77,8 @@ def fill(store: Store) -> None:
     write(store, PutSkip(data=Skip(file=FILE, hash=SKIP)), PutForgotten(data=Forgotten(hash=FORGOTTEN, at=AT)))
     write(store, PutMeta(name="epoch", value="7"))
     rows = np.ones((1, 4), np.float16)
-    store.put_vectors([Vectors("space", b"a text", rows)]).result(WAIT_SECONDS)
+    tokens = np.full((2, 4), -1, np.int8)  # as float16 it would be no number
+    store.put_vectors([Vectors("space", b"a text", rows), Vectors("late", b"a text", tokens)]).result(WAIT_SECONDS)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mnemo_store.columns import KIND, UNASKED, Columns, Filter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.layout import id_key
-from mnemo_store.records import STATES, Usage
+from mnemo_store.records import STATES, NotePlace, Usage, text_hash
 from tests.samples import AT, sample_id, sample_memory
 
 
@@ -260,3 +260,19 @@ def test_a_row_that_is_still_to_come_has_no_count_of_tokens() -> None:
     columns = columns_of({"modified_at": 5})
     columns.set_tokens(0, 7, modified_at=5)
     assert [columns.tokens_of(0), columns.tokens_of(1)] == [7, 0]
+
+
+def test_each_has_the_hash_of_the_text_that_is_embedded_for_it(tmp_path: Path) -> None:
+    """Of a chunk of a note its headings too. What is changed has another, and the file keeps them."""
+    columns = columns_of(
+        {"content": "one"}, {"content": "two", "note": NotePlace(title="T", headings=("H",))}, {"content": "three"}
+    )
+    columns.put(2, sample_memory(2, content="four"), None)
+    hashes = [text_hash("one"), text_hash("T > H\ntwo"), text_hash("four")]
+    assert columns.text_hashes(np.array([0, 1, 2])) == hashes
+    assert columns.text_hashes(np.array([2, 0])) == [hashes[2], hashes[0]]
+    assert columns.text_hashes(np.array([], np.int64)) == []
+    high, low = columns.together("text_high", "text_low")
+    assert int(high[0]).to_bytes(8, "big") + int(low[0]).to_bytes(8, "big") == hashes[0]
+    columns.save(tmp_path / "columns.view", {}, Disk())
+    assert Columns.load(tmp_path / "columns.view")[0].text_hashes(np.array([0, 1, 2])) == hashes

@@ -2,16 +2,19 @@
 
 import datetime as dt
 import json
+import re
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mnemo_core import civil
 from mnemo_core.civil import Zone
+from mnemo_core.date_rules import RULES, Rule, rules_for, words_in
+from mnemo_core.date_words import MONTHS, one_of
 from mnemo_core.dates import event_at, mentions, said_at
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
@@ -316,3 +319,22 @@ def test_any_text_has_a_time_within_bounds_or_none(text: str) -> None:
 )
 def test_when_a_text_was_said_is_not_the_day_that_it_speaks_of(text: str, event_at: int, said: int) -> None:
     assert said_at(text, event_at, CREATED, lambda _: 0) == said
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.reader)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_rule_is_passed_over_that_finds_something(rule: Rule, data: st.DataObject) -> None:
+    text = data.draw(st.from_regex(rule.pattern)).replace("ſ", "s").replace("ı", "i").replace("İ", "I")
+    if rule.pattern.search(text) and not rule.needs[0].isdisjoint(words_in(text)):
+        assert rule in rules_for(text)
+
+
+def test_a_text_without_dates_is_searched_by_no_rule() -> None:
+    assert rules_for("The port is 8080, and from it came 17 answers in all.") == []
+
+
+def test_any_of_many_words_is_found_the_longest_first() -> None:
+    assert re.findall(one_of(("a", "ab", "abc", "b.c", "ö")), "abcab a b.c bxc ö") == ["abc", "ab", "a", "b.c", "ö"]
+    assert all(re.fullmatch(one_of(MONTHS), month) for month in MONTHS)
+    assert re.fullmatch(one_of(MONTHS), "janu") is None

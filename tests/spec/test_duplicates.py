@@ -1,6 +1,6 @@
 """What a new text is to the earlier ones: the same again, its newer state, or near. SPEC 5.5"""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -312,3 +312,30 @@ def test_how_a_text_reads_is_forgotten_with_it() -> None:
     assert all(cache.cache_info().currsize for cache in kept)
     forget_texts()
     assert not any(cache.cache_info().currsize for cache in kept)
+
+
+def test_what_takes_long_to_tell_is_told_only_where_it_is_asked() -> None:
+    asked: list[str] = []
+
+    def when(text: str, at: int) -> Callable[[], int]:
+        def told() -> int:
+            asked.append(text)
+            return at
+
+        return told
+
+    def near(number: int, text: str, sim: float, at: int) -> Near:
+        return Near(sample_memory(number, text, event_at=0), sim, when(text, at))
+
+    home, bus = "Anna lives in Lisbon.", "Our bus broke down."
+    rows = [near(1, bus, 0.9, AT), near(2, home, 0.6, AT)]
+    ties = judge("Anna moved to Porto.", "", AT + 1, rows, SOURCE, tells_why=False)
+    assert [(tie.relation, tie.why) for tie in ties] == [("updates", "home: lisbon → porto"), ("related", "")]
+    assert asked == [home]
+    ties = judge("Anna moved to Porto.", "", AT, rows, SOURCE)  # said no later
+    assert [(tie.relation, tie.why) for tie in ties] == [("related", "name differs: anna / our")]
+    asked.clear()
+    alike = [near(3, "The tram was late.", 0.9, AT), near(4, "The boat was late.", 0.9, AT + 5)]
+    ties = judge("Our train is red.", "", AT + 9, [*alike, near(5, bus, 0.8, AT)], SOURCE, tells_why=False)
+    assert [tie.id for tie in ties] == [sample_memory(number, "").id for number in (4, 3, 5)]  # the later of equals
+    assert sorted(asked) == ["The boat was late.", "The tram was late."]

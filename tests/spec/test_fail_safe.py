@@ -83,7 +83,8 @@ def test_vectors_that_came_without_a_database_outlive_the_next_failure(tmp_path:
     """The view has them, and nobody would compute them a second time."""
     rows = np.ones((1, 4), np.float16)
     with degraded_store(tmp_path) as (store, disk):
-        store.put_vectors([Vectors("space", text_hash("memory number 4"), rows)]).result(WAIT_SECONDS)
+        digest, tokens = text_hash("memory number 4"), np.full((3, 4), -1, np.int8)
+        store.put_vectors([Vectors("space", digest, rows), Vectors("late", digest, tokens)]).result(WAIT_SECONDS)
         disk.writing = BROKEN
         with pytest.raises(OutcomeUnknown):
             remember(store, 5)
@@ -92,7 +93,10 @@ def test_vectors_that_came_without_a_database_outlive_the_next_failure(tmp_path:
         disk.committing = disk.opening = None
         wait_until(lambda: not store.degraded)
         with store.snapshot() as snapshot:
-            kept = snapshot.vectors("space", text_hash("memory number 4"), 4)
+            kept = snapshot.vectors("space", digest, 4)
+            (kept_tokens,) = snapshot.token_rows("late", [digest], 4)
+        assert kept_tokens is not None
+        assert np.array_equal(kept_tokens, tokens)
         assert kept is not None
         assert np.array_equal(kept, rows)
 

@@ -1,26 +1,21 @@
-"""Rankers and the choice within a budget. SPEC 7.3, 7.5."""
+"""What all rankers share: the table, the order, what stands in where vectors are missing. SPEC 7.3
+
+Each ranker but the shortest has its values on a page of its own.
+"""
 
 import numpy as np
 import pytest
 
 from mnemo_core import ranking
-from mnemo_core.ranking import Candidates
+from mnemo_core.ranking import RANKERS, Asked, Mode, Ranker
+from tests.columns import NAN, candidates
 
-NAN = float("nan")
 
-
-def candidates(
-    words: list[float], sims: list[float], importance: list[float] | None = None, event_at: list[int] | None = None
-) -> Candidates:
-    count = len(words)
-    return Candidates(
-        np.array(words, np.float32),
-        np.array(sims, np.float32),
-        np.array(importance or [0.5] * count, np.float32),
-        np.array(event_at or [0] * count, np.int64),
-        np.zeros(count, np.uint64),
-        np.arange(count, dtype=np.uint64),
-    )
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_no_candidates_have_no_scores(ranker: Ranker) -> None:
+    scored = ranking.score(Asked(ranker), candidates(0, overlap=[]))
+    assert (len(scored.scores), len(scored.relevance), len(scored.dropped)) == (0, 0, 0)
+    assert scored.scores.dtype == scored.relevance.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -35,40 +30,81 @@ def candidates(
         # no vector yet: judged by words alone
         ([4.0, 2.0], [0.6, NAN], [1.0, 0.5]),
         ([4.0, 2.0], [NAN, NAN], [1.0, 0.5]),
+        # a best cosine under 0.45 is not stretched to 1: 0.5·1 + 0.5·0.36/0.45 and 0.5·0.5 + 0.5·0.18/0.45
+        ([4.0, 2.0], [0.36, 0.18], [0.9, 0.45]),
         # no word of the query is known anywhere
         ([0.0, 0.0], [0.6, 0.3], [0.5, 0.25]),
     ],
 )
-def test_auto_is_half_words_and_half_vectors(words: list[float], sims: list[float], expected: list[float]) -> None:
-    assert ranking.score("auto", candidates(words, sims)).tolist() == pytest.approx(expected)
+def test_auto_is_half_words_and_half_vectors_until_something_learned_is_there(
+    words: list[float], sims: list[float], expected: list[float]
+) -> None:
+    given = candidates(2, words=words, sims=sims)
+    assert ranking.score(Asked("auto"), given).scores.tolist() == pytest.approx(expected)
+    learned = given._replace(learned=np.array([0.25, 0.75], np.float32))
+    assert ranking.score(Asked("auto"), learned).scores.tolist() == [0.25, 0.75]
 
 
 def test_words_is_the_share_of_the_best_bm25() -> None:
-    assert ranking.score("words", candidates([3.0, 1.5, 0.0], [NAN] * 3)).tolist() == [1.0, 0.5, 0.0]
+    assert ranking.score(Asked("words"), candidates(3, words=[3.0, 1.5, 0.0])).scores.tolist() == [1.0, 0.5, 0.0]
 
 
-def test_cosine_is_the_cosine_and_nothing_where_there_is_no_vector() -> None:
-    assert ranking.score("cosine", candidates([9.0] * 3, [0.25, -0.5, NAN])).tolist() == [0.25, 0.0, 0.0]
+@pytest.mark.parametrize(
+    ("ranker", "mode", "used", "mode_used"),
+    [
+        ("auto", "hybrid", "words", None),
+        ("words", "hybrid", "words", None),
+        ("cosine", "hybrid", "words", None),
+        ("deterministic", "hybrid", "deterministic", None),
+        ("hybrid", "hybrid", "hybrid", "deterministic"),
+        ("hybrid", "deterministic", "hybrid", "deterministic"),
+        ("hybrid", "semantic", "hybrid", "deterministic"),
+        ("layered", "hybrid", "layered", None),
+        ("fused", "hybrid", "deterministic", None),
+        ("rerank", "hybrid", "rerank", "blend"),
+    ],
+)
+def test_M10_without_vectors_another_ranker_answers_and_says_which(
+    ranker: Ranker, mode: Mode, used: Ranker, mode_used: str | None
+) -> None:
+    given = candidates(2, words=[4.0, 1.0], overlap=[0.5, 0.25], importance=[0.1, 0.9])
+    scored = ranking.score(Asked(ranker, mode, has_vectors=False), given)
+    assert (scored.ranker, scored.mode) == (used, mode_used)
+    # It is that ranker's score. With the bias 0 deterministic is the overlap + 0.15 · importance.
+    if "deterministic" in (used, mode_used):
+        unbiased = ranking.score(Asked(ranker, mode, recency_bias=0.0, has_vectors=False), given)
+        assert unbiased.scores.tolist() == pytest.approx([0.515, 0.385])
+    elif used == "words":
+        assert scored.scores.tolist() == [1.0, 0.25]
 
 
-def test_no_candidates_have_no_scores() -> None:
-    for ranker in ("auto", "words", "cosine"):
-        assert ranking.score(ranker, candidates([], [])).tolist() == []
+@pytest.mark.parametrize("ranker", RANKERS)
+def test_what_a_ranker_needs_is_known_before_anything_is_computed(ranker: Ranker) -> None:
+    by_words_alone, by_tokens = ("words", "deterministic"), ("deterministic", "hybrid")
+    assert Asked(ranker).needs_vectors == (ranker not in by_words_alone)
+    assert Asked(ranker).needs_overlap == (ranker in by_tokens)
+    if ranker == "hybrid":
+        assert not Asked(ranker, "deterministic").needs_vectors
+        assert Asked(ranker, "deterministic").needs_overlap
+        assert Asked(ranker, "semantic").needs_vectors
+        assert not Asked(ranker, "semantic").needs_overlap
+    fallen_back = ranking.settled(Asked(ranker, has_vectors=False))
+    assert fallen_back.needs_overlap == (ranker in (*by_tokens, "fused"))
+
+
+@pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if ranker != "layered"])
+def test_what_is_archived_has_four_fifths_of_its_score_in_every_ranker_but_layered(ranker: Ranker) -> None:
+    given = {"words": [2.0, 2.0], "sims": [0.8, 0.8], "overlap": [1.0, 1.0], "late": [0.5, 0.5], "learned": [0.6, 0.6]}
+    first, second = ranking.score(Asked(ranker), candidates(2, state=["active", "archived"], **given)).scores.tolist()
+    assert second == pytest.approx(0.8 * first)
 
 
 def test_ties_go_to_the_more_important_then_the_newer_then_the_smaller_id() -> None:
-    tied = candidates([1.0] * 4, [0.0] * 4, importance=[0.5, 0.9, 0.5, 0.5], event_at=[10, 0, 20, 20])
-    assert ranking.order(np.ones(4, np.float32), tied).tolist() == [1, 2, 3, 0]
+    tied = candidates(4, words=1.0, importance=[0.5, 0.9, 0.5, 0.5], event_at=[10, 0, 20, 20])
+    scored = ranking.score(Asked("words"), tied)
+    assert ranking.order(scored, tied).tolist() == [1, 2, 3, 0]
 
 
-def test_what_does_not_fit_is_passed_over_and_smaller_ones_are_still_taken() -> None:
-    tokens = {0: 500, 1: 40, 2: 70, 3: 50}
-    assert ranking.choose([0, 1, 2, 3], tokens.__getitem__, 100, 5) == ([1, 3], 90)
-
-
-def test_the_list_ends_at_top_k_whatever_still_fits() -> None:
-    assert ranking.choose([0, 1, 2], lambda _: 1, 100, 2) == ([0, 1], 2)
-
-
-def test_without_a_budget_everything_fits() -> None:
-    assert ranking.choose([0, 1, 2], lambda _: 10_000, None, 3) == ([0, 1, 2], 30_000)
+def test_the_first_half_of_an_id_counts_before_the_second() -> None:
+    tied = candidates(2, words=1.0)._replace(id_high=np.array([2, 1], np.uint64), id_low=np.array([0, 9], np.uint64))
+    assert ranking.order(ranking.score(Asked("words"), tied), tied).tolist() == [1, 0]

@@ -121,6 +121,21 @@ def test_vectors_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
             assert snapshot.vectors("space", text_hash("gone"), 4) is None
 
 
+def test_token_rows_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
+    rows = np.full((2, 4), -1, np.int8)  # which no float16 would be
+    with opened(tmp_path) as store:
+        remember(store, 1, "kept")
+        hashes = [text_hash("kept"), text_hash("gone")]
+        store.put_vectors([Vectors(space, digest, rows) for digest in hashes for space in ("space", "other")]).result()
+        write_anew(store)
+        with store.snapshot() as snapshot:
+            kept, gone = snapshot.token_rows("space", hashes, 4)
+            assert snapshot.token_rows("other", hashes, 4) == [None, None], "a space of no model that is installed"
+        assert kept is not None
+        assert kept.tolist() == rows.tolist()
+        assert gone is None
+
+
 class FailingAt(Disk):
     """The n-th of the calls that change the disk fails, and so many behind it."""
 

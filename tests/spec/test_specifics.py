@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_core.specifics import Difference, difference, specifics
+from mnemo_core.specifics import Difference, difference, plainly_differ, specifics, untouched
 from tests.pairs import Pair, differing, rewordings
 
 TUNED_MIN = 0.97  # measured 1.0
@@ -130,3 +130,23 @@ def test_every_pair_says_which_kind_of_specific_it_is_about() -> None:
     kinds = {pair.kind for pair in differing()}
     assert kinds == {"number", "unit", "date", "name", "identifier", "negation", "opposite"}
     assert all(isinstance(pair, Pair) and pair.kind == "" for pair in rewordings(held_out=True))
+
+
+def test_a_word_that_no_rule_touches_tells_two_texts_apart_at_once() -> None:
+    def differ(one: str, other: str) -> bool:
+        return plainly_differ(untouched(one), untouched(other))
+
+    assert differ("The harbour is closed.", "The station is closed.")
+    assert not differ("The harbour is closed.", "the Harbour is closed")
+    assert differ("The harbour is closed.", "the Harbour is closed today, they say")
+    assert not differ("The flat is new.", "The apartment is new.")
+    assert not differ("I cannot come.", "I can not come.")
+    assert not differ("We sold 12 gardens.", "We sold 21 gardens.")
+    assert not differ("See example.org/harbour.", "See example.org, the harbour.")
+    assert not differ("Das Büro ist zu.", "The harbour is closed.")  # only of plain letters it is told
+
+
+def test_no_reworded_pair_plainly_differs() -> None:
+    same = [pair for pair in rewordings(False) if difference(pair.one, pair.other) is None]
+    assert len(same) > 50
+    assert [pair for pair in same if plainly_differ(untouched(pair.one), untouched(pair.other))] == []

@@ -353,6 +353,33 @@ def test_vectors_are_kept_under_their_text_and_not_in_the_journal(tmp_path: Path
     assert lines_in(tmp_path, "short_term.jsonl") == []
 
 
+def test_token_rows_are_kept_beside_the_vectors_of_their_text(tmp_path: Path) -> None:
+    """Of a text that has none that too: it is not looked at again."""
+    rows, nothing = np.arange(-6, 6, dtype=np.int8).reshape(3, 4), np.empty((0, 4), np.int8)
+    hashes = [letter * 16 for letter in (b"a", b"b", b"c")]
+    with opened(tmp_path) as store:
+        vectors = [Vectors("space", hashes[0], np.ones((1, 4), np.float16))]
+        vectors += [Vectors("late", digest, each) for digest, each in zip(hashes, (rows, nothing), strict=False)]
+        store.put_vectors(vectors).result(WAIT_SECONDS)
+        assert store.seq == 0
+    with opened(tmp_path) as store:
+        with store.snapshot() as snapshot:
+            found = snapshot.token_rows("late", [hashes[1], hashes[2], hashes[0]], 4)
+            assert snapshot.token_rows("other", hashes, 4) == [None, None, None]
+            assert snapshot.token_rows("late", [], 4) == []
+            assert snapshot.vectors("space", hashes[0], 4) is not None
+            with pytest.raises(ValueError, match="holds no token rows"):
+                snapshot.token_rows("space", hashes[:1], 4)
+        assert found[0] is not None
+        assert found[0].shape == (0, 4)
+        assert found[1] is None
+        assert found[2] is not None
+        assert found[2].tolist() == rows.tolist(), "and they outlive the snapshot"
+        with store.snapshot() as snapshot, pytest.raises(ValueError, match="reshape"):
+            snapshot.token_rows("late", hashes[:1], 5)
+    assert lines_in(tmp_path, "short_term.jsonl") == []
+
+
 def test_times_may_step_back_and_seqs_and_ids_still_grow(tmp_path: Path) -> None:
     times = iter(range(AT, 0, -1000))
     with opened(tmp_path, now=lambda: next(times)) as store:

@@ -317,3 +317,52 @@ def test_a_text_is_scored_beside_the_view_as_it_is_within_it_to_the_byte() -> No
         within = np.zeros(4, np.float32)
         within[hits.numbers] = hits.scores
         assert view.scores(query, texts).tobytes() == within[:2].tobytes()
+
+
+def test_what_each_term_contributes_adds_up_to_the_score() -> None:
+    view = view_of("cat", "cat dog dog", "bird")  # N = 3, lengths 1, 3 and 1, mean 5/3
+    matches = view.matches("cat dogs fish", np.array([1, 0, 2]))
+    rows = {term: row for row, term in enumerate(matches.terms)}
+    assert sorted(rows) == ["cat", "dog", "fish"]
+    order = [rows["cat"], rows["dog"], rows["fish"]]
+    assert matches.holds[order].tolist() == [[True, True, False], [True, False, False], [False, False, False]]
+    # df 2, 1 and 0: ln(1 + 1.5/2.5), ln(1 + 2.5/1.5), ln(1 + 3.5/0.5)
+    assert matches.weights[order].tolist() == pytest.approx([0.470004, 0.980829, 2.079442], rel=1e-5)
+    # Dampings 0.9·(0.6 + 0.4·3/(5/3)) = 1.188 and 0.9·(0.6 + 0.4·1/(5/3)) = 0.756.
+    assert matches.parts[order].ravel().tolist() == pytest.approx(
+        [0.470004 * 1.9 / 2.188, 0.470004 * 1.9 / 1.756, 0, 0.980829 * 3.8 / 3.188, 0, 0, 0, 0, 0], rel=1e-5
+    )
+    hits = view.search("cat dogs fish", 10)
+    assert matches.scores[:2].tobytes() == hits.scores.tobytes()
+    assert [array.dtype.name for array in matches[1:]] == ["float32", "bool", "float32"]
+
+
+def test_a_number_that_is_not_there_matches_nothing() -> None:
+    view = view_of("cat", "cat")
+    view.drop(1)
+    for numbers in (np.array([-1, 1, 2, 99_999]), np.array([2**32 - 1, 1, 2, 99_999], np.uint32)):
+        assert not view.matches("cat dog", numbers).holds.any()
+    assert view.matches("cat", np.empty(0, np.uint32)).parts.shape == (1, 0)
+    assert view.matches("", np.array([0])).parts.shape == (0, 1)
+    empty = WordView().matches("cat", np.array([0]))
+    assert (empty.terms, empty.holds.tolist(), empty.parts.tolist()) == (["cat"], [[False]], [[0.0]])
+
+
+def test_what_was_found_of_a_query_stays_as_it_was_whatever_is_written_meanwhile() -> None:
+    view = view_of("cat", "cat dog", "dog", "bird")
+    hits, sought = view.search_and("cat", 10)
+    before = view.matches(sought, np.array([0, 1, 2, 3, 4]))
+    assert before.holds.tolist() == [[True, True, False, False, False]]
+    view.drop(0)
+    assert view.matches(sought, np.array([0, 1, 2, 3, 4])).parts.tobytes() == before.parts.tobytes()
+    view.put(0, Fields("dog"))
+    view.put(2, Fields("cat cat"))
+    view.drop(1)
+    view.put(4, Fields("cat"))
+    after = view.matches(sought, np.array([0, 1, 2, 3, 4]))
+    assert after.holds.tolist() == before.holds.tolist()
+    assert after.parts.tobytes() == before.parts.tobytes()
+    view.put_many([(5, Fields("cat"))])  # gives every memory another slot
+    view.put(1, Fields("bird"))
+    assert view.matches(sought, hits.numbers).scores.tobytes() == hits.scores.tobytes()
+    assert view.matches("cat", np.array([0, 1, 2, 3, 4, 5])).holds.tolist() == [[False, False, True, False, True, True]]

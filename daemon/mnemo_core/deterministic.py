@@ -1,0 +1,59 @@
+"""Ranking without a model: words in common, freshness and importance; and its mean with the cosine. SPEC 7.3 [M]"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+IMPORTANCE_BONUS = 0.15
+BEST_MIN = 0.001  # what a best score counts as at least, where scores are divided by it
+
+Values = NDArray[np.float64]
+
+_CJK = "\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(f"[{_CJK}]|[^\\W_{_CJK}]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+
+def tokens(text: str) -> frozenset[str]:
+    """The distinct tokens of a text: of ASCII the runs of [a-z0-9], lower-cased [M4]. Of everything else too: letters
+    and digits without case and accents, and each ideograph, kana and Hangul syllable by itself."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+    return frozenset(_TOKEN.findall(text.casefold()))
+
+
+def overlap(query: str, texts: Iterable[str]) -> NDArray[np.float32]:
+    """The share of the query's tokens that each text has, 0..1; 0 for a query that has none. [M4]
+
+    A text is a content with its tags behind it.
+    """
+    asked = tokens(query)
+    return np.array([len(asked & tokens(text)) / max(1, len(asked)) for text in texts], np.float32)
+
+
+def recency(age_hours: Values) -> Values:
+    """How fresh each is, in (0, 1]: a half after one hour. [M5]"""
+    return 1.0 / (1.0 + age_hours)
+
+
+def score(
+    overlap: NDArray[np.float32], age_hours: Values, importance: NDArray[np.float32], recency_bias: float
+) -> Values:
+    """overlap · (1 − bias) + recency · bias + 0.15 · importance: from 0 to 1.15. [M3]"""
+    said = overlap.astype(np.float64) * (1.0 - recency_bias) + recency(age_hours) * recency_bias
+    total: Values = said + IMPORTANCE_BONUS * importance
+    return total
+
+
+def hybrid(deterministic: Values, cosine: Values, known: NDArray[np.bool_], semantic_weight: float) -> Values:
+    """The mean of both, each divided by its best; where a memory has no vector yet, the first alone. 0..1 [M8]"""
+    plain, near = _share(deterministic), _share(cosine)
+    return np.where(known, plain * (1.0 - semantic_weight) + near * semantic_weight, plain)
+
+
+def _share(values: Values) -> Values:
+    """Each as a share of the best."""
+    return values / max(BEST_MIN, float(values.max(initial=0.0)))

@@ -1,0 +1,96 @@
+"""The learned fusion of `auto`: two weighted sums of features. SPEC 7.3
+
+The first sees every candidate; the second sees the best of the first again, with late interaction. A sum is the
+log-odds that a memory bears on the question. The weights are fitted on conversations, notes and facts that were written
+for it (daemon/adr/0007-learned-fusion.md); a weight times its feature is what the trace shows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.features import Table
+
+DEVIATIONS_MAX = 6.0  # a feature further from its mean than that counts as so far: nothing was seen there
+SECOND_LOOK = 64  # candidates that are looked at again; what is behind them keeps its order
+
+Floats = NDArray[np.float32]
+
+
+class Unfit(ValueError):
+    """Weights that are for other features than these."""
+
+
+class Linear(NamedTuple):
+    """Weights of features by name, each feature by its mean and spread where it was fitted."""
+
+    names: tuple[str, ...]
+    means: Floats
+    spreads: Floats
+    weights: Floats
+    bias: float
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """From {"bias": …, "features": {name: [mean, spread, weight]}}. Raises Unfit."""
+        try:
+            features = document["features"]
+            columns = np.array(list(features.values()), np.float32).reshape(-1, 3)
+            bias = float(document["bias"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise Unfit(f"these are no weights: {error!r}") from error
+        if not np.isfinite(columns).all() or (columns[:, 1] <= 0).any() or not np.isfinite(bias):
+            raise Unfit("a weight is no number, or a spread is not above 0")
+        return cls(tuple(features), columns[:, 0], columns[:, 1], columns[:, 2], bias)
+
+    def parts(self, table: Table) -> Floats:
+        """(n, k) what each feature adds. Raises Unfit where the table lacks one."""
+        if table.names == self.names:
+            values = table.values
+        else:
+            places = {name: place for place, name in enumerate(table.names)}
+            missing = [name for name in self.names if name not in places]
+            if missing:
+                raise Unfit(f"the weights are for features that are not computed: {', '.join(missing)}")
+            values = table.values[:, [places[name] for name in self.names]]
+        parts: Floats = np.clip((values - self.means) / self.spreads, -DEVIATIONS_MAX, DEVIATIONS_MAX) * self.weights
+        return parts
+
+    def odds(self, table: Table) -> Floats:
+        """(n,) log-odds."""
+        odds: Floats = (self.parts(table).sum(axis=1) + np.float32(self.bias)).astype(np.float32)
+        return odds
+
+
+class Fusion(NamedTuple):
+    """`first` goes without late interaction, `second` with it."""
+
+    first: Linear
+    second: Linear
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        return cls(Linear.read(document["first"]), Linear.read(document["second"]))
+
+
+def beside(first: Table, second: Table, rows: Sequence[int] | NDArray[np.intp]) -> Table:
+    """The features of these rows of the first table, with those of the second, which has these rows alone."""
+    return Table((*first.names, *second.names), np.concatenate([first.values[rows], second.values], axis=1))
+
+
+def joined(first: Floats, rows: NDArray[np.intp], second: Floats) -> Floats:
+    """One order of all: those of `rows` by their second log-odds, behind the last of them the rest by their first."""
+    odds = first.copy()
+    rest = np.ones(len(first), np.bool_)
+    rest[rows] = False
+    if len(rows) and rest.any():
+        odds[rest] += min(0.0, float(second.min()) - float(first[rest].max()))
+    odds[rows] = second
+    return odds
+
+
+def probability(odds: Floats) -> Floats:
+    """0..1."""
+    return (1 / (1 + np.exp(-np.clip(odds, -30, 30)))).astype(np.float32)

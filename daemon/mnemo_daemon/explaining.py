@@ -1,0 +1,343 @@
+"""How an answer came about: what the filters left out, what each channel found, what each candidate is worth. SPEC 7.7
+
+Put together from what the recall went by, after it: an answer that nobody asks to explain pays for none of it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_client.recall_protocol import CandidateTrace, ChannelHit, ChannelTrace, LeftOut, Trace
+from mnemo_core import reasons
+from mnemo_core.features import Table
+from mnemo_core.fusion import Fusion, Linear
+from mnemo_core.ranking import MS_AN_HOUR
+from mnemo_core.reasons import Told
+from mnemo_daemon.answering import Answered, Ranked
+from mnemo_daemon.channels import Channels, Scene
+from mnemo_daemon.question import Question
+from mnemo_daemon.surroundings import Looked, shipped_weights
+from mnemo_daemon.views import Views, words_of
+from mnemo_store.columns import Columns, Filter
+from mnemo_store.records import STATES
+
+DIGITS = 6  # of a number that is told
+
+Named = dict[str, Any]  # numbers by the name of a feature
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.uint32]
+
+# The filters in the order in which they are asked, by what they are called: the fields that each goes by. The states,
+# which have a name each, and `working`, which is no field, are asked for in between and at the end.
+SCOPE: dict[str, tuple[str, ...]] = {"user_id": ("user_id",), "namespace": ("namespaces",)}
+FIELDS: dict[str, tuple[str, ...]] = {
+    "expired": ("now",),
+    "kinds": ("kinds",),
+    "categories": ("categories",),
+    "layers": ("layers",),
+    "tags": ("tags",),
+    "source": ("source",),
+    "speaker": ("speaker",),
+    "agent_id": ("agent_id",),
+    "run_id": ("run_id",),
+    "session_id": ("session_id",),
+    "trust_min": ("trust_min",),
+    "since": ("since",),
+    "until": ("until",),
+    "min_importance": ("min_importance", "min_importance_unasked"),
+}
+WORKING = "working"
+_UNFILTERED = Filter(states=STATES)
+
+
+class Filters:
+    """What a question's filters make of the rows of some columns. `visible`: of what this door may know of at all."""
+
+    def __init__(self, question: Question, columns: Columns, visible: Mask, allowed: Mask) -> None:
+        """visible and allowed by row, of one length: what there is, and what is in question."""
+        self._wanted = question.filter
+        self._columns = columns
+        self._allowed = allowed
+        self.visible = visible
+
+    def failed(self) -> Iterator[tuple[str, Mask]]:
+        """By filter, in order: the rows that do not pass it. One row may fail several."""
+        for reason, fields in SCOPE.items():
+            yield reason, self._fails(fields)
+        for state in STATES:
+            if state not in self._wanted.states:
+                yield state, self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
+        for reason, fields in FIELDS.items():
+            yield reason, self._fails(fields)
+        yield WORKING, self.visible & ~self._allowed & self._passes(self._wanted)
+
+    def _fails(self, fields: Sequence[str]) -> Mask:
+        given = {name: getattr(self._wanted, name) for name in fields}
+        return self.visible & ~self._passes(_UNFILTERED._replace(**given))
+
+    def _passes(self, wanted: Filter) -> Mask:
+        return self._columns.allowed(wanted)[: len(self.visible)]
+
+
+def filters_of(question: Question, scene: Scene) -> list[Filters]:
+    """Of what there is now, and, of another time, of what was there then instead."""
+    seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
+    visible = scene.columns.allowed(seen)[: scene.base]
+    if scene.then is None:
+        return [Filters(question, scene.columns, visible, scene.mask)]
+    then = scene.then
+    return [
+        Filters(question, scene.columns, then.unchanged(visible), scene.mask),
+        Filters(question, then.columns, then.columns.allowed(seen)[: len(scene.rows)], scene.rows),
+    ]
+
+
+def wants(reason: str, wanted: Filter) -> str:
+    """What would have passed the filter, in words."""
+    match reason:
+        case "namespace":
+            return " or ".join(wanted.namespaces)
+        case "expired":
+            return f"what holds at {moment(wanted.now)}"
+        case "tags":
+            return " and ".join(wanted.tags)
+        case "kinds" | "categories" | "layers":
+            return " or ".join(getattr(wanted, reason))
+        case "trust_min":
+            return f"{wanted.trust_min} or more trusted"
+        case "since":
+            return f"from {moment(wanted.since or 0)} on"
+        case "until":
+            return f"before {moment(wanted.until or 0)}"
+        case "min_importance":
+            if wanted.min_importance > 0:
+                return f"{wanted.min_importance:g} or more"
+            return f"{wanted.min_importance_unasked:g} or more, of what was taken in without being asked for"
+        case "working":
+            return "of this session, or of none and not a day old"
+        case state if state in STATES:
+            return " or ".join(wanted.states)
+    return str(getattr(wanted, reason))
+
+
+class Explaining:
+    """Makes the trace of a recall."""
+
+    def __init__(self, views: Views, weights: Fusion | None = None) -> None:
+        self._views = views
+        self._weights = weights or shipped_weights()
+
+    def trace(self, ranked: Ranked, answered: Answered, stages_ms: dict[str, float]) -> Trace:
+        """Everything that the answer went by. The recall has to have been asked to explain itself."""
+        filters = filters_of(ranked.question, ranked.scene)
+        candidates = self.candidates(ranked, answered)
+        terms = self.words(ranked)
+        return Trace(
+            memories=sum(int(each.visible.sum()) for each in filters),
+            left_out=_left_out(filters, ranked.question.filter),
+            in_question=int(ranked.scene.mask.sum() + ranked.scene.rows.sum()),
+            words=list(terms.values()),
+            channels=_channels(ranked),
+            candidates=candidates,
+            dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
+            stages_ms=stages_ms,
+        )
+
+    def candidates(self, ranked: Ranked, answered: Answered) -> list[CandidateTrace]:
+        """By rank, then those that have none, by score."""
+        scored, channels = ranked.scored, ranked.channels
+        rest = np.setdiff1d(np.arange(len(channels.numbers)), np.array(ranked.rows, np.intp))
+        behind = sorted(rest.tolist(), key=lambda row: (-float(scored.relevance[row]), row))
+        told = _Told(self, ranked, answered)
+        found = [told.candidate(row, rank) for rank, row in enumerate(ranked.rows, start=1)]
+        return [*found, *(told.candidate(row, None) for row in behind)]
+
+    def words(self, ranked: Ranked) -> dict[str, str]:
+        """The terms that were looked for, each with the word of the question that it stands for."""
+        tokenizer, text = self._views.words.tokenizer, ranked.question.query
+        said: dict[str, str] = {}
+        for token in tokenizer.tokens(text):
+            said.setdefault(token.term, text[token.start : token.end])
+        return {term: said.get(term, term) for term in tokenizer.query_terms(text)}
+
+    def holds(self, ranked: Ranked, numbers: Numbers) -> list[list[str]]:
+        """The words of the question that each memory has, as the question has them."""
+        said, scene = self.words(ranked), ranked.scene
+        present = np.where(numbers < scene.base, numbers.astype(np.int64), -1)
+        matches = self._views.words.matches(ranked.channels.sought, present)
+        held = [
+            [said[term] for term, has_it in zip(matches.terms, column, strict=True) if has_it and term in said]
+            for column in matches.holds.T
+        ]
+        if scene.then is not None:
+            for place in np.flatnonzero(numbers >= scene.base).tolist():
+                fields = words_of(scene.then.memories[int(numbers[place]) - scene.base])
+                text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
+                terms = {token.term for token in self._views.words.tokenizer.tokens(text)}
+                held[place] = [word for term, word in said.items() if term in terms]
+        return held
+
+    def learned(self, channels: Channels, looked: Looked) -> dict[int, tuple[Named, Named]]:
+        """By row of the candidates: the features as the learned fusion saw them last, and what each adds."""
+        rows = np.flatnonzero(channels.rounds == 0)
+        found: dict[int, tuple[Named, Named]] = {}
+        adds = self._weights.first.parts(looked.first)
+        for place, row in enumerate(rows.tolist()):
+            found[row] = _named(looked.first, place), _added(self._weights.first, adds[place])
+        if looked.second is not None:
+            adds = self._weights.second.parts(looked.second)
+            for place, row in enumerate(rows[looked.rows].tolist()):
+                found[row] = _named(looked.second, place), _added(self._weights.second, adds[place])
+        return found
+
+
+class _Told:
+    """What is told of a candidate, from arrays that are made once for all of them."""
+
+    def __init__(self, explaining: Explaining, ranked: Ranked, answered: Answered) -> None:
+        channels, looked = ranked.channels, ranked.looked
+        self._ranked, self._answered = ranked, answered
+        self._parts = reasons.parts(ranked.asked, ranked.candidates, ranked.scored)
+        is_learned = looked is not None and ranked.candidates.learned is not None
+        self._learned = explaining.learned(channels, looked) if looked is not None and is_learned else {}
+        self._held = explaining.holds(ranked, channels.numbers)
+        self._places = {hit.found.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
+        self._why_not = why_not(ranked, answered)
+
+    def candidate(self, row: int, rank: int | None) -> CandidateTrace:
+        ranked, scored, candidates = self._ranked, self._ranked.scored, self._ranked.candidates
+        number = int(ranked.channels.numbers[row])
+        memory_id = ranked.scene.id_of(number)
+        features, adds = self._learned.get(row) or (_at(self._parts.features, row), _at(self._parts.adds, row))
+        sim = _number(candidates.sims[row])
+        age_hours = max(0, ranked.asked.now - int(candidates.event_at[row])) / MS_AN_HOUR
+        importance = float(candidates.importance[row])
+        return CandidateTrace(
+            id=memory_id,
+            rank=rank,
+            score=round(float(scored.scores[row]), DIGITS),
+            relevance=round(float(scored.relevance[row]), DIGITS),
+            similarity=sim,
+            words=round(float(candidates.words[row]), DIGITS),
+            importance=round(importance, DIGITS),
+            channels=found_by(ranked.channels, row),
+            features=features,
+            adds=adds,
+            holds=self._held[row],
+            why=reasons.strongest(adds, Told(self._held[row], sim, age_hours, importance)),
+            answer=self._places.get(memory_id),
+            dropped=self._why_not.get(row),
+            cut={name: round(value, DIGITS) for name, value in self._answered.features_of(row).items()},
+        )
+
+
+def found_by(channels: Channels, row: int) -> list[str]:
+    """The names of the channels that found the candidate."""
+    by = (
+        ("words", channels.in_words[row]),
+        ("vectors", channels.in_vectors[row]),
+        ("neighbours", channels.beside[row]),
+    )
+    return [name for name, has_it in by if has_it]
+
+
+def why_not(ranked: Ranked, answered: Answered) -> dict[int, str]:
+    """By row, why a candidate is not in the answer; those that are in it are not named."""
+    question, scored, numbers = ranked.question, ranked.scored, ranked.channels.numbers
+    ids = {hit.found.memory.id for hit in answered.hits}
+    is_in = [ranked.scene.id_of(int(number)) in ids for number in numbers]
+    found: dict[int, str] = {}
+    ranks = {row: rank for rank, row in enumerate(ranked.rows)}
+    first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
+    left = _left_by_cut(ranked, answered)
+    for row, number in enumerate(numbers.tolist()):
+        if is_in[row]:
+            continue
+        if row not in ranks:
+            is_floor = bool(scored.dropped[row])
+            found[row] = scored.reason if is_floor else "no_score" if scored.scores[row] <= 0 else "min_score"
+        elif row not in left:
+            found[row] = "cut"
+        elif number in answered.dropped:
+            found[row] = answered.dropped[number]
+        else:
+            found[row] = "earlier_page" if question.offset and ranks[row] < first else "beyond_top_k"
+    return found
+
+
+def _left_by_cut(ranked: Ranked, answered: Answered) -> frozenset[int]:
+    evidence = answered.evidence
+    if ranked.question.cut != "gap" or evidence is None:
+        return frozenset(ranked.rows)
+    return frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
+
+
+def _left_out(filters: Sequence[Filters], wanted: Filter) -> list[LeftOut]:
+    """How many each filter left out that none before it did; what left nothing out is not named."""
+    counts: Counter[str] = Counter()
+    for each in filters:
+        left = each.visible.copy()
+        for reason, fails in each.failed():
+            counts[reason] += int((left & fails).sum())
+            left &= ~fails
+    return [
+        LeftOut(reason=reason, count=count, wants=wants(reason, wanted)) for reason, count in counts.items() if count
+    ]
+
+
+def _channels(ranked: Ranked) -> list[ChannelTrace]:
+    channels = ranked.channels
+    by_words, by_sims = channels.words.astype(np.float64), channels.sims.astype(np.float64)
+    found = []
+    for name, has_it, scores in (
+        ("words", channels.in_words, by_words), ("vectors", channels.in_vectors, by_sims),
+        ("neighbours", channels.beside, None),
+    ):  # fmt: skip
+        if name == "vectors" and channels.query is None:
+            continue
+        rows = np.flatnonzero(has_it)
+        if scores is not None:
+            rows = rows[np.argsort(-scores[rows], kind="stable")]
+        hits = [
+            ChannelHit(
+                id=ranked.scene.id_of(int(channels.numbers[row])), rank=rank,
+                score=None if scores is None else round(float(scores[row]), DIGITS),
+            )
+            for rank, row in enumerate(rows.tolist(), start=1)
+        ]  # fmt: skip
+        found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
+    return found
+
+
+def _others(state: str) -> tuple[Any, ...]:
+    return tuple(each for each in STATES if each != state)
+
+
+def _named(table: Table, place: int) -> Named:
+    return {name: round(value, DIGITS) for name, value in zip(table.names, table.values[place].tolist(), strict=True)}
+
+
+def _added(weights: Linear, parts: NDArray[np.float32]) -> Named:
+    return {name: round(value, DIGITS) for name, value in zip(weights.names, parts.tolist(), strict=True)}
+
+
+def _at(values: dict[str, reasons.Values], row: int) -> Named:
+    return {name: _number(column[row]) for name, column in values.items()}
+
+
+def _number(value: Any) -> float | None:
+    return None if np.isnan(value) else round(float(value), DIGITS)
+
+
+def moment(milliseconds: int) -> str:
+    """On the daemon's clocks."""
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "minutes")
+
+
+def hurdles(filters: Sequence[Filters], part: int, row: int) -> list[str]:
+    """The names of the filters that one row does not pass."""
+    return [reason for reason, fails in filters[part].failed() if fails[row]]

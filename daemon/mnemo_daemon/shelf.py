@@ -1,0 +1,91 @@
+"""What an answer is put together from: the candidates' memories, tokens, vectors and ties, read as they are asked for.
+
+All of one moment of the store. SPEC 7.5
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.selection import Windows, is_preference
+from mnemo_daemon.channels import Scene
+from mnemo_daemon.indexing import Serving
+from mnemo_store.reading import Snapshot
+from mnemo_store.records import KINDS, Memory
+
+_PROCEDURAL = KINDS.index("procedural")
+
+
+class Reading:
+    """A `Shelf` of the memories in question."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scene: Scene,
+        numbers: NDArray[np.uint32],
+        serving: Serving | None,
+        count: Callable[[int | None, Memory], int],
+    ) -> None:
+        """numbers: of the candidates. count: the tokens of a memory, by its number; None for one of another time."""
+        self._snapshot = snapshot
+        self._scene = scene
+        self._view = serving.view if serving is not None else None
+        self._count = count
+        self._memories: dict[int, Memory | None] = {}
+        self._ties: dict[int, tuple[list[int], list[int]]] = {}
+        self._kinds = scene.column("kind", numbers)
+        self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        self._formers = {} if scene.then is None else {each.id: row for row, each in enumerate(scene.then.memories)}
+
+    def memory(self, number: int) -> Memory | None:
+        if number not in self._memories:
+            self._memories[number] = self._scene.memory(self._snapshot, number)
+        return self._memories[number]
+
+    def tokens(self, number: int) -> int:
+        memory = self.memory(number)
+        return 0 if memory is None else self._count(number if number < self._scene.base else None, memory)
+
+    def windows(self, number: int) -> Windows | None:
+        if self._view is None or number >= self._scene.base:
+            return None
+        found = self._view.vectors_of(number)
+        return None if found is None else found.astype(np.float32)
+
+    def is_preference(self, number: int) -> bool:
+        place = self._places.get(number)
+        if place is not None and self._kinds[place] != _PROCEDURAL:
+            return False
+        memory = self.memory(number)
+        return memory is not None and is_preference(memory)
+
+    def newer(self, number: int) -> list[int]:
+        return self._tied(number)[0]
+
+    def older(self, number: int) -> list[int]:
+        return self._tied(number)[1]
+
+    def _tied(self, number: int) -> tuple[list[int], list[int]]:
+        """The memories in question that update it, and those that it updates."""
+        if number not in self._ties:
+            memory = self.memory(number)
+            newer: list[int] = []
+            older: list[int] = []
+            for edge in self._snapshot.edges(memory.id) if memory is not None else ():
+                if edge.relation == "updates" and memory is not None:
+                    is_newer = edge.target == memory.id
+                    found = self._number(edge.source if is_newer else edge.target)
+                    if found is not None:
+                        (newer if is_newer else older).append(found)
+            self._ties[number] = newer, older
+        return self._ties[number]
+
+    def _number(self, memory_id: str) -> int | None:
+        """The number of a memory, None where it is not in question."""
+        scene, row = self._scene, self._formers.get(memory_id)
+        if row is not None:
+            return scene.base + row if scene.rows[row] else None
+        number = self._snapshot.number(memory_id)
+        return number if number is not None and number < scene.base and scene.mask[number] else None

@@ -1,0 +1,199 @@
+"""Where answers end, and which are none: `cut: gap` on sets of beliefs, and what abstaining costs.
+
+    python -m tests.bench.bench_cut [FOLDER] [--top-k 10] [--untold] [--fit]
+
+FOLDER (tests/fixtures/recall) holds beliefs-*.jsonl, lines of {"id", "text", "kind", "at", "replaces"?, "scope"?} and
+of {"question", "answers", "scope"?}, and absent.jsonl, lines of {"question"} about what was never stored. Each set is a
+user of its own, a scope a namespace. What replaces another supersedes it, unless --untold leaves that to be noticed.
+--fit prints the table of mnemo_core/cut.py, fitted on all sets; every figure of a fit is of a set it has not seen.
+"""
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mnemo_client.client import Client
+from mnemo_core import cut
+from mnemo_core.cut import FEATURES, NAMES, Basis, Cut, Example
+from mnemo_core.thresholds import DEFAULT_MODEL
+from tests.running import running
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
+RANKERS = ("auto", "cosine", "words")  # of each basis the first that rests on it
+LOOKED_AT = 50  # candidates a question
+COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
+
+
+class Asked(NamedTuple):
+    """A question to a set, and the ids of the memories that answer it. absent: about what was never stored."""
+
+    user: str
+    question: str
+    namespace: str
+    answers: frozenset[str]
+    absent: bool = False
+
+
+class Answers(NamedTuple):
+    """What the API answered with the cut and without it: mean precision and recall, and the share that got nothing."""
+
+    precision: float
+    recall: float
+    returned: float
+    abstained: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=FIXTURES)
+    parser.add_argument("--top-k", type=int, default=10)
+    parser.add_argument("--untold", action="store_true")
+    parser.add_argument("--fit", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
+        questions = [*stored(client, options.folder, told=not options.untold)]
+        daemon.wait_for_vectors()
+        questions += absent(options.folder, sorted({each.user for each in questions}))
+        examples = evidence(client, questions)
+        answered = {how: answers(client, questions, how, options.top_k) for how in ("none", "gap")}
+    for how, figures in answered.items():
+        print(f"cut: {how:5} precision {figures.precision:.3f}  recall {figures.recall:.3f}  "
+              f"returned {figures.returned:.1f}  no answer {figures.abstained:.3f}")  # fmt: skip
+    for basis, found in examples.items():
+        show_fits(basis, found, questions, options.top_k)
+    basis = next(iter(examples))
+    show_abstaining(basis, examples[basis], questions)
+    if options.fit:
+        for basis, found in examples.items():
+            print(f'"{basis}": {fitted(found, basis, questions, options.top_k)},')
+
+
+def stored(client: Client, folder: Path, *, told: bool) -> Iterator[Asked]:
+    """Remembers every set, and gives its questions."""
+    for path in sorted(folder.glob("beliefs-*.jsonl")):
+        ids: dict[str, str] = {}
+        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            if "text" in line:
+                replaced = [ids[line["replaces"]]] if told and "replaces" in line else []
+                kept = client.remember(
+                    line["text"], kind=line["kind"], event_at=line["at"], user_id=path.stem, supersedes=replaced,
+                    namespace=line.get("scope") or "default",
+                )  # fmt: skip
+                ids[line["id"]] = kept.memory.id
+            else:
+                right = frozenset(ids[each] for each in line["answers"])
+                yield Asked(path.stem, line["question"], line.get("scope") or "*", right)
+
+
+def absent(folder: Path, users: Sequence[str]) -> list[Asked]:
+    """Questions about what was never stored, to one set after the other."""
+    lines = (folder / "absent.jsonl").read_text(encoding="utf-8").splitlines()
+    asked = [json.loads(line)["question"] for line in lines]
+    return [Asked(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
+
+
+def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[Example]]:
+    """What is known of the candidates of each question, by what it rests on."""
+    found: dict[Basis, list[Example]] = {}
+    for ranker in RANKERS:
+        rows = [traced(client, each, ranker) for each in questions]
+        basis: Basis = next(name for name, columns in FEATURES.items() if _names(columns) == _known(rows))
+        found.setdefault(basis, [example(each, row, basis) for each, row in zip(questions, rows, strict=True)])
+    return found
+
+
+def traced(client: Client, asked: Asked, ranker: str) -> list[dict[str, Any]]:
+    answer = client.recall(
+        asked.question, ranker=ranker, user_id=asked.user, namespace=asked.namespace, top_k=LOOKED_AT,
+        token_budget=None, expand=False, explain=True, dry=True,
+    )  # fmt: skip
+    assert answer.trace is not None
+    return [{"id": each.id, "cut": each.cut} for each in answer.trace.candidates if each.cut]
+
+
+def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> Example:
+    names = [NAMES[each] for each in FEATURES[basis]]
+    features = np.array([[row["cut"][name] for name in names] for row in rows], np.float64).reshape(-1, len(names))
+    is_right = np.array([row["id"] in asked.answers for row in rows], np.bool_)
+    return Example(features, is_right, len(asked.answers))
+
+
+def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) -> Answers:
+    """What the API gives for the questions that have an answer; what is marked as an older value counts like any."""
+    rows = []
+    for each in questions:
+        if each.answers:
+            answer = client.recall(
+                each.question, user_id=each.user, namespace=each.namespace, top_k=top_k, cut=how, dry=True
+            )
+            ids = [memory.id for memory in answer.memories]
+            right = len(each.answers.intersection(ids))
+            rows.append((right / len(ids) if ids else 0.0, right / len(each.answers), len(ids), not ids))
+    return Answers(*(float(mean) for mean in np.mean(rows, axis=0)))
+
+
+def fitted(examples: Sequence[Example], basis: Basis, questions: Sequence[Asked], top_k: int, without: str = "") -> Cut:
+    """Fitted on the questions of all sets, but for one; what was never stored only measures."""
+    seen = [each for each, asked in zip(examples, questions, strict=True) if asked.user != without and not asked.absent]
+    return cut.fit(seen, basis, top_k)
+
+
+def show_fits(basis: Basis, examples: Sequence[Example], questions: Sequence[Asked], top_k: int) -> None:
+    by_set: dict[str, list[Example]] = defaultdict(list)
+    for each, asked in zip(examples, questions, strict=True):
+        if each.answers:
+            by_set[asked.user].append(each)
+    print(f"\n{basis}: fitted without the set it is measured on, and as shipped")
+    print(f"{'':12}{'asked':>6}{'precision':>11}{'recall':>8}{'none':>7}{'precision':>14}{'recall':>8}{'none':>7}")
+    rows = []
+    for name, own in by_set.items():
+        without = cut.outcome(own, fitted(examples, basis, questions, top_k, name), basis, top_k)
+        shipped = cut.outcome(own, cut.of_model(DEFAULT_MODEL)[basis], basis, top_k)
+        rows.append((len(own), *without, *shipped))
+        _show_row(name, rows[-1])
+    weights = [row[0] for row in rows]
+    _show_row("all", (sum(weights), *np.average([row[1:] for row in rows], axis=0, weights=weights)))
+
+
+def show_abstaining(basis: Basis, examples: Sequence[Example], questions: Sequence[Asked]) -> None:
+    """The risk-coverage curve: of the questions that something is nearest to, how many have no right answer first."""
+    place = cut.of_model(DEFAULT_MODEL)[basis]
+    best = np.array([float(cut.nearness(each.features, basis).max(initial=0.0)) for each in examples])
+    wrong = np.array([not (len(each.is_right) and each.is_right[0]) for each in examples])
+    answerable = np.array([bool(asked.answers) for asked in questions])
+    never = np.array([asked.absent for asked in questions])
+    for name, of in (("with an answer", answerable), ("near to what is stored without one", ~answerable & ~never),
+                     ("about what was never stored", never)):  # fmt: skip
+        print(f"no answer given to {(best[of] < place.floor).mean():.3f} of {of.sum()} questions {name}")
+    order = np.argsort(-best, kind="stable")
+    risks = np.cumsum(wrong[order]) / np.arange(1, len(order) + 1)
+    print("coverage  risk  floor     (all questions; wrong: the first answer is not right)")
+    for coverage in COVERAGES:
+        last = max(1, round(coverage * len(order))) - 1
+        print(f"{coverage:8.2f}{risks[last]:6.3f}{best[order[last]]:7.3f}")
+    print(f"area under the curve {risks.mean():.3f}")
+
+
+def _show_row(name: str, row: Sequence[float]) -> None:
+    count, *rest = row
+    print(
+        f"{name:12}{int(count):6}{rest[0]:11.3f}{rest[1]:8.3f}{rest[2]:7.3f}{rest[3]:14.3f}{rest[4]:8.3f}{rest[5]:7.3f}"
+    )
+
+
+def _names(columns: Sequence[int]) -> set[str]:
+    return {NAMES[each] for each in columns} | {"strength"}
+
+
+def _known(rows: Sequence[Sequence[Mapping[str, Any]]]) -> set[str]:
+    return set(next(row[0]["cut"] for row in rows if row))
+
+
+if __name__ == "__main__":
+    main()

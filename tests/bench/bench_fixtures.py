@@ -1,0 +1,122 @@
+"""The project's own labelled sets, found or not: texts in other languages, and a folder of somebody's notes.
+
+    python -m tests.bench.bench_fixtures [--languages] [--notes] [--rankers auto,words]
+
+Without a choice both are measured. `auto` was fitted on them, so of it they say too much. The texts of all languages
+lie in one namespace, and each is asked for in its own language and in English. The notes are a folder that the daemon
+watches; right is the chunk that says what answers.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_client.client import Client
+from mnemo_client.protocol import NewMemory
+from mnemo_client.recall_protocol import Ranker
+from tests import recall_sets
+from tests.bench.bench_documents import PAGE, wait_for_notes
+from tests.bench.tables import hits, rankers_named, share, show, show_hits
+from tests.running import RunningDaemon, running
+
+TOP_K = 50
+ENGLISH_BEGINS = frozenset({
+    "what", "what's", "when", "where", "where's", "which", "who", "whose", "why", "how", "is", "are", "do", "does",
+    "did", "can", "could", "should", "in", "on", "at", "from", "by", "to", "the", "my", "has", "have", "will",
+})  # fmt: skip
+
+
+class Put(NamedTuple):
+    """A question, which group it counts in, and the ids of what answers it."""
+
+    group: str
+    text: str
+    right: Collection[str]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--languages", action="store_true")
+    parser.add_argument("--notes", action="store_true")
+    parser.add_argument("--rankers", default="all", help="with commas between; all")
+    options = parser.parse_args()
+    rankers = rankers_named(options.rankers)
+    neither = not options.languages and not options.notes
+    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
+        if options.languages or neither:
+            show_languages(ask_all(client, put_languages(daemon, client), rankers, "languages"))
+        if options.notes or neither:
+            found = ask_all(client, put_notes(daemon, client, Path(scratch) / "notes"), rankers, "notes")
+            show_hits("notes", {ranker: [row for _, row in answers] for ranker, answers in found.items()})
+
+
+def put_languages(daemon: RunningDaemon, client: Client) -> list[Put]:
+    sets = recall_sets.language_sets()
+    ids: dict[str, str] = {}
+    for each in sets:
+        for name, text in each.texts.items():
+            ids[name] = client.remember(NewMemory(content=text, namespace="languages")).memory.id
+    daemon.wait_for_vectors()
+    return [
+        Put(f"{each.language}, in English" if is_english(question.text) else each.language, question.text,
+            [ids[name] for name in question.answers])
+        for each in sets for question in each.questions
+    ]  # fmt: skip
+
+
+def is_english(question: str) -> bool:
+    return question.isascii() and question.lower().split()[0] in ENGLISH_BEGINS
+
+
+def put_notes(daemon: RunningDaemon, client: Client, folder: Path) -> list[Put]:
+    shutil.copytree(recall_sets.NOTES, folder)
+    client.add_root(folder, namespace="notes")
+    wait_for_notes(client, sum(1 for path in folder.iterdir() if path.is_file()))
+    daemon.wait_for_vectors()
+    page = client.list_memories(limit=PAGE, namespace="notes")
+    assert page.cursor is None, "more chunks than a page holds"
+    puts = []
+    for question in recall_sets.note_questions():
+        right = [
+            memory.id
+            for memory in page.memories
+            if memory.note is not None and Path(memory.note.path).name == question.file
+            and question.says in memory.content
+        ]  # fmt: skip
+        assert right, f"no chunk of {question.file} says {question.says!r}"
+        puts.append(Put("notes", question.text, right))
+    return puts
+
+
+def ask_all(
+    client: Client, puts: Sequence[Put], rankers: Sequence[Ranker], namespace: str
+) -> dict[Ranker, list[tuple[str, dict[str, float]]]]:
+    """The group and the hits of every question."""
+    found: dict[Ranker, list[tuple[str, dict[str, float]]]] = defaultdict(list)
+    for put in puts:
+        for ranker in rankers:
+            answer = client.recall(
+                put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=ranker, namespace=namespace
+            )
+            found[ranker].append((put.group, hits([memory.id for memory in answer.memories], put.right)))
+    return found
+
+
+def show_languages(found: dict[Ranker, list[tuple[str, dict[str, float]]]]) -> None:
+    show_hits("all languages", {ranker: [row for _, row in answers] for ranker, answers in found.items()})
+    groups = sorted({group for group, _ in next(iter(found.values()))})
+    counts = [f"{name} ({sum(group == name for group, _ in next(iter(found.values())))})" for name in groups]
+    for metric in ("hit@1", "hit@5", "hit@10"):
+        rows: dict[str, list[object]] = {
+            ranker: [share([row[metric] for group, row in answers if group == name]) for name in groups]
+            for ranker, answers in found.items()
+        }
+        show(f"{metric} by language (questions)", counts, rows)
+
+
+if __name__ == "__main__":
+    main()

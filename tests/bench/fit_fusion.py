@@ -1,0 +1,275 @@
+"""Fits the weights of `auto` on the project's own conversations, notes, beliefs and languages, and says what they give.
+
+    python -m tests.bench.fit_fusion [--write] [--folds 6] [--keep FOLDER]
+
+A store is filled through a daemon as a user would fill it, twice: each set in a namespace of its own, and everything in
+one. Every question is asked of the daemon's own code, which computes the features that the weights are fitted on, so
+that what is fitted is what is served. The second look is fitted on what the first look puts before it.
+
+Each fold leaves some sets out, and is measured on these. `--write` replaces the shipped weights. `--keep` leaves the
+stores in a folder, for the next time. Nothing but the project's texts is read.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_client.protocol import NewMemory
+from mnemo_core import fusion
+from mnemo_core.features import Table
+from mnemo_core.fusion import Fusion, Linear
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.models import Catalogue, models_folder
+from mnemo_daemon.question import Question
+from mnemo_daemon.surroundings import WEIGHTS_FILE
+from mnemo_store.columns import Filter
+from tests import recall_sets
+from tests.desk import Desk, desk_in
+from tests.running import RunningDaemon, running
+
+BATCH = 500
+TOP_KS = (5, 50)  # asked for by turns: the features are relative to the candidates, of which there are more or fewer
+SHRINKAGE = 0.1  # of the squared standard weights, against the mean loss of a question; by the folds, from 0.003 to 1
+GROUP_WEIGHTS = {
+    "talk": 1.0,
+    "notes": 3.0,
+    "beliefs": 3.0,
+    "languages": 3.0,
+    "pooled": 0.5,
+}  # a question counts so much
+STEPS_MAX = 30
+METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
+
+Floats = NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """A question of a set. right: ids of the memories that answer it."""
+
+    group: str
+    name: str  # of the set, which is in one fold
+    namespace: str
+    query: str
+    right: frozenset[str]
+
+
+class Example(NamedTuple):
+    """The candidates of a question: features of the first look; the rows of the second, and its features."""
+
+    asked: Asked
+    first: NDArray[np.float32]
+    rows: NDArray[np.intp]
+    second: NDArray[np.float32]
+    is_right: NDArray[np.bool_]
+
+
+class Features(NamedTuple):
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+
+
+def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Asked]:
+    """Everything stored, and every question that has an answer."""
+    with daemon.client() as client:
+        asked: list[Asked] = []
+        client.add_root(recall_sets.NOTES, namespace_of("notes"))
+        for conversation in recall_sets.conversations():
+            name = conversation.name
+            turns = [
+                NewMemory(content=turn.text, speaker=turn.speaker, session_id=f"{name}-{turn.session}",
+                          event_at=turn.at.isoformat(), namespace=namespace_of(name), key=f"{name}/{turn.id}")
+                for turn in conversation.turns
+            ]  # fmt: skip
+            ids = dict(zip([turn.id for turn in conversation.turns], _remember(client, turns), strict=True))
+            asked += [
+                Asked("talk", name, namespace_of(name), each.text, frozenset(ids[turn] for turn in each.evidence))
+                for each in conversation.questions if each.evidence
+            ]  # fmt: skip
+        for group, name, texts, questions in _small_sets():
+            memories = [NewMemory(content=text, namespace=namespace_of(name), key=f"{name}/{key}", **more)
+                        for key, text, more in texts]  # fmt: skip
+            ids = dict(zip([key for key, _, _ in texts], _remember(client, memories), strict=True))
+            asked += [
+                Asked(group, name, namespace_of(name), each.text, frozenset(ids[key] for key in each.answers))
+                for each in questions if each.answers
+            ]  # fmt: skip
+        daemon.wait_for_vectors(900)
+        return asked + list(_of_notes(client, namespace_of("notes")))
+
+
+def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example]]:
+    """What the daemon's own code makes of every question."""
+    found, names = [], None
+    for place, each in enumerate(asked):
+        wanted = Filter(namespaces=(each.namespace,), user_id="local", now=desk.at)
+        question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None)
+        numbers, looked = desk.recalling.looked(question)
+        if looked is None or looked.second is None:
+            raise SystemExit("the questions are answered without vectors or without late interaction")
+        with desk.store.snapshot() as snapshot:
+            right = {snapshot.number(memory_id) for memory_id in each.right}
+        names = names or Features(looked.first.names, looked.second.names)
+        is_right = np.array([int(number) in right for number in numbers], np.bool_)
+        found.append(Example(each, looked.first.values, looked.rows, looked.second.values, is_right))
+    assert names is not None
+    return names, found
+
+
+def fit(names: Features, found: Sequence[Example]) -> Fusion:
+    """Both looks. The rows of the second are those that the weights in use put before it."""
+    first = _linear(names.first, [(each.first, each.is_right, each.asked) for each in found])
+    second = _linear(names.second, [(each.second, each.is_right[each.rows], each.asked) for each in found])
+    return Fusion(first, second)
+
+
+def _linear(names: tuple[str, ...], parts: Sequence[tuple[NDArray[np.float32], NDArray[np.bool_], Asked]]) -> Linear:
+    """Logistic weights by Newton's method: the mean over questions of the summed loss of their candidates, shrunk."""
+    parts = [part for part in parts if part[1].any()]
+    values = np.concatenate([part[0] for part in parts])
+    right = np.concatenate([part[1] for part in parts]).astype(np.float32)
+    counts = np.repeat([GROUP_WEIGHTS[part[2].group] for part in parts], [len(part[0]) for part in parts])
+    counts = (counts / sum(GROUP_WEIGHTS[part[2].group] for part in parts)).astype(np.float32)
+    means, spreads = values.mean(axis=0), values.std(axis=0)
+    spreads[spreads < 1e-6] = 1.0
+    design = np.clip((values - means) / spreads, -fusion.DEVIATIONS_MAX, fusion.DEVIATIONS_MAX)
+    design = np.c_[design, np.ones(len(design), np.float32)].astype(np.float32)
+    ridge = np.r_[np.full(len(names), 2 * SHRINKAGE), 1e-9]
+    weights = np.zeros(len(names) + 1)
+    for _ in range(STEPS_MAX):
+        chances = 1 / (1 + np.exp(-np.clip(design @ weights.astype(np.float32), -30, 30)))
+        slope = design.T @ (counts * (chances - right)) + ridge * weights
+        curve = (design * (counts * chances * (1 - chances))[:, None]).T @ design + np.diag(ridge)
+        step = np.linalg.solve(curve.astype(np.float64), slope.astype(np.float64))
+        weights -= step
+        if np.abs(step).max() < 1e-5:
+            break
+    return Linear(names, means, spreads, weights[:-1].astype(np.float32), float(weights[-1]))
+
+
+def order(names: Features, found: Fusion, each: Example) -> NDArray[np.intp]:
+    odds = found.first.odds(Table(names.first, each.first))
+    again = found.second.odds(Table(names.second, each.second))
+    return np.lexsort((np.arange(len(odds)), -fusion.joined(odds, each.rows, again)))
+
+
+def scores(each: Example, ranked: NDArray[np.intp]) -> list[float]:
+    """METRICS of one question."""
+    is_right, count = each.is_right[ranked], len(each.asked.right)
+    gains = is_right[:10] / np.log2(np.arange(len(is_right[:10])) + 2)
+    ideal = sum(1 / np.log2(place + 2) for place in range(min(10, count)))
+    shares = [float(is_right[:k].sum()) / count for k in (1, 5, 10, 50)]
+    return [*shares, float(is_right[:10].sum() == count), float(gains.sum()) / ideal]
+
+
+def show(title: str, rows: dict[str, list[list[float]]]) -> None:
+    print(f"{title:24}{'n':>6}" + "".join(f"{metric:>9}" for metric in METRICS))
+    for name, found in rows.items():
+        print(f"{name:24}{len(found):6}" + "".join(f"{100 * value:9.1f}" for value in np.mean(found, axis=0)))
+
+
+def document(found: Fusion) -> dict[str, Any]:
+    def linear(each: Linear) -> dict[str, Any]:
+        columns = zip(each.names, each.means.tolist(), each.spreads.tolist(), each.weights.tolist(), strict=True)
+        return {
+            "bias": round(each.bias, 5),
+            "features": {name: [float(f"{value:.5g}") for value in values] for name, *values in columns},
+        }
+
+    return {"first": linear(found.first), "second": linear(found.second)}
+
+
+def _remember(client: Any, memories: Sequence[NewMemory]) -> list[str]:
+    found = []
+    for start in range(0, len(memories), BATCH):
+        found += [each.memory.id for each in client.remember_many(memories[start : start + BATCH])]
+    return found
+
+
+def _small_sets() -> Iterable[tuple[str, str, list[tuple[str, str, dict[str, Any]]], list[recall_sets.Asked]]]:
+    for beliefs in recall_sets.belief_sets():
+        current = {each.id for each in beliefs.beliefs} - {each.replaces for each in beliefs.beliefs}
+        texts = [(each.id, each.text, {"kind": each.kind, "event_at": each.at.isoformat()})
+                 for each in beliefs.beliefs if each.id in current]  # fmt: skip
+        yield "beliefs", beliefs.name, texts, beliefs.questions
+    for language in recall_sets.language_sets():
+        every = [(key, text, dict[str, Any]()) for key, text in language.texts.items()]
+        yield "languages", f"language-{language.language}", every, language.questions
+
+
+def _of_notes(client: Any, namespace: str) -> Iterable[Asked]:
+    chunks: dict[str, list[tuple[str, str]]] = {}
+    cursor: str | None = ""
+    while cursor is not None:
+        page = client.list_memories(namespace=namespace, limit=500, cursor=cursor or None)
+        for memory in page.memories:
+            if memory.note is not None:
+                chunks.setdefault(Path(memory.note.path).name, []).append((memory.id, memory.content))
+        cursor = page.cursor
+    for each in recall_sets.note_questions():
+        right = frozenset(memory_id for memory_id, text in chunks.get(each.file, []) if each.says in text)
+        if right:
+            yield Asked("notes", f"notes-{each.file}", namespace, each.text, right)
+
+
+@contextmanager
+def _stores(folder: Path) -> Any:
+    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding.refresh()
+    found: list[Example] = []
+    names = None
+    for pooled in (False, True):
+        place = folder / ("pooled" if pooled else "apart")
+        listed = place / "asked.json"
+        if not listed.exists():
+            with running(place) as daemon:
+                asked = fill(daemon, (lambda _: "all") if pooled else (lambda name: name))
+            listed.write_text(json.dumps([[*each[:4], sorted(each.right)] for each in asked]))
+        asked = [Asked(group, name, namespace, query, frozenset(right))
+                 for group, name, namespace, query, right in json.loads(listed.read_text())]  # fmt: skip
+        with desk_in(place, embedding) as desk:
+            desk.indexing.start()
+            while desk.indexing.serving() is None or desk.indexing.waiting():
+                time.sleep(0.1)
+            names, some = examples(desk, asked)
+        found += [each._replace(asked=each.asked._replace(group="pooled")) for each in some] if pooled else some
+    yield names, found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="replace the shipped weights")
+    parser.add_argument("--folds", type=int, default=6)
+    parser.add_argument("--keep", type=Path, help="a folder for the stores")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, _stores(options.keep or Path(scratch)) as (names, found):
+        sets = sorted({each.asked.name for each in found})
+        shipped = Fusion.read(json.loads(WEIGHTS_FILE.read_text()))
+        held: dict[str, list[list[float]]] = {}
+        for fold in range(options.folds):
+            out = set(sets[fold :: options.folds])
+            fitted = fit(names, [each for each in found if each.asked.name not in out])
+            for each in found:
+                if each.asked.name in out:
+                    held.setdefault(each.asked.group, []).append(scores(each, order(names, fitted, each)))
+        show("left out of the fit", held)
+        in_use: dict[str, list[list[float]]] = {}
+        for each in found:
+            if shipped.first.names == names.first and shipped.second.names == names.second:
+                in_use.setdefault(each.asked.group, []).append(scores(each, order(names, shipped, each)))
+        if in_use:
+            show("shipped weights", in_use)
+        if options.write:
+            WEIGHTS_FILE.write_text(json.dumps(document(fit(names, found)), indent=1) + "\n")
+            print(f"wrote {WEIGHTS_FILE.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""What becomes of the ranked candidates, through the socket of a real daemon with the real model. SPEC 7.5, 7.6, 11"""
+
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.protocol import NewMemory
+from mnemo_client.recall_protocol import RecallAnswer
+from tests.running import RunningDaemon, running
+from tests.samples import AT
+
+DAY = 86_400_000
+HOME = "I live in Lisbon."
+MOVED = "I moved to Porto."
+ASKED_HOME = "where do I live?"
+FACTS = (
+    "The ferry to the island leaves at seven in the morning.",
+    "Sourdough wants a hot oven and a long night in the fridge.",
+    "The printer on the second floor takes A4 only.",
+    "Ines keeps the spare key of the green boat in a blue tin.",
+    "The tax return is due at the end of May.",
+)
+BOATS = (
+    "The kayak is in the boathouse.",
+    "A kayak wants dry storage.",
+    "The boathouse roof leaks.",
+    "Whoever paints the boathouse gets the kayak for a week.",
+    "Dry storage costs forty euros a month.",
+)
+TASTES = ("coffee", "tea", "bread", "mail", "music", "maps", "films")
+
+
+@pytest.fixture(scope="module")
+def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
+            started.wait_for_vectors()
+            yield started
+        assert "Traceback" not in started.log.read_text()
+
+
+@pytest.fixture
+def client(daemon: RunningDaemon) -> Iterator[Client]:
+    """In a namespace of the test's own."""
+    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+        yield open_client
+
+
+def remember(client: Client, *contents: str, **fields: Any) -> None:
+    for content in contents:
+        client.remember(content, wait="indexed", **fields)
+
+
+def ask(client: Client, query: str, **fields: Any) -> RecallAnswer:
+    return client.recall(query, dry=True, **fields)
+
+
+def contents(answer: RecallAnswer) -> list[str]:
+    return [memory.content for memory in answer.memories]
+
+
+def remember_move(client: Client) -> None:
+    """Where someone lives, and a day later where to: the newer updates the older."""
+    client.remember(HOME, event_at=AT, wait="indexed")
+    moved = client.remember(MOVED, event_at=AT + DAY, wait="indexed")
+    assert moved.updates
+
+
+# Values and what replaced them
+
+
+def test_the_current_value_comes_before_the_stale_one_whichever_fits_the_question_better(client: Client) -> None:
+    remember_move(client)
+    answer = ask(client, ASKED_HOME)
+    assert [(memory.content, memory.was) for memory in answer.memories] == [(MOVED, False), (HOME, True)]
+    assert answer.memories[0].score < answer.memories[1].score
+
+
+def test_the_current_value_comes_with_a_stale_one_that_alone_was_found(client: Client) -> None:
+    remember_move(client)
+    answer = ask(client, "Lisbon", ranker="words")
+    assert [(memory.content, memory.channels) for memory in answer.memories] == [
+        (MOVED, ["updates"]), (HOME, ["words"])
+    ]  # fmt: skip
+
+
+def test_a_filter_keeps_the_current_value_out_that_it_does_not_allow(client: Client) -> None:
+    client.remember(HOME, event_at=AT, tags=["seen"], wait="indexed")
+    assert client.remember(MOVED, event_at=AT + DAY, wait="indexed").updates
+    assert contents(ask(client, ASKED_HOME, tags=["seen"])) == [HOME]
+
+
+def test_before_the_change_was_known_the_older_value_stands_alone(client: Client) -> None:
+    first = client.remember(HOME, event_at=AT, wait="indexed")
+    time.sleep(0.02)
+    client.remember(MOVED, event_at=AT + DAY, wait="indexed")
+    answer = ask(client, ASKED_HOME, as_of=first.memory.created_at + 5)
+    assert [(memory.content, memory.was) for memory in answer.memories] == [(HOME, False)]
+
+
+def test_at_a_time_before_a_change_that_was_told_in_advance_the_older_value_stands_first(client: Client) -> None:
+    now = int(time.time() * 1000)
+    client.remember(HOME, event_at=AT, wait="indexed")
+    moved = client.remember(MOVED, event_at=now + 30 * DAY, wait="indexed")
+    assert moved.updates
+    answer = ask(client, ASKED_HOME, as_of=now + DAY)
+    assert [(memory.content, memory.was) for memory in answer.memories] == [(HOME, False), (MOVED, False)]
+
+
+def test_in_an_order_by_time_nothing_is_moved(client: Client) -> None:
+    remember_move(client)
+    answer = ask(client, ASKED_HOME, sort="recent")
+    assert [(memory.content, memory.was) for memory in answer.memories] == [(MOVED, False), (HOME, False)]
+
+
+def test_a_block_dates_an_older_value_and_says_that_it_was(client: Client) -> None:
+    remember_move(client)
+    block = client.context(ASKED_HOME, dates="none").block
+    assert block == f"<memory>\n[SEMANTIC] {MOVED}\n[SEMANTIC] (was) 2023-11-14: {HOME}\n</memory>"
+
+
+# Copies
+
+
+def test_of_near_copies_the_best_comes_and_one_that_adds_a_specific(client: Client) -> None:
+    whole, part = "My sister lives in Lisbon, near the river.", "My sister lives in Lisbon, near a river!"
+    more = "My sister lives in Lisbon, near the river, on floor 3."
+    remember(client, part, whole, more)
+    answer = ask(client, "My sister lives in Lisbon, near the river.", explain=True)
+    assert contents(answer) == [whole, more]
+    assert answer.trace is not None
+    assert sorted(each.dropped or "" for each in answer.trace.candidates) == ["", "", "near_copy"]
+
+
+# Budget and pages
+
+
+def test_pages_go_on_where_the_one_before_ended(client: Client, daemon: RunningDaemon) -> None:
+    stories = [f"The boat number {n} has a mast of {n} metres{' and a very long story' * n}." for n in range(23)]
+    client.remember_many([NewMemory(content=content) for content in stories])
+    daemon.wait_for_vectors()
+    whole = contents(ask(client, "which boat has a mast", top_k=100, token_budget=None))
+    assert len(whole) == 23
+    for budget in (None, 150):
+        seen: list[str] = []
+        while page := contents(ask(client, "which boat has a mast", top_k=4, offset=len(seen), token_budget=budget)):
+            seen += page
+        assert sorted(seen) == sorted(whole)
+        if budget is None:
+            assert seen == whole
+
+
+def test_pages_go_on_farther_than_one_search_looks(client: Client, daemon: RunningDaemon) -> None:
+    client.remember_many([NewMemory(content=f"The boat number {n} has a mast of wood.") for n in range(200)])
+    daemon.wait_for_vectors()
+    seen: list[str] = []
+    while page := contents(ask(client, "which boat has a mast", top_k=16, offset=len(seen))):
+        seen += page
+    assert len(set(seen)) == len(seen) == 200
+
+
+def test_where_nothing_fits_the_budget_the_answer_says_what_would(client: Client) -> None:
+    remember(client, *FACTS)
+    answer = ask(client, "when does the ferry leave", token_budget=3)
+    assert (answer.memories, answer.abstained) == ([], False)
+    assert answer.needs_tokens is not None
+    assert answer.needs_tokens > 3
+    assert len(ask(client, "when does the ferry leave", token_budget=answer.needs_tokens).memories) == 1
+    block = client.context("when does the ferry leave", token_budget=3)
+    assert (block.block, block.cut, block.abstained) == ("", True, False)
+
+
+def test_min_score_cuts_one_by_one(client: Client) -> None:
+    remember(client, *FACTS)
+    whole = ask(client, "when does the ferry leave", ranker="cosine").memories
+    limit = whole[1].score
+    answer = ask(client, "when does the ferry leave", ranker="cosine", min_score=limit)
+    assert contents(answer) == [memory.content for memory in whole if memory.score >= limit]
+    assert answer.total == len(answer.memories)
+
+
+# Preferences
+
+
+def remember_tastes(client: Client) -> None:
+    remember(client, *FACTS)
+    for taste in TASTES:
+        client.remember(f"I prefer {taste} in the morning.", kind="procedural", form="preference", wait="indexed")
+
+
+def test_preferences_come_first_in_a_quota_of_their_own(client: Client) -> None:
+    remember_tastes(client)
+    inline = ask(client, "in the morning", top_k=3)
+    first = ask(client, "in the morning", top_k=3, preferences="first")
+    assert len(inline.memories) == 3
+    assert [memory.form for memory in first.memories[:5]] == ["preference"] * 5
+    assert len(first.memories) == 8
+    rest = contents(ask(client, "in the morning", top_k=3, offset=3, preferences="first"))
+    assert set(rest).isdisjoint(contents(first))
+
+
+def test_preferences_first_is_what_a_block_has_unless_it_is_asked_otherwise(client: Client) -> None:
+    remember_tastes(client)
+    block = client.context("when does the ferry leave in the morning", top_k=1, cut="none", dates="none").block
+    assert [line.split("]")[0] for line in block.splitlines()[1:-1]] == ["[PROCEDURAL"] * 5 + ["[EPISODIC"]
+    block = client.context("ferry to the island", top_k=1, cut="none", dates="none", preferences="inline").block
+    assert block.count("\n") == 2
+
+
+# What is touched
+
+
+def test_G40_what_fits_is_touched_and_what_only_scores_well_is_not(client: Client) -> None:
+    remember(client, *FACTS)
+    scored = client.recall("the second floor of the boat", explain=True, ranker="hybrid")
+    fitting = client.recall("The ferry leaves at seven in the morning.", explain=True, top_k=1)
+    assert scored.trace is not None
+    assert fitting.trace is not None
+    relevance = {each.id: each.relevance for each in (*scored.trace.candidates, *fitting.trace.candidates)}
+    best, least = fitting.memories[0], scored.memories[0]
+    assert least.score > 0.5 > relevance[least.id]
+    assert relevance[best.id] > 0.5
+    deadline = time.monotonic() + 30
+    while client.get(best.id).access_count == 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert (client.get(best.id).access_count, client.get(least.id).access_count) == (1, 0)
+
+
+# Where the list ends
+
+
+def test_a_gap_ends_the_list_and_what_answers_is_before_it(client: Client) -> None:
+    remember(client, *FACTS)
+    assert len(ask(client, "when does the ferry to the island leave").memories) == 5
+    answer = ask(client, "when does the ferry to the island leave", cut="gap")
+    assert contents(answer) == [FACTS[0]]
+    assert (answer.abstained, answer.total) == (False, 5)
+
+
+def test_what_was_never_stored_has_no_answer_and_the_answer_says_so(client: Client) -> None:
+    remember(client, *FACTS)
+    answer = ask(client, "what is my blood type?", cut="gap")
+    assert (answer.memories, answer.abstained, answer.total_tokens) == ([], True, 0)
+    assert answer.total > 0
+    assert not ask(client, "what is my blood type?").abstained
+
+
+def test_a_block_is_cut_at_the_gap_unless_it_is_asked_otherwise(client: Client) -> None:
+    remember(client, *FACTS)
+    block = client.context("what is my blood type?")
+    assert (block.block, block.abstained, block.cut) == ("", True, False)
+    assert client.context("what is my blood type?", cut="none").block.count("\n") > 1
+    assert client.context("when does the ferry to the island leave").memories == [
+        ask(client, "when does the ferry to the island leave", top_k=1).memories[0].id
+    ]
+
+
+def test_without_a_model_the_words_alone_say_where_the_list_ends(client: Client) -> None:
+    remember(client, *FACTS)
+    assert contents(ask(client, "ferry island", ranker="words", cut="gap")) == [FACTS[0]]
+    assert ask(client, "xylophone", ranker="words", cut="gap").abstained
+
+
+# Expansion
+
+
+def test_a_question_that_finds_next_to_nothing_is_widened_and_says_by_what(client: Client) -> None:
+    remember(client, *BOATS)
+    answer = ask(client, "qwrtz vbnmk")
+    assert answer.expanded
+    stored = " ".join(BOATS)
+    assert all(word in stored for word in answer.expanded)
+    assert any("words" in memory.channels for memory in answer.memories)
+    assert ask(client, "qwrtz vbnmk", expand=False).expanded == []
+
+
+def test_a_question_that_finds_something_is_not_widened(client: Client) -> None:
+    remember(client, *FACTS)
+    answer = ask(client, "when does the ferry leave", explain=True)
+    assert answer.expanded == []
+    assert answer.trace is not None
+    assert "expand" not in answer.trace.stages_ms
+
+
+def test_a_widened_question_is_no_answer_where_the_list_ends_at_the_gap(client: Client) -> None:
+    remember(client, *BOATS)
+    answer = ask(client, "qwrtz vbnmk", cut="gap", explain=True)
+    assert answer.trace is not None
+    assert (bool(answer.expanded), answer.abstained) == (True, True)
+    assert {each.cut["coverage"] for each in answer.trace.candidates} == {0.0}
+
+
+def test_the_same_question_on_the_same_state_gives_the_same_answer(client: Client) -> None:
+    remember_tastes(client)
+    for query in ("in the morning", "qwrtz vbnmk"):
+        asked = {"preferences": "first", "cut": "gap", "top_k": 4}
+        one, other = (ask(client, query, **asked) for _ in range(2))
+        assert (one.memories, one.expanded) == (other.memories, other.expanded)

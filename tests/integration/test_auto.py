@@ -1,0 +1,143 @@
+"""The ranker `auto` through the socket: what stands beside a memory, who speaks, when, late interaction. SPEC 7.3"""
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.protocol import NewMemory, Patch
+from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
+from tests.columns import DAY, HOUR, NOW
+from tests.running import RunningDaemon, running
+
+FILLERS = 110  # more than a channel gives
+ASKED = "Did you hear back about the lighthouse keeper post?"
+REPLY = "Mhm! Got it!"
+QUERY = "Has anyone heard back about the post of lighthouse keeper?"
+
+
+@pytest.fixture(scope="module")
+def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
+            started.wait_for_vectors()
+            yield started
+        assert "Traceback" not in started.log.read_text()
+
+
+@pytest.fixture
+def client(daemon: RunningDaemon) -> Iterator[Client]:
+    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+        yield open_client
+
+
+def say(
+    client: Client, *turns: tuple[str, str], session: str = "talk", at: int = NOW - DAY, **fields: Any
+) -> list[str]:
+    """Turns of a session, a second apart; their ids."""
+    memories = [
+        NewMemory(content=text, speaker=speaker, session_id=session, event_at=at + 1000 * place, **fields)
+        for place, (speaker, text) in enumerate(turns)
+    ]
+    return [each.memory.id for each in client.remember_many(memories)]  # type: ignore[union-attr]
+
+
+def fill(client: Client) -> None:
+    """Others with a word of the question each, so that both channels are full before they come to a reply."""
+    texts = [f"Anyone who brings post number {number} gets a stamp." for number in range(FILLERS)]
+    client.remember_many([NewMemory(content=text) for text in texts])
+
+
+def ask(client: Client, query: str, **fields: Any) -> RecallAnswer:
+    answer = client.recall(query, now=NOW, dry=True, **{"top_k": 20, "token_budget": None, **fields})
+    assert answer.ranker == "auto"
+    assert answer.degraded == []
+    return answer
+
+
+def by_content(answer: RecallAnswer) -> dict[str, RecalledMemory]:
+    return {memory.content: memory for memory in answer.memories}
+
+
+def test_a_reply_that_shares_no_word_is_found_beside_the_question_it_answers(
+    daemon: RunningDaemon, client: Client
+) -> None:
+    say(client, ("Ann", ASKED), ("Bob", REPLY))
+    fill(client)
+    daemon.wait_for_vectors()
+    found = by_content(ask(client, QUERY))
+    assert found[REPLY].channels == ["neighbours"]
+
+
+def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(daemon: RunningDaemon, client: Client) -> None:
+    say(client, ("Ann", ASKED), ("Bob", REPLY))
+    fill(client)
+    daemon.wait_for_vectors()
+    assert REPLY not in by_content(ask(client, QUERY, speaker="Ann"))
+    assert REPLY not in by_content(ask(client, QUERY, until=NOW - DAY + 500))
+    (reply,) = [each for each in client.list_memories(limit=500, namespace=client.namespace).memories
+                if each.content == REPLY]  # fmt: skip
+    client.delete(reply.id)
+    assert REPLY not in by_content(ask(client, QUERY))
+    client.restore(reply.id)
+    assert REPLY in by_content(ask(client, QUERY))
+
+
+def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
+    daemon: RunningDaemon, client: Client
+) -> None:
+    say(client, ("Ann", ASKED), user_id="ann")
+    say(client, ("Bob", REPLY), user_id="bob", at=NOW - DAY + 5000)
+    fill(client)
+    daemon.wait_for_vectors()
+    answer = ask(client, QUERY, user_id="ann")
+    assert [memory.content for memory in answer.memories] == [ASKED]
+
+
+def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(daemon: RunningDaemon, client: Client) -> None:
+    say(client, ("Ines", "I started with the cello in spring."), session="one")
+    say(client, ("Otto", "I started with the cello in autumn."), session="two")
+    daemon.wait_for_vectors()
+    assert ask(client, "When did Otto start with the cello?").memories[0].speaker == "Otto"
+    assert ask(client, "When did Ines start with the cello?").memories[0].speaker == "Ines"
+
+
+def test_the_month_that_is_asked_for_comes_first(daemon: RunningDaemon, client: Client) -> None:
+    march, july = 1_741_600_000_000, 1_752_000_000_000  # 10 March and 8 July 2025
+    say(client, ("Ines", "We went for a long walk along the river."), session="one", at=march)
+    say(client, ("Ines", "We went for a long swim along the river."), session="two", at=july)
+    daemon.wait_for_vectors()
+    query = "Where did we go along the river in {}?"
+    assert "walk" in ask(client, query.format("March 2025")).memories[0].content
+    assert "swim" in ask(client, query.format("July 2025")).memories[0].content
+
+
+def test_scores_are_chances_and_fall(daemon: RunningDaemon, client: Client) -> None:
+    say(client, ("Ines", "My bicycle is green and has eight gears."), ("Otto", "The train to Ghent was late."))
+    daemon.wait_for_vectors()
+    scores = [memory.score for memory in ask(client, "what colour is the bicycle").memories]
+    assert scores == sorted(scores, reverse=True)
+    assert 1 >= scores[0] > 3 * scores[1] >= 0
+
+
+def test_the_past_is_asked_in_the_same_way(client: Client, daemon: RunningDaemon) -> None:
+    first = client.remember("The spare key lies under the blue pot.", session_id="s", wait="indexed")
+    client.remember("It rained all day.", session_id="s", wait="indexed")
+    client.patch(first.memory.id, Patch(content="The spare key is with Otto now."))
+    daemon.wait_for_vectors()
+    versions = client.history(first.memory.id).versions
+    then = client.recall("where is the spare key", as_of=max(version.at for version in versions) - 1, top_k=3)
+    assert then.memories[0].content == "The spare key lies under the blue pot."
+    now = client.recall("where is the spare key", top_k=3, dry=True)
+    assert now.memories[0].content == "The spare key is with Otto now."
+
+
+def test_what_was_just_said_is_found_before_it_has_a_vector(client: Client) -> None:
+    client.remember_many([NewMemory(content=f"A note about the garden fence, part {n}.") for n in range(40)])
+    client.remember("The fence post by the pond is rotten.", event_at=NOW - HOUR)
+    answer = client.recall("which fence post is rotten", now=NOW, dry=True)
+    assert answer.memories[0].content == "The fence post by the pond is rotten."

@@ -1,0 +1,382 @@
+"""Token rows of every memory: kept with its vectors, made behind where they are missing, and gone with the text."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_core.changing import Draft
+from mnemo_core.late_interaction import Codes
+from mnemo_daemon import indexing as indexing_module
+from mnemo_daemon import installation, token_filling
+from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats, GraphEmbedder, QueryTokens, RunAll
+from mnemo_daemon.indexing import Handed
+from mnemo_daemon.intake import Asked, Intake
+from mnemo_daemon.memories import Caller
+from mnemo_daemon.models import Catalogue
+from mnemo_daemon.settings import IntakeSettings, Settings
+from mnemo_daemon.token_filling import TokenFilling
+from mnemo_daemon.token_rows import LateForm, Projection
+from mnemo_daemon.upkeep import Upkeep
+from mnemo_daemon.views import Progress
+from mnemo_store.disk import Disk
+from mnemo_store.records import text_hash
+from mnemo_store.store import Vectors
+from tests.faulty import BROKEN, Faulty
+from tests.grounds import Ground, wait_until
+
+PROJECTION = Projection(np.eye(32, 8, dtype=np.float16))
+OTHER = Projection(np.eye(32, 8, 3, dtype=np.float16))
+
+
+class Seen(Embedder):
+    """An embedder that keeps which texts each call was given: for their vectors alone, or with token rows."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.name, self.dimensions, self.space = embedder.name, embedder.dimensions, embedder.space
+        self.tokens_max, self.late = embedder.tokens_max, embedder.late
+        self.embedder = embedder
+        self.plain: list[str] = []
+        self.both: list[str] = []
+        self.when_both: Callable[[int], object] = lambda _: None
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        self.plain += texts
+        return self.embedder.encode_batch(texts, run_all)
+
+    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
+        self.both += texts
+        self.when_both(len(texts))
+        return self.embedder.encode_both(texts, run_all)
+
+    def encode_query(self, text: str) -> Floats:
+        return self.embedder.encode_query(text)
+
+    def encode_query_tokens(self, text: str) -> QueryTokens:
+        return self.embedder.encode_query_tokens(text)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self.embedder.count_tokens(texts)
+
+    def close(self) -> None:
+        self.embedder.close()
+
+
+class IllProjection(Projection):
+    """Gives what is no number for a text of one word."""
+
+    def rows(self, hidden: Floats) -> Floats:
+        rows = super().rows(hidden)
+        return np.full_like(rows, np.nan) if len(rows) == 1 else rows
+
+
+class Models(EmbeddingService):
+    """The tiny model, with a projection that does not come with the program, or with none."""
+
+    def __init__(self, folder: Path, projection: Projection | None = PROJECTION) -> None:
+        super().__init__(Catalogue(folder), "tiny-letters", threads=1)
+        self._projection = projection
+        self.refresh()
+
+    @property
+    def seen(self) -> Seen:
+        embedder = self.current()
+        assert isinstance(embedder, Seen)
+        return embedder
+
+    @property
+    def form(self) -> LateForm:
+        assert self.seen.late is not None
+        return self.seen.late
+
+    def spaces(self) -> list[str]:
+        late = self.seen.late
+        return [self.seen.space] if late is None else [self.seen.space, late.space]
+
+    def _open(self, name: str) -> Embedder:
+        manifest = self.manifest(name)
+        assert manifest is not None
+        return self.current() or Seen(GraphEmbedder(manifest, self._projection))
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_source: Path) -> Path:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    return tmp_path / "models"
+
+
+@pytest.fixture
+def embedding(models: Path) -> Iterator[Models]:
+    service = Models(models)
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def ground(tmp_path: Path, embedding: Models) -> Iterator[Ground]:
+    ground = Ground(tmp_path / "data", embedding)
+    yield ground
+    ground.close()
+
+
+def kept(ground: Ground, form: LateForm, *texts: str) -> list[list[list[int]] | None]:
+    with ground.store.snapshot() as snapshot:
+        rows = snapshot.token_rows(form.space, [text_hash(text) for text in texts], form.dimensions)
+    return [None if each is None else each.tolist() for each in rows]
+
+
+def made(embedding: Models, *texts: str) -> list[list[list[int]] | None]:
+    codes = embedding.seen.embedder.encode_both(texts)[1]
+    return [None if each is None else each.tolist() for each in codes]
+
+
+def settle(ground: Ground) -> None:
+    """All have their vectors, and their token rows have been looked at."""
+
+    def is_settled() -> bool:
+        tokens, vectors = ground.indexing.token_progress(), ground.indexing.progress()
+        return vectors.state == "ready" and ground.indexing.waiting() == 0 and tokens is not None and tokens.share == 1
+
+    wait_until(is_settled)
+
+
+def add_without_rows(ground: Ground, embedding: Models, *texts: str) -> list[str]:
+    """As a store was before there were token rows: these have vectors alone. Their ids."""
+    ids = [ground.add(text) for text in texts]
+    found = zip(texts, embedding.seen.embedder.encode_batch(texts), strict=True)
+    rows = [Vectors(embedding.seen.space, text_hash(text), each.astype(np.float16)) for text, each in found]
+    ground.store.put_vectors(rows).result()
+    return ids
+
+
+def test_they_are_kept_with_the_vectors_from_one_run_of_the_model(ground: Ground, embedding: Models) -> None:
+    ground.add("b c d")
+    ground.add("a i")  # two stop words
+    ground.indexing.start()
+    settle(ground)
+    assert kept(ground, embedding.form, "b c d", "a i", "x") == [*made(embedding, "b c d"), [], None]
+    assert len(kept(ground, embedding.form, "b c d")[0] or ()) == 3
+    assert (sorted(embedding.seen.both), embedding.seen.plain) == (["a i", "b c d"], [])
+
+
+@pytest.mark.parametrize("texts", [["b c d"], [f"b c {letter}" for letter in "defghjklmn"]])
+def test_a_door_hands_them_over_and_no_text_is_computed_twice(
+    ground: Ground, embedding: Models, texts: list[str]
+) -> None:
+    ground.indexing.start()
+    wait_until(lambda: ground.indexing.serving() is not None)
+    settings = Settings(intake=IntakeSettings(embed_wait_ms=20_000))
+    intake = Intake(ground.store, ground.views, ground.indexing, embedding, ground.memories, lambda: settings)
+    asked = [Asked(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
+             for text in texts]  # fmt: skip
+    asyncio.run(intake.take(asked, Caller("cli"), "g"))
+    settle(ground)
+    intake.close()
+    assert kept(ground, embedding.form, *texts) == made(embedding, *texts)
+    assert (sorted(embedding.seen.both), embedding.seen.plain) == (sorted(texts), [])
+    assert ground.indexing.handed.tokens(embedding.seen.space, text_hash(texts[0])) is None
+
+
+def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing_module, "HANDED_TOKENS_MAX", 2)
+    handed, rows = Handed(), np.zeros((1, 8), np.int8)
+    for digest in (b"1", b"2", b"3"):
+        handed.add_tokens("space", digest, rows)
+    handed.add_tokens("space", b"4", None)
+    assert [handed.tokens("space", digest) is rows for digest in (b"1", b"2", b"3", b"4")] == [False, True, True, False]
+    handed.forget("space", [b"2"])
+    assert handed.tokens("space", b"2") is None
+    handed.clear()
+    assert handed.tokens("space", b"3") is None
+
+
+def test_where_they_are_missing_they_are_made_some_at_a_time(
+    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No text of them gets its vectors a second time, and one that is indexed nowhere none at all."""
+    monkeypatch.setattr(token_filling, "TOGETHER", 2)
+    monkeypatch.setattr(token_filling, "LOOKED_AT", 3)
+    texts = [f"b {letter}" for letter in "cdefghjkl"]
+    ids = add_without_rows(ground, embedding, *texts, "x y z")
+    ground.trash(ids[-1])
+    seen: list[tuple[int, Progress | None]] = []
+    embedding.seen.when_both = lambda size: seen.append((size, ground.indexing.token_progress()))
+    ground.indexing.start()
+    settle(ground)
+    assert kept(ground, embedding.form, *texts, "x y z") == [*made(embedding, *texts), None]
+    assert [size for size, _ in seen] == [2, 2, 2, 2, 1]
+    found = [progress and (progress.items, progress.state) for _, progress in seen]
+    assert found == [(count, "building") for count in (0, 2, 4, 6, 8)]
+    tokens = ground.indexing.token_progress()
+    assert tokens is not None
+    assert (tokens.state, tokens.items, tokens.share) == ("ready", 9, 1.0)
+
+
+def test_what_is_there_already_is_not_made_again_after_a_start(
+    tmp_path: Path, ground: Ground, embedding: Models
+) -> None:
+    add_without_rows(ground, embedding, "b c", "d e")
+    ground.store.put_vectors([Vectors(embedding.form.space, text_hash("b c"), np.ones((1, 8), np.int8))]).result()
+    ground.indexing.start()
+    settle(ground)
+    assert kept(ground, embedding.form, "b c") == [[[1] * 8]]
+    assert embedding.seen.both == ["d e"]
+    ground.close()
+    again = Ground(tmp_path / "data", embedding)
+    again.indexing.start()
+    settle(again)
+    assert embedding.seen.both == ["d e"]
+    again.close()
+
+
+def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(ground: Ground, embedding: Models) -> None:
+    """When all have been looked at already."""
+    changed = ground.add("b c")
+    ground.add("d e")
+    ground.indexing.start()
+    settle(ground)
+    (rows,) = embedding.seen.embedder.encode_batch(["f g"])
+    ground.store.put_vectors([Vectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
+    ground.edit(changed, content="f g")
+    wait_until(lambda: kept(ground, embedding.form, "f g") != [None])
+    assert kept(ground, embedding.form, "f g") == made(embedding, "f g")
+
+
+def test_computing_anew_makes_them_anew(ground: Ground, embedding: Models) -> None:
+    ground.add("b c d")
+    ground.indexing.start()
+    settle(ground)
+    ground.store.put_vectors([Vectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]).result()
+    ground.indexing.reindex(anew=True)
+    wait_until(lambda: kept(ground, embedding.form, "b c d") == made(embedding, "b c d"))
+
+
+def test_with_another_projection_they_are_made_anew_under_its_own_space(
+    tmp_path: Path, ground: Ground, embedding: Models, models: Path
+) -> None:
+    ground.add("b c d")
+    ground.indexing.start()
+    settle(ground)
+    ground.close()
+    newer = Models(models, OTHER)
+    assert newer.seen.space == embedding.seen.space
+    again = Ground(tmp_path / "data", newer)
+    again.indexing.start()
+    settle(again)
+    assert kept(again, newer.form, "b c d") == made(newer, "b c d")
+    assert kept(again, newer.form, "b c d") != kept(again, embedding.form, "b c d")
+    assert newer.seen.plain == [], "its vectors are those of before"
+    again.close()
+    newer.close()
+
+
+def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
+    tmp_path: Path, ground: Ground, embedding: Models, models: Path
+) -> None:
+    ground.add("b c d")
+    ground.indexing.start()
+    settle(ground)
+    Upkeep(ground.store, Disk(), embedding.spaces).compact("all")
+    assert kept(ground, embedding.form, "b c d") == made(embedding, "b c d"), "while it is on they stay"
+    ground.close()
+    without = Models(models, None)
+    again = Ground(tmp_path / "data", without)
+    again.indexing.start()
+    again.add("e f g")
+    wait_until(lambda: again.indexing.waiting() == 0 and again.indexing.progress().state == "ready")
+    assert again.indexing.token_progress() is None
+    Upkeep(again.store, Disk(), without.spaces).compact("all")
+    assert kept(again, embedding.form, "b c d", "e f g") == [None, None]
+    with again.store.snapshot() as snapshot:
+        assert snapshot.vectors(without.seen.space, text_hash("b c d"), 32) is not None
+    again.close()
+    without.close()
+
+
+def test_the_token_rows_of_a_forgotten_text_go_and_no_others(ground: Ground, embedding: Models) -> None:
+    asked = ground.add("b c d")
+    ground.add("x y z")
+    ground.indexing.start()
+    settle(ground)
+    (rows,) = kept(ground, embedding.form, "b c d")
+    service = ground.embedding
+    service.encode_query_tokens(embedding.seen, "b c d")
+    needle = np.array(rows, np.int8).tobytes()
+    database = ground.folder / "db" / "data.mdb"
+    assert needle in database.read_bytes()
+    ground.forget(asked)
+    assert kept(ground, embedding.form, "b c d", "x y z") == [None, *made(embedding, "x y z")]
+    assert needle not in database.read_bytes(), "nor in any page that is free"
+    assert not service._queries
+
+
+def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Models) -> None:
+    """It has none of those that are kept in the database: all would be computed again."""
+    disk = Faulty()
+    ground = Ground(tmp_path / "data", embedding, disk)
+    add_without_rows(ground, embedding, "b c", "d e")
+    ground.close()
+    disk.opening = BROKEN
+    ground = Ground(tmp_path / "data", embedding, disk)
+    assert ground.store.degraded
+    filling = TokenFilling(ground.store, ground.views, embedding)
+    assert not filling.work(embedding.seen)
+    disk.opening = None
+    wait_until(lambda: not ground.store.degraded)
+    while filling.work(embedding.seen):
+        pass
+    assert kept(ground, embedding.form, "b c", "d e") == made(embedding, "b c", "d e")
+    disk.committing = disk.opening = BROKEN
+    ground.add("f g")
+    assert ground.store.degraded
+    assert not filling.work(embedding.seen)
+    disk.committing = disk.opening = None
+    wait_until(lambda: not ground.store.degraded)
+    assert filling.work(embedding.seen), "and what is back is looked at again"
+    ground.close()
+
+
+def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_filling, "TOGETHER", 1)
+    ill = Models(models, IllProjection(np.eye(32, 8, dtype=np.float16)))
+    ground = Ground(tmp_path / "data", ill)
+    add_without_rows(ground, ill, "b c", "d", "f g")
+    ground.indexing.start()
+    settle(ground)
+    assert kept(ground, ill.form, "b c", "d", "f g") == [*made(ill, "b c"), None, *made(ill, "f g")]
+    ground.close()
+    ill.close()
+
+
+# Queries
+
+
+def test_a_query_and_its_tokens_are_one_run_and_remembered_together(embedding: Models) -> None:
+    seen = embedding.seen
+    first = embedding.encode_query_tokens(seen, "b c a d")
+    assert first.words == ("b", "c", "d")
+    assert first.spans == ((0, 1), (2, 3), (6, 7))
+    assert embedding.encode_query_tokens(seen, "b c a d") is first
+    assert embedding.encode_query(seen, "b c a d") is first.vector
+    for array in (first.vector, first.rows):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+    vector = embedding.encode_query(seen, "e f")
+    assert np.array_equal(embedding.encode_query_tokens(seen, "e f").vector, vector)
+    assert len(embedding._queries) == 2
+    embedding.forget_queries()
+    assert embedding.encode_query_tokens(seen, "b c a d") is not first
+
+
+def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Path, tiny_source: Path) -> None:
+    name = "BAAI/bge-small-en-v1.5"  # whose prefix is: Represent this sentence for searching relevant passages:
+    manifest = installation.import_path(tiny_source, tmp_path / "models", name=name, allow_unverified=True)
+    assert manifest.query_prefix
+    embedder = GraphEmbedder(manifest, PROJECTION)
+    query = embedder.encode_query_tokens("b c")
+    assert (query.words, query.spans, query.rows.shape) == (("b", "c"), ((0, 1), (2, 3)), (2, 8))
+    assert np.array_equal(query.vector, embedder.encode_query("b c"))

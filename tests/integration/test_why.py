@@ -1,0 +1,348 @@
+"""Why one memory was, or was not, among the answers, case by case, through the socket. SPEC 7.7"""
+
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.errors import Refused
+from mnemo_client.protocol import NewMemory
+from mnemo_client.recall_protocol import WhyAnswer
+from mnemo_daemon.channels import CANDIDATES_MIN
+from tests.running import RunningDaemon, running
+
+DAY = 86_400_000
+FACTS = (
+    "The ferry to the island leaves at seven in the morning.",
+    "Sourdough wants a hot oven and a long night in the fridge.",
+    "The printer on the second floor takes A4 only.",
+    "Ines keeps the spare key of the green boat in a blue tin.",
+    "The tax return is due at the end of May.",
+)
+FERRY = "when does the ferry to the island leave?"
+BOATS = CANDIDATES_MIN + 50
+NOON = "2026-03-02T12:00"
+LONG = "The ferry to the island: " + "it sways and creaks in every wave and wind. " * 40
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def fresh() -> str:
+    return f"ns-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
+            started.wait_for_vectors()
+            yield started
+        assert "Traceback" not in started.log.read_text()
+
+
+@pytest.fixture
+def client(daemon: RunningDaemon) -> Iterator[Client]:
+    """In a namespace of the test's own."""
+    with daemon.client(fresh(), door="cli") as open_client:
+        yield open_client
+
+
+@pytest.fixture
+def facts(client: Client) -> list[str]:
+    """Their ids."""
+    return [client.remember(content, wait="indexed").memory.id for content in FACTS]
+
+
+def rank_of(client: Client, memory_id: str, query: str, **fields: Any) -> int | None:
+    """Where a recall answers it."""
+    ids = [memory.id for memory in client.recall(query, dry=True, **fields).memories]
+    return ids.index(memory_id) + 1 if memory_id in ids else None
+
+
+# Among the answers
+
+
+def test_what_was_answered_says_in_which_place_and_why(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[0], FERRY)
+    assert (told.verdict, told.reason, told.answers, told.hurdles, told.last) == ("answered", None, 5, [], None)
+    assert told.sentence.startswith("It is answer 1 of 5: ")
+    assert "has ferry, island, leave" in told.sentence
+    assert "close in meaning (0." in told.sentence
+    assert (told.holds, told.missing) == (["ferry", "island", "leave"], [])
+    assert told.candidate is not None
+    assert (told.candidate.rank, told.candidate.answer) == (1, 1)
+    assert [(each.name, each.found, each.rank) for each in told.channels] == [("words", True, 1), ("vectors", True, 1)]
+
+
+def test_every_answer_is_told_in_the_place_in_which_recall_answers_it(client: Client, facts: list[str]) -> None:
+    for memory_id in facts:
+        place = rank_of(client, memory_id, "the morning in May")
+        assert client.why(memory_id, "the morning in May").sentence.startswith(f"It is answer {place} of 5")
+
+
+def test_what_stands_in_the_place_of_an_older_value_says_so(client: Client) -> None:
+    client.remember("I live in Lisbon.", event_at=now() - DAY, wait="indexed")
+    moved = client.remember("I moved to Porto.", wait="indexed")
+    assert moved.updates
+    told = client.why(moved.memory.id, "lisbon", ranker="words")
+    assert rank_of(client, moved.memory.id, "lisbon", ranker="words") == 1
+    assert told.sentence == "It is answer 1 of 2, in the place of one that it updates."
+    assert (told.verdict, told.holds, told.missing) == ("answered", [], ["lisbon"])
+
+
+# Filtered
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "reason", "wanted", "has"),
+    [
+        ({}, {"user_id": "ann"}, "user_id", "ann", "local"),
+        ({}, {"namespace": "elsewhere"}, "namespace", "elsewhere or default", "ns-"),
+        ({}, {"kinds": ["procedural", "working"]}, "kinds", "procedural or working", "semantic"),
+        ({}, {"categories": ["decision"]}, "categories", "decision", "fact"),
+        ({}, {"layers": ["core"]}, "layers", "core", "buffer"),
+        ({"tags": ["a", "b"]}, {"tags": ["a", "c"]}, "tags", "a and c", "a, b"),
+        ({}, {"tags": ["a"]}, "tags", "a", "none"),
+        ({}, {"source": "note"}, "source", "note", "cli"),
+        ({"speaker": "Ines"}, {"speaker": "Otto"}, "speaker", "Otto", "Ines"),
+        ({}, {"speaker": "Otto"}, "speaker", "Otto", "none"),
+        ({"agent_id": "a1"}, {"agent_id": "a2"}, "agent_id", "a2", "a1"),
+        ({"run_id": "r1"}, {"run_id": "r2"}, "run_id", "r2", "r1"),
+        ({"session_id": "s1"}, {"session_id": "s2"}, "session_id", "s2", "s1"),
+        ({"event_at": NOON}, {"since": "2026-03-03"}, "since", "from 2026-03-03 00", "happened at 2026-03-02 12"),
+        ({"event_at": NOON}, {"until": "2026-03-02"}, "until", "before 2026-03-02 00", "happened at 2026-03-02 12"),
+        ({"importance": 0.25}, {"min_importance": 0.5}, "min_importance", "0.5 or more", "0.25, from cli"),
+        ({"importance": 0.1, "source": "ingest"}, {}, "min_importance", "0.2 or more, of what was", "0.1, from ingest"),
+        ({"kind": "working", "session_id": "s1"}, {}, "working", "of this session, or of", "of session s1, stored at"),
+        ({"expires_at": NOON}, {}, "expired", "what holds at 20", "expired at 2026-03-02 12:00"),
+    ],
+)  # fmt: skip
+def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
+    client: Client, stored: dict[str, Any], asked: dict[str, Any], reason: str, wanted: str, has: str
+) -> None:
+    fields = {"kind": "semantic", "category": "fact", **stored}
+    memory_id = client.remember("The ferry to the island leaves at seven.", **fields).memory.id
+    told = client.why(memory_id, FERRY, **asked)
+    assert rank_of(client, memory_id, FERRY, **asked) is None
+    assert (told.verdict, told.reason, [each.reason for each in told.hurdles]) == ("filtered", reason, [reason])
+    (hurdle,) = told.hurdles
+    assert hurdle.wanted.startswith(wanted)
+    assert hurdle.has.startswith(has)
+    assert told.sentence == f"It was left out by `{reason}`: wanted is {hurdle.wanted}, and it has {hurdle.has}."
+    assert (told.candidate, told.channels) == (None, [])
+
+
+def test_of_too_little_trust_is_told_with_both(daemon: RunningDaemon) -> None:
+    namespace = fresh()
+    with daemon.client(namespace, door="mcp") as agent:
+        memory_id = agent.remember("The ferry leaves at seven.").memory.id
+    with daemon.client(namespace, door="cli") as person:
+        (hurdle,) = person.why(memory_id, FERRY, trust_min="user").hurdles
+    assert (hurdle.reason, hurdle.wanted, hurdle.has) == ("trust_min", "user or more trusted", "agent")
+
+
+def test_the_trash_and_what_is_superseded_are_filters_with_a_name_of_their_own(
+    client: Client, facts: list[str]
+) -> None:
+    client.delete(facts[0])
+    newer = client.remember("The printer takes A3.", supersedes=[facts[2]]).memory.id
+    for memory_id, state in ((facts[0], "trashed"), (facts[2], "superseded")):
+        told = client.why(memory_id, FERRY)
+        assert (told.verdict, told.reason) == ("filtered", state)
+        assert [(each.wanted, each.has) for each in told.hurdles] == [("active or archived", state)]
+    assert client.why(facts[2], "printer", include_superseded=True).verdict in ("answered", "held_back")
+    assert client.why(newer, "printer").verdict == "answered"
+
+
+def test_all_filters_that_it_does_not_pass_are_named(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[0], FERRY, kinds=["procedural"], tags=["x"], until="2020-01-01")
+    assert [each.reason for each in told.hurdles] == ["kinds", "tags", "until"]
+    assert told.sentence.endswith("it has episodic; nor would it pass `tags`, `until`.")
+
+
+def test_what_was_not_there_then_is_told_so(client: Client) -> None:
+    client.remember("The old ferry leaves at six.", wait="indexed")
+    then = now()
+    time.sleep(0.01)
+    memory_id = client.remember("The ferry leaves at seven.", wait="indexed").memory.id
+    told = client.why(memory_id, FERRY, as_of=then)
+    assert (told.verdict, told.reason) == ("filtered", "as_of")
+    assert told.sentence == "It was not there at the time that is asked about."
+    assert client.why(memory_id, FERRY).verdict == "answered"
+
+
+def test_of_another_time_it_is_told_by_what_it_was_then(client: Client) -> None:
+    memory_id = client.remember("The ferry leaves at seven.", tags=["boat"], wait="indexed").memory.id
+    then = now()
+    time.sleep(0.01)
+    client.delete(memory_id)
+    assert client.why(memory_id, FERRY).reason == "trashed"
+    told = client.why(memory_id, FERRY, as_of=then)
+    assert (told.verdict, told.holds) == ("answered", ["ferry", "leave"])
+    assert client.why(memory_id, FERRY, as_of=then, tags=["car"]).hurdles[0].has == "boat"
+
+
+# Not found
+
+
+@pytest.fixture
+def many(client: Client, daemon: RunningDaemon) -> str:
+    """The id of one that is about something else than the BOATS others, of which a channel passes on only some."""
+    client.remember_many([
+        NewMemory(content=f"The blue boat number {number} has {number} oars and a white sail.", dedup="off")
+        for number in range(BOATS)
+    ])  # fmt: skip
+    other = client.remember("Tax forms are due in May.", wait="indexed").memory.id
+    daemon.wait_for_vectors()
+    return other
+
+
+def test_what_no_channel_found_is_told_with_its_missing_words_and_the_places_it_would_have_had(
+    client: Client, many: str
+) -> None:
+    told = client.why(many, "which blue boat has a white sail?")
+    assert (told.verdict, told.reason, told.candidate, told.answers) == ("not_found", None, None, 5)
+    assert (told.holds, told.missing) == ([], ["blue", "boat", "white", "sail"])
+    words, vectors = told.channels
+    assert (words.found, words.score, words.rank, words.looked_at) == (False, None, None, CANDIDATES_MIN)
+    assert (vectors.found, vectors.rank, vectors.looked_at) == (False, BOATS + 1, CANDIDATES_MIN)
+    assert vectors.score is not None
+    assert vectors.score < 0.4
+    assert told.sentence == (
+        "No channel found it: it has none of the words blue, boat, white, sail; by meaning (cosine "
+        f"{vectors.score:.2f}) it is number {BOATS + 1}, and {CANDIDATES_MIN} were looked at."
+    )
+    assert told.last is not None
+
+
+def test_what_only_words_could_have_found_is_told_with_its_place_among_them(client: Client, many: str) -> None:
+    told = client.why(many, "the blue boat with oars, and May", ranker="words")
+    assert told.verdict == "answered"  # nothing else has the rarest of the words
+    last = client.remember("A boat: " + "long and short and far and wide it is told of. " * 30, wait="stored").memory.id
+    told = client.why(last, "a white sail on a blue boat", ranker="words")
+    assert (told.verdict, told.holds, told.missing) == ("not_found", ["boat"], ["white", "sail", "blue"])
+    assert [(each.name, each.found, each.rank, each.looked_at) for each in told.channels] == [
+        ("words", False, BOATS + 1, CANDIDATES_MIN)
+    ]  # fmt: skip
+    assert told.sentence == (
+        f"No channel found it: by words (it has boat, lacks white, sail, blue) it is number {BOATS + 1}, and "
+        f"{CANDIDATES_MIN} were looked at, and only words were looked for."
+    )
+
+
+# Found, and not answered
+
+
+def test_what_stands_further_down_is_told_beside_the_last_that_made_it(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[2], FERRY, top_k=2)
+    assert (told.verdict, told.reason, told.answers) == ("further_down", "beyond_top_k", 2)
+    assert told.candidate is not None
+    assert told.last is not None
+    assert told.last.id == client.recall(FERRY, top_k=2, dry=True).memories[-1].id
+    assert (told.last.rank, told.last.answer) == (2, 2)
+    assert told.candidate.rank is not None
+    assert 3 <= told.candidate.rank <= 5
+    assert set(told.candidate.features) == set(told.last.features)
+    beside = f"{told.candidate.score:.3g}, and {told.last.score:.3g} of the last one"
+    assert told.sentence == f"It was found, and stands in place {told.candidate.rank}, where 2 were answered: {beside}."
+
+
+def test_what_the_offset_passes_over_is_told_so(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[0], FERRY, top_k=2, offset=2)
+    assert (told.verdict, told.reason) == ("earlier_page", "earlier_page")
+    assert told.sentence == "It was found, in place 1, and the offset of 2 passes over it."
+
+
+def test_what_is_under_a_floor_is_told_with_it(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[1], FERRY, ranker="fused")
+    assert (told.verdict, told.reason, told.ranker) == ("not_ranked", "below_sim_threshold", "fused")
+    assert told.candidate is not None
+    assert told.sentence.startswith(f"It was found, but its cosine {told.candidate.similarity:.2f} is under the floor")
+    assert told.sentence.split("`fused`, ")[1] != "0.00."
+    told = client.why(facts[1], FERRY, min_score=0.9, ranker="cosine")
+    assert (told.verdict, told.reason) == ("not_ranked", "min_score")
+    assert told.candidate is not None
+    assert told.sentence == f"It was found, but its score {told.candidate.score:.3f} is under the min_score of 0.9."
+
+
+def test_what_says_the_same_as_an_answer_is_told_with_that_answer(client: Client, facts: list[str]) -> None:
+    twice = client.remember(FACTS[0], namespace="default", wait="indexed").memory.id
+    try:
+        one, other = client.why(twice, FERRY), client.why(facts[0], FERRY)
+        out, made = (one, facts[0]) if one.verdict == "held_back" else (other, twice)
+        assert {one.verdict, other.verdict} == {"held_back", "answered"}
+        assert (out.reason, out.instead) == ("duplicate_content", made)
+        assert out.sentence == f"It was found, and says the very same as an answer: it is a duplicate of {made}."
+    finally:
+        client.delete(twice)
+
+
+def test_what_says_nothing_new_is_told_with_the_answer_that_says_it(client: Client, facts: list[str]) -> None:
+    copy = client.remember("The ferry to the island leaves at 7 in the morning.", wait="indexed").memory.id
+    told = [client.why(memory_id, FERRY) for memory_id in (facts[0], copy)]
+    out = next(each for each in told if each.verdict == "held_back")
+    made = next(each.id for each in told if each.verdict == "answered")
+    assert (out.reason, out.instead) == ("near_copy", made)
+    assert out.sentence.endswith(f"it is a near copy of {made}.")
+
+
+def test_what_does_not_fit_the_budget_is_told_with_its_tokens(client: Client, facts: list[str]) -> None:
+    memory_id = client.remember(LONG, wait="indexed").memory.id
+    told = client.why(memory_id, FERRY, token_budget=100)
+    assert (told.verdict, told.reason) == ("held_back", "over_budget")
+    assert told.tokens is not None
+    assert told.tokens > 400
+    used = client.recall(FERRY, token_budget=100, dry=True).total_tokens
+    assert told.sentence == (
+        f"It was found, and does not fit the token budget: it has {told.tokens} tokens, and of 100 {used} are used."
+    )
+
+
+def test_what_stands_behind_the_gap_is_told_so(client: Client, facts: list[str]) -> None:
+    told = client.why(facts[1], FERRY, cut="gap")
+    assert (told.verdict, told.reason, told.answers) == ("held_back", "cut", 1)
+    assert told.sentence == "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
+    assert told.candidate is not None
+    assert told.last is not None
+    assert told.candidate.cut["strength"] < told.last.cut["strength"]
+    none = client.why(facts[1], "what is my blood type?", cut="gap")
+    assert none.answers == 0
+    assert none.sentence.startswith("It was found, but nothing that was found is near enough")
+
+
+# What may be asked
+
+
+def test_an_id_may_be_its_last_digits_and_one_that_is_none_is_refused(client: Client, facts: list[str]) -> None:
+    assert client.why(facts[0].replace("-", "")[-12:], FERRY).id == facts[0]
+    with pytest.raises(Refused) as refused:
+        client.why("00000000-0000-7000-8000-000000000000", FERRY)
+    assert (refused.value.status, refused.value.field) == (404, "id")
+    with pytest.raises(Refused) as refused:
+        client.why(facts[0], "  ")
+    assert (refused.value.status, refused.value.field) == (400, "query")
+
+
+def test_an_agent_is_not_told_of_what_it_may_not_see(daemon: RunningDaemon) -> None:
+    namespace = fresh()
+    with daemon.client(namespace, door="cli") as person:
+        memory_id = person.remember("The safe's code is with Ines.", tags=["sensitive"]).memory.id
+        assert person.why(memory_id, "the safe's code").verdict == "answered"
+    with daemon.client(namespace, door="mcp") as agent, pytest.raises(Refused) as refused:
+        agent.why(memory_id, "the safe's code")
+    assert refused.value.status == 404
+
+
+def test_asking_why_is_no_use_and_changes_nothing(client: Client, facts: list[str]) -> None:
+    before = client.status().seq
+    told: WhyAnswer = client.why(facts[0], "The ferry to the island leaves at seven in the morning.")
+    assert told.verdict == "answered"
+    time.sleep(2.5)
+    assert (client.get(facts[0]).access_count, client.status().seq) == (0, before)

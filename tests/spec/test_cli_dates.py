@@ -1,0 +1,48 @@
+"""Dates as they are said, handed on from the command line and from an agent: the daemon alone reads them. SPEC 7.1"""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mnemo_client import recall_protocol, tools
+from mnemo_client.client import Client
+from tests.canned import CannedDaemon, recall_answer, recalled
+from tests.spec.test_cli_commands import Person, say
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> Person:
+    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"),
+    [
+        ("last week", "last week"),
+        ("3d", "3d"),
+        ("2023", "2023"),
+        ("2026-05-01", "2026-05-01"),
+        ("1700000000000", 1.7e12),
+    ],
+)
+def test_recall_and_search_hand_on_what_was_said(
+    person: Person, canned: CannedDaemon, said: str, sent: str | float
+) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, "GET /v1/search", recall_protocol.SearchAnswer(memories=[recalled()], total=1))
+    assert person.give("recall", "key", "--since", said, "--until", said) == 0
+    assert person.give("search", "key", "--since", said, "--until", said) == 0
+    asked, searched = canned.asked
+    assert (asked.body["since"], asked.body["until"]) == (sent, sent)
+    assert (searched.query["since"], searched.query["until"]) == ([said], [said])
+
+
+def test_an_agent_may_say_them_too(canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, tools.RecallArguments)
+    with Client(canned.path) as client:
+        tools.recall(client, arguments)
+    assert (canned.asked[0].body["since"], canned.asked[0].body["until"]) == ("last week", "2h")

@@ -1,0 +1,208 @@
+"""How a trace looks on a terminal, and why a memory was or was not answered. SPEC 7.7, 14"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_client import explained
+from mnemo_client.recall_protocol import (
+    CandidateTrace,
+    ChannelTrace,
+    Hurdle,
+    LeftOut,
+    Standing,
+    Trace,
+    WhyAnswer,
+)  # fmt: skip
+from mnemo_client.terminal import Look, cells
+from tests.canned import ID as WHOLE_ID
+from tests.canned import CannedDaemon, recall_answer, recalled, status
+from tests.spec.test_cli_commands import Person, say
+
+ID = "01936f2e-7c00-7000-8000-0000c0ffee0{}"
+
+
+def candidate(number: int, **fields: Any) -> CandidateTrace:
+    whole: dict[str, Any] = {
+        "id": ID.format(number), "rank": number, "score": 0.5, "relevance": 0.4, "similarity": 0.6, "words": 3.0,
+        "importance": 0.5, "channels": ["words"], "features": {}, "adds": {}, "holds": [], "why": ["has key"],
+    }  # fmt: skip
+    return CandidateTrace(**{**whole, **fields})
+
+
+def trace(*candidates: CandidateTrace, **fields: Any) -> Trace:
+    whole: dict[str, Any] = {
+        "memories": 1200, "left_out": [LeftOut(reason="kinds", count=3, wants="procedural")], "in_question": 1197,
+        "words": ["spare", "key"], "channels": [ChannelTrace(name="words", found=2, hits=[]),
+                                                ChannelTrace(name="vectors", found=64, hits=[])],
+        "candidates": list(candidates), "dropped": {"beyond_top_k": 60, "near_copy": 1},
+        "stages_ms": {"filter": 0.021, "embed": 2.4, "fetch": 0.11},
+    }  # fmt: skip
+    return Trace(**{**whole, **fields})
+
+
+def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_others() -> None:
+    shown = trace(
+        candidate(1, score=0.931, channels=["words", "vectors"], answer=1, why=["has key", "close in meaning (0.62)"]),
+        candidate(2, score=0.4, channels=["neighbours"], dropped="near_copy"),
+        candidate(3, rank=None, score=0.0, dropped="below_sim_threshold", why=[]),
+    )
+    assert list(explained.trace_lines(shown, Look())) == [
+        "rank  score  by   memory    why",
+        "   1   0.93  wv-  c0ffee01  has key; close in meaning (0.62)",
+        "not answered:",
+        "   2   0.40  --n  c0ffee02  a near copy; has key",
+        "   -   0.00  w--  c0ffee03  under the ranker's floor; little speaks for it",
+        "",
+        "in question  1,197 of 1,200 memories; words: spare, key",
+        "left out     3 by kinds: wanted is procedural",
+        "found        2 by words · 64 by vectors",
+        "dropped      60 further down · 1 a near copy",
+        "ms           filter 0.02 · embed 2.40 · fetch 0.11",
+        "by: w words, v vectors, n neighbours of the best in session or note",
+    ]
+
+
+def test_a_trace_keeps_to_eighty_columns_with_and_without_colour() -> None:
+    long = ["has " + ", ".join(f"word{number}" for number in range(40)), "close in meaning (0.62)"]
+    shown = trace(
+        candidate(1, answer=1, why=long), candidate(2, dropped="over_budget", why=long), words=["word"] * 60,
+        stages_ms={f"stage{number}": 1.0 for number in range(20)},
+        dropped={f"reason_{number}": 5 for number in range(9)},
+    )  # fmt: skip
+    for look in (Look(width=80), Look(colour=True, width=80)):
+        lines = list(explained.trace_lines(shown, look))
+        assert max(map(cells, lines)) <= 80
+        assert any("…" in line for line in lines)
+
+
+def test_answers_come_in_their_own_order_and_only_some_of_the_others_are_shown() -> None:
+    others = [candidate(number % 10, rank=number, dropped="beyond_top_k") for number in range(3, 30)]
+    shown = trace(candidate(1, answer=2), candidate(2, answer=1), *others)
+    lines = list(explained.trace_lines(shown, Look()))
+    assert [line.split()[0] for line in lines[1:3]] == ["2", "1"]
+    assert sum("further down; has key" in line for line in lines) == explained.OTHERS_SHOWN
+
+
+def test_a_trace_of_nothing_says_what_was_left_out() -> None:
+    lines = list(explained.trace_lines(trace(in_question=0, dropped={}, words=[]), Look()))
+    assert lines[:3] == [
+        "", "in question  0 of 1,200 memories", "left out     3 by kinds: wanted is procedural"
+    ]  # fmt: skip
+    assert not any("dropped" in line for line in lines)
+
+
+def test_no_stored_text_drives_the_terminal() -> None:
+    shown = trace(candidate(1, answer=1, why=["has \x1b[31mred"]), words=["\x1b[2J"],
+                  left_out=[LeftOut(reason="source", count=1, wants="\x07bell")])  # fmt: skip
+    assert not any("\x1b" in line or "\x07" in line for line in explained.trace_lines(shown, Look()))
+
+
+def test_a_small_score_has_a_digit_more() -> None:
+    assert [explained.score_of(candidate(1, score=score)) for score in (0.0, 0.0043, 0.1, 0.931)] == [
+        "0.00", "0.004", "0.10", "0.93"
+    ]  # fmt: skip
+
+
+# Why
+
+
+def told(**fields: Any) -> WhyAnswer:
+    whole: dict[str, Any] = {
+        "id": ID.format(7), "verdict": "further_down", "reason": "beyond_top_k", "sentence": "It stands in place 7.",
+        "hurdles": [], "holds": ["key"], "missing": ["boat"],
+        "channels": [Standing(name="words", found=True, score=3.2, rank=7, looked_at=12),
+                     Standing(name="vectors", found=False, score=None, rank=None, looked_at=64)],
+    }  # fmt: skip
+    return WhyAnswer(**{**whole, **fields})
+
+
+def test_why_is_a_sentence_and_then_what_it_rests_on() -> None:
+    own = candidate(7, rank=7, score=0.31, adds={"cosine": 0.1, "recency": 0.2, "importance": 0.01})
+    last = candidate(5, rank=5, score=0.44, adds={"cosine": 0.4, "recency": 0.03, "importance": 0.01})
+    assert list(explained.why_lines(told(candidate=own, last=last), Look())) == [
+        "It stands in place 7.",
+        "",
+        "words       has key · lacks boat",
+        "by words    score 3.20, number 7, 12 found",
+        "by vectors  no vector yet",
+        "for it      has key",
+        "",
+        "            this one  last answer",
+        "score       0.31      0.44",
+        "place       7         5",
+        "cosine      +0.100    +0.400",
+        "recency     +0.200    +0.030",
+        "importance  +0.010    +0.010",
+    ]
+
+
+def test_why_of_a_filter_names_it_with_both_values() -> None:
+    hurdle = Hurdle(reason="kinds", wanted="procedural", has="semantic")
+    shown = told(verdict="filtered", reason="kinds", hurdles=[hurdle], holds=[], missing=[], channels=[])
+    assert list(explained.why_lines(shown, Look()))[2:] == ["filter  kinds: wanted is procedural, it has semantic"]
+
+
+def test_why_names_the_answer_that_stands_in_its_place() -> None:
+    shown = told(verdict="held_back", reason="near_copy", instead=ID.format(1), holds=[], missing=[], channels=[])
+    assert list(explained.why_lines(shown, Look()))[2:] == ["instead  c0ffee01"]
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_why_keeps_to_eighty_columns(colour: bool) -> None:
+    shown = told(sentence="It was found. " * 20, missing=[f"word{number}" for number in range(60)])
+    assert max(map(cells, explained.why_lines(shown, Look(colour=colour, width=80)))) <= 80
+
+
+# The commands
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> Person:
+    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
+
+
+def test_recall_with_explain_shows_the_trace_below_the_hits(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
+    assert person.give("recall", "--explain", "spare", "key") == 0
+    lines = person.out.splitlines()
+    assert lines[0].startswith("1  0.82  c0ffee01")
+    assert lines[3] == "rank  score  by   memory    why"
+    assert lines[-1].startswith("1 of 12 · ")
+    assert canned.asked[0].body == {"query": "spare key", "highlight": True, "explain": True}
+
+
+def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
+    person: Person, canned: CannedDaemon
+) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, "POST /v1/why", told(degraded=["vectors"]))
+    say(canned, "GET /v1/status", status())
+    person.give("recall", "x")
+    given = ("why", "1", "spare", "key", "--kind", "procedural", "-k", "2", "--since", "last week", "--budget", "0")
+    assert person.give(*given) == 0
+    assert canned.asked[1].body == {
+        "id": WHOLE_ID, "query": "spare key", "kinds": ["procedural"], "top_k": 2, "since": "last week",
+        "token_budget": None,
+    }  # fmt: skip
+    assert person.out.startswith("It stands in place 7.\n")
+    assert person.err == "answered by words only: the embedding model is being loaded\n"
+
+
+def test_why_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/why", {**msgspec.to_builtins(told()), "new": [1]})
+    assert person.give("why", WHOLE_ID, "key", "--json") == 0
+    assert json.loads(person.out)["new"] == [1]
+
+
+def test_why_without_a_question_or_with_too_short_an_id_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("why", WHOLE_ID) == 2
+    assert person.err.startswith("mnemo: nothing to look for was given")
+    assert person.give("why", "c0ffee", "key") == 2
+    assert "too short for an id" in person.err
+    assert canned.asked == []

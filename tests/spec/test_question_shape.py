@@ -1,0 +1,123 @@
+"""What a question asks for, question by question. SPEC 7.3"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mnemo_core.question_shape import QuestionShape, question_shape
+
+# For each question, all that it asks for.
+QUESTIONS: dict[str, str] = {
+    "When did Anna move?": "when",
+    "What year was the boat built?": "when what",
+    "How long ago did they meet?": "when",
+    "Where does Jonas live?": "where",
+    "Which city is the shop in?": "where which",
+    "Who's the teacher?": "who",
+    "Whose boat is it?": "who",
+    "What does Jonas do?": "what",
+    "what\u2019s on the shelf": "what",
+    "Which of the two is older?": "which",
+    "How many cats has she?": "how_many",
+    "How often do they sail?": "how_many",
+    "What did the boat cost?": "what how_many",
+    "What is the number of the rooms?": "what how_many",
+    "The price of the boat?": "how_many",
+    "How long did it take?": "how_long",
+    "Why did he leave?": "why",
+    "How come he left?": "why",
+    "What inspired her?": "what why",
+    "What is the reason?": "what why",
+    "How does the engine work?": "how",
+    "Is the boat red?": "yes_no",
+    "Didn't she leave?": "yes_no",
+    "Can you say when it opens?": "when yes_no",
+    "was she there": "yes_no",
+    "boat repair harbour": "is_keywords",
+    "the server": "is_keywords",
+    "": "is_keywords",
+    "The boat?": "",
+    "The whenever of Nowhere?": "",
+    "my boat": "is_keywords first_person",
+    "us and them": "is_keywords first_person",
+    "US economy": "is_keywords",
+    "Where do we live?": "where first_person",
+    "What would she likely choose?": "what is_speculative",
+    "Might it rain?": "yes_no is_speculative",
+    "Could Anna be at home?": "yes_no is_speculative",
+    "What book did Anna read?": "what wants_title",
+    "What is the dog called?": "what wants_title",
+    "Which band played?": "which wants_title",
+    "Is it a facebook page?": "yes_no",
+    # German
+    "Wann zieht Anna um?": "when",
+    "Wo wohnt Jonas?": "where",
+    "Wer hat das Boot?": "who",
+    "Was macht der Hund?": "what",
+    "Welches Jahr war das?": "when which",
+    "Wie viele Katzen gibt es?": "how_many",
+    "Wie alt ist er?": "how_many",
+    "Wie lange dauert es?": "how_long",
+    "Warum ging er?": "why",
+    "Wie geht das?": "how",
+    "Hat sie ein Boot?": "yes_no",
+    "Wo ist mein Schlüssel?": "where first_person",
+    "Wie heißt das Buch?": "how wants_title",
+    # French
+    "Quand part-elle ?": "when",
+    "Où habite Jonas ?": "where",
+    "Qui a le bateau ?": "who",
+    "Que fait-il ?": "what",
+    "Quel bateau est rouge ?": "which",
+    "Combien de chats ?": "how_many",
+    "Combien de temps faut-il ?": "how_long",
+    "Pourquoi part-il ?": "why",
+    "Comment ça marche ?": "how",
+    "Est-ce qu'il pleut ?": "yes_no",
+    "Où sont mes clés ?": "where first_person",
+    # Chinese
+    "他什么时候来？": "when",
+    "她在哪里？": "where",
+    "谁来了？": "who",
+    "他做什么？": "what",
+    "多少钱？": "how_many",
+    "几个孩子？": "how_many",
+    "他住了多久？": "how_long",
+    "为什么不来？": "why",
+    "怎么去？": "how",
+    "他来吗": "yes_no",
+    "我的船在哪儿？": "where first_person",
+    "他可能来吗？": "yes_no is_speculative",
+    "船 修理": "is_keywords",
+    # Japanese
+    "いつ来ますか": "when yes_no",
+    "何時に開く？": "when",
+    "どこに住む？": "where",
+    "誰が来た？": "who",
+    "何を食べた？": "what",
+    "どの船？": "which",
+    "いくつある？": "how_many",
+    "いくら？": "how_many",
+    "どのくらいかかる？": "how_long",
+    "なぜ？": "why",
+    "どうして？": "why",
+    "どうやって行く？": "how",
+    "彼は来ましたか？": "yes_no",
+    "私の本の名前？": "first_person wants_title",
+}
+
+
+@pytest.mark.parametrize(("query", "asks"), QUESTIONS.items())
+def test_a_question_asks_for_this_and_for_nothing_else(query: str, asks: str) -> None:
+    shape = question_shape(query)
+    assert {name for name, holds in shape._asdict().items() if holds} == set(asks.split())
+
+
+@given(st.text() | st.text(st.sampled_from("whatn' I?？何時哪"), max_size=30))
+def test_any_text_is_a_question_or_keywords(query: str) -> None:
+    shape = question_shape(query)
+    assert not (shape.is_keywords and (shape.what or shape.yes_no or "?" in query or "？" in query))
+
+
+def test_everything_that_can_be_asked_for_is_shown() -> None:
+    assert {name for asks in QUESTIONS.values() for name in asks.split()} == set(QuestionShape._fields)

@@ -1,0 +1,42 @@
+"""The ranker `rerank`, worked by hand. SPEC 7.3 [L21]"""
+
+import pytest
+
+from mnemo_core import ranking
+from mnemo_core.ranking import Asked
+from tests.columns import HOUR, NAN, NOW, candidates
+
+
+def test_L21_where_nothing_can_rerank_relevance_and_importance_are_blended() -> None:
+    # 0.8·0.5 + 0.2·1 ; 0.8·0.6 + 0.2·0 ; a cosine below 0 is none: 0.2·0.5
+    given = candidates(3, sims=[0.5, 0.6, -0.3], importance=[1.0, 0.0, 0.5])
+    scored = ranking.score(Asked("rerank"), given)
+    assert scored.scores.tolist() == pytest.approx([0.6, 0.48, 0.1])
+    assert (scored.ranker, scored.mode) == ("rerank", "blend")
+
+
+def test_L21_without_vectors_the_relevance_that_is_blended_is_the_words() -> None:
+    # 0.8·4/4 + 0.2·0.5 ; 0.8·1/4 + 0.2·1
+    given = candidates(2, words=[4.0, 1.0], importance=[0.5, 1.0])
+    scored = ranking.score(Asked("rerank", has_vectors=False), given)
+    assert scored.scores.tolist() == pytest.approx([0.9, 0.4])
+    assert scored.mode == "blend"
+
+
+def test_L21_ties_of_a_blend_go_to_what_was_changed_last() -> None:
+    changed = [NOW, NOW + HOUR, NOW + HOUR, NOW]
+    given = candidates(4, sims=0.5, modified_at=changed, event_at=[NOW + HOUR, NOW, NOW, NOW])
+    scored = ranking.score(Asked("rerank"), given)
+    assert len(set(scored.scores.tolist())) == 1
+    assert ranking.order(scored, given).tolist() == [1, 2, 0, 3]
+
+
+def test_L21_what_reranks_takes_the_place_of_the_cosine() -> None:
+    given = candidates(3, sims=[0.9, 0.2, 0.5], late=[0.3, 0.7, NAN], importance=0.5)
+    scored = ranking.score(Asked("rerank"), given)
+    # where it could not be computed, the blend: 0.8·0.5 + 0.2·0.5
+    assert scored.scores.tolist() == pytest.approx([0.3, 0.7, 0.5])
+    assert scored.mode == "late"
+    # and ties are everyone's again: the newer event first, whatever was changed last
+    tied = candidates(2, late=[0.5, 0.5], modified_at=[NOW + HOUR, NOW], event_at=[NOW, NOW + HOUR])
+    assert ranking.order(ranking.score(Asked("rerank"), tied), tied).tolist() == [1, 0]

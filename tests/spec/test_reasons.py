@@ -1,0 +1,130 @@
+"""What each feature adds to a score, and the strongest reasons in words. SPEC 7.7"""
+
+import numpy as np
+import pytest
+
+from mnemo_core import features, ranking, reasons
+from mnemo_core.question_shape import question_shape
+from mnemo_core.ranking import Asked, Candidates, Mode, Ranker
+from mnemo_core.reasons import Told, parts, strongest
+from tests.columns import DAY, HOUR, NAN, NOW, candidates
+
+
+def some() -> Candidates:
+    """Five that differ in everything; the third has no vector, the fourth is archived, the last has no late rows."""
+    return candidates(
+        5, words=[4.0, 1.0, 3.0, 0.0, 2.0], sims=[0.62, 0.7, NAN, 0.66, 0.61], overlap=[0.5, 0.25, 0.75, 0.0, 0.5],
+        importance=[0.9, 0.2, 0.5, 0.6, 0.1], strength=[0.3, 0.8, 0.5, 0.9, 0.2], repetitions=[0, 3, 1, 0, 9],
+        accesses=[1, 0, 7, 2, 0], kind=["semantic", "episodic", "procedural", "semantic", "episodic"],
+        layer=["buffer", "working", "core", "core", "buffer"], decay_rate=[1.0, 5.0, 0.5, 2.0, 1.0],
+        state=["active", "active", "active", "archived", "active"], late=[0.9, 0.4, 0.5, 0.7, NAN],
+        event_at=[NOW - HOUR, NOW - DAY, NOW - 9 * DAY, NOW, NOW - 3 * HOUR], last_accessed=[NOW - DAY, 0, NOW, 0, 0],
+        created_at=NOW - 2 * DAY,
+    )  # fmt: skip
+
+
+ASKED: list[tuple[Ranker, Mode]] = [
+    ("auto", "hybrid"), ("words", "hybrid"), ("cosine", "hybrid"), ("deterministic", "hybrid"), ("hybrid", "hybrid"),
+    ("hybrid", "deterministic"), ("hybrid", "semantic"), ("fused", "hybrid"), ("rerank", "hybrid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranker", ranking.RANKERS)
+def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: Ranker) -> None:
+    given = some()._replace(sims=np.full(5, np.nan, np.float32), late=None)
+    asked = ranking.settled(Asked(ranker, now=NOW, has_vectors=False))
+    scored = ranking.score(asked, given)
+    total = sum(parts(asked, given, scored).adds.values(), np.zeros(5))
+    if ranker == "layered":
+        total = np.tanh(total)
+    left = ~scored.dropped
+    assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("has_late", [True, False])
+@pytest.mark.parametrize(("ranker", "mode"), ASKED)
+def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Ranker, mode: Mode, has_late: bool) -> None:
+    given = some() if has_late else some()._replace(late=None)
+    asked = Asked(ranker, mode, now=NOW)
+    scored = ranking.score(asked, given)
+    found = parts(asked, given, scored)
+    total = sum(found.adds.values(), np.zeros(5))
+    left = ~scored.dropped
+    assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
+    assert set(found.adds) - {"archived"} == set(found.features)
+
+
+def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
+    asked = Asked("layered", now=NOW)
+    scored = ranking.score(asked, some())
+    total = sum(parts(asked, some(), scored).adds.values(), np.zeros(5))
+    left = ~scored.dropped
+    assert np.tanh(total)[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
+
+
+def test_every_feature_has_its_value_and_its_part() -> None:
+    asked = Asked("deterministic", recency_bias=0.4, now=NOW)
+    given = candidates(1, overlap=[0.5], importance=[0.8], event_at=[NOW - 3 * HOUR])
+    found = parts(asked, given, ranking.score(asked, given))
+    # recency 1 / (1 + 3) = 0.25; 0.6 · 0.5, 0.4 · 0.25, 0.15 · 0.8
+    assert {name: round(float(values[0]), 6) for name, values in found.features.items()} == {
+        "overlap": 0.5, "recency": 0.25, "importance": 0.8
+    }  # fmt: skip
+    assert {name: round(float(values[0]), 6) for name, values in found.adds.items()} == {
+        "overlap": 0.3, "recency": 0.1, "importance": 0.12
+    }  # fmt: skip
+
+
+def test_the_learned_fusion_has_a_table_of_its_own() -> None:
+    given = candidates(2, learned=[0.2, 0.9])
+    found = parts(Asked("auto"), given, ranking.score(Asked("auto"), given))
+    assert (found.features, found.adds) == ({}, {})
+
+
+TOLD = Told(["key", "spare"], 0.62, 50.0, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("adds", "said"),
+    [
+        ({"cosine": 0.4, "recency": 0.5, "importance": 0.1},
+         ["recent (2 d)", "close in meaning (0.62)", "important (0.90)"]),
+        ({"words_share": 0.5, "cosine_share": 0.2}, ["has key, spare", "close in meaning (0.62)"]),
+        # what is about one thing counts together: words 0.3 + 0.3, meaning 0.5 + 0.2
+        ({"words": 0.3, "covered_content": 0.3, "late_z": 0.5, "sim_rank": 0.2, "words_before": 0.1},
+         ["close in meaning (0.62)", "has key, spare", "what stands beside it fits"]),
+        # what takes away is no reason
+        ({"words": 2.0, "terms": -3.0, "cosine": 0.1, "archived": -0.2}, ["close in meaning (0.62)"]),
+        ({"session_share": 0.5, "speaker_named": 0.4, "date_fits": 0.3, "when_date": 0.2},
+         ["its session or note is about it", "said by who is named", "of the time that is named"]),
+        ({"when_date": 0.2, "text_number": 0.1, "same_number": 0.25, "weight": 0.1},
+         ["reads like an answer to such a question", "has the number that is asked about", "strong by itself"]),
+        ({"other_named": 0.9, "names_nobody": 0.5, "text_length": 1.0}, []),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_the_three_strongest_reasons_come_first(adds: dict[str, float], said: list[str]) -> None:
+    assert strongest(adds, TOLD) == said
+
+
+def test_no_reason_is_told_that_is_none() -> None:
+    old = Told([], None, 31 * 24.0, 0.5)
+    assert strongest({"words": 1.0, "recency": 0.9, "cosine": 0.5}, old) == ["close in meaning"]
+    assert strongest({"recency": 1.0}, TOLD._replace(age_hours=0.5)) == ["recent (within the hour)"]
+    assert strongest({"recency": 1.0}, TOLD._replace(age_hours=5.9)) == ["recent (5 h)"]
+
+
+def test_every_feature_of_the_learned_fusion_is_about_something_or_is_said_by_none() -> None:
+    n = 3
+    evidence = features.Evidence(
+        weights=np.ones(1, np.float32), is_name=np.zeros(1, np.bool_), is_number=np.zeros(1, np.bool_),
+        holds=np.ones((1, n), np.bool_), words=np.ones(n, np.float32), sims=np.ones(n, np.float32),
+        shape=np.zeros(n, np.uint32), lengths=np.ones(n, np.uint16), near=np.tile(np.arange(n), (5, 1)),
+        group=np.zeros(n, np.int64), speaks=np.zeros(n, np.int8), fits_date=np.full(n, np.nan, np.float32),
+        question=question_shape("when was it?"),
+    )  # fmt: skip
+    late = np.ones((n, 2), np.float32)
+    names = (*features.table(evidence).names,
+             *features.late_table(features.Late(late, late, late, np.full(2, 0.5, np.float32))).names)  # fmt: skip
+    unsaid = {name for name in names if reasons.subject_of(name) is None}
+    assert unsaid == {"other_named", "names_nobody", "text_length"}

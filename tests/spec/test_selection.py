@@ -1,0 +1,383 @@
+"""What of the ranked candidates is answered, and in what order. SPEC 7.5; rows L20, L22, L23, L24, G41, T13."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mnemo_core.selection import (
+    PREFERENCES_MAX,
+    Selected,
+    Wanted,
+    Windows,
+    is_copy,
+    is_preference,
+    select,
+)
+from mnemo_core.thresholds import of_model
+from mnemo_store.records import Memory
+from tests.samples import AT, sample_memory
+
+THRESHOLDS = of_model("all-MiniLM-L6-v2")  # merge: 0.807
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+class Memories:
+    """A shelf of made memories: their numbers are their places."""
+
+    def __init__(
+        self,
+        *memories: Memory,
+        tokens: Sequence[int] | None = None,
+        vectors: Mapping[int, Sequence[float]] | None = None,
+        updates: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.memories = memories
+        self.sizes = tokens or [10] * len(memories)
+        self.vectors = vectors or {}
+        self.updates = updates
+        self.read: set[int] = set()
+
+    def memory(self, number: int) -> Memory | None:
+        self.read.add(number)
+        return self.memories[number]
+
+    def tokens(self, number: int) -> int:
+        return self.sizes[number]
+
+    def windows(self, number: int) -> Windows | None:
+        vector = self.vectors.get(number)
+        return None if vector is None else np.array([vector], np.float32)
+
+    def is_preference(self, number: int) -> bool:
+        return is_preference(self.memories[number])
+
+    def newer(self, number: int) -> list[int]:
+        return [new for new, old in self.updates if old == number]
+
+    def older(self, number: int) -> list[int]:
+        return [old for new, old in self.updates if new == number]
+
+
+def plain(count: int) -> list[Memory]:
+    """Memories that have not even a word in common."""
+    return [sample_memory(number, f"word{number}") for number in range(count)]
+
+
+def dated(*contents: str) -> list[Memory]:
+    """One a day."""
+    return [sample_memory(n, content, event_at=AT + n * DAY) for n, content in enumerate(contents)]
+
+
+def answer(shelf: Memories, ranked: Sequence[int] | None = None, **wanted: Any) -> Selected:
+    order = range(len(shelf.memories)) if ranked is None else ranked
+    return select(list(order), shelf, Wanted(**{"top_k": 5, **wanted}), THRESHOLDS)
+
+
+def numbers(selected: Selected) -> list[int]:
+    return [each.number for each in selected.chosen]
+
+
+# The budget
+
+
+def test_L22_what_does_not_fit_is_passed_over_and_smaller_ones_after_it_are_taken() -> None:
+    found = answer(Memories(*plain(4), tokens=[5000, 40, 70, 50]), budget=100)
+    assert numbers(found) == [1, 3]
+    assert found.tokens == 90
+    assert found.dropped == {0: "over_budget", 2: "over_budget"}
+
+
+def test_L22_the_list_ends_at_top_k_whatever_still_fits() -> None:
+    assert numbers(answer(Memories(*plain(3), tokens=[1, 1, 1]), top_k=2, budget=100)) == [0, 1]
+
+
+def test_G41_without_a_budget_everything_fits() -> None:
+    found = answer(Memories(*plain(3), tokens=[10_000] * 3), top_k=3)
+    assert (numbers(found), found.tokens, found.needs) == ([0, 1, 2], 30_000, 0)
+
+
+def test_L24_where_nothing_fits_the_answer_says_how_much_the_smallest_needs() -> None:
+    found = answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100)
+    assert (found.chosen, found.tokens, found.needs) == ([], 0, 120)
+
+
+def test_where_something_fits_nothing_is_needed() -> None:
+    assert answer(Memories(*plain(2), tokens=[300, 20]), budget=100).needs == 0
+
+
+def test_no_more_is_read_than_the_answer_comes_to() -> None:
+    shelf = Memories(*plain(50))
+    answer(shelf, top_k=3)
+    assert shelf.read == {0, 1, 2}
+
+
+# Copies
+
+
+def test_T13_equal_content_comes_once_whatever_its_case_and_white_space() -> None:
+    found = answer(Memories(*(sample_memory(n, text) for n, text in enumerate(["Oat milk.", "oat  milk.", "Tea."]))))
+    assert numbers(found) == [0, 2]
+    assert found.dropped == {1: "duplicate_content"}
+
+
+def test_of_near_copies_the_best_comes() -> None:
+    texts = ["My sister lives in Lisbon, near the river.", "My sister lives in Lisbon.", "The boat is red."]
+    shelf = Memories(
+        *(sample_memory(n, text) for n, text in enumerate(texts)), vectors={0: [1, 0], 1: [0.9, 0.4359], 2: [0, 1]}
+    )
+    found = answer(shelf)
+    assert numbers(found) == [0, 2]
+    assert found.dropped == {1: "near_copy"}
+
+
+def test_a_copy_that_adds_a_specific_comes_too() -> None:
+    texts = ["My sister lives in Lisbon.", "My sister lives in Lisbon, in Alfama."]
+    shelf = Memories(*(sample_memory(n, text) for n, text in enumerate(texts)), vectors={0: [1, 0], 1: [1, 0]})
+    assert numbers(answer(shelf)) == [0, 1]
+    assert numbers(answer(shelf, ranked=[1, 0])) == [1]
+
+
+def test_what_is_larger_than_the_budget_holds_no_smaller_copy_back() -> None:
+    texts = ["My sister lives in Lisbon, near the river.", "My sister lives in Lisbon."]
+    shelf = Memories(
+        *(sample_memory(n, text) for n, text in enumerate(texts)), tokens=[200, 10], vectors={0: [1, 0], 1: [1, 0]}
+    )
+    assert numbers(answer(shelf, budget=100)) == [1]
+
+
+LISBON = "My sister lives in Lisbon."
+
+
+@pytest.mark.parametrize(
+    ("best", "other", "expected"),
+    [
+        (LISBON, "my sister lives in lisbon", True),
+        ("The boiler was replaced by Ines.", "The boiler was replaced.", True),
+        # the same in other words: several plain words differ
+        ("The boat has its winter place in the old harbour.", "The old harbour is where the boat spends winter.", True),
+        # one plain word in the place of another is what they differ in
+        ("The red wire goes to the plus pole.", "The black wire goes to the plus pole.", False),
+        (LISBON, "My sister lives in Porto.", False),
+        (LISBON, "My sister does not live in Lisbon.", False),
+        ("I don't eat meat.", "I eat meat.", False),
+        ("The door stays open.", "The door stays closed.", False),
+        ("Rent is 900 euros.", "Rent is 950 euros.", False),
+        ("Anna pays Ben.", "Ben pays Anna.", False),
+        ("In the yard the cat chased the dog.", "In the yard the dog chased the cat.", False),
+        ("The lamp must be on.", "The lamp is on.", False),
+    ],
+)
+def test_a_near_copy_tells_nothing_that_the_better_one_does_not(best: str, other: str, expected: bool) -> None:
+    assert is_copy(sample_memory(0, best), sample_memory(1, other), 0.95, THRESHOLDS) is expected
+
+
+def test_texts_that_are_not_near_are_no_copies_whatever_they_say() -> None:
+    one, other = sample_memory(0, LISBON), sample_memory(1, LISBON)
+    assert not is_copy(one, other, 0.80, THRESHOLDS)
+    assert is_copy(one, other, 0.81, THRESHOLDS)
+
+
+def test_without_vectors_the_words_say_what_is_near() -> None:
+    one = sample_memory(0, "The spare key of the green boat is with Ines.")
+    assert is_copy(one, sample_memory(1, "the spare key of the green boat is with Ines"), None, THRESHOLDS)
+    assert not is_copy(one, sample_memory(1, "Ines has the green boat."), None, THRESHOLDS)
+
+
+def test_what_two_people_say_is_no_copy() -> None:
+    one, other = (sample_memory(n, "I live in Lisbon!", speaker=who) for n, who in enumerate(("Ana", "Rui")))
+    assert not is_copy(one, other, 1.0, THRESHOLDS)
+    assert is_copy(one, sample_memory(2, "I live in Lisbon", speaker="Ana"), 1.0, THRESHOLDS)
+
+
+def test_what_was_lived_or_is_told_of_another_day_is_no_copy() -> None:
+    ran = sample_memory(0, "Went running in the park.", kind="episodic")
+    assert not is_copy(ran, sample_memory(1, "Went running in the park", kind="episodic", event_at=AT + DAY), 1.0,
+                       THRESHOLDS)  # fmt: skip
+    assert is_copy(ran, sample_memory(1, "Went running in the park", kind="episodic", event_at=AT + HOUR), 1.0,
+                   THRESHOLDS)  # fmt: skip
+    today = sample_memory(0, "The boiler is off today.")
+    assert not is_copy(today, sample_memory(1, "The boiler is off today", event_at=AT + DAY), 1.0, THRESHOLDS)
+
+
+# Values and what replaced them
+
+CITIES = ("I live in Lisbon.", "I live in Porto.", "I live in Braga.")
+CHAIN = [(1, 0), (2, 1)]
+
+
+def test_the_newer_value_stands_first_and_the_older_right_after_it() -> None:
+    shelf = Memories(*dated(*CITIES[:2]), sample_memory(2, "Other."), updates=[(1, 0)])
+    found = answer(shelf, ranked=[0, 2, 1])
+    assert [(each.number, each.was) for each in found.chosen] == [(1, False), (0, True), (2, False)]
+
+
+def test_a_newer_value_that_was_not_found_comes_with_the_older() -> None:
+    shelf = Memories(*dated(*CITIES), updates=CHAIN)
+    found = answer(shelf, ranked=[0], top_k=4)
+    assert [(each.number, each.through, each.was) for each in found.chosen] == [(2, 0, False), (0, 0, True)]
+
+
+def test_an_older_value_that_was_not_found_does_not_come() -> None:
+    assert numbers(answer(Memories(*dated(*CITIES), updates=CHAIN), ranked=[2])) == [2]
+
+
+def test_what_updates_what_is_told_by_the_tie_and_not_by_a_date_in_the_text() -> None:
+    late = sample_memory(0, "The deadline is April 21.", event_at=AT + 9 * DAY)
+    soon = sample_memory(1, "The deadline moved to March 3.", event_at=AT)
+    assert numbers(answer(Memories(late, soon, updates=[(1, 0)]))) == [1, 0]
+
+
+def test_older_values_take_a_quarter_of_the_list_at_most_and_others_wait_their_turn() -> None:
+    others = [sample_memory(n, f"word{n}") for n in range(3, 8)]
+    shelf = Memories(*dated(*CITIES), *others, updates=CHAIN)
+    found = answer(shelf, ranked=[2, 0, 3, 1, 4, 5, 6, 7], top_k=5)
+    assert [(each.number, each.was) for each in found.chosen] == [
+        (2, False), (1, True), (0, True), (3, False), (4, False)
+    ]  # fmt: skip
+    found = answer(shelf, ranked=[2, 3, 4, 5, 6, 1, 0], top_k=5)
+    assert numbers(found) == [2, 1, 3, 4, 5]
+
+
+def test_an_older_value_is_left_out_where_one_more_would_fit_without_it() -> None:
+    shelf = Memories(*dated(*CITIES[:2]), sample_memory(2, "Other."), tokens=[40, 40, 40], updates=[(1, 0)])
+    found = answer(shelf, budget=100)
+    assert numbers(found) == [1, 2]
+    assert found.dropped == {0: "older_value"}
+
+
+def test_an_older_value_stays_where_leaving_it_out_helps_nobody() -> None:
+    shelf = Memories(*dated(*CITIES[:2]), sample_memory(2, "Other."), tokens=[40, 40, 90], updates=[(1, 0)])
+    assert numbers(answer(shelf, budget=100)) == [1, 0]
+
+
+def test_at_another_time_what_held_then_stands_first_and_what_came_later_is_no_older_value() -> None:
+    shelf = Memories(*dated(*CITIES), updates=CHAIN)
+    found = answer(shelf, ranked=[2, 1, 0], as_of=AT + DAY)
+    assert [(each.number, each.was) for each in found.chosen] == [(1, False), (0, True), (2, False)]
+
+
+def test_at_a_time_before_all_of_them_what_is_there_is_told() -> None:
+    assert numbers(answer(Memories(*dated(*CITIES), updates=CHAIN), ranked=[0], as_of=AT - DAY)) == [0]
+
+
+def test_in_an_order_by_time_nothing_is_moved() -> None:
+    shelf = Memories(*dated(*CITIES), updates=CHAIN)
+    found = answer(shelf, ranked=[0, 1, 2], by_score=False)
+    assert [(each.number, each.was) for each in found.chosen] == [(0, False), (1, False), (2, False)]
+
+
+def test_ties_that_go_in_a_circle_end() -> None:
+    shelf = Memories(*dated(*CITIES), updates=[*CHAIN, (0, 2)])
+    assert sorted(numbers(answer(shelf))) == [0, 1, 2]
+    into_it = Memories(*dated(*CITIES, "I live in Faro."), updates=[*CHAIN, (0, 2), (3, 2)])
+    assert sorted(numbers(answer(into_it, ranked=[3, 2, 1, 0]))) == [0, 1, 2, 3]
+
+
+# Preferences
+
+
+def preferences(count: int, others: int = 3) -> list[Memory]:
+    """Others first, then so many preferences, as they are ranked."""
+    kept = [sample_memory(n, f"taste{n}", kind="procedural", form="preference") for n in range(others, others + count)]
+    return [*plain(others), *kept]
+
+
+def test_L23_preferences_come_first_and_do_not_count_in_top_k() -> None:
+    found = answer(Memories(*preferences(2)), top_k=2, preferences_first=True)
+    assert [(each.number, each.preference) for each in found.chosen] == [
+        (3, True), (4, True), (0, False), (1, False)
+    ]  # fmt: skip
+
+
+def test_L23_inline_they_stand_where_they_are_ranked_and_count() -> None:
+    assert numbers(answer(Memories(*preferences(2)), top_k=2)) == [0, 1]
+
+
+def test_L23_five_preferences_starve_nobody_and_the_sixth_waits_its_turn() -> None:
+    found = answer(Memories(*preferences(7)), top_k=4, preferences_first=True)
+    assert sum(each.preference for each in found.chosen) == PREFERENCES_MAX == 5
+    assert numbers(found) == [3, 4, 5, 6, 7, 0, 1, 2, 8]
+
+
+def test_L23_preferences_take_a_quarter_of_the_budget_at_most() -> None:
+    found = answer(Memories(*preferences(3), tokens=[20, 20, 20, 15, 15, 8]), budget=100, preferences_first=True)
+    assert [(each.number, each.preference) for each in found.chosen] == [
+        (3, True), (5, True), (0, False), (1, False), (2, False), (4, False)
+    ]  # fmt: skip
+    assert found.tokens == 98
+
+
+def test_preferences_that_leave_no_room_for_anything_else_stand_where_they_are_ranked() -> None:
+    found = answer(Memories(*preferences(1, others=2), tokens=[90, 95, 20]), budget=100, preferences_first=True)
+    assert [(each.number, each.preference) for each in found.chosen] == [(0, False)]
+
+
+def test_of_what_is_procedural_only_preferences_are_put_first() -> None:
+    kinds: list[tuple[Any, bool]] = [("preference", True), (None, True), ("step", False), ("workflow", False)]
+    for form, expected in kinds:
+        assert is_preference(sample_memory(0, kind="procedural", form=form)) is expected
+    assert not is_preference(sample_memory(0, kind="semantic"))
+
+
+def test_of_equal_preferences_one_stands_first_and_none_comes_later() -> None:
+    twice = [sample_memory(n, "No sugar.", kind="procedural", form="preference") for n in range(2)]
+    assert numbers(answer(Memories(*twice), preferences_first=True)) == [0]
+
+
+def test_of_preferences_the_newer_value_is_the_one_that_stands_first() -> None:
+    tastes = dated("I prefer tea.", "I prefer coffee.")
+    kept = [sample_memory(n, each.content, kind="procedural", event_at=each.event_at) for n, each in enumerate(tastes)]
+    found = answer(Memories(*kept, updates=[(1, 0)]), preferences_first=True)
+    assert [(each.number, each.was, each.preference) for each in found.chosen] == [(1, False, True), (0, True, False)]
+
+
+# Pages
+
+
+def pages(shelf: Memories, **wanted: Any) -> list[int]:
+    """All pages, each going on by as many as came."""
+    seen: list[int] = []
+    offset = 0
+    while page := answer(shelf, offset=offset, **wanted).chosen:
+        seen += [each.number for each in page]
+        offset += sum(not each.preference for each in page)
+    return seen
+
+
+@given(
+    st.lists(st.integers(1, 120), min_size=1, max_size=25),
+    st.integers(1, 7),
+    st.none() | st.integers(1, 100),
+    st.booleans(),
+)
+@example([90, 90, 20], 5, 100, True)
+def test_pages_neither_repeat_nor_skip_any(
+    tokens: list[int], top_k: int, budget: int | None, preferences_first: bool
+) -> None:
+    memories = [
+        sample_memory(n, f"word{n}", kind="procedural" if n % 3 == 2 else "semantic") for n in range(len(tokens))
+    ]
+    shelf = Memories(*memories, tokens=tokens)
+    seen = pages(shelf, top_k=top_k, budget=budget, preferences_first=preferences_first)
+    assert sorted(seen) == [n for n, size in enumerate(tokens) if budget is None or size <= budget]
+
+
+def test_what_was_passed_over_on_one_page_comes_on_the_next() -> None:
+    shelf = Memories(*plain(4), tokens=[80, 60, 20, 30])
+    assert numbers(answer(shelf, budget=100)) == [0, 2]
+    assert numbers(answer(shelf, budget=100, offset=2)) == [1, 3]
+
+
+def test_preferences_stand_on_the_first_page_alone() -> None:
+    shelf = Memories(*preferences(2))
+    assert numbers(answer(shelf, top_k=2, offset=2, preferences_first=True)) == [2]
+
+
+def test_behind_the_last_page_there_is_nothing_and_nothing_is_needed() -> None:
+    found = answer(Memories(*plain(3), tokens=[10, 10, 500]), budget=100, offset=9)
+    assert (found.chosen, found.needs) == ([], 0)
