@@ -9,7 +9,9 @@ SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the word
 # directives (whose `..` ends a sentence of its own) and properties, a lone tag or comment of HTML.
 _MARKUP = re.compile(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
 
-_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_TITLES = ("Dr", "Mr", "Ms", "Mrs", "Prof", "St", "vs", "e.g", "i.e", "z.B", "[A-Z]")  # whose point ends nothing
+_NO_TITLE = "".join(rf"(?<!\b{title}\.)" for title in _TITLES)
+_END = re.compile(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 
 
 def spans(text: str) -> list[tuple[int, int]]:

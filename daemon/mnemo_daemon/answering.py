@@ -87,9 +87,9 @@ class Answering:
     def answer(self, ranked: Ranked, serving: Serving | None) -> Answered:
         question, channels = ranked.question, ranked.channels
         rows, evidence = ranked.rows, None
-        if question.cut == "gap" or question.explain:
+        if question.is_cut or question.explain:
             evidence = self._evidence(ranked, serving)
-        if question.cut == "gap" and evidence is not None:
+        if question.is_cut and evidence is not None:
             left = frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
             rows = [row for row in rows if row in left]
         numbers = channels.numbers[rows]
@@ -105,7 +105,7 @@ class Answering:
                 memory = shelf.memory(each.number)
                 if memory is not None:
                     hits.append(self._hit(ranked, each, found(snapshot, memory)))
-        abstained = question.cut == "gap" and not rows
+        abstained = question.is_cut and not rows
         return Answered(hits, selected.tokens, selected.needs, abstained, selected.dropped, evidence)
 
     def _evidence(self, ranked: Ranked, serving: Serving | None) -> Evidence:

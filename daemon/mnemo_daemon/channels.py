@@ -20,7 +20,7 @@ from mnemo_daemon.question import Question
 from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import KINDS, Memory, embedded_text, text_hash
+from mnemo_store.records import KINDS, STATES, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.vector_rows import Question as Vector
 from mnemo_store.vector_rows import VectorHits
@@ -30,11 +30,13 @@ CANDIDATES_MIN = 100  # a channel; fewer leave out what the order would have bro
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
+DISCARDED_MAX = 2000  # the latest of what was set aside, which is in no index and read where it is asked for
 FORMER_TEXTS_MAX = 256  # texts of another time, of which no vector is kept, that one question embeds: half a second
 FORMER_A_SLICE = 500  # kept vectors read under one snapshot
 
 _WORD = re.compile(r"\w+(?:'s\b)?")
 _WORKING = KINDS.index("working")
+_DISCARDED = STATES.index("discarded")
 
 
 class Channels(NamedTuple):
@@ -158,8 +160,10 @@ class Searching:
             query = self._embedding.encode_query_tokens(serving.embedder, _encoded(question, scene))
             clock.mark("embed")
         former, is_whole = self._former(asked_words, scene, serving, query)
+        discarded = self._discarded(asked_words, question, scene)
         if serving is None or query is None:
             hits, sought = searching.result()
+            hits = WordHits(*_merged(*hits, *discarded, fetch))
             numbers, found_words = _merged(*hits, former.numbers, former.words, fetch)
             clock.mark("words")
             found_all = np.ones(len(numbers), np.bool_)
@@ -171,6 +175,7 @@ class Searching:
         near = VectorHits(*_merged(*near, former.numbers, former.sims, fetch))
         clock.mark("vectors")
         hits, sought = searching.result()
+        hits = WordHits(*_merged(*hits, *discarded, fetch))
         words = WordHits(*_merged(*hits, former.numbers, former.words, fetch))
         clock.mark("words")
         numbers = np.unique(np.concatenate([words.numbers, near.numbers]))
@@ -187,6 +192,22 @@ class Searching:
         clock.mark("join")
         beside = np.zeros(len(numbers), np.bool_)
         return Channels(numbers, score, sims, in_words, in_vectors, rounds, beside, sought, query), is_whole
+
+    def _discarded(
+        self, query_words: str, question: Question, scene: Scene
+    ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
+        """What was set aside is in no index: where it is asked for, its texts are read, the latest ones. NaN: no word
+        of the query is in one."""
+        if "discarded" not in question.filter.states:
+            return np.empty(0, np.uint32), np.empty(0, np.float32)
+        states = scene.columns.column("state")[: scene.base]
+        numbers = np.flatnonzero(scene.mask & (states == _DISCARDED))[-DISCARDED_MAX:].astype(np.uint32)
+        with self._store.snapshot() as snapshot:
+            memories = [scene.memory(snapshot, number) for number in numbers.tolist()]
+        there = [place for place, memory in enumerate(memories) if memory is not None]
+        words = self._views.words.scores(query_words, [words_of(each) for each in memories if each is not None])
+        words[words <= 0] = np.nan
+        return numbers[there], words
 
     def _former(
         self, query_words: str, scene: Scene, serving: Serving | None, query: QueryTokens | None

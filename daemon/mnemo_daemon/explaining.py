@@ -271,7 +271,7 @@ def why_not(ranked: Ranked, answered: Answered) -> dict[int, str]:
 
 def _left_by_cut(ranked: Ranked, answered: Answered) -> frozenset[int]:
     evidence = answered.evidence
-    if ranked.question.cut != "gap" or evidence is None:
+    if not ranked.question.is_cut or evidence is None:
         return frozenset(ranked.rows)
     return frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
 

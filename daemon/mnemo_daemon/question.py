@@ -36,6 +36,11 @@ class Question(NamedTuple):
     working_any: bool = False  # `kinds` names `working`
     as_of: int | None = None
 
+    @property
+    def is_cut(self) -> bool:
+        """What does not bear on the question is left out, be it that the list ends or that each is judged."""
+        return self.cut == "gap" or self.rerank
+
 
 class Best(NamedTuple):
     """The sentence that answers best: its text, the query's words in it, and its line in the note (0: no note)."""

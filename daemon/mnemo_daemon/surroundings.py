@@ -164,18 +164,23 @@ class Surroundings:
         present = np.where(every < scene.base, every.astype(np.int64), _NONE)
         matches = self._views.words.matches(channels.sought, present)
         shape, lengths = scene.column("shape", every), scene.column("words", every)
-        if scene.then is not None:
-            matches = self._with_former(question, scene, every, matches)
+        found = np.zeros(len(every), np.float32)
+        found[near[0]] = channels.words[chosen]
+        unindexed = np.flatnonzero((every >= scene.base) | ((found > 0) & (matches.scores == 0)))
+        if len(unindexed):
+            matches = self._with_read(question, scene, every, unindexed, matches)
         return _Memories(every, near, matches, sims, shape, lengths)
 
-    def _with_former(self, question: Question, scene: Scene, every: Numbers, matches: WordMatches) -> WordMatches:
-        """Of versions of another time, the words are read from their texts."""
-        assert scene.then is not None
+    def _with_read(
+        self, question: Question, scene: Scene, every: Numbers, places: Places, matches: WordMatches
+    ) -> WordMatches:
+        """Of what is in no index (versions of another time, what was set aside) the words are read from its text."""
         holds, parts = matches.holds.copy(), matches.parts.copy()
-        former = np.flatnonzero(every >= scene.base)
-        memories = [scene.then.memories[number - scene.base] for number in every[former].tolist()]
-        scores = self._views.words.scores(question.query, list(map(words_of, memories)))
-        for place, memory, score in zip(former.tolist(), memories, scores.tolist(), strict=True):
+        with self._store.snapshot() as snapshot:
+            memories = [scene.memory(snapshot, number) for number in every[places].tolist()]
+        read = [(place, memory) for place, memory in zip(places.tolist(), memories, strict=True) if memory is not None]
+        scores = self._views.words.scores(question.query, [words_of(memory) for _, memory in read])
+        for (place, memory), score in zip(read, scores.tolist(), strict=True):
             held = {token.term for token in self._views.words.tokenizer.tokens(f"{memory.speaker} {memory.content}")}
             holds[:, place] = [term in held for term in matches.terms]
             parts[:, place] = 0

@@ -235,6 +235,12 @@ def test_G40_what_fits_is_touched_and_what_only_scores_well_is_not(client: Clien
 # Where the list ends
 
 
+def test_a_second_judgement_drops_what_does_not_bear_on_the_question(client: Client) -> None:
+    remember(client, *FACTS)
+    answer = ask(client, "when does the ferry to the island leave", rerank=True)
+    assert contents(answer) == [FACTS[0]]
+
+
 def test_a_gap_ends_the_list_and_what_answers_is_before_it(client: Client) -> None:
     remember(client, *FACTS)
     assert len(ask(client, "when does the ferry to the island leave").memories) == 5

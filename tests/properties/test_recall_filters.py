@@ -177,9 +177,6 @@ FILTERS: dict[str, st.SearchStrategy[Any]] = {
     "exact": st.booleans(),
 }
 FILTERED = st.fixed_dictionaries({}, optional=FILTERS)
-INDEXED = st.fixed_dictionaries(
-    {}, optional={name: how for name, how in FILTERS.items() if name != "include_discarded"}
-)
 ASKED_FOR = st.fixed_dictionaries(
     {"ranker": st.sampled_from(RANKERS)},
     optional={
@@ -220,7 +217,7 @@ def wait_for_vectors(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("ranker", ["words", "auto"])
-@given(filters=INDEXED)
+@given(filters=FILTERED)
 @settings(max_examples=150, deadline=None)
 def test_recall_gives_all_that_passes_the_filters_and_nothing_else(
     kept: Kept, ranker: Ranker, filters: dict[str, Any]

@@ -56,3 +56,10 @@ def test_a_long_sentence_is_cut_around_the_first_marked_word() -> None:
     assert "needle" in piece
     assert len(piece) <= SENTENCE_CHARS_MAX
     assert piece.startswith("word")
+
+
+def test_a_title_or_an_initial_ends_no_sentence() -> None:
+    text = "My dentist is Dr. Okafor on Mill Lane. J. R. Finch, e.g. in May, is away. No. She is here."
+    assert [text[start:end] for start, end in spans(text)] == [
+        "My dentist is Dr. Okafor on Mill Lane.", "J. R. Finch, e.g. in May, is away.", "No.", "She is here.",
+    ]  # fmt: skip
