@@ -334,7 +334,9 @@ def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Mo
     assert not filling.work(embedding.seen)
     disk.committing = disk.opening = None
     wait_until(lambda: not ground.store.degraded)
-    assert filling.work(embedding.seen), "and what is back is looked at again"
+    progress = filling.progress(0)
+    assert progress is not None
+    assert (progress.items, progress.share) == (0, 0.0), "and all of what is back is looked at again"
     ground.close()
 
 
