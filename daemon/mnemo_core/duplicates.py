@@ -46,7 +46,7 @@ def jaccard(one: str, other: str) -> float:
 
 def is_near(content: str, other: str, sim: float | None, thresholds: Thresholds) -> bool:
     """Whether two texts are near enough to be linked. SPEC 5.5 [G 2.1, G7]"""
-    return _is_near(words(content), words(other), sim, thresholds)
+    return _is_near(_words(content), _words(other), sim, thresholds)
 
 
 def judge(
