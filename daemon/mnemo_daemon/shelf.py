@@ -12,8 +12,9 @@ from mnemo_core.selection import Windows, is_preference
 from mnemo_daemon.channels import Scene
 from mnemo_daemon.indexing import Serving
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import KINDS, Memory
+from mnemo_store.records import KINDS, STATES, Memory
 
+_SUPERSEDED = STATES.index("superseded")
 _PROCEDURAL = KINDS.index("procedural")
 
 
@@ -37,6 +38,7 @@ class Reading:
         self._ties: dict[int, tuple[list[int], list[int]]] = {}
         self._kinds = scene.column("kind", numbers)
         self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        self._superseded: list[int] = numbers[scene.column("state", numbers) == _SUPERSEDED].tolist()
         self._formers = {} if scene.then is None else {each.id: row for row, each in enumerate(scene.then.memories)}
 
     def memory(self, number: int) -> Memory | None:
@@ -68,11 +70,19 @@ class Reading:
         return self._tied(number)[1]
 
     def _tied(self, number: int) -> tuple[list[int], list[int]]:
-        """The memories in question that update it, and those that it updates."""
+        """The memories in question that update it or took its place, and those that it updates or took the place of."""
         if number not in self._ties:
             memory = self.memory(number)
             newer: list[int] = []
             older: list[int] = []
+            for each in self._superseded if memory is not None else ():
+                other = self.memory(each)
+                if memory is not None and other is not None and other.superseded_by == memory.id:
+                    older.append(each)
+            if memory is not None and memory.superseded_by:
+                found = self._number(memory.superseded_by)
+                if found is not None:
+                    newer.append(found)
             for edge in self._snapshot.edges(memory.id) if memory is not None else ():
                 if edge.relation == "updates" and memory is not None:
                     is_newer = edge.target == memory.id

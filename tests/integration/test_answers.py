@@ -308,3 +308,14 @@ def test_the_same_question_on_the_same_state_gives_the_same_answer(client: Clien
         asked = {"preferences": "first", "cut": "gap", "top_k": 4}
         one, other = (ask(client, query, **asked) for _ in range(2))
         assert (one.memories, one.expanded) == (other.memories, other.expanded)
+
+
+def test_what_was_superseded_stands_behind_what_took_its_place(client: Client) -> None:
+    old = client.remember("The gate code of the boat yard is 4711.", wait="indexed").memory.id
+    client.remember("Rex sleeps in the yard by the gate.", wait="indexed")
+    new = client.remember("Since May the yard has a keypad with 0815.", supersedes=[old], wait="indexed").memory.id
+    query = "what is the gate code of the boat yard"
+    shown = ask(client, query, include_superseded=True).memories
+    assert [(each.id, each.was) for each in shown if each.id in (old, new)] == [(new, False), (old, True)]
+    assert shown[0].id == new
+    assert old not in [each.id for each in ask(client, query).memories]

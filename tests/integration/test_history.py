@@ -12,7 +12,6 @@ from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_client.protocol import Patch
 from mnemo_client.recall_protocol import RecallRequest
-from mnemo_core.ranking import NEAR_COSINE
 from mnemo_daemon import channels, installation
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue
@@ -239,8 +238,8 @@ def settle(desk: Desk) -> None:
     assert desk.indexing.waiting() == 0
 
 
-def fused(desk: Desk, query: str, texts: list[str]) -> dict[str, float]:
-    """By text: half its share of the best BM25, half its share of the best cosine, each compared with the query."""
+def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """By text: its share of the best BM25, and its cosine, each compared with the query."""
     serving = desk.indexing.serving()
     assert serving is not None
     vector = serving.embedder.encode_query(query)
@@ -249,8 +248,8 @@ def fused(desk: Desk, query: str, texts: list[str]) -> dict[str, float]:
         for text, rows in zip(texts, serving.embedder.encode_batch(texts), strict=True)
     }
     words = dict(zip(texts, desk.views.words.scores(query, [Fields(text) for text in texts]).tolist(), strict=True))
-    best_words, best_sim = max(words.values()) or 1.0, max(NEAR_COSINE, *sims.values())
-    return {text: 0.5 * words[text] / best_words + 0.5 * max(0.0, sims[text]) / best_sim for text in texts}
+    best = max(words.values()) or 1.0
+    return {text: score / best for text, score in words.items()}, sims
 
 
 @pytest.mark.parametrize("are_kept", [True, False])
@@ -269,12 +268,14 @@ def test_what_is_meant_is_compared_with_what_was_said_then(tiny: Desk, are_kept:
         tiny.indexing.start()
     settle(tiny)
     for query in ("a b c", "x y", "q", "m d z"):
+        for ranker, expected in zip(("words", "cosine"), compared(tiny, query, list(LETTERS)), strict=True):
+            recalled = tiny.recall(query, 1500, ranker=ranker)
+            found = {hit.found.memory.content: hit.score for hit in recalled.hits}
+            assert found == pytest.approx({text: score for text, score in expected.items() if score > 0}, abs=2e-3)
+            assert (recalled.degraded, recalled.ranker) == ((), ranker)
         recalled = tiny.recall(query, 1500)
-        expected = fused(tiny, query, list(LETTERS))
-        found = {hit.found.memory.content: hit.score for hit in recalled.hits}
-        assert found == pytest.approx({text: score for text, score in expected.items() if score > 0}, abs=2e-3)
         assert (recalled.degraded, recalled.ranker) == ((), "auto")
-        assert recalled.hits[0].found.memory.content == max(expected, key=lambda text: expected[text])
+        assert {hit.found.memory.content for hit in recalled.hits} == set(LETTERS)
         assert recalled.hits[0].channels == ("words", "vectors")
 
 

@@ -59,7 +59,7 @@ def forward(encoder: minilm.Encoder, ids: list[int], pooling: str = "mean") -> F
 
 
 def run(graph: bytes, ids: list[int]) -> NDArray[np.float32]:
-    (vectors,) = minilm.open_session(graph).run(None, {"ids": np.array([ids], np.int32)})
+    (vectors,) = minilm.open_session(graph).run([minilm.VECTORS], {"ids": np.array([ids], np.int32)})
     assert vectors.shape[0] == 1
     return vectors.reshape(vectors.shape[1])  # two axes, or it raises
 
@@ -91,10 +91,10 @@ def test_float32_is_the_definition_and_int8_is_close_to_it(encoder: minilm.Encod
     for text, told in zip(EVERYDAY, prepared.vectors, strict=True):
         ids = tokenizer.encode(text).ids
         true = forward(encoder, ids)
-        (vector,) = exact.run(None, {"ids": np.array([ids], np.int32)})[0]
+        (vector,) = exact.run([minilm.VECTORS], {"ids": np.array([ids], np.int32)})[0]
         assert np.abs(vector - true).max() < 1e-5
         assert np.array_equal(vector, told)
-        assert quick.run(None, {"ids": np.array([ids], np.int32)})[0][0] @ true > 0.98
+        assert quick.run([minilm.VECTORS], {"ids": np.array([ids], np.int32)})[0][0] @ true > 0.98
 
 
 def test_the_scales_come_out_the_same_every_time(tiny_source: Path) -> None:

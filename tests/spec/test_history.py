@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_daemon import past
+from mnemo_daemon.channels import CANDIDATES_MIN
 from mnemo_daemon.history import Difference, Span
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.upkeep import Upkeep
@@ -114,7 +115,7 @@ def test_filters_are_about_what_a_memory_was_then(story: Story) -> None:
     assert [memory.content for memory in desk.listed(4000, tags=("home",))] == [OTTO]
     assert desk.recalled("bins", 5000, min_importance=0.8) == []
     assert desk.recalled("bins", 6000, min_importance=0.8) == [FRIDAY]
-    assert desk.recalled("key", 8000, states=(*SHOWN, "superseded")) == [OTTO, LOST]
+    assert desk.recalled("key", 8000, states=(*SHOWN, "superseded")) == [LOST, OTTO]
 
 
 def test_what_was_in_the_trash_then_is_told_by_no_filter(story: Story) -> None:
@@ -134,7 +135,9 @@ def test_what_scores_alike_is_in_the_order_of_what_it_was_then(desk: Desk) -> No
 
 
 def test_the_best_is_found_among_more_than_a_channel_gives(desk: Desk) -> None:
-    best, *_ = (desk.add(f"bins {'boat ' * number}") for number in range(90))  # the shortest scores best
+    best, *_ = (
+        desk.add(f"bins {'boat ' * number}") for number in range(CANDIDATES_MIN + 20)
+    )  # the shortest scores best
     unchanged = desk.add("bins of nobody else")
     desk.at = 2000
     for memory in desk.listed():
@@ -142,7 +145,7 @@ def test_the_best_is_found_among_more_than_a_channel_gives(desk: Desk) -> None:
             desk.edit(memory.id, content=f"{memory.content} changed")
     (hit,) = desk.recall("bins", 1000, top_k=1).hits
     assert hit.found.memory == desk.history.memory_at(best, 1000, PERSON).memory
-    assert desk.recall("bins", 1000, top_k=1).total == 64
+    assert desk.recall("bins", 1000, top_k=1).total == CANDIDATES_MIN
 
 
 def test_words_that_came_later_do_not_find_it(story: Story) -> None:
