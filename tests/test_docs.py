@@ -4,6 +4,7 @@ What there is comes from the tables that the program itself works by: its comman
 """
 
 import ast
+import importlib
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -215,6 +216,23 @@ def test_every_python_block_compiles() -> None:
         for block in blocks(name, text):
             if block.language == "python":
                 compile(block.text, f"{name}:{block.line}", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def unknown_imports(code: str) -> Iterator[str]:
+    """What a block of Python takes from our packages that they do not have."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mnemo_"):
+            module = importlib.import_module(node.module)
+            yield from (f"{node.module}.{each.name}" for each in node.names if not hasattr(module, each.name))
+
+
+def test_every_python_block_takes_what_is_there() -> None:
+    code = [block.text for name, text in pages().items() for block in blocks(name, text) if block.language == "python"]
+    assert code
+    assert not [each for text in code for each in unknown_imports(text)]
+    assert list(unknown_imports("from mnemo_client.protocol import Answer, Wanting")) == [
+        "mnemo_client.protocol.Wanting"
+    ]
 
 
 def test_every_command_line_in_the_pages_would_be_accepted() -> None:
