@@ -38,6 +38,7 @@ from mnemo_daemon.routes import (
 )
 from mnemo_daemon.service import Notifier
 from mnemo_daemon.sockets import BACKLOG, Listener, Peer, peer_of
+from mnemo_store.errors import Closed
 
 KEEPALIVE_SECONDS = 75.0  # an idle connection; clients reopen after less
 HEAD_SECONDS = 10.0  # from the first byte of a request to the end of its head
@@ -338,6 +339,8 @@ class HttpServer:
         raise ConnectionResetError("the answer broke off")
 
     def _refused(self, raw: web.BaseRequest, error: Exception) -> web.StreamResponse:
+        if self.is_draining and isinstance(error, RuntimeError) and "after shutdown" in str(error):
+            error = Closed("the daemon is shutting down: ask again when it is back")  # its threads take no more work
         refusal = refusal_of(error)
         if refusal is None:
             number = secrets.token_hex(4)
