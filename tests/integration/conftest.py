@@ -34,6 +34,16 @@ def daemon() -> Iterator[RunningDaemon]:
         assert "Traceback" not in started.log.read_text()
 
 
+@pytest.fixture(scope="module")
+def model_daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
+    """With the real embedding model, loaded."""
+    with tempfile.TemporaryDirectory(prefix="m") as folder:
+        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
+            started.wait_for_vectors()
+            yield started
+        assert "Traceback" not in started.log.read_text()
+
+
 @pytest.fixture
 def scratch_daemon(short_folder: Path) -> Iterator[RunningDaemon]:
     """A daemon that the test starts and ends as it likes, without a model; whose log never shows a traceback."""

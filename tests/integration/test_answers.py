@@ -1,10 +1,8 @@
 """What becomes of the ranked candidates, through the socket of a real daemon with the real model. SPEC 7.5, 7.6, 11"""
 
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import RecallAnswer
-from tests.running import RunningDaemon, running
+from tests.running import RunningDaemon
 from tests.samples import AT
 
 DAY = 86_400_000
@@ -36,19 +34,10 @@ BOATS = (
 TASTES = ("coffee", "tea", "bread", "mail", "music", "maps", "films")
 
 
-@pytest.fixture(scope="module")
-def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
-
-
 @pytest.fixture
-def client(daemon: RunningDaemon) -> Iterator[Client]:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own."""
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
         yield open_client
 
 
@@ -141,10 +130,10 @@ def test_of_near_copies_the_best_comes_and_one_that_adds_a_specific(client: Clie
 # Budget and pages
 
 
-def test_pages_go_on_where_the_one_before_ended(client: Client, daemon: RunningDaemon) -> None:
+def test_pages_go_on_where_the_one_before_ended(client: Client, model_daemon: RunningDaemon) -> None:
     stories = [f"The boat number {n} has a mast of {n} metres{' and a very long story' * n}." for n in range(23)]
     client.remember_many([NewMemory(content=content) for content in stories])
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     whole = contents(ask(client, "which boat has a mast", top_k=100, token_budget=None))
     assert len(whole) == 23
     for budget in (None, 150):
@@ -156,9 +145,9 @@ def test_pages_go_on_where_the_one_before_ended(client: Client, daemon: RunningD
             assert seen == whole
 
 
-def test_pages_go_on_farther_than_one_search_looks(client: Client, daemon: RunningDaemon) -> None:
+def test_pages_go_on_farther_than_one_search_looks(client: Client, model_daemon: RunningDaemon) -> None:
     client.remember_many([NewMemory(content=f"The boat number {n} has a mast of wood.") for n in range(200)])
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     seen: list[str] = []
     while page := contents(ask(client, "which boat has a mast", top_k=16, offset=len(seen))):
         seen += page

@@ -1,9 +1,7 @@
 """The ranker `auto` through the socket: what stands beside a memory, who speaks, when, late interaction. SPEC 7.3"""
 
-import tempfile
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory, Patch
 from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
 from tests.columns import DAY, HOUR, NOW
-from tests.running import RunningDaemon, running
+from tests.running import RunningDaemon
 
 FILLERS = 110  # more than a channel gives
 ASKED = "Did you hear back about the lighthouse keeper post?"
@@ -20,18 +18,9 @@ REPLY = "Mhm! Got it!"
 QUERY = "Has anyone heard back about the post of lighthouse keeper?"
 
 
-@pytest.fixture(scope="module")
-def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
-
-
 @pytest.fixture
-def client(daemon: RunningDaemon) -> Iterator[Client]:
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
         yield open_client
 
 
@@ -64,19 +53,21 @@ def by_content(answer: RecallAnswer) -> dict[str, RecalledMemory]:
 
 
 def test_a_reply_that_shares_no_word_is_found_beside_the_question_it_answers(
-    daemon: RunningDaemon, client: Client
+    model_daemon: RunningDaemon, client: Client
 ) -> None:
     say(client, ("Ann", ASKED), ("Bob", REPLY))
     fill(client)
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     found = by_content(ask(client, QUERY))
     assert found[REPLY].channels == ["neighbours"]
 
 
-def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(daemon: RunningDaemon, client: Client) -> None:
+def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(
+    model_daemon: RunningDaemon, client: Client
+) -> None:
     say(client, ("Ann", ASKED), ("Bob", REPLY))
     fill(client)
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     assert REPLY not in by_content(ask(client, QUERY, speaker="Ann"))
     assert REPLY not in by_content(ask(client, QUERY, until=NOW - DAY + 500))
     (reply,) = [each for each in client.list_memories(limit=500, namespace=client.namespace).memories
@@ -88,47 +79,49 @@ def test_what_stands_beside_is_not_found_where_the_filters_leave_it_out(daemon: 
 
 
 def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
-    daemon: RunningDaemon, client: Client
+    model_daemon: RunningDaemon, client: Client
 ) -> None:
     say(client, ("Ann", ASKED), user_id="ann")
     say(client, ("Bob", REPLY), user_id="bob", at=NOW - DAY + 5000)
     fill(client)
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     answer = ask(client, QUERY, user_id="ann")
     assert [memory.content for memory in answer.memories] == [ASKED]
 
 
-def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(daemon: RunningDaemon, client: Client) -> None:
+def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(
+    model_daemon: RunningDaemon, client: Client
+) -> None:
     say(client, ("Ines", "I started with the cello in spring."), session="one")
     say(client, ("Otto", "I started with the cello in autumn."), session="two")
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     assert ask(client, "When did Otto start with the cello?").memories[0].speaker == "Otto"
     assert ask(client, "When did Ines start with the cello?").memories[0].speaker == "Ines"
 
 
-def test_the_month_that_is_asked_for_comes_first(daemon: RunningDaemon, client: Client) -> None:
+def test_the_month_that_is_asked_for_comes_first(model_daemon: RunningDaemon, client: Client) -> None:
     march, july = 1_741_600_000_000, 1_752_000_000_000  # 10 March and 8 July 2025
     say(client, ("Ines", "We went for a long walk along the river."), session="one", at=march)
     say(client, ("Ines", "We went for a long swim along the river."), session="two", at=july)
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     query = "Where did we go along the river in {}?"
     assert "walk" in ask(client, query.format("March 2025")).memories[0].content
     assert "swim" in ask(client, query.format("July 2025")).memories[0].content
 
 
-def test_scores_are_chances_and_fall(daemon: RunningDaemon, client: Client) -> None:
+def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client) -> None:
     say(client, ("Ines", "My bicycle is green and has eight gears."), ("Otto", "The train to Ghent was late."))
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     scores = [memory.score for memory in ask(client, "what colour is the bicycle").memories]
     assert scores == sorted(scores, reverse=True)
     assert 1 >= scores[0] > 3 * scores[1] >= 0
 
 
-def test_the_past_is_asked_in_the_same_way(client: Client, daemon: RunningDaemon) -> None:
+def test_the_past_is_asked_in_the_same_way(client: Client, model_daemon: RunningDaemon) -> None:
     first = client.remember("The spare key lies under the blue pot.", session_id="s", wait="indexed")
     client.remember("It rained all day.", session_id="s", wait="indexed")
     client.patch(first.memory.id, Patch(content="The spare key is with Otto now."))
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     versions = client.history(first.memory.id).versions
     then = client.recall("where is the spare key", as_of=max(version.at for version in versions) - 1, top_k=3)
     assert then.memories[0].content == "The spare key lies under the blue pot."

@@ -1,10 +1,8 @@
 """The trace of a recall, through the socket of a real daemon with the real model. SPEC 7.7"""
 
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import CandidateTrace, RecallAnswer, Trace
 from mnemo_daemon.channels import CANDIDATES_MIN
-from tests.running import RunningDaemon, running
+from tests.running import RunningDaemon
 
 DAY = 86_400_000
 FACTS = (
@@ -26,19 +24,10 @@ FACTS = (
 FERRY = "when does the ferry to the island leave?"
 
 
-@pytest.fixture(scope="module")
-def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
-
-
 @pytest.fixture
-def client(daemon: RunningDaemon) -> Iterator[Client]:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own, with the facts."""
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
         for content in FACTS:
             open_client.remember(content, wait="indexed")
         yield open_client
@@ -103,10 +92,12 @@ def test_what_the_features_add_sums_up_to_the_score(client: Client, ranker: str)
             assert sum(each.adds.values()) == pytest.approx(each.score, abs=1e-4)
 
 
-def test_what_the_filters_leave_out_is_counted_by_the_first_that_each_does_not_pass(daemon: RunningDaemon) -> None:
+def test_what_the_filters_leave_out_is_counted_by_the_first_that_each_does_not_pass(
+    model_daemon: RunningDaemon,
+) -> None:
     now = time.time_ns() // 1_000_000
     namespace = f"ns-{uuid.uuid4().hex[:8]}"
-    with daemon.client(namespace, door="cli") as client:
+    with model_daemon.client(namespace, door="cli") as client:
         client.remember("The pier is open.", tags=["pier"], kind="procedural")
         client.remember("The pier is shut.", tags=["pier"])
         client.remember("No pier here.", kind="procedural")
@@ -184,15 +175,15 @@ def test_without_vectors_the_trace_says_so_by_what_it_lacks(client: Client) -> N
     assert candidate.features == {"words_share": 1.0}
 
 
-def test_what_stands_beside_the_best_is_told_as_found_by_that(daemon: RunningDaemon) -> None:
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as client:
+def test_what_stands_beside_the_best_is_told_as_found_by_that(model_daemon: RunningDaemon) -> None:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as client:
         client.remember_many([
             NewMemory(content=f"Boat number {number} is blue and has {number} oars.", dedup="off")
             for number in range(CANDIDATES_MIN + 50)
         ])  # fmt: skip
         client.remember("Where is the harbour master?", session_id="s1", wait="indexed")
         beside = client.remember("Gone fishing until Tuesday.", session_id="s1", wait="indexed").memory.id
-        daemon.wait_for_vectors()
+        model_daemon.wait_for_vectors()
         _, trace = explained(client, "blue boats and the harbour master")
     found: dict[str, CandidateTrace] = {each.id: each for each in trace.candidates}
     assert found[beside].channels == ["neighbours"]

@@ -1,10 +1,8 @@
 """Every ranker through the socket of a real daemon, with the real model and without one. SPEC 7.3, 7.4"""
 
 import math
-import tempfile
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -14,7 +12,7 @@ from mnemo_client.errors import Refused
 from mnemo_client.recall_protocol import Ranker, RecallAnswer
 from mnemo_core.ranking import RANKERS
 from tests.columns import DAY, HOUR, NOW
-from tests.running import RunningDaemon, running
+from tests.running import RunningDaemon
 
 FERRY = "The ferry to the island leaves at seven in the morning."
 BREAD = "Sourdough wants a hot oven and a long night in the fridge."
@@ -23,19 +21,10 @@ MEANT = "when does the boat depart"  # no word of it is in any of them but "the"
 FILLERS = 110  # more than the words channel gives
 
 
-@pytest.fixture(scope="module")
-def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
-
-
 @pytest.fixture
-def client(daemon: RunningDaemon) -> Iterator[Client]:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own, with three memories."""
-    with daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
+    with model_daemon.client(f"ns-{uuid.uuid4().hex[:8]}") as open_client:
         remember_three(open_client)
         yield open_client
 

@@ -1,10 +1,8 @@
 """Why one memory was, or was not, among the answers, case by case, through the socket. SPEC 7.7"""
 
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from mnemo_client.errors import Refused
 from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import WhyAnswer
 from mnemo_daemon.channels import CANDIDATES_MIN
-from tests.running import RunningDaemon, running
+from tests.running import RunningDaemon
 
 DAY = 86_400_000
 FACTS = (
@@ -38,19 +36,10 @@ def fresh() -> str:
     return f"ns-{uuid.uuid4().hex[:8]}"
 
 
-@pytest.fixture(scope="module")
-def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
-
-
 @pytest.fixture
-def client(daemon: RunningDaemon) -> Iterator[Client]:
+def client(model_daemon: RunningDaemon) -> Iterator[Client]:
     """In a namespace of the test's own."""
-    with daemon.client(fresh(), door="cli") as open_client:
+    with model_daemon.client(fresh(), door="cli") as open_client:
         yield open_client
 
 
@@ -139,11 +128,11 @@ def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
     assert (told.candidate, told.channels) == (None, [])
 
 
-def test_of_too_little_trust_is_told_with_both(daemon: RunningDaemon) -> None:
+def test_of_too_little_trust_is_told_with_both(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with daemon.client(namespace, door="mcp") as agent:
+    with model_daemon.client(namespace, door="mcp") as agent:
         memory_id = agent.remember("The ferry leaves at seven.").memory.id
-    with daemon.client(namespace, door="cli") as person:
+    with model_daemon.client(namespace, door="cli") as person:
         (hurdle,) = person.why(memory_id, FERRY, trust_min="user").hurdles
     assert (hurdle.reason, hurdle.wanted, hurdle.has) == ("trust_min", "user or more trusted", "agent")
 
@@ -193,14 +182,14 @@ def test_of_another_time_it_is_told_by_what_it_was_then(client: Client) -> None:
 
 
 @pytest.fixture
-def many(client: Client, daemon: RunningDaemon) -> str:
+def many(client: Client, model_daemon: RunningDaemon) -> str:
     """The id of one that is about something else than the BOATS others, of which a channel passes on only some."""
     client.remember_many([
         NewMemory(content=f"The blue boat number {number} has {number} oars and a white sail.", dedup="off")
         for number in range(BOATS)
     ])  # fmt: skip
     other = client.remember("Tax forms are due in May.", wait="indexed").memory.id
-    daemon.wait_for_vectors()
+    model_daemon.wait_for_vectors()
     return other
 
 
@@ -330,12 +319,12 @@ def test_an_id_may_be_its_last_digits_and_one_that_is_none_is_refused(client: Cl
     assert (refused.value.status, refused.value.field) == (400, "query")
 
 
-def test_an_agent_is_not_told_of_what_it_may_not_see(daemon: RunningDaemon) -> None:
+def test_an_agent_is_not_told_of_what_it_may_not_see(model_daemon: RunningDaemon) -> None:
     namespace = fresh()
-    with daemon.client(namespace, door="cli") as person:
+    with model_daemon.client(namespace, door="cli") as person:
         memory_id = person.remember("The safe's code is with Ines.", tags=["sensitive"]).memory.id
         assert person.why(memory_id, "the safe's code").verdict == "answered"
-    with daemon.client(namespace, door="mcp") as agent, pytest.raises(Refused) as refused:
+    with model_daemon.client(namespace, door="mcp") as agent, pytest.raises(Refused) as refused:
         agent.why(memory_id, "the safe's code")
     assert refused.value.status == 404
 
