@@ -6,6 +6,7 @@ question, to the candidates' mean and spread, to the weight of the question's wo
 a small store and in a large one, in talk and in notes.
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -139,6 +140,29 @@ def light_of(words: Floats, sims: Floats) -> Floats:
     """Half the share of the best BM25, half that of the best cosine: who is worth a look at what is beside it."""
     share = _share(_known(words, sims), NEAR_COSINE_MIN)
     return (0.5 * _share(words, SPREAD_MIN) + 0.5 * share).astype(np.float32)
+
+
+def fits_date(months: Collection[int], years: Collection[int], event_at: NDArray[np.int64]) -> Floats:
+    """1 where what happened at a time (ms) is of one of the months and years, 0 where not; NaN where none is named."""
+    if not months and not years:
+        return np.full(len(event_at), np.nan, np.float32)
+    at = event_at.astype("datetime64[ms]")
+    fits = np.zeros(len(event_at), np.bool_)
+    for moment in (at, at - np.timedelta64(MONTHS_NEAR_DAYS, "D")):
+        month = moment.astype("datetime64[M]").astype(np.int64) % 12 + 1
+        year = moment.astype("datetime64[Y]").astype(np.int64) + 1970
+        of_month = np.isin(month, list(months)) if months else np.ones_like(fits)
+        fits |= of_month & (np.isin(year, list(years)) if years else True)
+    return fits.astype(np.float32)
+
+
+def imputed(sims: Floats, is_missing: Bools, light: Floats) -> Floats:
+    """(n, q) with those of texts without token rows taken to be as near as the rest of them is good (`light_of`), so
+    that what was just said is found at once."""
+    if not is_missing.any():
+        return sims
+    best = sims[~is_missing].max(axis=0, initial=0.0)
+    return np.where(is_missing[:, None], best * light[:, None], sims).astype(np.float32)
 
 
 def _known(words: Floats, sims: Floats) -> Floats:

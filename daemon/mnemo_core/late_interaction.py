@@ -4,7 +4,7 @@ Khattab and Zaharia 2020 (ColBERT): a text is kept as one vector for each of its
 with its best match among them (MaxSim). Token vectors are of unit length; those of texts are kept as 8-bit codes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,3 +54,20 @@ def weighted(sims: Floats, weights: Floats) -> Floats:
         return np.zeros(len(sims), np.float32)
     mean: Floats = (sims * (weights / np.float32(total))).sum(axis=1, dtype=np.float32)
     return mean
+
+
+def token_weights(
+    words: Sequence[str], rarities: Mapping[str, float], terms_of: Callable[[str], Sequence[str]]
+) -> Floats:
+    """What each token of a question counts, by the rarity of its word's rarest term; together 1.
+
+    `words`: of each token the whole word. A word without a term in `rarities` counts as the commonest.
+    """
+    common = min(rarities.values(), default=1.0)
+    by_word = {word: max((rarities.get(term, common) for term in terms_of(word)), default=common) for word in words}
+    weights = np.array([by_word[word] for word in words], np.float32)
+    total = float(weights.sum())
+    if total <= 0:
+        return np.full(len(words), 1 / max(1, len(words)), np.float32)
+    shares: Floats = weights / np.float32(total)
+    return shares

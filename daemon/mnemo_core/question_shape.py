@@ -7,6 +7,8 @@ Read once a recall.
 import re
 from typing import NamedTuple
 
+from mnemo_core.date_words import MONTHS
+
 
 class QuestionShape(NamedTuple):
     """What the words of a query say it is after. Several may hold, and none need to."""
@@ -129,3 +131,22 @@ def question_shape(query: str) -> QuestionShape:
         is_speculative=has(_SPECULATIVE),
         wants_title=has(_TITLE),
     )
+
+
+_MONTH = re.compile(
+    rf"\b(?:{'|'.join(sorted((name for name in MONTHS if len(name) > 3), reverse=True))})\b", re.IGNORECASE
+)
+_MAY = re.compile(r"\b(?:May|Mai)\b")  # not the verb
+_PLANET = "Mars"  # written so it is no French month
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+
+
+def named_months(query: str) -> frozenset[int]:
+    """The months that a query names, 1 to 12; by their whole names."""
+    found = {MONTHS[name.lower()] for name in _MONTH.findall(query) if name != _PLANET}
+    return frozenset(found | ({5} if _MAY.search(query) else set()))
+
+
+def named_years(query: str) -> frozenset[int]:
+    """The years of the last century and this one that a query names."""
+    return frozenset(map(int, _YEAR.findall(query)))

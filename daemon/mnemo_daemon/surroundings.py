@@ -4,6 +4,7 @@ The neighbours of the best candidates join them; of every candidate, what is kno
 session or note goes into the features. Nothing is decoded but versions of another time.
 """
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from mnemo_core import features, fusion, late_interaction
 from mnemo_core.features import Evidence, Late, Table
 from mnemo_core.fusion import Fusion
-from mnemo_core.question_shape import question_shape
+from mnemo_core.question_shape import named_months, named_years, question_shape
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import QueryTokens
 from mnemo_daemon.indexing import Serving
@@ -30,10 +31,6 @@ JOINED_BESIDE = 20  # of so many of the best candidates, those beside them becom
 
 _NAME = re.compile(r"\w+(?:'s\b)?")
 _NUMBER = re.compile(r"[0-9][0-9.,:/-]*")
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-           "november", "december")  # fmt: skip
-_MONTH = re.compile(rf"\b(?:{'|'.join(_MONTHS)})\b")
-_YEAR = re.compile(r"\b(?:19|20)[0-9]{2}\b")
 _NONE = -1
 
 Numbers = NDArray[np.uint32]
@@ -60,6 +57,7 @@ class _Memories(NamedTuple):
     lengths: NDArray[np.uint16]
 
 
+@functools.cache
 def shipped_weights() -> Fusion:
     """Those that come with the program."""
     return Fusion.read(json.loads(WEIGHTS_FILE.read_text(encoding="utf-8")))
@@ -110,39 +108,40 @@ class Surroundings:
         )  # fmt: skip
 
     def look(self, question: Question, scene: Scene, channels: Channels, serving: Serving) -> Looked:
-        """The features of all candidates, and the chance that each answers; of a later page's behind the first's."""
+        """The features of the first page's candidates, and the chance that each answers; those of later pages, which
+        come behind, by words and nearness alone."""
         is_first = channels.rounds == 0
         table, looked_at, second, odds = self._odds(question, scene, channels, serving, np.flatnonzero(is_first))
-        if not is_first.all():
-            rest = np.flatnonzero(~is_first)
-            _, _, _, further = self._odds(question, scene, channels, serving, rest, look_again=False)
-            odds = _placed(len(is_first), (np.flatnonzero(is_first), odds), (rest, further))
-        return Looked(table, looked_at, second, fusion.probability(odds))
+        learned = np.empty(len(is_first), np.float32)
+        learned[is_first] = fusion.probability(odds)
+        if not is_first.all():  # of these there may be tens of thousands
+            learned[~is_first] = _light(channels)[~is_first] * learned[is_first].min(initial=1.0)
+        return Looked(table, looked_at, second, learned)
 
     def late(self, scene: Scene, channels: Channels, serving: Serving) -> NDArray[np.float32]:
-        """Late interaction of the question with each candidate, 0..1; NaN where there is none to be had."""
+        """Late interaction of the question with each candidate of the first page, 0..1; NaN where there is none."""
         asked, form = channels.query, serving.embedder.late
         found = np.full(len(channels.numbers), np.nan, np.float32)
         if asked is None or form is None or not len(asked.rows) or not len(found):
             return found
+        first = np.flatnonzero(channels.rounds == 0)
         with self._store.snapshot() as snapshot:
-            kept = snapshot.token_rows(form.space, _text_hashes(scene, channels.numbers), form.dimensions)
+            kept = snapshot.token_rows(form.space, _text_hashes(scene, channels.numbers[first]), form.dimensions)
             rows = [_nothing(form.dimensions) if row is None else row for row in kept]
             sims = late_interaction.max_sims(asked.rows, rows)
-        weights = self._token_weights(asked, self._views.words.matches(channels.sought, channels.numbers))
+        weights = self._token_weights(asked, self._views.words.matches(channels.sought, channels.numbers[:0]))
         is_there = np.array([row is not None for row in kept], np.bool_)
-        found[is_there] = np.clip(late_interaction.weighted(sims, weights)[is_there], 0, 1)
+        found[first[is_there]] = np.clip(late_interaction.weighted(sims, weights)[is_there], 0, 1)
         return found
 
     def _odds(
-        self, question: Question, scene: Scene, channels: Channels, serving: Serving, chosen: NDArray[np.intp],
-        *, look_again: bool = True,
+        self, question: Question, scene: Scene, channels: Channels, serving: Serving, chosen: NDArray[np.intp]
     ) -> tuple[Table, NDArray[np.intp], Table | None, NDArray[np.float32]]:  # fmt: skip
         around = self._around(question, scene, channels, chosen, serving)
         table = features.table(self._evidence(question, scene, channels.numbers[chosen], around))
         odds = self._weights.first.odds(table)
         rows = np.lexsort((channels.numbers[chosen], -odds))[: max(fusion.SECOND_LOOK, question.top_k)]
-        late = self._late(question, scene, channels, serving, around, rows) if look_again else None
+        late = self._late(question, scene, channels, serving, around, rows)
         if late is None:
             return table, rows[:0], None, odds
         second = fusion.beside(table, features.late_table(late), rows)
@@ -205,7 +204,9 @@ class Surroundings:
             near=around.near,
             group=_groups(scene, numbers),
             speaks=_speaks(scene, numbers, named),
-            fits_date=_fits_date(question.query, scene.column("event_at", numbers)),
+            fits_date=features.fits_date(
+                named_months(question.query), named_years(question.query), scene.column("event_at", numbers)
+            ),
             question=question_shape(question.query),
         )
 
@@ -226,7 +227,7 @@ class Surroundings:
         is_missing = np.array([row is None for row in kept], np.bool_)
         if is_missing[np.searchsorted(places, near[0])].all():
             return None
-        sims = _imputed(sims, is_missing, features.light_of(around.matches.scores, around.sims)[places])
+        sims = features.imputed(sims, is_missing, features.light_of(around.matches.scores, around.sims)[places])
         own, before, after = (
             np.where((row >= 0)[:, None], sims[np.searchsorted(places, np.maximum(row, places[0]))], np.float32(-1))
             for row in near
@@ -234,21 +235,14 @@ class Surroundings:
         return Late(own, before, after, self._token_weights(asked, around.matches))
 
     def _token_weights(self, asked: QueryTokens, matches: WordMatches) -> NDArray[np.float32]:
-        """What each token of the question counts: the rarity of its word."""
         rarities = dict(zip(matches.terms, matches.weights.tolist(), strict=True))
-        common = min(rarities.values(), default=1.0)
-        terms_of = self._views.words.tokenizer.query_terms
-        by_word = {word: max((rarities.get(term, common) for term in terms_of(word)), default=common)
-                   for word in set(asked.words)}  # fmt: skip
-        weights = np.array([by_word[word] for word in asked.words], np.float32)
-        total = float(weights.sum())
-        return weights / np.float32(total) if total > 0 else np.full(len(weights), 1 / max(1, len(weights)), np.float32)
+        return late_interaction.token_weights(asked.words, rarities, self._views.words.tokenizer.query_terms)
 
 
 def _text_hashes(scene: Scene, numbers: Numbers) -> list[bytes]:
     """Under which the token rows of each are kept."""
     is_former = numbers >= scene.base
-    found = scene.columns.text_hashes(np.where(is_former, 0, numbers))
+    found = scene.columns.text_hashes(np.where(is_former, 0, numbers)) if scene.base else [b""] * len(numbers)
     if scene.then is not None:
         for place in np.flatnonzero(is_former).tolist():
             memory = scene.then.memories[int(numbers[place]) - scene.base]
@@ -306,39 +300,5 @@ def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
     return found
 
 
-def _fits_date(query: str, event_at: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Whether each is of the month and year that the query names; NaN where it names none."""
-    lower = query.lower()
-    months = [1 + _MONTHS.index(name) for name in _MONTH.findall(lower) if name != "may" or "May" in query]
-    years = [int(year) for year in _YEAR.findall(query)]
-    if not months and not years:
-        return np.full(len(event_at), np.nan, np.float32)
-    at = event_at.astype("datetime64[ms]")
-    fits = np.zeros(len(event_at), np.bool_)
-    for moment in (at, at - np.timedelta64(features.MONTHS_NEAR_DAYS, "D")):
-        month = moment.astype("datetime64[M]").astype(np.int64) % 12 + 1
-        year = moment.astype("datetime64[Y]").astype(np.int64) + 1970
-        of_month = np.isin(month, months) if months else np.ones_like(fits)
-        fits |= of_month & (np.isin(year, years) if years else True)
-    return fits.astype(np.float32)
-
-
-def _imputed(
-    sims: NDArray[np.float32], is_missing: NDArray[np.bool_], light: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """What has no token rows yet is taken to be as near as the rest of it is good, so that it is found at once."""
-    if not is_missing.any():
-        return sims
-    best = sims[~is_missing].max(axis=0, initial=0.0)
-    return np.where(is_missing[:, None], best * light[:, None], sims).astype(np.float32)
-
-
 def _nothing(dimensions: int) -> NDArray[np.int8]:
     return np.empty((0, dimensions), np.int8)
-
-
-def _placed(size: int, *parts: tuple[NDArray[np.intp], NDArray[np.float32]]) -> NDArray[np.float32]:
-    found = np.empty(size, np.float32)
-    for places, values in parts:
-        found[places] = values
-    return found

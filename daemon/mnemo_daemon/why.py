@@ -151,6 +151,7 @@ class Why:
                 return hit.id
         with self._store.snapshot() as snapshot:
             newer = {edge.source for edge in snapshot.edges(memory.id) if edge.relation == "updates"}
+            newer.add(memory.superseded_by)
             numbers = {hit.id: snapshot.number(hit.id) for hit in hits}
         for hit in hits:
             sim = self._sim(asked, numbers[hit.id])

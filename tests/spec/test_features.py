@@ -154,3 +154,34 @@ def test_the_features_do_not_depend_on_the_order_of_the_candidates() -> None:
         fits_date=scene.fits_date[order],
     )  # fmt: skip
     assert features.table(turned).values == pytest.approx(features.table(scene).values[order])
+
+
+MARCH_30, MARCH_2, MAY_2024 = 1_743_292_800_000, 1_740_873_600_000, 1_714_564_800_000  # 2025, 2025, 1 May 2024
+
+
+@pytest.mark.parametrize(
+    ("months", "years", "expected"),
+    [
+        ({3}, (), [1.0, 1.0, 0.0]),
+        ({2}, (), [0.0, 1.0, 0.0]),  # on the second of March one still speaks of February
+        ({5}, {2025}, [0.0, 0.0, 0.0]),
+        ((), {2024}, [0.0, 0.0, 1.0]),
+        ({4, 5}, {2024}, [0.0, 0.0, 1.0]),
+    ],
+)
+def test_a_month_or_year_fits_what_happened_in_it(months: set[int], years: set[int], expected: list[float]) -> None:
+    at = np.array([MARCH_30, MARCH_2, MAY_2024], np.int64)
+    assert features.fits_date(months, years, at).tolist() == expected
+
+
+def test_where_no_date_is_named_none_fits_and_none_differs() -> None:
+    assert np.isnan(features.fits_date((), (), np.array([MARCH_30], np.int64))).all()
+
+
+def test_a_text_without_token_rows_is_as_near_as_the_rest_of_it_is_good() -> None:
+    sims = np.array([[0.8, 0.2], [0.4, 0.6], [0.0, 0.0]], np.float32)
+    light = np.array([1.0, 1.0, 0.5], np.float32)
+    found = features.imputed(sims, np.array([False, False, True]), light)
+    assert found[2].tolist() == pytest.approx([0.4, 0.3])  # half of the best that each token has anywhere
+    assert found[:2].tolist() == sims[:2].tolist()
+    assert features.imputed(sims, np.zeros(3, np.bool_), light) is sims

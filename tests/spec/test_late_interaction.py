@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mnemo_core.late_interaction import code, max_sims, weighted
+from mnemo_core.late_interaction import code, max_sims, token_weights, weighted
 
 EAST, NORTH = (1.0, 0.0), (0.0, 1.0)
 BETWEEN = (0.6, 0.8)  # of unit length
@@ -59,3 +59,13 @@ def test_weights_that_come_to_nothing_give_0() -> None:
     sims = np.array([[1.0, 0.5]], np.float32)
     assert weighted(sims, np.zeros(2, np.float32)).tolist() == [0.0]
     assert weighted(np.zeros((3, 0), np.float32), np.zeros(0, np.float32)).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_token_counts_as_much_as_its_word_is_rare() -> None:
+    def terms(word: str) -> list[str]:
+        return word.lower().split("-")
+
+    found = token_weights(("Wi-Fi", "Wi-Fi", "key", "unheard"), {"wi": 1.0, "fi": 3.0, "key": 2.0}, terms)
+    assert found.tolist() == pytest.approx([3 / 9, 3 / 9, 2 / 9, 1 / 9])  # what no term stands for as the commonest
+    assert token_weights(("a", "b"), {}, terms).tolist() == [0.5, 0.5]
+    assert token_weights((), {}, terms).tolist() == []

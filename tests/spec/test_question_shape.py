@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.question_shape import QuestionShape, question_shape
+from mnemo_core.question_shape import QuestionShape, named_months, named_years, question_shape
 
 # For each question, all that it asks for.
 QUESTIONS: dict[str, str] = {
@@ -121,3 +121,21 @@ def test_any_text_is_a_question_or_keywords(query: str) -> None:
 
 def test_everything_that_can_be_asked_for_is_shown() -> None:
     assert {name for asks in QUESTIONS.values() for name in asks.split()} == set(QuestionShape._fields)
+
+
+@pytest.mark.parametrize(
+    ("query", "months", "years"),
+    [
+        ("Where did we go in March 2025?", {3}, {2025}),
+        ("what may I do in december or January", {1, 12}, set()),
+        ("what was it in May 1999", {5}, {1999}),
+        ("was war im März", {3}, set()),
+        ("que faisait-on en mars", {3}, set()),
+        ("who flies to Mars", set(), set()),
+        ("part 120250 of the set", set(), set()),
+        ("when is the dentist", set(), set()),
+    ],
+)
+def test_months_and_years_are_read_off_a_question(query: str, months: set[int], years: set[int]) -> None:
+    assert set(named_months(query)) == months
+    assert set(named_years(query)) == years
