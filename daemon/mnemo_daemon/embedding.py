@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -41,7 +41,7 @@ TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_t
 RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
 STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
 QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token
-SLICE_TEXTS_MAX = 256  # of a larger batch, tokenised and planned at once
+SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised and planned at once; a slice is there before the next
 THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that a query overtakes them on a busy machine
 PROBE_COSINE_MIN = minilm.INT8_COSINE_MIN
@@ -83,6 +83,10 @@ class Embedder(Protocol):
         """The vectors of `encode_batch`, and each text's token rows, (tokens, dimensions of the late form), from the
         same runs of the model; None for a text that has none."""
         return self.encode_batch(texts, run_all), [None] * len(texts)
+
+    def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same text by text, in their order, the first while the rest is still computed."""
+        yield from zip(*self.encode_both(texts, run_all), strict=True)
 
     def encode_query_tokens(self, text: str) -> QueryTokens:
         """The vector of `encode_query` and the query's tokens, from one run."""
@@ -178,6 +182,14 @@ class _Windows:
         return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
 
+class _Begun(NamedTuple):
+    """Texts that are being embedded: the windows of each, the places of each run's windows, and what the runs give."""
+
+    windows: Sequence[Sequence[_Window]]
+    runs: Sequence[Sequence[int]]
+    found: Iterable[tuple[Floats, list[Floats]]]
+
+
 class GraphEmbedder(Embedder):
     """A graph that `minilm` built, run by onnxruntime.
 
@@ -214,18 +226,19 @@ class GraphEmbedder(Embedder):
         return vectors
 
     def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
-        """Vectors and token rows; the tokens to keep are chosen before a run, so that no run's whole output stays."""
-        if self._projection is None:
-            return super().encode_both(texts, run_all)
-        vectors, codes = list[Floats](), list[Codes | None]()
+        found = list(self.encode_each(texts, run_all))
+        return [vectors for vectors, _ in found], [codes for _, codes in found]
+
+    def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
+        """The tokens to keep are chosen before a run, so that no run's whole output stays."""
+        begun: _Begun | None = None
         for start in range(0, len(texts), SLICE_TEXTS_MAX):
-            some = self._windows.with_kept(texts[start : start + SLICE_TEXTS_MAX])
-            flat = [window for windows in some for window in windows]
-            runs = _group([window.ids for window in flat])
-            found = list(run_all(self._run_both, ([flat[place] for place in run] for run in runs)))
-            vectors += self._by_text(some, runs, [each for each, _ in found])
-            codes += _codes_by_text(some, runs, [each for _, each in found])
-        return vectors, codes
+            ahead = self._begin(texts[start : start + SLICE_TEXTS_MAX], run_all)
+            if begun is not None:  # only now, so that no thread is without work when a slice ends
+                yield from self._finish(begun)
+            begun = ahead
+        if begun is not None:
+            yield from self._finish(begun)
 
     def encode_query(self, text: str) -> Floats:
         window = self._windows.ids([self._query_prefix + text])[0][0]
@@ -248,6 +261,20 @@ class GraphEmbedder(Embedder):
     def close(self) -> None:
         self._session = None
 
+    def _begin(self, texts: Sequence[str], run_all: RunAll) -> "_Begun":
+        windows = self._windows.with_kept(texts)
+        flat = [window for some in windows for window in some]
+        runs = _group([window.ids for window in flat])
+        return _Begun(windows, runs, run_all(self._run_both, ([flat[place] for place in run] for run in runs)))
+
+    def _finish(self, begun: "_Begun") -> Iterator[tuple[Floats, Codes | None]]:
+        found = list(begun.found)
+        vectors = self._by_text(begun.windows, begun.runs, [each for each, _ in found])
+        codes: list[Codes | None] = [None] * len(vectors)
+        if self._projection is not None:
+            codes = _codes_by_text(begun.windows, begun.runs, [each for _, each in found])
+        return zip(vectors, codes, strict=True)
+
     def _by_text(self, texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Floats]) -> list[Floats]:
         """The vectors of each text's windows."""
         rows = np.empty((sum(map(len, texts)), self.dimensions), np.float32)
@@ -260,8 +287,10 @@ class GraphEmbedder(Embedder):
 
     def _run_both(self, windows: Sequence[_Window]) -> tuple[Floats, list[Floats]]:
         """The vectors of windows of one token count, and of each the rows of the tokens that are kept."""
-        assert self._projection is not None
-        vectors, hidden = self._ask([minilm.VECTORS, self._hidden], np.array([each.ids for each in windows], np.int32))
+        ids = np.array([each.ids for each in windows], np.int32)
+        if self._projection is None:
+            return self._run(ids), []
+        vectors, hidden = self._ask([minilm.VECTORS, self._hidden], ids)
         # Each window's by itself: a product adds up in another order when it has more rows.
         rows = [self._projection.rows(each[window.kept]) for each, window in zip(hidden, windows, strict=True)]
         return vectors, rows
@@ -511,6 +540,10 @@ class EmbeddingService:
         if embedder.late is None:
             return self.encode_batch(embedder, texts), [None] * len(texts)
         return embedder.encode_both(texts, self._workers.map)
+
+    def encode_each(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same text by text, in their order, the first while the rest is still computed."""
+        return embedder.encode_each(texts, self._workers.map)
 
     def count_tokens(self, embedder: Embedder, text: str) -> int:
         """How many tokens of that model the text has."""

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mnemo_core import appraisal, intake
 from mnemo_core.changing import Decision, Draft
@@ -46,6 +47,7 @@ THREADS = 4  # that look at what came in
 BULK_THREADS = 1  # the same for what came in by the hundred, which must not hold up a single one
 EMBEDDING_THREADS = 2
 BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once
+JUDGED_TOGETHER = 64  # texts of a batch: they are judged and written while the model has those behind them
 SLICE = 100  # memories in one write turn [SPEC 3.5]
 SLICES_AHEAD = 8  # on their way to the disk
 CREDITED_MAX = 4096  # memories credited as recalled by an echo, of the latest sessions
@@ -90,12 +92,13 @@ class _Looked(NamedTuple):
 
 
 class _Embedding(NamedTuple):
-    """Vectors that are being computed: `of` has those of each text by its hash; `done` once ours are."""
+    """Vectors that are being computed: `of` has those of each text by its hash; `ours` are computed for this batch, in
+    their order."""
 
     serving: Serving
     of: Mapping[bytes, "Future[Rows | None]"]
-    waits: Sequence["Future[Any]"]
-    texts: int
+    ours: Mapping[bytes, int]
+    centroids: dict[Scope, NDArray[np.float32] | None]  # as they were at first, so that one measure holds for a batch
 
 
 class Intake:
@@ -174,8 +177,19 @@ class Intake:
         """
         size = len(asked)
         embedding, looked = await self.off_loop(size, self._look_at, asked, caller)
-        if embedding is not None:
-            await self._wait(embedding)
+        took: list[Took | Refusal] = []
+        for start in range(0, size, JUDGED_TOGETHER):  # the first are written while the model has the last
+            some = looked[start : start + JUDGED_TOGETHER]
+            if embedding is not None:
+                await self._wait(embedding, some)
+            took += await self._take_some(size, some, embedding, caller, group)
+        return took
+
+    async def _take_some(
+        self, size: int, looked: Sequence["_Looked | Refusal"], embedding: "_Embedding | None", caller: Caller,
+        group: str,
+    ) -> list[Took | Refusal]:  # fmt: skip
+        """Judged and written, some of a batch of that size."""
         judged = await self.off_loop(size, self._judge, looked, embedding, caller)
         items = [(place, each) for place, each in enumerate(judged) if isinstance(each, Item)]
         decided = await self._write([item for _, item in items], caller, group)
@@ -314,42 +328,39 @@ class Intake:
         ours = handed.take_on(embedder.space, [digest for digest in by_digest if digest not in known])
         others = {digest: future for digest in by_digest if digest not in known and digest not in ours
                   and (future := handed.find(embedder.space, digest)) is not None}  # fmt: skip
-        waits: list[Future[Any]] = [future for future in others.values() if not future.done()]
         if ours:
             job = self._embedders.submit(self._embed, serving, {digest: by_digest[digest] for digest in ours}, ours)
-            job.add_done_callback(lambda _: _settle_rest(ours))
-            waits.append(job)
-        return _Embedding(serving, known | others | ours, waits, len(ours))
+            job.add_done_callback(lambda job: _settle_rest(job, ours))
+        order = {digest: place for place, digest in enumerate(ours)}
+        return _Embedding(serving, known | others | ours, order, {})
 
     def _embed(
         self, serving: Serving, texts: Mapping[bytes, str], futures: Mapping[bytes, "Future[Rows | None]"]
     ) -> None:
-        encode = serving.embedder.encode_both if len(texts) < BULK_FROM else self._encode_in_background(serving)
-        vectors, tokens = encode(list(texts.values()))
-        for digest, rows, codes in zip(texts, vectors, tokens, strict=True):
-            self._indexing.handed.add_tokens(serving.embedder.space, digest, codes)
+        embedder, some = serving.embedder, list(texts.values())
+        found = embedder.encode_each(some) if len(some) < BULK_FROM else self._embedding.encode_each(embedder, some)
+        for digest, (rows, codes) in zip(texts, found, strict=True):
+            self._indexing.handed.add_tokens(embedder.space, digest, codes)
             halves = rows.astype(np.float16)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
-    def _encode_in_background(self, serving: Serving) -> Callable[[Sequence[str]], tuple[Sequence[Any], Sequence[Any]]]:
-        return lambda texts: self._embedding.encode_both(serving.embedder, texts)
-
-    async def _wait(self, embedding: _Embedding) -> None:
-        """Until the vectors are there, or as long as is allowed for so many texts."""
-        seconds = self._settings().intake.embed_wait_ms / 1000 * max(1, embedding.texts)
-        waits = [asyncio.wrap_future(future) for future in embedding.waits]
+    async def _wait(self, embedding: _Embedding, looked: Sequence["_Looked | Refusal"]) -> None:
+        """Until their vectors are there, or as long as is allowed for so many texts."""
+        digests = _digests(looked) & embedding.of.keys()
+        ours = sorted(digests & embedding.ours.keys(), key=embedding.ours.__getitem__)
+        last = ours[-1:]  # once it is there, all before it are
+        waits = [future for digest in (digests - embedding.ours.keys()).union(last)
+                 if not (future := embedding.of[digest]).done()]  # fmt: skip
         if waits:
-            done, _late = await asyncio.wait(waits, timeout=seconds)
-            for future in done:
-                if not future.cancelled() and (error := future.exception()) is not None:
-                    log.warning("a text could not be embedded, and is compared by words: %s", error)
+            seconds = self._settings().intake.embed_wait_ms / 1000 * max(1, len(ours))
+            await asyncio.wait([asyncio.wrap_future(future) for future in waits], timeout=seconds)
 
     # Compared, scored, routed
 
     def _judge(
         self, looked: Sequence["_Looked | Refusal"], embedding: _Embedding | None, caller: Caller
     ) -> list[Item | Refusal]:
-        vectors = _arrived(embedding)
+        vectors = _arrived(embedding, looked)
         serving = embedding.serving if embedding is not None else None
         wanted = [_wanted(each, place, vectors) for place, each in enumerate(looked)]
         near = self.nearness.of_batch([each for each in wanted if each is not None], serving, caller)
@@ -358,11 +369,11 @@ class Intake:
             if isinstance(each, Refusal):
                 judged.append(each)
                 continue
-            item = self._judged(each, vectors, serving)
+            item = self._judged(each, vectors, embedding)
             item = self.nearness.tied(item, near.get(place, ()), serving)
             parts = []
             for part in each.parts:
-                new = self._judged(part, vectors, serving)
+                new = self._judged(part, vectors, embedding)
                 single = Wanted(place, part.item, vectors.get(text_hash(part.item.draft.content)))
                 found = self.nearness.of_batch([single], serving, caller)
                 parts.append(self.nearness.tied(new, found.get(place, ()), serving))
@@ -370,22 +381,22 @@ class Intake:
             judged.append(item._replace(name=f"{NEW}{place}", parts=kept))
         return judged
 
-    def _judged(self, looked: _Looked, vectors: Mapping[bytes, Rows], serving: Serving | None) -> Item:
+    def _judged(self, looked: _Looked, vectors: Mapping[bytes, Rows], embedding: _Embedding | None) -> Item:
         """The item, scored and routed."""
         item, draft = looked.item, looked.item.draft
         rows = vectors.get(text_hash(draft.content))
+        is_seen = rows is not None and embedding is not None and not embedding.serving.centroids.uncounted
         centroid = None
-        if serving is not None and rows is not None and not serving.centroids.uncounted:
-            centroid = serving.centroids.centroid(Scope(draft.user_id, draft.namespace))
+        if is_seen and embedding is not None:
+            centroid = _centroid(embedding, Scope(draft.user_id, draft.namespace))
         scores = appraisal.score(draft.content, item.profile, rows, centroid, looked.salience)
-        is_seen = rows is not None and serving is not None and not serving.centroids.uncounted
         return appraisal.judged(item, looked.route, scores, looked.event_at)._replace(is_seen=is_seen)
 
     def _remember_written(
         self, looked: Sequence["_Looked | Refusal"], took: Sequence[Took | Refusal], embedding: _Embedding | None
     ) -> None:
         """Keeps the new vectors until the view has them."""
-        vectors = _arrived(embedding)
+        vectors = _arrived(embedding, looked)
         space = embedding.serving.embedder.space if embedding is not None else ""
         for each in took:
             if isinstance(each, Took):
@@ -406,18 +417,33 @@ def _wanted(looked: "_Looked | Refusal", place: int, vectors: Mapping[bytes, Row
     return Wanted(place, looked.item, vectors.get(text_hash(looked.item.draft.content)))
 
 
-def _arrived(embedding: _Embedding | None) -> dict[bytes, Rows]:
+def _digests(looked: Sequence["_Looked | Refusal"]) -> set[bytes]:
+    """Of all texts, parts included."""
+    return {text_hash(part.item.draft.content) for each in looked if isinstance(each, _Looked)
+            for part in (each, *each.parts)}  # fmt: skip
+
+
+def _arrived(embedding: _Embedding | None, looked: Sequence["_Looked | Refusal"]) -> dict[bytes, Rows]:
     """The vectors that are there."""
     arrived: dict[bytes, Rows] = {}
     if embedding is not None:
-        for digest, future in embedding.of.items():
+        for digest in _digests(looked) & embedding.of.keys():
+            future = embedding.of[digest]
             if future.done() and not future.cancelled() and (rows := future.result()) is not None:
                 arrived[digest] = rows
     return arrived
 
 
-def _settle_rest(futures: Mapping[bytes, "Future[Rows | None]"]) -> None:
+def _centroid(embedding: _Embedding, scope: Scope) -> NDArray[np.float32] | None:
+    if scope not in embedding.centroids:
+        embedding.centroids[scope] = embedding.serving.centroids.centroid(scope)
+    return embedding.centroids[scope]
+
+
+def _settle_rest(job: "Future[None]", futures: Mapping[bytes, "Future[Rows | None]"]) -> None:
     """Nobody waits for vectors that will not come."""
+    if not job.cancelled() and (error := job.exception()) is not None:
+        log.warning("a text could not be embedded, and is compared by words: %s", error)
     for future in futures.values():
         if not future.done():
             future.set_result(None)

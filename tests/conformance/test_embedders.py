@@ -2,9 +2,10 @@
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mnemo_daemon import installation, minilm
-from mnemo_daemon.embedding import Embedder, load_embedder, spaces_of
+from mnemo_daemon.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find
 from mnemo_daemon.token_rows import Projection
 
@@ -88,6 +89,26 @@ def test_a_text_alone_has_the_same_vector_as_in_any_batch(embedder: Embedder) ->
         order = chance.sample(range(len(texts)), len(texts)) + chance.choices(range(len(texts)), k=5)
         for place, vector in zip(order, embedder.encode_batch([texts[i] for i in order]), strict=True):
             assert np.array_equal(vector, alone[place])
+
+
+def test_texts_are_handed_over_in_order_while_the_rest_is_computed(embedder: Embedder) -> None:
+    texts = [" ".join(tokens(3 + seed % 9, seed)) for seed in range(2 * SLICE_TEXTS_MAX + 5)]
+    begun: list[int] = []
+
+    def counted(run: Callable[[Any], Any], runs: Iterable[Any]) -> Iterator[Any]:
+        for each in runs:
+            begun.append(len(each))
+            yield run(each)
+
+    expected = embedder.encode_batch(texts)
+    handed = list[Any]()
+    for vectors, codes in embedder.encode_each(texts, counted):
+        handed.append(vectors)
+        assert len(handed) > SLICE_TEXTS_MAX or sum(begun) <= SLICE_TEXTS_MAX, "those behind the first are not begun"
+        assert codes is None or len(codes)
+    assert all(map(np.array_equal, handed, expected))
+    assert len(handed) == len(texts)
+    assert list(embedder.encode_each([])) == []
 
 
 def test_a_text_has_the_same_vector_on_any_thread(embedder: Embedder) -> None:

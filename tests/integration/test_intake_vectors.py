@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from mnemo_core.changing import Draft
+from mnemo_core.late_interaction import Codes
 from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats, RunAll
 from mnemo_daemon.indexing import Indexing
-from mnemo_daemon.intake import Asked, Intake, Took
+from mnemo_daemon.intake import JUDGED_TOGETHER, Asked, Intake, Took
 from mnemo_daemon.late import Late
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
@@ -25,6 +26,7 @@ from tests.integration.test_indexing import until
 
 PERSON = Caller("cli")
 LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
+MORE_LETTERS = [f"{a} {b}" for a in "abcd" for b in "efg"]
 
 
 class Counted(Embedder):
@@ -91,6 +93,10 @@ class Doors:
         took = asyncio.run(self.intake.take(asked, PERSON, group))
         return [each for each in took if isinstance(each, Took)]
 
+    def count(self) -> int:
+        with self.store.snapshot() as snapshot:
+            return snapshot.count()
+
     def settle(self) -> None:
         until(lambda: self.indexing.progress().state == "ready" and self.indexing.waiting() == 0)
 
@@ -122,6 +128,31 @@ def test_L8_all_texts_of_a_request_are_embedded_in_one_call(doors: Doors) -> Non
     assert all(each.item.is_seen for each in took)
     doors.settle()
     assert [sorted(call) for call in doors.embedder.calls] == [sorted(LETTERS)]
+
+
+def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(doors: Doors) -> None:
+    encode_each, texts = doors.embedder.encode_each, [*LETTERS, *MORE_LETTERS]
+
+    def held(texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
+        for place, each in enumerate(encode_each(texts, run_all)):
+            if place == JUDGED_TOGETHER:
+                until(lambda: doors.count() == JUDGED_TOGETHER)
+            yield each
+
+    doors.embedder.encode_each = held  # type: ignore[method-assign]
+    took = doors.take(*texts)
+    assert [each.decision.memory.content for each in took] == texts
+    assert all(each.item.is_seen for each in took)
+    assert doors.count() == len(texts)
+
+
+def test_what_is_near_is_found_wherever_a_request_has_it(doors: Doors) -> None:
+    gap = [*LETTERS, *MORE_LETTERS][: JUDGED_TOGETHER - 1]
+    took = doors.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
+    first, (again, moved, same) = took[0].decision, [each.decision for each in took[-3:]]
+    assert [tie.id for tie in again.ties if tie.relation == "repeats"] == [first.memory.id]
+    assert first.memory.id in [tie.id for tie in moved.ties if tie.relation == "updates"]
+    assert (same.outcome, same.memory.id) == ("duplicate", took[1].decision.memory.id)
 
 
 def test_L9_an_equal_text_is_never_embedded_again(doors: Doors) -> None:
