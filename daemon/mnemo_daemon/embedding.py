@@ -6,6 +6,7 @@ and all are held to it by one suite of tests.
 
 import contextlib
 import hashlib
+import itertools
 import logging
 import os
 import sys
@@ -148,7 +149,8 @@ class _Windows:
         """The same, and which tokens are kept for late interaction."""
         windows: list[list[_Window]] = []
         for text, found in zip(texts, self._encode(texts), strict=True):
-            kept = [token for word in words_of(text, found) for token in word.tokens][:TOKENS_MAX]
+            tokens = (token for word in words_of(text, found) for token in word.tokens)
+            kept = list(itertools.islice(tokens, TOKENS_MAX))
             windows.append([])
             done = 0
             for a, b in self._bounds(len(found.ids)):

@@ -89,9 +89,14 @@ def words_of(text: str, found: "tokenizers.Encoding") -> Iterator[Word]:
     for tokens in _by_word(text, found.word_ids, offsets):
         start, end = offsets[tokens[0]][0], offsets[tokens[-1]][1]
         written = text[start:end]
+        if not _is_kept(written):
+            continue
+        if written.isalnum():
+            yield Word(start, end, tuple(tokens))
+            continue
         tail = _CONTRACTED.search(written)
         own_end = start + tail.start() if tail else end
-        if _is_kept(written) and _is_kept(text[start:own_end]):
+        if tail is None or _is_kept(text[start:own_end]):
             own = (token for token in tokens if offsets[token][0] < own_end)
             yield Word(start, end, tuple(token for token in own if text[slice(*offsets[token])] not in _APOSTROPHES))
 
@@ -110,5 +115,7 @@ def _by_word(text: str, word_ids: Iterable[int | None], offsets: Sequence[tuple[
 
 
 def _is_kept(written: str) -> bool:
-    plain = "".join(character for character in written.lower() if character not in _APOSTROPHES)
-    return plain not in ENGLISH_STOPS and any(character.isalnum() for character in plain)
+    plain = written.lower()
+    for apostrophe in _APOSTROPHES:
+        plain = plain.replace(apostrophe, "")
+    return plain not in ENGLISH_STOPS and (plain.isalnum() or any(map(str.isalnum, plain)))
