@@ -114,11 +114,13 @@ def first_line(memory: protocol.MemoryView, width: int | None = LISTED_LINE_CELL
 def hits(
     memories: Sequence[recall_protocol.RecalledMemory], look: Look, here: Path, home: Path, first: int = 1
 ) -> Iterator[str]:
-    """For each: number, score, where it is or its id, heading trail, date; below it the best sentence."""
+    """For each: number, score, where it is or its id, heading trail, date, `was` of what a newer value replaced; below
+    it the best sentence."""
     digits = len(str(first + len(memories) - 1))
     for place, memory in enumerate(memories, first):
         head = f"{place:>{digits}}  {memory.score:.2f}  "
-        spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), date(memory.event_at)]
+        day = f"was, {date(memory.event_at)}" if memory.was else date(memory.event_at)
+        spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), day]
         room = None if look.width is None else look.width - cells(" · ".join([head, spot, *rest]))
         parts = [look.dim(part) for part in (_last_headings(plain(trail(memory)), room), *rest) if part]
         line = look.dim(" · ").join([look.place(spot), *parts])

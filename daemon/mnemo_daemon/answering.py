@@ -128,20 +128,19 @@ class Answering:
 
     def _hit(self, ranked: Ranked, chosen: Chosen, answer: Found) -> Hit:
         channels = ranked.channels
-        places = np.flatnonzero(channels.numbers == chosen.number)
+        own, through = (np.flatnonzero(channels.numbers == number) for number in (chosen.number, chosen.through))
         names: tuple[str, ...] = ("updates",)  # a newer value of what was found, in its place
-        if len(places):
-            at = places[0]
+        if len(own):
+            at = own[0]
             by = (
                 ("words", channels.in_words[at]), ("vectors", channels.in_vectors[at]),
                 ("neighbours", channels.beside[at]),
             )  # fmt: skip
             names = tuple(name for name, has_it in by if has_it)
-        else:
-            places = np.flatnonzero(channels.numbers == chosen.through)
+        places = np.union1d(own, through)  # a newer value is worth what the place is that it takes
         best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
-        score, relevance = ranked.scored.scores[places[0]], ranked.scored.relevance[places[0]]
-        return Hit(answer, float(score), float(relevance), names, best, chosen.was)
+        score, relevance = (float(each[places].max()) for each in (ranked.scored.scores, ranked.scored.relevance))
+        return Hit(answer, score, relevance, names, best, chosen.was)
 
     def tokens(self, number: int | None, memory: Memory) -> int:
         """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
@@ -176,13 +175,14 @@ class Answering:
 def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored, candidates: Candidates) -> list[int]:
     """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
     scores, order = scored.scores, ranking.order(scored, candidates)
-    order = order[scores[order] >= np.float32(question.min_score)]
-    order = order[scores[order] > 0]
+    in_order = scores[order]
+    order = order[(in_order > 0) & (in_order >= np.float32(question.min_score))]
     if question.sort == "recent":
         order = order[np.argsort(-candidates.event_at[order], kind="stable")]
     elif question.sort == "accessed":  # what was never recalled has 0, and comes last
         accessed = scene.column("last_accessed", channels.numbers[order])
         order = order[np.argsort(-accessed, kind="stable")]
-    order = order[np.argsort(channels.rounds[order], kind="stable")]
+    if channels.rounds.any():
+        order = order[np.argsort(channels.rounds[order], kind="stable")]
     ordered: list[int] = order.tolist()
     return ordered

@@ -118,6 +118,10 @@ def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
     assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
 
 
+def test_what_a_newer_value_replaced_is_shown_as_what_was() -> None:
+    assert list(display.hits([recalled(was=True)], PLAIN, HERE, HOME))[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
+
+
 def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
     hit = recalled(note=note(title="A title of many words", headings=["Some part of it", "Rollback"]))
     lines = list(display.hits([hit], Look(width=60), HERE, HOME))
