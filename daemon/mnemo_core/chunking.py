@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, repeat
 from typing import NamedTuple
 
 from mnemo_core.markup import Block, BlockKind, parse
@@ -49,6 +49,11 @@ class _Piece(NamedTuple):
     first: int
     last: int
     whole: bool  # code, table or list: may be longer than TOKENS_MAX
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it needs a neighbour. A rule has many tokens with some models, and says nothing."""
+        return self.tokens < TOKENS_MIN or not any(map(str.isalnum, self.text))
 
 
 _CJK = re.compile(
@@ -224,7 +229,10 @@ def _joined(pieces: Sequence[_Piece], count_tokens: CountTokens) -> list[_Piece]
     for piece in pieces:
         if pending is None:
             pending = piece
-        elif pending.tokens < TOKENS_MIN and _fits(pending, piece):
+        elif _belongs_before(pending, piece) and done and _fits(done[-1], pending):
+            done[-1] = _join(done[-1], pending)
+            pending = piece
+        elif (pending.is_short and _fits(pending, piece)) or _is_announced(piece, pending):
             pending = _join(pending, piece)
         elif pending.tokens < TOKENS_MIN and not done and not (pending.whole or piece.whole):
             *cut, pending = _shared_out(pending, piece, count_tokens)
@@ -242,10 +250,42 @@ def _joined(pieces: Sequence[_Piece], count_tokens: CountTokens) -> list[_Piece]
 
 
 def _close(done: list[_Piece], piece: _Piece) -> None:
-    if piece.tokens < TOKENS_MIN and done and _fits(done[-1], piece):
+    if piece.is_short and done and _fits(done[-1], piece):
         done[-1] = _join(done[-1], piece)
     else:
         done.append(piece)
+
+
+# What begins something: a heading, a label, a directive but for those that tell more of what stands above them.
+_TELLS_MORE = r"(?:version|deprecated|audit-event|availability|moduleauthor|sectionauthor|seealso)"
+_MORE = re.compile(rf"\.\. {_TELLS_MORE}")
+_DIRECTIVE = re.compile(rf"\.\. (?!{_TELLS_MORE})[\w:-]{{2,40}}::|\.\. _")
+_HEADING = re.compile(r"#{1,6} |[^\n]*\n([=\-~^\"'`*+#.])\1{2,}[ \t]*(?:\n|$)")
+
+
+def _belongs_before(pending: _Piece, piece: _Piece) -> bool:
+    """Whether a short end is better with what stands before it than at the head of what begins something else."""
+    if not pending.is_short or piece.whole or _is_lead(pending.text):
+        return False
+    if _MORE.match(pending.text.lstrip()):
+        return True
+    text = piece.text.lstrip()
+    if piece.tokens < TOKENS_MIN and _is_lead(text):
+        return True
+    return _DIRECTIVE.match(text) is not None or _HEADING.match(text) is not None
+
+
+def _is_announced(piece: _Piece, pending: _Piece) -> bool:
+    """Whether it is code, a list or a table that the words before it announce and that fits to them."""
+    return piece.whole and _is_lead(pending.text) and pending.tokens + piece.tokens < TOKENS_MAX
+
+
+def _is_lead(text: str) -> bool:
+    """Whether it announces what stands below it: "For example:", a signature, a heading."""
+    line = text.rstrip().rpartition("\n")[2].strip()
+    if line.endswith((":", "：")) or _DIRECTIVE.match(line):
+        return True
+    return len(line) >= 3 and len(set(line)) == 1 and line[0] in "=-~^\"'*+#"
 
 
 def _fits(one: _Piece, other: _Piece) -> bool:
@@ -381,6 +421,7 @@ class _Turn(NamedTuple):
 
 SPEAKER_CHARS_MAX = 40
 SPEAKER_WORDS_MAX = 4
+SPOKEN_SHARE_MIN = 0.125  # of the blocks of a conversation, in which somebody begins to speak
 _ROLES = frozenset({"user", "assistant", "human", "ai", "system", "agent", "bot", "me", "you", "q", "a", "model"})
 _TIME = r"[\[(]?\d[\d./,: \-]{2,24}(?:[AaPp]\.?[Mm]\.?)?[\])]?[ \t]{0,3}[-–—]?[ \t]{0,3}"
 _SPEAKER = re.compile(
@@ -404,7 +445,8 @@ def _speaker_of(line: str) -> tuple[str, bool] | None:
 def _speakers(blocks: Sequence[Block]) -> frozenset[str]:
     """Who speaks in a text, where it is a conversation: names that come again, have a time, or are roles.
 
-    A name that stands before a colon once may be anything ("Note:", "Result:"), and so may a single name.
+    A name that stands before a colon once may be anything ("Note:", "Result:"), and so may a single name, or labels
+    that come again here and there in a long text.
     """
     times: dict[str, int] = {}
     for block in blocks:
@@ -415,7 +457,23 @@ def _speakers(blocks: Sequence[Block]) -> frozenset[str]:
                     sure = has_time or name.lower() in _ROLES
                     times[name] = times.get(name, 0) + (2 if sure else 1)
     speakers = frozenset(name for name, count in times.items() if count >= 2)
-    return speakers if len(speakers) >= 2 else frozenset()
+    spoken = sum(any(map(_says_something, _beginning(block, speakers), repeat(block))) for block in blocks)
+    return speakers if len(speakers) >= 2 and spoken >= len(blocks) * SPOKEN_SHARE_MIN else frozenset()
+
+
+def _says_something(begin: tuple[int, str], block: Block) -> bool:
+    """Whether anything is said right behind a name. A label stands alone on its line, and so may a role."""
+    number, name = begin
+    lines = block.text.split("\n")
+    return number + 1 < len(lines) or not lines[number].rstrip("* _").endswith((":", "：")) or name.lower() in _ROLES
+
+
+def _beginning(block: Block, speakers: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a block, counted from 0, on which one of them begins to speak, and who."""
+    if block.kind in ("paragraph", "list"):
+        for number, line in enumerate(block.text.split("\n")):
+            if (found := _speaker_of(line)) and found[0] in speakers:
+                yield number, found[0]
 
 
 def _turns(blocks: Sequence[Block], speakers: frozenset[str]) -> list[_Turn]:
@@ -435,12 +493,8 @@ def _turns(blocks: Sequence[Block], speakers: frozenset[str]) -> list[_Turn]:
 
 def _parts(block: Block, speakers: frozenset[str]) -> Iterator[tuple[Block, str]]:
     """A block, cut before each line on which a speaker begins, and who that is."""
-    if block.kind not in ("paragraph", "list"):
-        yield block, ""
-        return
     lines = block.text.split("\n")
-    found = ((number, _speaker_of(line)) for number, line in enumerate(lines))
-    begins = [(number, name[0]) for number, name in found if name and name[0] in speakers]
+    begins = list(_beginning(block, speakers))
     if not begins:
         yield block, ""
         return

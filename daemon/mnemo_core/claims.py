@@ -11,12 +11,24 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.specifics import Specifics, specifics
-from mnemo_core.subjects import ATTRIBUTES, CATEGORIES, FRAMES, KIN, PEOPLE, SIGNS, SINGLE, Frame
+from mnemo_core.subjects import (
+    ATTRIBUTES,
+    CATEGORIES,
+    DESCRIBING,
+    FRAMES,
+    GROUPS,
+    KIN,
+    PEOPLE,
+    SIGNS,
+    SINGLE,
+    WORDED,
+    Frame,
+)
 from mnemo_core.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
-RULES = 1  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
+RULES = 2  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
 VALUE_WORDS_MAX = 6
 CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
 
@@ -73,8 +85,9 @@ def claims(text: str, speaker: str = "") -> tuple[Claim, ...]:
 @functools.lru_cache(CLAIMS_KEPT)
 def _claims(text: str, speaker: str) -> tuple[Claim, ...]:
     found: list[Claim] = []
-    for clause, carried in _clauses(text):
-        found += _claims_of(clause, carried, speaker)
+    has_no_capitals = text.islower()
+    for clause, carried in _clauses(_without_code(text) if _CODE.search(text) else text):
+        found += _claims_of(clause, carried, speaker, has_no_capitals)
     return tuple(found)
 
 
@@ -239,6 +252,16 @@ _FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 
 _NO_VALUE = listed("it this that them him her home here there night least once all me you work school bed last first")
 
 
+_CODE = re.compile(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
+_FENCED = re.compile(r"(```|(?<!~)~~~(?!~)).*?(?:\1|\Z)", re.DOTALL)
+_CODE_LINE = re.compile(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
+
+
+def _without_code(text: str) -> str:
+    """The text without code, and without what is set in from the margin, which is no statement of who wrote it."""
+    return _CODE_LINE.sub("", _FENCED.sub("", text))
+
+
 def _clauses(text: str) -> Iterator[tuple[str, str]]:
     """The clauses of the statements in a text, and the words before the first verb of the clause before."""
     plain = text.translate({0x2019: "'", 0xA0: " "})
@@ -277,7 +300,7 @@ _WITH_WORD = {
 }
 
 
-def _claims_of(clause: str, carried: str, speaker: str) -> Iterator[Claim]:
+def _claims_of(clause: str, carried: str, speaker: str, has_no_capitals: bool) -> Iterator[Claim]:
     places = set(_ANYWHERE)
     for word in set(_WORD.findall(clause.lower())):
         places.update(_WITH_WORD.get(word, ()))
@@ -289,20 +312,26 @@ def _claims_of(clause: str, carried: str, speaker: str) -> Iterator[Claim]:
         if match is None:
             continue
         parts = match.groupdict()
-        found = _claim(frame, parts, carried, speaker)
+        found = _claim(frame, parts, carried, speaker, has_no_capitals)
         if found is not None:
             yield found
             return
 
 
-def _claim(frame: Frame, parts: dict[str, str | None], carried: str, speaker: str) -> Claim | None:
+def _claim(
+    frame: Frame, parts: dict[str, str | None], carried: str, speaker: str, has_no_capitals: bool
+) -> Claim | None:
     said = (parts.get("s") or "").strip()
     if not said and carried and frame.is_personal:
         said = _carried_subject(carried)
     subject = _subject(said)
     if subject is None:
         return None
+    if _THEIRS.match(parts.get("t") or ""):
+        return None
     text = parts.get("v") or ""
+    if _CALLED.search(text):
+        return None
     value, shape = _value(text if frame.is_typed else _TAIL.sub("", text), frame.is_typed)
     if not value or value[0] in _NO_VALUE or len(value) > VALUE_WORDS_MAX:
         return None
@@ -310,13 +339,56 @@ def _claim(frame: Frame, parts: dict[str, str | None], carried: str, speaker: st
     if named is None:
         return None
     words, attribute, is_weak = named
+    if shape == {"words"} and not frame.is_han and not _may_be_value(attribute, frame, text, value, has_no_capitals):
+        return None
     if carried and not subject[1] and (not words or said.lower().startswith("the ")) and _is_another(carried):
         return None  # Anna moved, and the rent is 900: whose?
     if attribute in _WORDY and shape != {"words"}:
         return None
     former = _value(_TAIL.sub("", parts.get("f") or ""), frame.is_typed)[0]
+    if attribute == "home" and former and not said:
+        attribute = ""  # "moved from Merlin to Vetbase": what it was, only what it was before tells
     is_own = subject[1] or not words or _is_first(parts.get("t") or "")
-    return Claim(words, attribute, value, shape, frame.is_change, is_weak, former, speaker if is_own else "")
+    is_change = frame.is_change or (attribute in SINGLE and _NEW.search(f"{carried} {said}") is not None)
+    is_weak = is_weak or frame.is_weak
+    return Claim(words, attribute, value, shape, is_change, is_weak, former, speaker if is_own else "")
+
+
+def _may_be_value(attribute: str, frame: Frame, text: str, value: Sequence[str], has_no_capitals: bool) -> bool:
+    """Whether words tell what the attribute is, and not how: "my gym is FitX", but not "my gym is closed".
+
+    What has a name is known by its capital, where there are capitals at all; what else it may be, by no word that
+    describes.
+    """
+    if attribute in ("phone", "email"):
+        return False
+    is_favorite = attribute.startswith("favorite ")
+    if not (attribute in SINGLE or is_favorite) or (frame.is_change and attribute not in ("home", "employer", "name")):
+        return True
+    words = [word for word in text.strip(" .,:\"'(").split() if word.lower() not in _ARTICLES]
+    if not words or words[0].lower() == "to" or _describes(words[0], attribute):
+        return False
+    if words[0].endswith("ing") and words[1:2] and words[1].islower():
+        return False  # "Helping people is my job"
+    if attribute == "employer" and words[-1].lower().strip(".,!") in GROUPS:
+        return False
+    if is_favorite or attribute in WORDED or has_no_capitals or any(each in CATEGORIES for each in value):
+        return True
+    named = words if attribute == "car" else words[:1]
+    return any(c.isupper() or c.isdigit() for word in named for c in word)
+
+
+_NEW = re.compile(r"\b(?:new|neue|neuer|neues|nouveau|nouvelle|(?:changed|switched) jobs?)\b", re.IGNORECASE)
+_ARTICLES = frozenset({"the", "a", "an", "der", "die", "das", "ein", "eine", "le", "la", "les", "un", "une"})
+_DESCRIBED = re.compile(r"[a-z]{2,}(?:ing|ful|ous|less|able|ible|ed)")
+
+
+def _describes(word: str, attribute: str) -> bool:
+    """Whether a word tells how something is. A status is told by such words: pending, blocked."""
+    bare = word.strip(".,!?:;\"'()")
+    if bare.lower() in DESCRIBING:
+        return bare == bare.lower() or bare.lower().endswith("ing")
+    return attribute != "status" and _DESCRIBED.fullmatch(bare) is not None
 
 
 _NO_PRODUCT = listed(
@@ -374,9 +446,15 @@ def _carried_subject(clause: str) -> str:
 def _subject(said: str) -> tuple[frozenset[str], bool] | None:
     """The words that tell one subject from another, and whether it is the speaker's; None for what cannot be told."""
     words = [word.strip(',:"()').lower() for word in said.split()]
-    if len(words) > 7 or any(word in _NOT_SUBJECT for word in words):
+    if len(words) > 7 or _THEIRS.match(said) or _NO_WORDS.search(said) or any(word in _NOT_SUBJECT for word in words):
         return None
     return _key(_content_words(said)), _is_first(said)
+
+
+_CALLED = re.compile(r"\w\(|[\[\]{}<>=\\]")
+_NO_WORDS = re.compile(r"[\[\]{}<>()=\\*`_]|\w\.\w|(?:^|\s)['\"]|^\s*[A-HJ-Za-hj-z]\s*$")  # code, or a variable
+# Whose: her name was Coco, and hers is Shadow, may be two dogs.
+_THEIRS = re.compile(r"(?:his|her|its|their|sein|seine|ihr|ihre|sa|ses|leur|leurs)\b", re.IGNORECASE)
 
 
 def _is_first(said: str) -> bool:

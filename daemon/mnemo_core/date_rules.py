@@ -223,7 +223,8 @@ RULES: tuple[Rule, ...] = (
         _DIGIT,
         r"(?<![\w])(?P<part>early|mid|late|beginning of|start of|end of|Anfang|Mitte|Ende|début|fin)[- ]"
         + r"(?P<p>)"
-        + _YEAR,
+        + _YEAR
+        + r"(?!['’]?s\b)",
         _WITH_YEAR,
         _BEFORE_SPANS,
     ),

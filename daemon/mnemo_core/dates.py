@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from mnemo_core import date_words as words
 from mnemo_core.civil import HOUR_MS, Zone
+from mnemo_core.code_lines import without_code
 from mnemo_core.date_readers import READERS, Found, Saying
 from mnemo_core.date_rules import rules_for
 
@@ -121,7 +122,7 @@ def _told_first(told: list[Found], saying: Saying) -> Found | None:
 # Reading
 
 
-_MASK = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`|https?://\S+|\b[\w.+-]+@[\w-]+\.\w+", re.DOTALL)
+_MASK = re.compile(r"`[^`\n]+`|https?://\S+|\b[\w.+-]+@[\w-]+\.\w+")
 
 _LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is ignored, and are in no list of words
 
@@ -131,6 +132,7 @@ def _masked(text: str) -> str:
     text = text[:TEXT_CHARS_MAX]
     if not text.isascii():
         text = text.translate(_LOOKALIKES)
+    text = without_code(text)
     if "`" not in text and "@" not in text and "://" not in text:
         return text
     return _MASK.sub(lambda match: " " * len(match.group()), text)

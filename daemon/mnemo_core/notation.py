@@ -45,7 +45,7 @@ _TOKEN = re.compile(
     | (?P<path>(?<![\w/])(?:~|\.{{1,2}})?/[A-Za-z0-9_.@%+~-]+(?:/[A-Za-z0-9_.@%+~-]+)*/?)
     | (?P<flag>(?<![\w-])--?[A-Za-z][A-Za-z0-9-]*)
     | (?P<tag>[#@]{_PLAIN}+)
-    | (?P<number>(?:(?<![^\s(\[=:,])[-+])?(?<![\w.])
+    | (?P<number>(?:(?<![\w)\]}}.%°+-])[-+])?(?<![\w.])
         (?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+(?:[.,]\d+)?|\.\d+)
         (?:\s?%|\s?°[CF]|[€$£¥₹‰]|km/h|m/s|[MG]B/s|-?[A-Za-zμΩ]{{1,12}}[23]?)?
         (?!{_PLAIN}|[-./:,@\\=]{_PLAIN}))
@@ -63,6 +63,8 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\u
 _QUOTES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u2212": "-"})
 _SPACED_THOUSANDS = re.compile("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3})+(?!\\d)")
 _POWER = re.compile("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
+_SIGN_BEFORE_CURRENCY = re.compile(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
+_DASH_AS_SIGN = re.compile("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
 _DASH_BETWEEN_DIGITS = re.compile("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
 _HAN_NUMERAL = re.compile(
     "(?<![周週期拜])(?:(?<=第)[〇零一二三四五六七八九十百千万两兩]+|[〇零一二三四五六七八九十百千万两兩]{2,}"
@@ -86,11 +88,12 @@ def plain_of(text: str) -> str:
     """Compatibility forms, quotes, dashes, grouped digits and Chinese numerals in one way of writing."""
     text = text.strip().translate(_QUOTES)
     text = _SPACED_THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
+    text = _SIGN_BEFORE_CURRENCY.sub(r"\2\1", text)
     if text.isascii():
         return text
     text = _POWER.sub(r"^\g<0>", text)  # ten squared is not a hundred and two
     text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    text = _DASH_BETWEEN_DIGITS.sub("-", text)
+    text = _DASH_AS_SIGN.sub("-", _DASH_BETWEEN_DIGITS.sub("-", text))
     text = _HAN_NUMERAL.sub(lambda match: _han_number(match.group()), text)
     return _HAN_COPULA.sub("", text)
 

@@ -45,6 +45,11 @@ _RECALLED = (
     r"|finished|managed|visited|happened|remember|forget)\b)"
 )
 _OF_HIM = r"is\b|was\b|[a-z]*[a-rt-z]s\b"  # "never misses": said of somebody else
+# "always reminding me", "always full of life": how something is
+_TOLD_OF = r"full\b|available\b|possible\b|[a-z]+(?:ing|[a-z]ed)\b(?<!\bneed)(?<!\bfeed)"
+_CHEERED = r"give up\b|[^.?!\n]{0,40} yourself\b"  # to be cheered on is no rule
+# Behind "everyone we love", "what I like": the words before it are what is spoken of.
+_RELATIVE = r"(?!(?:is|was|are|were|has|had|makes?)\b)"
 _LANGUAGES = (
     "english|german|french|spanish|italian|portuguese|dutch|chinese|mandarin|japanese|korean|russian|polish|turkish"
 )
@@ -53,14 +58,17 @@ _LANGUAGES = (
 _ENGLISH: dict[str, str] = {
     "prefer": rf"{_I}(?:'d| would)?{_ADVERB} prefer\b(?! not to (?:say|answer))|{_START}prefer (?!not\b)\w",
     "prefers": r"(?:^|\n|[-*•.:;] ?|\busers? |\bcustomer )prefers \w",
-    "preferred": r"\bmy preferred\b|\bpreferred (?:\w+ )?(?:name|pronouns|language|editor|contact|time|way)\b",
+    "preferred": (
+        r"\bmy preferred\b"
+        r"|(?<!the )(?<!a )\bpreferred (?:\w+ )?(?:name|pronouns|language|editor|contact|time|way)\b"
+    ),
     "preference": r"\b(?:my|our|strong|personal|clear) preference\b|\bpreference(?: is|:)",
     "preferences": r"\b(?:my|our) preferences\b|^preferences:",
     "always": (
-        rf"{_I}(?:'ve|'ll| have| will)? always{_RECALLED} \w|\bplease always\b"
+        rf"{_I}(?:'ve|'ll| have| will)? always{_RECALLED} (?!be t?here\b)\w|\bplease always\b"
         rf"|{_START}always (?!a\b|an\b|the\b|happy|nice|good|great|fun|t?here|on\b|welcome|remember|been|so\b|in\b"
-        rf"|funny|{_OF_HIM})\w"
-        rf"|(?<!they )(?<!people )(?<!you )(?<!do )(?<!who )(?<!to )\balways (?:{_VERBS})\b(?! to be)"
+        rf"|funny|{_OF_HIM}|{_TOLD_OF})\w"
+        rf"|(?<!they )(?<!people )(?<!you )(?<!do )(?<!who )(?<!which )(?<!to )\balways (?:{_VERBS})\b(?! to be)"
         r"|\bi(?:'ve| have) always (?:loved|hated|preferred|liked|disliked|used|avoided|been (?:a|into))\b"
     ),
     "hate": rf"{_I}{_ADVERB} hate (?!to (?:say|admit|bother|ask|interrupt|break|tell|be|disappoint|see|do)\b){_THING}\w"
@@ -78,14 +86,17 @@ _ENGLISH: dict[str, str] = {
     "favourites": r"\b(?:my|our) favourites",
     "like": (
         rf"{_I}{_ADVERB} like {_THING}(?!the (?:idea|sound|look|way (?:you|he|she|they))|to (?:think|know|say"
-        rf"|believe)|i\b)\w"
+        rf"|believe)|i\b){_RELATIVE}\w"
         rf"|{_I}{_DONT} like {_THING}(?!the (?:idea|sound|look))\w"
     ),
     "likes": r"(?:^|\n|[-*•] ?|\buser )likes \w",
     "dislikes": r"(?:^|\n|[-*•] ?|\buser )dislikes \w",
-    "love": rf"{_I}{_ADVERB} love {_THING}(?!to (?:hear|see|know)|the (?:idea|sound|new|way (?:you|he|she)))\w",
+    "love": (
+        rf"{_I}{_ADVERB} love {_THING}(?!to (?:hear|see|know)|the (?:idea|sound|new|way (?:you|he|she)))"
+        rf"{_RELATIVE}\w"
+    ),
     "loves": r"(?:^|\n|[-*•] ?|\buser )loves \w",
-    "enjoy": rf"{_I}{_ADVERB} enjoy {_THING}\w",
+    "enjoy": rf"{_I}{_ADVERB} enjoy {_THING}{_RELATIVE}\w",
     "dislike": rf"{_I}{_ADVERB} dislike {_THING}\w",
     "loathe": rf"{_I}{_ADVERB} loathe\b",
     "despise": rf"{_I}{_ADVERB} despise\b",
@@ -96,7 +107,7 @@ _ENGLISH: dict[str, str] = {
     "bear": rf"{_I}{_DONT} bear (?!with|in|it\b|this|that)\w",
     "rather": (
         rf"{_I}(?:'d| would)(?: much| really| honestly)? rather\b(?! not say)"
-        rf"|{_START}rather \w+ than \w|\buse [^.?!\n]{{1,30}} rather than"
+        rf"|{_START}rather \w+ than \w|{_START}use [^.?!\n]{{1,30}} rather than"
     ),
     "fan": rf"{_AM}(?: not)?(?: a| such a)?(?: much of a| big| huge| great)? fan of\b|\bnever been a(?: big)? fan\b",
     "into": rf"{_AM}(?: not)?(?: really| big| very much)? into (?!th(?:is|at)\b|trouble|a\b|the\b|it\b)\w",
@@ -128,13 +139,14 @@ _ENGLISH: dict[str, str] = {
     "never": (
         rf"{_I} never(?: ever)?{_RECALLED} (?!\w+ed\b|again)\w|\bplease never\b|\bnever ever (?:{_VERBS})\b"
         rf"|{_START}never(?: ever)?{_RECALLED} (?!\w+ed\b|again\b|a\b|the\b|been|in\b|too\b|so\b|before|end\b"
-        rf"|give up|{_OF_HIM})\w"
-        rf"|(?<!they )(?<!people )(?<!you )(?<!to )(?<!could )(?<!would )\bnever (?:{_VERBS})\b"
+        rf"|{_CHEERED}|{_OF_HIM}|{_TOLD_OF})\w"
+        rf"|(?<!they )(?<!people )(?<!you )(?<!which )(?<!to )(?<!could )(?<!would )\bnever (?!give up\b)(?:{_VERBS})\b"
     ),
     "don't": (
         rf"(?:^|[\n.!?;:,(•*>\-–—] ?|\bplease |\band |\bso "
-        rf"|\bbut )(?:please )?don't(?: ever)? (?:{_VERBS})\b(?! yourself| it\b| that\b)"
-        r"|\bdon't ever \w|\bi don't want (?:any\b|you to)|\bwe don't (?:use|commit|push|deploy|merge|mock|do|allow)\b"
+        rf"|\bbut )(?:please )?don't(?: ever)? (?!{_CHEERED})(?:{_VERBS})\b(?! it\b| that\b)"
+        rf"|\bdon't ever (?!{_CHEERED}|(?:be|quit|stop|doubt|lose|forget|let)\b)\w"
+        r"|\bi don't want (?:any\b|you to)|\bwe don't (?:use|commit|push|deploy|merge|mock|do|allow)\b"
     ),
     "dont": rf"(?:^|[\n.!?;:,] ?|\bplease )(?:please )?dont(?: ever)? (?:{_VERBS})\b|\bdont ever \w",
     "not": r"\bnot my (?:thing|cup of tea|style|favou?rite)\b|\bplease do not (?!hesitate|worry|reply to this)\w",
@@ -146,7 +158,7 @@ _ENGLISH: dict[str, str] = {
     ),
     "calls": r"\b(?:everyone|everybody|people) calls me \w",
     "from": r"\bfrom (?:now|here|today|this point) on(?:wards?)?\b",
-    "forward": r"\bgoing forward\b",
+    "forward": r"(?<!keep )(?<!keeps )(?<!kept )(?<!keeping )\bgoing forward\b",
     "future": r"\bin (?:the )?future,? (?:please|always|never|don't|use|just|only|i'd|ask|send|let)\b",
     "default": (
         r"\bby default,? (?:use|i|we|please|answer|write)\b|\b(?:use|answer|write"
@@ -386,6 +398,7 @@ _ASIAN_QUOTED = re.compile(
 
 
 _REST_OF_WORD = re.compile(r"\w*")
+CLAUSE_CHARS_MAX = 120
 _BEFORE_CHARS, _AFTER_CHARS = 48, 64  # how far around its cue word a pattern reaches
 
 
@@ -422,7 +435,7 @@ def _find(cue: str, plain: str) -> re.Match[str] | None:
     while place >= 0:
         for pattern in _PATTERNS[cue]:
             match = pattern.search(plain, max(0, place - _BEFORE_CHARS), place + _AFTER_CHARS)
-            if match and not _is_asked(plain, match.start()):
+            if match and not (_is_asked(plain, match.start()) or _is_of_others(plain, match)):
                 return match
         place = plain.find(cue, place + len(cue))
     return None
@@ -432,6 +445,17 @@ def _is_asked(plain: str, start: int) -> bool:
     if not plain.startswith(("i ", "i'", "we ", "we'"), start):
         return False
     return plain[max(0, start - 12) : start].rstrip().rpartition(" ")[2] in _ASKED
+
+
+_THEY = re.compile(r"\s*(?:they|he|she|it|who|which)(?:'\w+)? ")
+
+
+def _is_of_others(plain: str, match: re.Match[str]) -> bool:
+    """Whether what begins with `and` goes on telling of others: "they are my rock and always cheer me on"."""
+    if not match.group().startswith("and "):
+        return False
+    clause = re.split(r"[.?!;:,\n]", plain[max(0, match.start() - CLAUSE_CHARS_MAX) : match.start()])[-1]
+    return _THEY.match(clause) is not None
 
 
 def _cues(plain: str) -> set[str]:

@@ -157,7 +157,7 @@ def with_antecedent(words: Sequence[Word], before: Sequence[Word] | None) -> lis
     if first not in THIRD or first in {"him", "them", "hers", "theirs"}:
         return list(words)
     if first == "it" and _is_expletive(words):
-        return list(words) if words[1].bare in english.WEATHER or words[2].bare in english.WEATHER else None
+        return list(words) if any(word.bare in english.WEATHER for word in words[1:3]) else None
     if before is None or any(mark in word.raw for word in before for mark in '"“”'):
         return None
     fitting = _fitting(first, named(before))

@@ -17,6 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.code_lines import without_code
 from mnemo_core.date_rules import IDEOGRAPH, words_in
 from mnemo_core.profiles import OWN, Profile, preference_by_letter
 from mnemo_core.salience import preference
@@ -379,8 +380,8 @@ _GOAL = _Signal(
     re.compile(
         "|".join(
             (
-                r"\b(?:the|our|my|main|its|project['’]?s?) (?:goal|aim|objective|milestone|roadmap"
-                r"|target)s?\b[^.!?\n]{0,40}"
+                r"\b(?:(?:the|our|my|main|its|project['’]?s?) (?:goal|aim|objective|milestone|roadmap)"
+                r"|(?:our|my|main|project['’]?s?) target)s?\b[^.!?\n;*`]{0,40}"
                 r"\b(?:is|are|was|:)|\b(?:goal|milestone|roadmap|objective)s?:",
                 r"\b(?:the )?project (?:\w+ )?(?:aims|goal|plan|is about|will|starts|started|deadline)\b",
                 r"\b(?:aims? to|aiming to|(?:is|are) meant to (?:become|replace))\b",
@@ -436,7 +437,8 @@ _ASK = _Signal(
             (
                 r"(?:^|[.!?,;:\n]\s*|\b(?:hey|hi|hello|please|so|and|also|ok|okay)\b[ ,]*(?:\w+, )?)"
                 r"(?:can|could|would|will) (?:you|someone|anyone)\b(?! (?:believe|imagine))",
-                r"(?:^|[.!?;:\n]\s*)(?:\w+, )?please\b(?:,)? \w+|\b(?:send|give|tell|show|let|remind|help"
+                r"(?:^|[.!?;:\n]\s*)(?:\w+, )?please\b(?:,)?"
+                r" (?!note that\b|see\b|refer\b|consult\b|be aware\b)\w+|\b(?:send|give|tell|show|let|remind|help"
                 r"|call|text|email) (?:me|us)\b[^.!?\n]*\bplease\b",
                 r"(?:^|[.!?;:\n,]\s*)(?:please )?(?:remind|tell|show|send|give|help) (?:me|us)\b"
                 r"|\bplease let me know\b",
@@ -483,16 +485,19 @@ def _ask(text: str, words: set[str], role: Role) -> str:
 # Outcomes
 
 _OUTCOME = re.compile(
-    r"\b(?:pass(?:ed|es|ing)?|fail(?:ed|s)|finished|completed|deployed|shipped|released|published|merged"
+    r"\b(?<!is )(?<!are )(?<!be )(?<!being )(?:created|written|generated|produced|exported|reached|improved|reduced)\b"
+    r"|\b(?:pass(?:ed|es|ing)?|fail(?:ed|s)|finished|completed|deployed|shipped|released|published|merged"
     r"|fixed|resolved|solved|closed|done"
-    r"|measured|achieved|reached|produced|generated|uploaded|exported|results?|outcome|output|summary"
+    r"|measured|achieved|uploaded|results?|outcome|output|summary"
     r"|report|benchmarks?|findings?|accuracy"
-    r"|succeeded|successful|green|reduced|improved|dropped|verified|reproduced|confirmed|created|wrote|written"
+    r"|succeeded|successful|green|dropped|verified|reproduced|confirmed|wrote"
     r"|fertig|abgeschlossen|bestanden|Ergebnis|Bericht|veröffentlicht|behoben|terminée?s?|réussie?s?"
     r"|résultats?|rapport|publiée?s?|corrigée?s?)\b"
     r"|完成|通过|通過|结果|結果|成功|失败|失敗|修复|修復|报告|報告|発表|終わった|完了|上线|上線",
     re.IGNORECASE,
 )
+_STATEMENTS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{2,}|\n(?=[ \t]*[-*•] )")
+WHOLE_CHARS_MAX = 280  # a longer text tells of several things: its evidence is what stands beside the outcome
 _POINTER = re.compile(
     r"https?://\S+|\bfile://\S+|(?:^|[\s(`'\"])(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"
     r"|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b(?=[\s).,;]|$)|\B#\d+\b",
@@ -504,8 +509,13 @@ def _outcome(text: str, has_evidence: bool) -> str:
     """What came out of something, where there is evidence: given with it, or a URL, path, commit or number in it."""
     if not has_evidence and _POINTER.search(text) is None:
         return ""
-    found = _OUTCOME.search(text)
-    return found.group() if found else ""
+    said = _STATEMENTS.split(without_code(text))
+    for at, sentence in enumerate(said):
+        if not has_evidence and len(text) > WHOLE_CHARS_MAX and not any(map(_POINTER.search, said[at : at + 2])):
+            continue
+        if found := _OUTCOME.search(_POINTER.sub(" ", sentence)):
+            return found.group()
+    return ""
 
 
 # Small talk

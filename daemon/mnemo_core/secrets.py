@@ -345,6 +345,9 @@ _ASSIGNED = re.compile(
 _ASSIGNED_LINE_CHARS_MAX = 1024
 
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+# A key that is only spoken of, or drawn: no line below it, or dots and brackets, and nowhere what looks like one.
+_KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{16}")
+_KEY_DRAWN = re.compile(r"[ \t]+\S|.*(?:\.\.\.|…|[(<\[])", re.DOTALL)
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 
 
@@ -402,7 +405,9 @@ def _private_keys(text: str) -> Iterator[Span]:
         else:
             blank = text.find("\n\n", begin.end())
             done = blank if blank >= 0 else len(text)
-        yield Span("private_key", begin.start(), done)
+        body = text[begin.end() : end.start() if end is not None else done]
+        if _KEY_BODY.search(body) is not None or _KEY_DRAWN.match(body) is None:
+            yield Span("private_key", begin.start(), done)
 
 
 def _of_shape(shape: _Shape, text: str, searched: str) -> list[Span]:

@@ -70,8 +70,10 @@ def statements(text: str, speaker: str = "") -> list[Statement]:
 def triple(sentence: str) -> Triple | None:
     """Subject, predicate and object where the pattern is plain; None for what is negated, hedged, asked or supposed."""
     plain = " ".join(sentence.split())
-    if not plain or len(plain) > SENTENCE_CHARS_MAX or plain[-1] in "?？":
+    if not plain or len(plain) > SENTENCE_CHARS_MAX or plain[-1] in "?？" or "\n\n" in sentence.strip():
         return None
+    if any(_ABBREVIATION.search(plain[: end.end()]) is None for end in _SENTENCE_AFTER.finditer(plain)):
+        return None  # what two sentences say is no one triple
     language = _language(plain)
     found = _english_triple(plain) if language == "en" else _foreign_triple(plain, language)
     if found is None or any(not 0 < len(part) <= FIELD_CHARS_MAX for part in found):
@@ -79,6 +81,7 @@ def triple(sentence: str) -> Triple | None:
     return found
 
 
+_SENTENCE_AFTER = re.compile(r"(?<=[^\W\d_])[.!](?=\s+[A-Z])|[!?](?=\s+\S)")
 _ROLES = frozenset(
     ("", "user", "human", "me", "customer", "assistant", "agent", "ai", "bot", "system", "model", "tool")
 )

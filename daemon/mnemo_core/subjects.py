@@ -21,6 +21,7 @@ class Frame(NamedTuple):
     is_personal: bool  # its subject may stand in the clause before
     needs: frozenset[str]  # words of which a clause has one at least; none: any clause may fit
     is_han: bool  # it is for Chinese or Japanese
+    is_weak: bool  # what fits it may be something else: it counts only against a change
 
 
 KIN = listed(
@@ -30,7 +31,7 @@ KIN = listed(
 
 # One name for attributes that are called differently.
 _NAMED = """
-home city, town, hometown, place of residence, residence, home · employer company, workplace, job, work
+home city, town, place of residence, residence, home · employer company, workplace, job, work
 role job title, title, position, role · partner wife, husband, girlfriend, boyfriend, partner, fiance, spouse
 partner girlfriend's name, boyfriend's name, wife's name, husband's name, partner's name
 phone phone number, telephone number, landline, cell number, mobile number, number, phone, mobile, cell phone
@@ -50,6 +51,26 @@ SINGLE = listed(
     nanny babysitter cleaner gym club team supermarket bakery cafe restaurant brand desk office seat gate platform
     font theme reviewer mentor keyboard laptop broker hosting registrar airport hotel codename deputy leader chef
     assistant pharmacy"""
+)
+# Those of them whose value may be any word. Of the others it is a name, a number or a known tool.
+WORDED = listed(
+    """color status plan goal role theme password passphrase pin code username login nickname codename language"""
+)
+# Words that tell how something is, and not what: "my car is great" leaves it the car that it was.
+DESCRIBING = listed(
+    """good great nice fine bad ok okay awesome amazing best better worse worst lovely perfect cool fun hard easy tough
+    difficult important key new old big small large little long short high low fast quick slow loud quiet hot cold warm
+    weak strong safe secure sure unsure clear unclear unknown wrong right correct true false real ready open full empty
+    free busy happy sad angry sick ill well fit sore broken dead alive gone lost down up over out off on about very so
+    too such really quite pretty rather totally super most more less much many lot same different similar cheap
+    expensive rich poor clean dirty messy ugly pretty beautiful cute kind mean rude gentle tired crazy weird strange
+    odd funny silly popular common rare public private worth way all everything nothing something anything part like
+    simple complex solid stable unstable incredible excellent terrible horrible huge tiny excited"""
+)
+GROUPS = listed(
+    """group club team gym band choir class course forum community church party program programme league server channel
+    call meeting board committee union army navy network project workshop tournament club's strava facebook instagram
+    twitter linkedin tiktok reddit duolingo discord slack mastodon bluesky whatsapp telegram youtube twitch github"""
 )
 PEOPLE = listed(
     """partner manager doctor dentist therapist lawyer accountant landlord teacher trainer coach owner lead maintainer
@@ -106,8 +127,8 @@ _DONE = r"(?:done|finished|submitted|handed in|delivered|ready|filed|completed|i
 _RUNS = r"(?:uses?|runs?(?: on)?|(?:am|is|are) (?:on|using|running|at)|requires?|targets?|needs?|stays? on|ships? with)"
 _TO = r"(?:upgraded|updated|moved|switched|bumped|migrated|went|gone|jumped|downgraded)(?: up| over| back)?"
 
-# attribute, flags (c: change, t: typed, p: personal, a: needs no word of its own), pattern; the first that fits and
-# gives a claim is taken.
+# attribute, flags (c: change, t: typed, p: personal, a: needs no word of its own, w: weak), pattern; the first that
+# fits and gives a claim is taken.
 _FRAMES = [
     # how to be reached
     ("email", "t",
@@ -130,7 +151,9 @@ _FRAMES = [
     # where somebody works
     ("employer", "p",
      rf"{_S}(?:works?|(?:am|is|are) (?:working|employed)|{_HAVE}been working) (?:as {_ART}[\w -]+? )?(?:at|"
-     rf"for|with|by) (?!home|night|it\b|hours|days|\d){_V}"),
+     rf"for|by) (?!home|night|it\b|hours|days|\d){_V}"),
+    ("employer", "p", rf"{_S}(?:am|is|are) employed with {_V}"),
+    ("employer", "pw", rf"{_S}(?:works?|(?:am|is|are) working|{_HAVE}been working) with (?!.* on ){_V}"),
     ("employer", "cp",
      rf"{_S}{_HAVE}(?:started|begun|began) (?:working |work |{_ART}(?:new )?(?:job|position|role) |(?:my|"
      rf"his|her|their) (?:new )?job |as {_ART}[\w -]+? )?(?:at|with|for) {_V}"),
@@ -332,6 +355,7 @@ FRAMES = [
         is_personal="p" in flags,
         needs=_needs(flags, pattern),
         is_han=_HAN_RANGE in pattern,
+        is_weak="w" in flags,
     )
     for attribute, flags, pattern in _FRAMES
 ]

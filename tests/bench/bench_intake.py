@@ -2,6 +2,7 @@
 
     python -m tests.bench.bench_intake --turns FOLDER [--examples 20]    the retrieval benchmark's turns, by `turns`
     python -m tests.bench.bench_intake --texts FOLDER [--files 100]      every text file below a folder, by `ingest`
+        [--save FILE]                                                    every item and what was decided, as JSON lines
     python -m tests.bench.bench_intake --chunks 10000                    `ingest` beside embedding alone
     python -m tests.bench.bench_intake --lives 200                       made lives: which changes got their `updates`
         [--among 5000]                                                   each life among so many other memories
@@ -15,13 +16,19 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from mnemo_client.client import Client
 from mnemo_client.protocol import IngestRequest, NewMemory, Taken, Turn, TurnsRequest
+from mnemo_core import secrets
+from mnemo_core.civil import Zone
+from mnemo_core.cleaning import clean
+from mnemo_core.dates import event_at, mentions
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue, models_folder
 from tests.bench.quality import load_benchmark
@@ -36,57 +43,129 @@ TURNS_A_REQUEST = 200
 SHOWN_CHARS = 160
 EMBEDDED_TOGETHER = 64
 FILLED_TOGETHER = 1000
+NEAR_SHOWN = 2
+CLOCK_MS = 60_000  # no text speaks of a time so near to when it is read
+UTC_ZONE: Zone = lambda _: 0  # noqa: E731
 
 
 class Tally:
     """What came of each item, with the items to draw examples from."""
 
     def __init__(self) -> None:
-        self.by_outcome: dict[str, list[Taken]] = defaultdict(list)
+        self.items: list[Taken] = []
         self.refused = 0
+        self.masked: list[str] = []
+        self.dated: list[str] = []
+        self.lost: list[str] = []
+        self._contents: dict[str, str] = {}
 
     def add(self, results: Sequence[Any]) -> None:
         for result in results:
             if isinstance(result, Taken):
-                self.by_outcome[result.outcome].append(result)
+                self.items.append(result)
+                if result.memory is not None and result.outcome != "duplicate":
+                    self._contents[result.memory.id] = result.memory.content
             else:
                 self.refused += 1
 
+    def add_masked(self, text: str) -> None:
+        """What a mask hides, as it stands in the text."""
+        for span in secrets.find(text):
+            around = text[max(0, span.start - 60) : span.start], text[span.start : span.end], text[span.end :][:30]
+            self.masked.append(f"{span.kind}: {'⟦'.join(around[:2])}⟧{around[2]}".replace("\n", " / "))
+
+    def add_date(self, text: str, said_at: int, told_at: int | None) -> None:
+        """A time that was taken from the text."""
+        if told_at is not None:
+            named = ", ".join(text[each.start : each.end] for each in mentions(text, said_at, UTC_ZONE))
+            at, said = (
+                datetime.fromtimestamp(ms / 1000, UTC).strftime("%a %Y-%m-%d %H:%M") for ms in (told_at, said_at)
+            )
+            self.dated.append(f"{at} of {named!r} said {said}: {text[:300]}".replace("\n", " / "))
+
+    def add_pieces(self, name: str, text: str, results: Sequence[Any]) -> None:
+        """What stands in a text and in none of its pieces, in their order; white space does not count."""
+        whole, place = _squeezed(secrets.mask(clean(text), b"")[0]), 0
+        for result in results:
+            if not isinstance(result, Taken) or result.memory is None:
+                continue
+            piece = _squeezed(result.memory.content)
+            found = whole.find(piece, place)
+            if found < 0:
+                self.lost.append(f"{name}: no such piece in the text: {piece[:SHOWN_CHARS]}")
+                continue
+            if found > place:
+                self.lost.append(f"{name}: in no piece: {whole[place:found][:SHOWN_CHARS]}")
+            place = found + len(piece)
+        if place < len(whole):
+            self.lost.append(f"{name}: in no piece: {whole[place:][:SHOWN_CHARS]}")
+
+    def save(self, file: Path) -> None:
+        with file.open("wb") as lines:
+            for item in self.items:
+                near = (
+                    {each.id: self._contents.get(each.id, "") for each in item.explained.near} if item.explained else {}
+                )
+                lines.write(msgspec.json.encode({"item": item, "near": near}) + b"\n")
+
     def show(self, examples: int) -> None:
-        total = sum(map(len, self.by_outcome.values()))
-        print(f"{total} items, {self.refused} refused")
-        for name, read in (
-            ("outcome", lambda item: item.outcome),
-            ("reason", lambda item: item.reason),
-            ("kind", lambda item: item.memory and item.memory.kind),
-            ("category", lambda item: item.memory and item.memory.category),
-            ("ties", lambda item: " ".join(tie for tie in ("repeats", "updates", "related") if getattr(item, tie))),
-        ):
-            counts = Counter(read(item) or "-" for items in self.by_outcome.values() for item in items)
+        print(f"{len(self.items)} items, {self.refused} refused")
+        for name, read in READ.items():
+            counts = Counter(read(item) or "-" for item in self.items)
             print(f"  {name}: " + ", ".join(f"{key} {count}" for key, count in counts.most_common()))
-        dated = [item.memory for items in self.by_outcome.values() for item in items if item.memory]
-        print(f"  masked: {sum(bool(item.masked) for items in self.by_outcome.values() for item in items)}")
-        print(f"  importance, mean: {sum(memory.importance for memory in dated) / max(1, len(dated)):.3f}")
-        chance = random.Random(SEED)
-        groups = dict(self.by_outcome)
+        importances = [item.memory.importance for item in self.items if item.memory]
+        print(f"  importance, mean: {statistics.fmean(importances or [0.0]):.3f}")
+        print(f"  masked: {len(self.masked)}, dated by the text: {len(self.dated)}, lost: {len(self.lost)}")
+        for name in SHOWN_BY:
+            groups: dict[str, list[Taken]] = defaultdict(list)
+            for item in self.items:
+                groups[READ[name](item)].append(item)
+            for value, items in sorted(groups.items()):
+                if value:
+                    self._show_some(f"{name} {value}", items, examples)
         for tie in ("repeats", "updates"):
-            groups[f"with {tie}"] = [item for items in self.by_outcome.values() for item in items if getattr(item, tie)]
-        for name, items in groups.items():
-            print(f"\n{name}")
-            for item in chance.sample(items, min(examples, len(items))):
-                print("  " + _example(item))
+            self._show_some(f"with {tie}", [item for item in self.items if getattr(item, tie)], examples)
+        for name, lines in (("masked", self.masked), ("dated by the text", self.dated), ("lost", self.lost)):
+            print(f"\n{name}: {len(lines)}")
+            for line in random.Random(SEED).sample(lines, min(examples, len(lines))):
+                print(f"  {line}")
+
+    def _show_some(self, name: str, items: list[Taken], examples: int) -> None:
+        print(f"\n{name}: {len(items)}")
+        for item in random.Random(SEED).sample(items, min(examples, len(items))):
+            print("  " + self._example(item))
+
+    def _example(self, item: Taken) -> str:
+        if item.memory is None:
+            return item.reason or "nothing left"
+        memory, scores, why = item.memory, item.scores, item.explained
+        number = f"{scores.importance:.2f}={scores.novelty:.2f}n,{scores.salience:.2f}s" if scores else "-"
+        found = {name: what for name, what in why.found.items() if what} if why else {}
+        told = f"[{memory.kind} {memory.category}: {why.route if why else ''}] {number} {found} {item.reason or ''}"
+        near = "".join(
+            f"\n      {row.relation}{'' if row.tied else '?'} {row.sim} {row.why}: "
+            f"{_line(self._contents.get(row.id, ''))}"
+            for row in (why.near[:NEAR_SHOWN] if why else [])
+        )  # fmt: skip
+        return f"{_line(memory.content)}\n      {told}{near}"
 
 
-def _example(item: Taken) -> str:
-    if item.memory is None:
-        return item.reason or "nothing left"
-    memory, scores, why = item.memory, item.scores, item.explained
-    number = f"{scores.importance:.2f}={scores.novelty:.2f}n,{scores.salience:.2f}s" if scores else "-"
-    text = memory.content.replace("\n", " / ")
-    found = {name: what for name, what in why.found.items() if what} if why else {}
-    near = [f"{row.relation}{'' if row.tied else '?'} {row.sim} {row.why}" for row in why.near[:2]] if why else []
-    told = f"[{memory.kind} {memory.category}: {why.route if why else ''}] {number} {found} {near} {item.reason or ''}"
-    return f"{text[:SHOWN_CHARS]}\n      {told}"
+def _line(text: str) -> str:
+    return text.replace("\n", " / ")[:SHOWN_CHARS]
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.casefold().split())
+
+
+READ: dict[str, Callable[[Taken], str]] = {
+    "outcome": lambda item: item.outcome,
+    "reason": lambda item: item.reason or "",
+    "kind": lambda item: item.memory.kind if item.memory else "",
+    "category": lambda item: item.memory.category if item.memory else "",
+    "ties": lambda item: " ".join(tie for tie in ("repeats", "updates", "related") if getattr(item, tie)),
+}
+SHOWN_BY = ("outcome", "reason", "kind", "category")
 
 
 def take_turns(client: Client, folder: Path) -> Tally:
@@ -110,6 +189,10 @@ def take_turns(client: Client, folder: Path) -> Tally:
                     namespace=conversation.name, explain=True,
                 ))  # fmt: skip
                 tally.add(answer.results)
+            for turn in turns:
+                tally.add_masked(turn.text)
+                said_at = int(turn.at.timestamp() * 1000)
+                tally.add_date(turn.text, said_at, event_at(turn.text, said_at, UTC_ZONE))
     return tally
 
 
@@ -121,7 +204,13 @@ def take_texts(client: Client, folder: Path, files: int) -> Tally:
         text = path.read_text(encoding="utf-8", errors="replace")
         if text.strip():
             name = path.relative_to(folder).as_posix()[-64:]
-            tally.add(client.ingest(IngestRequest(text=text, source=name, explain=True)).results)
+            results = client.ingest(IngestRequest(text=text, source=name, explain=True)).results
+            tally.add(results)
+            tally.add_masked(text)
+            tally.add_pieces(name, text, results)
+            for memory in (item.memory for item in results if isinstance(item, Taken) and item.memory):
+                is_told = abs(memory.event_at - memory.created_at) > CLOCK_MS
+                tally.add_date(memory.content, memory.created_at, memory.event_at if is_told else None)
     print(f"{len(chosen)} of {len(paths)} files")
     return tally
 
@@ -211,10 +300,10 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
     with daemon.client() as client:
         if options.turns:
             yield "turns"
-            take_turns(client, options.turns).show(options.examples)
+            _show(take_turns(client, options.turns), options)
         if options.texts:
             yield "texts"
-            take_texts(client, options.texts, options.files).show(options.examples)
+            _show(take_texts(client, options.texts, options.files), options)
         if options.lives:
             yield "lives"
             lives(client, options.lives, held_out=False, among=options.among)
@@ -224,11 +313,18 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
         throughput(daemon, options.chunks)
 
 
+def _show(tally: Tally, options: argparse.Namespace) -> None:
+    tally.show(options.examples)
+    if options.save:
+        tally.save(options.save)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--turns", type=Path, help="the retrieval benchmark's folder")
     parser.add_argument("--texts", type=Path, help="a folder of texts")
     parser.add_argument("--files", type=int, default=100)
+    parser.add_argument("--save", type=Path, help="a file for every item, one JSON object a line")
     parser.add_argument("--chunks", type=int, default=0)
     parser.add_argument("--lives", type=int, default=0)
     parser.add_argument("--among", type=int, default=0)

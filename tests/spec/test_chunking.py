@@ -291,6 +291,55 @@ def test_chinese_sentences_are_cut_at_their_full_stops() -> None:
     assert [len(piece) for piece in found] in ([240, 160], [160, 240])
 
 
+def test_what_announces_something_stands_with_it() -> None:
+    # the first is long enough; its short end stays with it, and a signature goes with what it does
+    first, end, does = say(60), say(10), say(45)
+    signature = ".. function:: compress(data, selectors)"
+    text = f"{first}\n\n{end}\n\n{signature}\n\n   {does}"
+    assert [chunk.text for chunk in split_text(text, words, ".rst")] == [
+        f"{first}\n\n{end}",
+        f"{signature}\n\n   {does}",
+    ]
+
+
+def test_a_heading_and_its_label_do_not_end_the_piece_before_them() -> None:
+    first, end, below = say(60), say(10), say(45)
+    head = ".. _below:\n\nBelow\n-----"
+    text = f"{first}\n\n{end}\n\n{head}\n\n{below}"
+    assert [chunk.text for chunk in split_text(text, words, ".rst")] == [f"{first}\n\n{end}", f"{head}\n\n{below}"]
+
+
+def test_code_stands_with_the_words_that_announce_it() -> None:
+    code = "```\n" + "a = b\n" * 20 + "```"
+    announced = say(60)[:-1] + ":"
+    assert pieces(f"{announced}\n\n{code}") == [f"{announced}\n\n{code}"]
+    assert pieces(f"{say(60)}\n\n{code}") == [say(60), code]
+    assert pieces(f"{say(60)}\n\n{say(5)}\n\nSo:\n\n{code}") == [f"{say(60)}\n\n{say(5)}", f"So:\n\n{code}"]
+
+
+def test_the_change_of_a_version_stands_with_what_was_changed() -> None:
+    added = ".. versionadded:: 3.1"
+    assert [chunk.text for chunk in split_text(f"{say(60)}\n\n{added}\n\n{say(60)}", words, ".rst")] == [
+        f"{say(60)}\n\n{added}",
+        say(60),
+    ]
+
+
+def test_a_rule_is_no_piece_of_its_own() -> None:
+    rule = " ".join(["="] * 60)  # of 60 tokens
+    assert pieces(f"{say(60)}\n\n{rule}\n\n{say(60)}") == [say(60), f"{rule}\n\n{say(60)}"]
+    assert pieces(f"{say(60)}\n\n{rule}") == [f"{say(60)}\n\n{rule}"]
+
+
+def test_labels_that_come_again_here_and_there_make_no_conversation() -> None:
+    # 20 paragraphs, of which two names begin two each: in a conversation what goes on had the name before it
+    long = " ".join([say(50)] * 8)
+    text = "\n\n".join([*[say(60)] * 16, f"Default: {say(60)}", long, f"Inheritance: {say(60)}", long,
+                        f"Default: {say(60)}", long, f"Inheritance: {say(60)}", *[say(60)] * 16])  # fmt: skip
+    assert not [piece for piece in pieces(text) if piece.startswith(("Default: Word word", "Inheritance: Word word"))
+                and piece not in (f"Default: {say(60)}", f"Inheritance: {say(60)}")]  # fmt: skip
+
+
 # Conversations
 
 

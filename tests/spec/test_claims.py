@@ -69,6 +69,29 @@ def test_what_is_looked_at_first_passes_over_no_claim(text: str) -> None:
     assert claims(text) != ()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Square numbers::\n\n    SQUARE = 2\n    budget = 900",
+        ">>> budget = 900\n>>> print(budget)\n900",
+        "```\nbudget = 900\nport: 8080\n```",
+        "x = 10",
+        "The totals: {'budget': 900, 'rent': 1}",
+        "data = conn.recv(1024)",
+        "self.count = 314",
+        ".. index:: budget = 900",
+    ],
+)
+def test_code_claims_nothing(text: str) -> None:
+    assert claims(text) == ()
+
+
+def test_what_stands_beside_code_claims_what_it_says() -> None:
+    (claim,) = claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
+    assert claim.value == ("lisbon",)
+    assert claims("budget = 900") != ()
+
+
 def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
     short = "I live in Lisbon."
     long = f"{short} {'x' * (SEARCHED_CHARS_MAX - len(short))}"

@@ -156,10 +156,40 @@ def test_a_time_named_plainly_is_when_it_happened(text: str, at: str) -> None:
         "The report lies in notes-2026-03-05.md.",
         "Run `touch -d 2026-03-05 x` first.",
         "```\nlog 2026-03-05 started\n```",
+        "It was published in the late 1980s.",
+        "It was published in the early 1980's.",
     ],
 )
 def test_what_is_no_date_of_an_event_gives_none(text: str) -> None:
     assert told(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It prints::\n\n    2010-09-06 22:38:15 server started\n\nand goes on.",
+        "It prints:\n\n.. code-block:: none\n\n   2010-09-06 22:38:15 server started",
+        ">>> datetime(2010, 7, 4).isoformat()\n'2010-07-04'",
+        "    >>> print(film)\n    Released in 1975\n\nand so on",
+        "~~~\n2010-09-06 server started\n~~~",
+    ],
+)
+def test_a_time_in_code_is_no_date_of_an_event(text: str) -> None:
+    assert told(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It prints::\n\n    1999-01-01\n\nSeen on 6 September 2010.",
+        "2010-09-06 00:00:15 server started",
+        "The wall\n~~~~~~~~\n\nSeen on 6 September 2010.",
+        ".. note::\n\n   Seen on 6 September 2010.",
+        ">>> print(film)\nReleased in 1975\n\nSeen on 6 September 2010.",
+    ],
+)
+def test_a_time_beside_code_is_taken(text: str) -> None:
+    assert told(text) == "2010-09-06T00:00"
 
 
 def test_a_day_and_month_in_figures_is_taken_only_where_one_reading_is_possible() -> None:

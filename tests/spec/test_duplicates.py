@@ -221,6 +221,89 @@ def test_what_is_true_beside_the_other_is_no_update(old: str, new: str) -> None:
     assert relation(new, old, 0.9) == "related"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I work at Acme.", "Work is stressful."),
+        ("I work at Acme.", "My job is hard."),
+        ("I work at Acme.", "Helping people is my job."),
+        ("My car is a Golf.", "My car is great."),
+        ("My car is a Golf.", "The car is broken."),
+        ("I live in Lisbon.", "My home is small."),
+        ("I live in Lisbon.", "The city is amazing."),
+        ("My name is Sam.", "My name is hard to spell."),
+        ("My gym is FitX.", "The gym is closed."),
+        ("My phone number is 555-123-4567.", "My phone is dead."),
+        ("Our plan is Basic.", "Our plan is good."),
+        ("My favourite game is Chess.", "My favourite game is amazing."),
+        ("The restaurant is Luigi's.", "The restaurant is very nice."),
+        ("My password is hunter2.", "My password is weak."),
+        ("The status is green.", "The status is unclear."),
+        ("My title is CTO.", "My role is changing."),
+        ("My school is Lincoln High.", "School is hard."),
+    ],
+)
+def test_how_something_is_does_not_replace_what_it_is(old: str, new: str) -> None:
+    assert relation(new, old, 0.9) == "related"
+    assert relation(old, new, 0.9) == "related"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Her name is Coco.", "Her name is Shadow."),
+        ("Their dog lives in Rome.", "Their dog moved to Milan."),
+        ("His rent is 900 euros.", "His rent went up to 950 euros."),
+        ("Sein Name ist Kyle.", "Sein Name ist Rex."),
+    ],
+)
+def test_whose_nobody_knows_is_no_subject(old: str, new: str) -> None:
+    assert relation(new, old, 0.9) == "related"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("I live in Lisbon.", "I live in constant fear."),
+        ("I live in Lisbon.", "I live on coffee."),
+        ("I live in Lisbon.", "I was moved to tears."),
+        ("I'm based in Lisbon.", "My hometown is Porto."),
+        ("I work for Acme.", "I work for a living."),
+        ("I work at Acme.", "I work with John on the report."),
+        ("I work at Acme.", "I'm working with John."),
+        ("I started at Acme.", "I started at the bottom."),
+        ("I joined Acme.", "I joined LGBTQ support group."),
+        ("I drive a Golf.", "I drive a lot."),
+        ("My dog is called Max.", "My dog is called to dinner."),
+        ("I live in Lisbon.", "Moved from Merlin to RoboVet."),
+        ("My goal is to run a marathon.", "My goal is to learn Spanish."),
+    ],
+)
+def test_a_turn_of_phrase_is_no_value(old: str, new: str) -> None:
+    assert relation(new, old, 0.9) == "related"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("i work at acme", "i joined globex"),
+        ("I live in Lisbon", "My city is Porto"),
+        ("My car is a Golf", "My car is a Tesla"),
+        ("My editor is vim", "my editor is emacs"),
+        ("My favourite color is blue", "My favourite color is green"),
+        ("The status is pending", "The status is blocked"),
+        ("I'm working with Globex", "I joined Acme"),
+        ("My gym is FitX", "My gym changed to ironworks"),
+        ("I work for the BBC", "I now work for the Guardian"),
+        ("I live in Lisbon", "Moved from Lisbon to Porto"),
+        ("I live in Lisbon", "Moved to Porto"),
+        ("I'm working with Globex", "I switched jobs and now work at Acme"),
+    ],
+)
+def test_a_value_is_known_by_how_it_is_written(old: str, new: str) -> None:
+    assert relation(new, old, 0.5) == "updates"
+
+
 def test_a_passage_claims_nothing() -> None:
     assert claims("Anna lives in Lisbon. " + "It was a long day. " * 60) == ()
 

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,6 @@ from tests.samples import (
     WAIT_SECONDS,
     contents,
     opened,
-    quick_folder,
     remember,
     sample_id,
     sample_memory,
@@ -33,13 +32,6 @@ from tests.samples import (
 )
 
 CANARY = "zanzibar-canary"
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """In memory: none of this is about fsync."""
-    with quick_folder() as folder:
-        yield folder
 
 
 def write_anew(store: Store, oldest: int = 1, spaces: Iterable[str] = ("space",)) -> Sizes:

@@ -133,6 +133,14 @@ def test_nothing_a_caller_gives_is_overruled(text: str, given: dict[str, Any], e
         ("All 12 tests passed.", {"has_evidence": True}, "result"),
         ("All 12 tests passed, see out/report.html.", {}, "result"),
         ("All 12 tests passed.", {}, "fact"),
+        ("All 12 tests passed. The report is at https://example.net/r/7.", {}, "result"),
+        ("The flag is written to a cache file by the compiler, see Lib/queue.py.", {"has_evidence": True}, "fact"),
+        ("A talk about it: https://example.net/Input/Output", {}, "fact"),
+        ("The target language is the one that the objects are compiled for.", {}, "fact"),
+        ("Our target is 500 users.", {}, "project"),
+        ("Please note that a name may come again.", {}, "fact"),
+        ("Please see the page on sockets.", {}, "fact"),
+        ("Please read the contract.", {}, "request"),
         ("Good morning!", {}, "crumb"),
         ("Good morning! Can you feed the cat?", {}, "request"),
     ],
@@ -143,6 +151,12 @@ def test_M1_each_category_has_its_signal(text: str, given: dict[str, Any], categ
 
 def test_M15_a_decision_within_a_project_is_a_decision() -> None:
     assert route("We decided to wait.", tags=("project:barn",)).category == "decision"
+
+
+def test_M18_an_outcome_far_from_its_evidence_is_none() -> None:
+    far = " ".join(["It goes on like this for a while, and nothing comes of it."] * 8)
+    assert route(f"All 12 tests passed. {far} See out/report.html.").category == "fact"
+    assert route(f"{far} All 12 tests passed. See out/report.html.").category == "result"
 
 
 def test_M18_evidence_alone_makes_no_result() -> None:

@@ -115,6 +115,57 @@ def test_L13_what_is_asked_recalled_quoted_or_another_s_is_none(text: str) -> No
     assert preference(text) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't give up on your dreams.",
+        "Stay focused and don't give up!",
+        "Have fun with it and don't put too much pressure on yourself.",
+        "Don't ever be afraid to ask.",
+        "Don't ever quit on what you love.",
+        "It makes me want to go on and never give up.",
+        "What makes you keep going forward with it?",
+    ],
+)
+def test_to_be_cheered_on_is_no_rule(text: str) -> None:
+    assert preference(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "They brighten our day and always make us smile.",
+        "She is my rock and always brings me back.",
+        "Thank you for the support and always being there.",
+        "The sign hangs in the hall, always reminding us of home.",
+        "Trips like these are great, always full of surprises.",
+        "Of course, I'll always be there for you.",
+        "Everyone we love was in the room.",
+        "The preferred way to use a lock is a with statement.",
+        "It says whether to use symlinks rather than copies.",
+        "The file is read at the start, and always stored as text.",
+        "It is best to end processes which never use a lock.",
+        "The clock of the host, always available.",
+    ],
+)
+def test_what_others_do_or_are_and_what_is_promised_is_no_preference(text: str) -> None:
+    assert preference(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Be brief and always make a list.",
+        "Write to them in German and never send a link.",
+        "Don't ever call me Bob.",
+        "Going forward, use British spelling.",
+        "We love hiking.",
+    ],
+)
+def test_what_is_wanted_for_good_is_found_beside_the_like_of_it(text: str) -> None:
+    assert preference(text) != ""
+
+
 def test_a_curly_apostrophe_is_an_apostrophe() -> None:
     assert preference("I’d rather walk") == preference("I'd rather walk") != ""
 

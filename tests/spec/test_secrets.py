@@ -74,6 +74,12 @@ def test_what_is_no_secret_is_left_alone(text: str) -> None:
     assert find(text) == []
 
 
+def test_a_key_that_is_only_spoken_of_is_no_secret() -> None:
+    drawn = "-----BEGIN RSA PRIVATE KEY-----\n... (private key in base64 encoding) ...\n-----END RSA PRIVATE KEY-----"
+    assert find(drawn) == []
+    assert find("The file begins with -----BEGIN PRIVATE KEY----- and ends in a line of its own.") == []
+
+
 def test_a_mask_shows_kind_and_keyed_fingerprint() -> None:
     masked, kinds = mask(f"A=1\nmine {GITHUB} and again {GITHUB}\nDB_PASSWORD=correcthorse", b"key")
     first, second = masked.split("[masked:")[1:3]

@@ -120,6 +120,33 @@ def test_notations_of_one_thing_are_one(one: str, other: str) -> None:
     assert difference(one, other) is None
 
 
+@pytest.mark.parametrize(
+    ("below", "above"),
+    [
+        ("It returns ``-1``.", "It returns ``1``."),
+        ("The value is '-1'.", "The value is '1'."),
+        ("It was **-5** degrees.", "It was **5** degrees."),
+        ("The balance is -$5.", "The balance is $5."),
+        ("The balance is $-5.", "The balance is $5."),
+        ("Only where x>-1.", "Only where x>1."),
+        ("It was –5 outside.", "It was 5 outside."),
+        ("One of {-1}.", "One of {1}."),
+    ],
+)
+def test_a_number_below_zero_is_another_number(below: str, above: str) -> None:
+    found = difference(below, above)
+    assert found is not None
+    assert found.kind == "number"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("It costs -$5.", "It costs $-5."), ("From 3-5.", "From 3–5.")],
+)
+def test_a_dash_between_numbers_is_no_sign(one: str, other: str) -> None:
+    assert difference(one, other) is None
+
+
 def test_a_text_read_before_is_compared_as_the_text_itself() -> None:
     one, other = "Rent is 900 euros.", "Rent is 950 euros."
     assert difference(specifics(one), other) == difference(one, specifics(other)) == difference(one, other)

@@ -328,10 +328,18 @@ def test_L15_a_plain_sentence_is_read_as_subject_predicate_and_object(
         "Paris n'est pas la capitale.",
         "北京不是首都。",
         "What a day!",
+        "Sure thing! It's what makes life awesome!",
+        "I'm hyped to explore the game. Let's see what is in store.",
+        "State of the collector\n----------------------\n\nThe library provides three functions.",
     ],
 )
 def test_L15_what_is_negated_hedged_supposed_or_unclear_is_no_triple(sentence: str) -> None:
     assert triple(sentence) is None
+
+
+@pytest.mark.parametrize("text", ["IT 0", "It is", "It", "It is so"])
+def test_it_at_the_head_of_a_few_words_says_nothing_by_itself(text: str) -> None:
+    assert statements(text, "") == []
 
 
 def test_G45_no_field_of_a_triple_is_longer_than_the_graph_takes() -> None:
