@@ -13,14 +13,25 @@ import pytest
 
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find, models_folder
 from tests.canned import CannedDaemon
+from tests.samples import quick_folder
+
+# Hundreds of programs are started, most of them daemons: one that has to compile all its modules takes twice as long.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """An empty folder with a short path: the system takes no long ones for sockets."""
+    """An empty folder on a disk, with a short path: the system takes no long ones for sockets."""
     folder = Path(tempfile.mkdtemp(prefix="m"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """An empty folder in place of pytest's own: in memory, where fsync costs nothing. `short_folder` is on a disk."""
+    with quick_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

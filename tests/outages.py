@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import msgspec
 
 from tests.aftermath import examine, forget_the_run
 from tests.powerloss import PROJECT, Drive, Entry, Loss, choose, each_loss, read_record, record_run
-from tests.samples import MEMORY_DISK
+from tests.samples import quick_folder
 from tests.scripted_day import Account, Told
 
 
@@ -187,8 +186,8 @@ def do(job: Job) -> None:
     entries = read_record(Path(job.record))
     numbered = list(enumerate(choose(entries, job.count, job.seed)))[job.first :: job.step]
     account, done = Account(), 0
-    with tempfile.TemporaryDirectory(prefix="m", dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None) as scratch:
-        left = Path(scratch) / "left"
+    with quick_folder() as scratch:
+        left = scratch / "left"
         drive = Drive(syncs=job.syncs)
         losses = each_loss(drive, entries, [loss for _, loss in numbered])
         for (number, _), loss in zip(numbered, losses, strict=True):

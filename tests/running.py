@@ -75,7 +75,7 @@ class RunningDaemon:
                 vectors = status.views["vectors"]
                 if status.models["embedding"].state == "ready" and not status.queue["vectors"] and not vectors.reason:
                     return
-                time.sleep(0.1)
+                time.sleep(0.02)
         raise AssertionError(f"no vectors after {seconds} s: {status}")
 
     def kill(self) -> None:

@@ -1,6 +1,7 @@
 """Records and stores for tests: what a test does not name has a value that it can do without."""
 
 import json
+import os
 import shutil
 import tempfile
 import threading
@@ -24,6 +25,7 @@ WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a ha
 NOTHING: Turn[None] = Turn((), None)
 
 MEMORY_DISK = Path("/dev/shm")  # where fsync costs nothing
+MEMORY_DISK_BYTES_MIN = 1 << 30
 
 
 def sample_id(number: int) -> str:
@@ -62,12 +64,20 @@ def tables_of(folder: Path) -> dict[str, list[tuple[bytes, bytes]]]:
 
 @contextmanager
 def quick_folder() -> Iterator[Path]:
-    """An empty folder, in memory where the system has such a disk: for what is not about fsync."""
-    folder = Path(tempfile.mkdtemp(prefix="mnemo-", dir=MEMORY_DISK if MEMORY_DISK.is_dir() else None))
+    """An empty folder with a short path, in memory where the system has such a disk: for what is not about fsync."""
+    folder = Path(tempfile.mkdtemp(prefix="m", dir=MEMORY_DISK if _is_fit(MEMORY_DISK) else None))
     try:
         yield folder
     finally:
         shutil.rmtree(folder)
+
+
+def _is_fit(disk: Path) -> bool:
+    """Whether it is there, with room, and starts programs: some containers have one of 64 MB that does not."""
+    if not disk.is_dir():
+        return False
+    usage = os.statvfs(disk)
+    return usage.f_bavail * usage.f_frsize > MEMORY_DISK_BYTES_MIN and not usage.f_flag & os.ST_NOEXEC
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """A daemon that the tests of one module share, and a tiny model's files, to import and to take apart."""
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.client import Client
 from tests.running import RunningDaemon, running
+from tests.samples import quick_folder
 
 TINY_CONFIG = {
     "model_type": "bert",
@@ -27,8 +27,7 @@ TINY_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(chr(letter) for letter in ra
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[RunningDaemon]:
     """Without a model: words alone, which is what a first start has."""
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Path(folder)
+    with quick_folder() as scratch:
         with running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started:
             yield started
         assert "Traceback" not in started.log.read_text()
@@ -37,8 +36,8 @@ def daemon() -> Iterator[RunningDaemon]:
 @pytest.fixture(scope="module")
 def model_daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
     """With the real embedding model, loaded."""
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        with running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
+    with quick_folder() as scratch:
+        with running(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
             started.wait_for_vectors()
             yield started
         assert "Traceback" not in started.log.read_text()

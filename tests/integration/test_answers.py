@@ -10,6 +10,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import RecallAnswer
+from mnemo_daemon.channels import CANDIDATES_MIN
 from tests.running import RunningDaemon
 from tests.samples import AT
 
@@ -31,6 +32,7 @@ BOATS = (
     "Whoever paints the boathouse gets the kayak for a week.",
     "Dry storage costs forty euros a month.",
 )
+BOATS_MANY = CANDIDATES_MIN + 20
 TASTES = ("coffee", "tea", "bread", "mail", "music", "maps", "films")
 
 
@@ -146,12 +148,12 @@ def test_pages_go_on_where_the_one_before_ended(client: Client, model_daemon: Ru
 
 
 def test_pages_go_on_farther_than_one_search_looks(client: Client, model_daemon: RunningDaemon) -> None:
-    client.remember_many([NewMemory(content=f"The boat number {n} has a mast of wood.") for n in range(200)])
+    client.remember_many([NewMemory(content=f"The boat number {n} has a mast of wood.") for n in range(BOATS_MANY)])
     model_daemon.wait_for_vectors()
     seen: list[str] = []
-    while page := contents(ask(client, "which boat has a mast", top_k=16, offset=len(seen))):
+    while page := contents(ask(client, "which boat has a mast", top_k=25, offset=len(seen))):
         seen += page
-    assert len(set(seen)) == len(seen) == 200
+    assert len(set(seen)) == len(seen) == BOATS_MANY
 
 
 def test_where_nothing_fits_the_budget_the_answer_says_what_would(client: Client) -> None:

@@ -1,7 +1,6 @@
 """Any text at all, at every door of a real daemon: kept as it was cleaned, or refused with the reason. SPEC 5.1, 16"""
 
 import json
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from mnemo_client.protocol import NewMemory, Taken, Turn, TurnsRequest
 from mnemo_core.cleaning import Unclean, clean
 from mnemo_store.records import CONTENT_CHARS_MAX
 from tests.running import running
+from tests.samples import quick_folder
 
 CORPUS = (
     "", " \n\t ", "\0", "a\0b", "\ud800", "a\udfffb", "\ufeffmark", "e\u0301", "\u1e9b\u0323", "\u202eright to left",
@@ -31,8 +31,8 @@ CORPUS = (
 @pytest.fixture(scope="module")
 def client(minilm_folder: Path) -> Iterator[Client]:
     with (
-        tempfile.TemporaryDirectory(prefix="m") as folder,
-        running(Path(folder) / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon,
+        quick_folder() as folder,
+        running(folder / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon,
     ):
         daemon.wait_for_vectors()
         with daemon.client() as open_client:

@@ -18,7 +18,7 @@ import pytest
 from mnemo_client import care_protocol
 from mnemo_client.errors import Refused
 from mnemo_core.changing import Draft
-from mnemo_daemon import installation, settings
+from mnemo_daemon import checking, installation, settings
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
@@ -338,8 +338,9 @@ def test_e15_vectors_that_a_delete_left_behind_are_found_and_taken_away(house: H
     assert trashed not in house.serving().view
 
 
-def test_a_view_that_is_being_filled_is_not_called_wrong(house: House) -> None:
+def test_a_view_that_is_being_filled_is_not_called_wrong(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors come behind the store: as long as they do, that is told, and is no fault."""
+    monkeypatch.setattr(checking, "SETTLE_SECONDS", 0.2)
     house.serving()
     house.daemon.indexing.stop()
     house.add("a b c")

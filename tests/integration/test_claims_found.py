@@ -1,6 +1,5 @@
 """A newer value finds the older one by what both claim, with the real model. SPEC 5.5"""
 
-import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from mnemo_client.protocol import NewMemory, Remembered
 from mnemo_daemon.nearness import CANDIDATES
 from tests.bench.texts import texts
 from tests.running import RunningDaemon, running
+from tests.samples import quick_folder
 
 UNRELATED = 500
 ENDINGS = ("burg", "dorf", "heim", "feld", "hausen", "kirchen", "berg", "bach", "stadt", "rode")
@@ -19,9 +19,7 @@ ENDINGS = ("burg", "dorf", "heim", "feld", "hausen", "kirchen", "berg", "bach", 
 
 @pytest.fixture(scope="module")
 def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        scratch = Path(folder) / "data"
-        scratch.mkdir()
+    with quick_folder() as scratch:
         with running(scratch, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
             started.wait_for_vectors()
             yield started

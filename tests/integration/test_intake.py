@@ -1,6 +1,5 @@
 """The doors of a real daemon with the real model: what becomes of what comes in. SPEC 5, 2.1, 15."""
 
-import tempfile
 import time
 import uuid
 from collections import Counter
@@ -15,7 +14,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_client.protocol import IngestRequest, NewMemory, Patch, Remembered, Taken, Turn, TurnsRequest
 from tests.running import RunningDaemon, running
-from tests.samples import opened
+from tests.samples import opened, quick_folder
 
 WAIT_SECONDS = 30.0  # far more than it takes
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
@@ -25,9 +24,7 @@ SMALL_TALK = "It is what it is, and so it goes on and on, as these things do, mo
 @pytest.fixture(scope="module")
 def daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
     """With the default model, and one namespace by the letter of each source."""
-    with tempfile.TemporaryDirectory(prefix="m") as folder:
-        scratch = Path(folder) / "data"
-        scratch.mkdir()
+    with quick_folder() as scratch:
         letters = "\n".join(f'by-{letter} = "{letter}"' for letter in "LMEGT")
         (scratch / "config.toml").write_text(f"[profiles]\n{letters}\n")
         with running(scratch, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:

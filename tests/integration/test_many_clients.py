@@ -19,8 +19,8 @@ from mnemo_client.protocol import NewMemory, Remembered
 from tests.running import RunningDaemon
 
 CLIENTS = 50
-WRITES = 200  # by each
-AGENT_WRITES = 100  # by each of two
+WRITES = 60  # by each
+AGENT_WRITES = 40  # by each of two
 NOTES = 300
 NOTES_SECONDS_MAX = 30.0
 
@@ -185,7 +185,7 @@ def test_a_client_that_reads_nothing_holds_up_nobody(scratch_daemon: RunningDaem
 
     scratch_daemon.start()
     with scratch_daemon.client() as client:
-        client.remember_many([NewMemory(content=f"{number} " + "long " * 1500) for number in range(900)])
+        client.remember_many([NewMemory(content=f"{number} " + "long " * 1500) for number in range(300)])
         with socket.socket(socket.AF_UNIX) as deaf:
             deaf.connect(str(scratch_daemon.socket))
             deaf.sendall(b"GET /v1/export HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -29,13 +29,9 @@ DOINGS = (
 QUESTIONS = (
     "where is the key",
     "who had the bicycle repaired",
-    "what runs downstairs",
     "deadline for the authorities",
     "Jonas boat harbour",
     "a tree that is very old",
-    "Wanda's server",
-    "port 8080",
-    "things given to people next door",
     "section 7 of the handbook",
 )
 

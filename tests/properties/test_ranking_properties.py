@@ -75,7 +75,7 @@ def first(scored: Scored) -> float:
 
 
 @given(ASKED, any_candidates())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: Asked, given: Candidates) -> None:
     scored = ranking.score(asked, given)
     assert scored.scores.dtype == scored.relevance.dtype == np.float32
@@ -90,7 +90,7 @@ def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: Aske
 
 
 @given(ASKED, any_candidates(), st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_in_whatever_order_candidates_come_each_has_its_score_and_its_place(
     asked: Asked, given: Candidates, chance: Any
 ) -> None:
@@ -105,7 +105,7 @@ def test_in_whatever_order_candidates_come_each_has_its_score_and_its_place(
 
 
 @given(ASKED, any_candidates())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_the_order_is_by_score_and_of_equals_by_importance_newer_and_id(asked: Asked, given: Candidates) -> None:
     scored = ranking.score(asked, given)
     keys = [
@@ -134,7 +134,7 @@ def test_more_of_a_good_signal_never_costs_score(ranker: Ranker, signal: str) ->
     values = KNOWN if signal == "sims" else FIELDS[signal]
 
     @given(ASKED, any_candidates(1, 3), values, values)
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=50, deadline=None)
     def check(asked: Asked, given: Candidates, one: float, other: float) -> None:
         asked = asked._replace(ranker=ranker)
         given = given._replace(learned=None, late=None)
@@ -153,7 +153,7 @@ def test_layered_what_was_recalled_later_scores_no_less(asked: Asked, given: Can
 
 
 @given(ASKED, any_candidates(1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_what_is_archived_never_scores_more_than_it_did(asked: Asked, given: Candidates) -> None:
     active = changed(given, state=STATES.index("active"))
     archived = changed(given, state=STATES.index("archived"))
@@ -161,7 +161,7 @@ def test_what_is_archived_never_scores_more_than_it_did(asked: Asked, given: Can
 
 
 @given(ASKED, any_candidates())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_settling_twice_changes_nothing_and_the_fallback_never_needs_vectors(asked: Asked, given: Candidates) -> None:
     settled = ranking.settled(asked)
     assert ranking.settled(settled) == settled
@@ -171,7 +171,7 @@ def test_settling_twice_changes_nothing_and_the_fallback_never_needs_vectors(ask
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_overlap_is_a_share_for_any_text_and_whole_for_the_query_itself(query: str, texts: list[str]) -> None:
     shares = overlap(query, [*texts, query, f"{query} and more", ""])
     assert ((shares >= 0) & (shares <= 1)).all()
@@ -181,6 +181,6 @@ def test_overlap_is_a_share_for_any_text_and_whole_for_the_query_itself(query: s
 
 
 @given(st.text(st.characters(max_codepoint=127), max_size=60))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_case_is_nothing_to_the_overlap(text: str) -> None:
     assert tokens(text.upper()) == tokens(text.lower()) == tokens(text)

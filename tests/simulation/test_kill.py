@@ -1,7 +1,7 @@
 """kill -9 of a process that writes from eight threads: nothing acknowledged is lost, nothing is doubled. SPEC 17.1.
 
 Run as a program, this file is the process that is killed: `test_kill.py FOLDER ROUND` writes for ever, and prints the
-name of each memory once its write is acknowledged. MNEMO_KILL_ROUNDS says how often the test kills (20 when unset).
+name of each memory once its write is acknowledged. MNEMO_KILL_ROUNDS says how often the test kills (10 when unset).
 """
 
 import itertools
@@ -21,7 +21,7 @@ from mnemo_store.reading import Snapshot
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, Turn
 
-ROUNDS = int(os.environ.get("MNEMO_KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("MNEMO_KILL_ROUNDS", "10"))
 WRITERS = 8
 ALIVE_SECONDS_MAX = 0.25  # after the first acknowledgement; when in that time the kill comes is chance
 RESTART_SECONDS_BOUND = 10.0  # far over the aim of 2 s: what it took is printed
@@ -79,18 +79,18 @@ def contents_of(store: Store) -> list[str]:
 
 
 @pytest.mark.timeout(60 + 10 * ROUNDS)
-def test_kills_under_eight_writers_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_kills_under_eight_writers_lose_and_double_nothing(short_folder: Path) -> None:
     seed = random.randrange(10**6)
     chance = random.Random(seed)
     acknowledged: list[str] = []
     restarts: list[float] = []
     unasked = 0
     for number in range(ROUNDS):
-        said = acknowledged_before_a_kill(tmp_path, f"r{number}", chance.random() * ALIVE_SECONDS_MAX)
+        said = acknowledged_before_a_kill(short_folder, f"r{number}", chance.random() * ALIVE_SECONDS_MAX)
         assert said, f"seed {seed}, round {number}: the process wrote nothing"
         acknowledged += said
         began = time.perf_counter()
-        store = Store.open(tmp_path, segment_bytes=SEGMENT_BYTES)
+        store = Store.open(short_folder, segment_bytes=SEGMENT_BYTES)
         restarts.append(time.perf_counter() - began)
         try:
             kept = Counter(contents_of(store))

@@ -367,9 +367,15 @@ def test_token_rows_are_kept_beside_the_vectors_of_their_text(tmp_path: Path) ->
             found = snapshot.token_rows("late", [hashes[1], hashes[2], hashes[0]], 4)
             assert snapshot.token_rows("other", hashes, 4) == [None, None, None]
             assert snapshot.token_rows("late", [], 4) == []
+            together, counts = snapshot.joined_token_rows("late", [hashes[1], hashes[2], hashes[0]], 4)
+            assert counts.tolist() == [0, -1, 3], "of one that has none, of one that nobody looked at, and of three"
+            assert together.tolist() == rows.tolist()
+            assert snapshot.joined_token_rows("late", [], 4)[0].shape == (0, 4)
             assert snapshot.vectors("space", hashes[0], 4) is not None
             with pytest.raises(ValueError, match="holds no token rows"):
                 snapshot.token_rows("space", hashes[:1], 4)
+            with pytest.raises(ValueError, match="another width"):
+                snapshot.joined_token_rows("late", hashes, 5)
         assert found[0] is not None
         assert found[0].shape == (0, 4)
         assert found[1] is None
@@ -420,10 +426,10 @@ def test_another_process_holds_the_lock_until_it_is_killed(tmp_path: Path) -> No
 def test_a_store_of_a_newer_format_is_refused_unlocked_and_unchanged(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     manifest = tmp_path / "store.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format":2', b'"format":3'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format":3', b'"format":4'))
     before = manifest.read_bytes()
     for _ in range(2):  # the second time shows that the lock was given back
-        with pytest.raises(NewerFormat, match="format 3, this version knows 2"):
+        with pytest.raises(NewerFormat, match="format 4, this version knows 3"):
             Store.open(tmp_path)
     assert manifest.read_bytes() == before
 
