@@ -18,7 +18,7 @@ NEWLINES_KEPT = "\n\n"  # what three or more newlines become [L 1.2]
 
 _MANY_NEWLINES = re.compile(r"\n{3,}")
 # The bound keeps a text full of "<private" without a ">" from costing more than its length.
-_PRIVATE_TAG = re.compile(r"<(/?)private\b[^<>]{0,200}>", re.IGNORECASE)
+_PRIVATE_TAG = re.compile(r"<(/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)  # and no <private-label>
 _NOT_NEWLINE = re.compile(r"[^\n]+")
 
 

@@ -56,6 +56,8 @@ def test_a_lone_surrogate_is_refused_with_its_place() -> None:
         ("a </private> b", "a </private> b"),
         ("<private>all</private>", ""),
         ("<privateer>stays</privateer>", "<privateer>stays</privateer>"),
+        (":ref:`Names <private-names>` stay", ":ref:`Names <private-names>` stay"),
+        ('a <private why="keys">secret</private > b', "a  b"),
     ],
 )
 def test_private_spans_are_left_out(text: str, expected: str) -> None:
