@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core import changing, profiles
+from mnemo_core import changing, note_changes, profiles
 from mnemo_core.changing import Decision, Draft, Tie
 from mnemo_core.claims import SEARCHED_CHARS_MAX
 from mnemo_core.duplicates import TIES_MAX, Near, is_near, jaccard, judge
@@ -99,6 +99,12 @@ class Store(Protocol):
     def edges(self, memory_id: str) -> list[Edge]: ...
 
 
+class Facts(Protocol):
+    """What is known of a store as a whole."""
+
+    def meta(self, name: str) -> str: ...
+
+
 class Pending:
     """A store as it will be behind the changes of one turn, so that what stands later in a batch sees what stands
     before it."""
@@ -112,6 +118,7 @@ class Pending:
         self._trash: dict[str, TrashEntry | None] = {}
         self._forgotten: dict[str, Forgotten | None] = {}
         self._metas: dict[str, str] = {}
+        self._notes: dict[str, NoteFile | None] = {}
         self._hashes: dict[tuple[str, str, str, str, bytes], list[str]] = {}
         self._keys: dict[tuple[str, str, str], str] = {}
 
@@ -181,7 +188,9 @@ class Pending:
         return self._forgotten[digest] if digest in self._forgotten else self._store.forgotten(digest)
 
     def note(self, file_id: str) -> NoteFile | None:
-        return self._store.note(file_id)
+        if file_id not in self._notes:  # a long one takes milliseconds to read, and is asked for by each of its chunks
+            self._notes[file_id] = self._store.note(file_id)
+        return self._notes[file_id]
 
     def roots(self) -> list[NoteRoot]:
         return self._store.roots()
@@ -354,14 +363,22 @@ def duplicate(memory: Memory, profile: Profile, store: Store) -> Decision:
 
 def begun_late(item: Item, decision: Decision, store: Store) -> tuple[Change, ...]:
     """Written with the first of what has no vector: from where the near check has to begin, also after a crash."""
-    if item.is_seen or decision.outcome not in ("stored", "repeats") or store.meta(LATE_FROM):
-        return ()
-    return (PutMeta(name=LATE_FROM, value=store.meta("seq") or "0"),)
+    return () if item.is_seen or decision.outcome not in ("stored", "repeats") else begins_late(store)
+
+
+def begins_late(store: Facts) -> tuple[Change, ...]:
+    """What notes that from here on there is something to be looked at once it has its vector."""
+    return () if store.meta(LATE_FROM) else (PutMeta(name=LATE_FROM, value=store.meta("seq") or "0"),)
 
 
 def may_be_late(memory: Memory) -> bool:
     """Whether it came in by a door and nothing has changed it since."""
     return memory.version == 1 and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
+
+
+def is_chunk(memory: Memory) -> bool:
+    """Whether a file of notes says it, and it is compared."""
+    return bool(memory.managed) and memory.trust == "note" and memory.state in COMPARED_STATES
 
 
 def is_unseen(memory: Memory) -> bool:
@@ -381,15 +398,44 @@ def late(memory: Memory, importance: float, ties: Sequence[Tie], store: Store) -
     now = store.memory(memory.id)
     if now is None or now.version != memory.version or now.state != memory.state:
         return None
-    decision = Decision("stored", now, ())
-    if is_unseen(now) and importance != now.importance:
-        after = changing.new_version(now, store.now, {"importance": importance})
-        usage = store.usage(now.id) or Usage(id=now.id, strength=now.importance)
-        changes: list[Change] = [PutMemory(data=after)]
-        if usage.strength == now.importance:
-            changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=importance)))
-        decision = Decision("stored", after, tuple(changes))
-    return tied(decision, ties, store, {})
+    decision = _scored(now, importance if is_unseen(now) else now.importance, store)
+    return tied(decision, _not_yet_tied(now, ties, store), store, {})
+
+
+def late_chunk(memory: Memory, importance: float, ties: Sequence[Tie], store: Store) -> Decision | None:
+    """A chunk of a note, scored and tied now that it has its vector. SPEC 5.3, 5.5
+
+    An importance that its file gives, or a person set, wins. None where it no longer has the text that was judged.
+    """
+    now = store.memory(memory.id)
+    if now is None or now.content != memory.content or now.state not in COMPARED_STATES:
+        return None
+    note = store.note(now.managed)
+    is_due = note_changes.is_unscored(now) and (note is None or note.importance is None)
+    decision = _scored(now, importance if is_due else now.importance, store)
+    # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
+    ties = [tie._replace(relation="related") if tie.relation == "updates" else tie for tie in ties]
+    return tied(decision, _not_yet_tied(now, ties, store), store, {})
+
+
+def _scored(memory: Memory, importance: float, store: Store) -> Decision:
+    """With that importance, which its strength follows unless something else has moved it."""
+    if importance == memory.importance:
+        return Decision("stored", memory, ())
+    after = changing.new_version(memory, store.now, {"importance": importance})
+    usage = store.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
+    changes: list[Change] = [PutMemory(data=after)]
+    if usage.strength == memory.importance:
+        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=importance)))
+    return Decision("stored", after, tuple(changes))
+
+
+def _not_yet_tied(memory: Memory, ties: Sequence[Tie], store: Store) -> list[Tie]:
+    """Without those to what it has an edge with: doing it again counts nothing twice, and no link of a note is lost."""
+    edges = store.edges(memory.id)
+    others = {edge.target if edge.source == memory.id else edge.source for edge in edges if not edge.via}
+    linked = {(edge.target, edge.relation) for edge in edges if edge.via}
+    return [tie for tie in ties if tie.id not in others and (tie.id, tie.relation) not in linked]
 
 
 def _as_judged(tie: Tie, store: Store, made: Mapping[str, str]) -> Memory | None:

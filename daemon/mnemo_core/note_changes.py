@@ -19,7 +19,9 @@ from mnemo_store.records import (
     Category,
     Change,
     ChunkRef,
+    DropEdge,
     DropTrash,
+    Edge,
     Forgotten,
     Form,
     Kind,
@@ -39,7 +41,7 @@ from mnemo_store.records import (
 
 MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
 STEPS_A_TURN = 300  # looked at in one write turn: each costs a read of about 10 µs, and a turn has 5 ms
-IMPORTANCE = 0.5  # of a chunk whose file gives none [SPEC 5.3]
+IMPORTANCE = 0.5  # of a chunk whose file gives none, until it is scored [SPEC 5.3]
 
 Sort = tuple[Kind, Form | None, Category]
 UNROUTED: Sort = ("semantic", None, "fact")  # what chunks were before there were rules for them
@@ -72,7 +74,6 @@ class Reading(NamedTuple):
     namespace: str
     date: int | None  # ms, of the front matter
     modified: int  # ms, of the file
-    importance: float | None  # of the front matter
     remembered: bool  # False: the front matter says `memory: false`
 
 
@@ -108,6 +109,7 @@ class Store(Protocol):
 
     def memory(self, memory_id: str) -> Memory | None: ...
     def usage(self, memory_id: str) -> Usage | None: ...
+    def edges(self, memory_id: str) -> list[Edge]: ...
     def trash(self, memory_id: str) -> TrashEntry | None: ...
     def skips(self, file_id: str) -> frozenset[str]: ...
     def forgotten(self, digest: str) -> Forgotten | None: ...
@@ -119,6 +121,7 @@ class Decided(NamedTuple):
     changes: list[Change]
     progress: Progress | None  # None: the plan is done
     file: NoteFile  # the manifest that was written
+    is_looked_at_later: bool  # it has a chunk to be scored and compared once it has its vector
 
 
 def plan(reading: Reading, before: NoteFile | None, texts: Mapping[str, ChunkText]) -> Plan:
@@ -152,7 +155,7 @@ def _route(text: str) -> Route:
 def plan_missing(file: NoteFile, why: str) -> Plan:
     """The steps for a file that is gone: all its chunks go to the trash and stay in its manifest."""
     gone = msgspec.structs.replace(file, missing=True)
-    reading = Reading(gone, (), "", None, 0, None, remembered=False)
+    reading = Reading(gone, (), "", None, 0, remembered=False)
     return Plan(reading, tuple(Step(ref, None) for ref in file.chunks), why, file)
 
 
@@ -169,7 +172,7 @@ def decide(planned: Plan, progress: Progress, store: Store, now: int, new_id: Ca
     salt = store.meta("salt") if skips or forgets else ""
     changes: list[Change] = []
     refs, forgotten = list(progress.refs), list(progress.forgotten)
-    index, memories = progress.next_step, 0
+    index, memories, is_looked_at_later = progress.next_step, 0, False
     last = min(len(planned.steps), index + STEPS_A_TURN)
     while index < last and memories < MEMORIES_A_TURN:
         step = planned.steps[index]
@@ -184,17 +187,18 @@ def decide(planned: Plan, progress: Progress, store: Store, now: int, new_id: Ca
                 forgotten.append(index)
                 ref, changed = _forgotten(step, store, now)
             else:
-                ref, changed = _present(reading, step, store, now, new_id, skipped=digest in skips)
+                ref, changed = _present(planned, step, store, now, new_id, skipped=digest in skips)
             if ref is not None:
                 refs.append(ref)
         changes += changed
+        is_looked_at_later |= any(_is_looked_at_later(change, store) for change in changed)
         memories += any(isinstance(change, PutMemory) for change in changed)
         index += 1
     progressed = Progress(index, tuple(refs), tuple(forgotten))
     is_done = index == len(planned.steps)
     file = _manifest(planned, progressed, forgets=forgets)
     changes.append(PutNote(data=file))
-    return Decided(changes, None if is_done else progressed, file)
+    return Decided(changes, None if is_done else progressed, file, is_looked_at_later)
 
 
 def _manifest(planned: Plan, progress: Progress, *, forgets: bool) -> NoteFile:
@@ -206,6 +210,8 @@ def _manifest(planned: Plan, progress: Progress, *, forgets: bool) -> NoteFile:
         return with_what_stays(file, [chunk.text for chunk in kept if chunk]) if progress.forgotten else file
     waiting = [step.before for step in planned.steps[progress.next_step :] if step.before is not None]
     file = msgspec.structs.replace(reading.file, chunks=(*progress.refs, *waiting), missing=False)
+    if file.importance is None and planned.before is not None:  # which those that wait may have still
+        file = msgspec.structs.replace(file, importance=planned.before.importance)
     if not reading.file.missing:
         file = msgspec.structs.replace(file, hash="", mtime_ns=0, size=0)
     return msgspec.structs.replace(file, title="", links=()) if forgets else file
@@ -228,10 +234,10 @@ def _forgotten(step: Step, store: Store, now: int) -> tuple[ChunkRef | None, lis
 
 
 def _present(
-    reading: Reading, step: Step, store: Store, now: int, new_id: Callable[[], str], *, skipped: bool
+    planned: Plan, step: Step, store: Store, now: int, new_id: Callable[[], str], *, skipped: bool
 ) -> tuple[ChunkRef | None, list[Change]]:
     """The reference and changes of a chunk that stands in the file."""
-    chunk, ref = step.after, step.before
+    reading, chunk, ref = planned.reading, step.after, step.before
     assert chunk is not None
     memory = store.memory(ref.memory) if ref is not None else None
     if ref is None or memory is None:
@@ -250,17 +256,29 @@ def _present(
             return kept, []
         state = entry.state if entry is not None else "active"
         restored.append(DropTrash(id=memory.id))
-    after = _updated(reading, step, memory, ref)
+    after = _updated(planned, step, memory, ref)
     after = msgspec.structs.replace(after, state=state)
     if after == memory:
         return kept, []
     after = msgspec.structs.replace(after, version=memory.version + 1, modified_at=now)
     changes: list[Change] = [PutMemory(data=after), *restored]
+    usage = store.usage(memory.id) or Usage(id=memory.id)
     if after.content != memory.content:
-        usage = store.usage(memory.id) or Usage(id=memory.id)
         fresh = msgspec.structs.replace(usage, strength=after.importance, strength_epoch=_epoch(store))
-        changes.append(PutUsage(data=fresh))
+        changes += [PutUsage(data=fresh), *_former_ties(memory.id, store)]
+    elif after.importance != memory.importance == usage.strength:  # which it follows unless something has moved it
+        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=after.importance)))
     return kept, changes
+
+
+def _former_ties(memory_id: str, store: Store) -> list[Change]:
+    """Takes away the edges that were found for a text that is no more, those of others to it too: what repeated or
+    updated the former text may not do so of this one. Links are the notes' own."""
+    return [
+        DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+        for edge in store.edges(memory_id)
+        if not edge.via
+    ]
 
 
 def _gone(ref: ChunkRef, why: str, store: Store, now: int) -> list[Change]:
@@ -284,7 +302,7 @@ def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now:
         form=sort.form,
         category=sort.category,
         layer="working",
-        importance=IMPORTANCE if reading.importance is None else reading.importance,
+        importance=IMPORTANCE if reading.file.importance is None else reading.file.importance,
         decay_rate=default_decay_rate("working", sort.kind),
         trust="note",
         source="note",
@@ -295,10 +313,10 @@ def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now:
     )
 
 
-def _updated(reading: Reading, step: Step, memory: Memory, ref: ChunkRef) -> Memory:
+def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory:
     """The memory with what the file says of it now, and with what a person set kept: a pin, an importance of their
     own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
-    chunk = step.after
+    reading, chunk = planned.reading, step.after
     assert chunk is not None
     event_at = memory.event_at
     if reading.date is not None:
@@ -307,7 +325,7 @@ def _updated(reading: Reading, step: Step, memory: Memory, ref: ChunkRef) -> Mem
         event_at = reading.modified
     importance = memory.importance
     if memory.importance_source != "user":
-        importance = IMPORTANCE if reading.importance is None else reading.importance
+        importance = _importance(planned, chunk, memory)
     sort = _sort_of(memory)
     if step.route is not None and (step.former_route is None or sort in (UNROUTED, _sort(step.former_route))):
         sort = _sort(step.route)
@@ -327,6 +345,34 @@ def _updated(reading: Reading, step: Step, memory: Memory, ref: ChunkRef) -> Mem
         importance=importance,
         managed=reading.file.id,
     )
+
+
+def _importance(planned: Plan, chunk: NoteChunk, memory: Memory) -> float:
+    """What the file gives; else the score, which is of that text alone and says nothing where the file gave one."""
+    given = planned.reading.file.importance
+    if given is not None:
+        return given
+    was_given = planned.before is not None and planned.before.importance is not None
+    return IMPORTANCE if was_given or chunk.text != memory.content else memory.importance
+
+
+def is_begun_anew(before: Memory | None, after: Memory) -> bool:
+    """Whether a chunk is to be scored and compared from this version on: its text is new, or its file no longer gives
+    an importance."""
+    if before is None or before.content != after.content:
+        return True
+    return is_unscored(after) and before.importance != IMPORTANCE
+
+
+def is_unscored(memory: Memory) -> bool:
+    """Whether nobody has said how much a chunk matters, unless its file has."""
+    return memory.importance_source == "rule" and memory.importance == IMPORTANCE
+
+
+def _is_looked_at_later(change: Change, store: Store) -> bool:
+    if not isinstance(change, PutMemory) or change.data.state == "trashed":
+        return False
+    return is_begun_anew(store.memory(change.data.id), change.data)
 
 
 def _sort(routed: Route) -> Sort:

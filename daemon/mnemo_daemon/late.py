@@ -1,8 +1,8 @@
-"""Near check and score for what was written before its vector was there. SPEC 5
+"""Near check and score for what was written before its vector was there: at a door, and whatever notes say. SPEC 5
 
 Where the first such write stood is a fact of the store, written with it, and taken back once all have been looked at.
 From there this follows the store, as the vectors do, once those are current. Doing a stretch of it again changes
-nothing. What was compared at the door already is passed over.
+nothing. What was compared at the door already is passed over, and so is a chunk whose text a change left as it was.
 """
 
 import threading
@@ -15,30 +15,33 @@ from mnemo_core import appraisal, intake
 from mnemo_core.changing import Decision, Draft, Tie
 from mnemo_core.dates import said_at
 from mnemo_core.intake import LATE_FROM, Item, Pending
-from mnemo_core.profiles import Profile, settled_importance
+from mnemo_core.note_changes import is_begun_anew
+from mnemo_core.profiles import Door, Profile, settled_importance
+from mnemo_daemon import notes_writing
 from mnemo_daemon.centroids import Scope
 from mnemo_daemon.indexing import Rows, Serving
-from mnemo_daemon.memories import ADD, Caller
+from mnemo_daemon.memories import ADD, SENSITIVE, Caller
 from mnemo_daemon.nearness import Nearness, Wanted
 from mnemo_daemon.times import zone_offset
+from mnemo_store.ids import born_at
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import Memory, PutMeta
+from mnemo_store.records import ChangeEntry, Memory, PutMeta
 from mnemo_store.store import Store, Turn
 
 BY = "intake"  # who does it
+SCORE = "score"  # what the history calls what is found out about a chunk: its note's doing, and nobody's to take back
 SEEN_MAX = 50_000  # memories compared at the door that are remembered as such
 ENTRIES = 200  # transactions looked at together, until they hold
-MEMORIES = 50  # to be compared, and somewhat more where one transaction wrote many
-
-_EVERYTHING = Caller(BY)
+MEMORIES = 50  # to be compared, and somewhat more where one transaction wrote many; and at most so many in a write turn
 
 
 class _Behind(NamedTuple):
-    """A memory that was written without its vector, with it, and the group that it was written in."""
+    """A memory that was written without its vector, with it, and with the transaction that wrote it."""
 
     memory: Memory
+    number: int
     rows: Rows
-    group: str
+    entry: ChangeEntry
 
 
 class Late:
@@ -77,11 +80,15 @@ class Late:
         behind, seq = self._next(seen_to, seq_max, serving)
         if seq == seen_to:
             return self._finish(seq)
-        groups: dict[str, list[_Behind]] = {}
+        alike: dict[tuple[bool, str], list[_Behind]] = {}
         for each in behind:
-            groups.setdefault(each.group, []).append(each)
+            alike.setdefault((bool(each.memory.managed), each.entry.group), []).append(each)
         moved: dict[tuple[str, int], int] = {}
-        written = [self._write(some, group, serving, moved) for group, some in groups.items()]
+        written = [
+            self._write(some[start : start + MEMORIES], serving, moved)
+            for some in alike.values()
+            for start in range(0, len(some), MEMORIES)
+        ]
         for future in written:
             future.result()
         self._seq = seq
@@ -99,58 +106,104 @@ class Late:
     def _next(self, after: int, seq_max: int, serving: Serving) -> tuple[list[_Behind], int]:
         """Some memories that have their vectors now and had none when they were written."""
         behind: dict[str, _Behind] = {}
+        begun: dict[str, int] = {}
         seq = after
         with self._store.snapshot() as snapshot:
-            for entry_seq, entry in snapshot.entries(after, ENTRIES):
-                if entry_seq > seq_max or len(behind) >= MEMORIES:
-                    break
-                seq = entry_seq
+            entries = snapshot.entries(after, ENTRIES)
+        for entry_seq, entry in entries:
+            if entry_seq > seq_max or len(behind) >= MEMORIES:
+                break
+            seq = entry_seq
+            with self._store.snapshot() as snapshot:
                 for memory_id in entry.ids:
                     found = self._behind(snapshot, memory_id, serving)
-                    if found is not None:
-                        behind[memory_id] = _Behind(*found, entry.group)
+                    if found is None or (found[0].managed and not _begins(snapshot, found[0], entry_seq, entry, begun)):
+                        continue
+                    behind[memory_id] = _Behind(*found, entry)
         return list(behind.values()), seq
 
-    def _behind(self, snapshot: Snapshot, memory_id: str, serving: Serving) -> tuple[Memory, Rows] | None:
+    def _behind(self, snapshot: Snapshot, memory_id: str, serving: Serving) -> tuple[Memory, int, Rows] | None:
         with self._lock:
             if memory_id in self._seen:
                 return None
         memory, number = snapshot.memory(memory_id), snapshot.number(memory_id)
-        if memory is None or number is None or not intake.may_be_late(memory):
+        if memory is None or number is None or not (intake.may_be_late(memory) or intake.is_chunk(memory)):
             return None
         rows = serving.view.vectors_of(number)
-        return None if rows is None else (memory, rows)
+        return None if rows is None else (memory, number, rows)
 
-    def _write(
-        self, behind: Sequence[_Behind], group: str, serving: Serving, moved: dict[tuple[str, int], int]
-    ) -> "Future[Any]":
-        """`moved` has the versions that this stretch made of those that were judged: what they say is the same."""
+    def _write(self, behind: Sequence[_Behind], serving: Serving, moved: dict[tuple[str, int], int]) -> "Future[Any]":
+        """Writes what is found out about some memories of one group, all of them chunks of notes or none. `moved` has
+        the versions that this stretch made of those that were judged: what they say is the same."""
         judged = [(each.memory, *self._judged(each, serving)) for each in behind]
+        of_notes, group = bool(behind[0].memory.managed), behind[0].entry.group
+        late = intake.late_chunk if of_notes else intake.late
 
         def decide(snapshot: Snapshot) -> Turn[bool]:
             pending = Pending(snapshot)
             for memory, importance, found in judged:
                 ties = [tie._replace(version=moved.get((tie.id, tie.version), tie.version)) for tie in found]
-                decision: Decision | None = intake.late(memory, importance, ties, pending)
+                decision: Decision | None = late(memory, importance, ties, pending)
                 if decision is not None:
                     pending.make(decision.changes)
                     moved[memory.id, memory.version] = decision.memory.version
-            return Turn(pending.changes, bool(pending.changes), ADD, group)
+            return Turn(pending.changes, bool(pending.changes), SCORE if of_notes else ADD, group)
 
-        return self._store.transact(decide, by=BY, background=True)
+        return self._store.transact(decide, by=notes_writing.BY if of_notes else BY, background=True)
 
     def _judged(self, behind: _Behind, serving: Serving) -> tuple[float, Sequence[Tie]]:
         """Its importance, and its ties to what was there before it."""
         memory, rows = behind.memory, behind.rows
-        profile = self._profile(memory.namespace)
+        profile, is_chunk = self._profile(memory.namespace), bool(memory.managed)
+        importance = self._importance(behind, profile, serving)
+        if profile.near != "linked":
+            return importance, ()
+        door: Door = "note" if is_chunk else "remember"
+        item = Item(_draft(memory), door, profile, is_explained=False)
+        if not is_chunk:
+            item = item._replace(said_at=_said_at(memory))
+        wanted = Wanted(0, item, rows, behind.number if is_chunk else None)
+        caller = Caller(BY, sees_sensitive=not is_chunk or SENSITIVE in memory.tags)
+        found = self._nearness.of_batch([wanted], serving, caller).get(0, [])
+        earlier = [near for near in found if _was_there(near.memory, behind)]
+        if not earlier:
+            return importance, ()
+        if is_chunk:  # only now: it takes longer to read than all the rest, and of notes it is not searched by
+            item = item._replace(said_at=_said_at(memory))
+        return importance, self._nearness.tied(item, earlier, serving).ties
+
+    def _importance(self, behind: _Behind, profile: Profile, serving: Serving) -> float:
+        """By rule; of a chunk what it has, where the profile scores no notes."""
+        memory, rows = behind.memory, behind.rows
+        if memory.managed and "note" not in profile.scored:
+            return memory.importance
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
         scores = appraisal.score(memory.content, profile, rows, middle)
-        importance = settled_importance(profile, "remember", scores.importance)
-        said = said_at(memory.content, memory.event_at, memory.created_at, zone_offset)
-        item = Item(_draft(memory), profile=profile, said_at=said, is_explained=False)
-        found = self._nearness.of_batch([Wanted(0, item, rows)], serving, _EVERYTHING).get(0, [])
-        earlier = [near for near in found if near.memory.id < memory.id]
-        return importance, self._nearness.tied(item, earlier, serving).ties if profile.near == "linked" else ()
+        return settled_importance(profile, "note" if memory.managed else "remember", scores.importance)
+
+
+def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, begun: dict[str, int]) -> bool:
+    """Whether the chunk has what it says now since that change. `begun` keeps since when each has."""
+    if entry.by != notes_writing.BY:
+        return False
+    if memory.version == 1:
+        return True
+    if memory.id not in begun:
+        versions = snapshot.versions(memory.id)[::-1]
+        pairs = zip(versions, [*(each.memory for each in versions[1:]), None], strict=True)
+        begun[memory.id] = next(each.seq for each, before in pairs if is_begun_anew(before, each.memory))
+    return begun[memory.id] == seq
+
+
+def _was_there(other: Memory, behind: _Behind) -> bool:
+    """Whether it was remembered before the text that is looked at: a chunk may have got that long after its id."""
+    if other.id < behind.memory.id:
+        return True
+    return behind.memory.version > 1 and born_at(other.id) < behind.entry.at
+
+
+def _said_at(memory: Memory) -> int:
+    return said_at(memory.content, memory.event_at, memory.created_at, zone_offset)
 
 
 def _draft(memory: Memory) -> Draft:

@@ -52,6 +52,7 @@ class Wanted(NamedTuple):
     place: int
     item: Item
     rows: Rows | None
+    number: int | None = None  # of a chunk of a note: those of its file are not wanted
 
 
 class _Recent(NamedTuple):
@@ -167,6 +168,9 @@ class Nearness:
             mask = masks.get(scoped)
             if mask is None:
                 mask = masks[scoped] = columns.allowed(_filter(each.item, caller, now))
+            if each.number is not None:
+                files = columns.column("managed")
+                mask = mask & (files[: len(mask)] != files[each.number])
             if not mask.any():
                 continue
             content = each.item.draft.content
@@ -265,8 +269,9 @@ def _is_compared(item: Item) -> bool:
 
 
 def _may_update(item: Item) -> bool:
-    """Whether its claims are looked at: not where nothing is tied, nor of a text that tells more than one thing."""
-    return item.profile.near == "linked" and len(item.draft.content) <= SEARCHED_CHARS_MAX
+    """Whether its claims are looked at: not where nothing is tied, nor of a note, which updates nothing, nor of a text
+    that tells more than one thing."""
+    return item.profile.near == "linked" and item.door != "note" and len(item.draft.content) <= SEARCHED_CHARS_MAX
 
 
 def _said_at(item: Item, now: int) -> int:

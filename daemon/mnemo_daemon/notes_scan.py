@@ -235,12 +235,12 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     seen = content.seen
     file = NoteFile(
         id=file_id, root=root.id, path=path, inode=seen.inode, mtime_ns=seen.mtime_ns, size=seen.size,
-        hash=content.hash, title=document.title, links=links,
+        hash=content.hash, title=document.title, links=links, importance=document.meta.importance,
     )  # fmt: skip
     meta = document.meta
     return Reading(
         file, tuple(chunks), meta.namespace or root.namespace, moment(meta.date), max(0, seen.mtime_ns // 1_000_000),
-        meta.importance, meta.memory,
+        meta.memory,
     )  # fmt: skip
 
 

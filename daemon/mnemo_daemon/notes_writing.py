@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, TypeVar
 
-from mnemo_core import note_changes
+from mnemo_core import intake, note_changes
 from mnemo_core.markup import links_in
 from mnemo_core.note_changes import MEMORIES_A_TURN, Decided, Plan, Progress
 from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
@@ -251,7 +251,7 @@ class Writing:
 
         def decide(snapshot: Snapshot) -> Turn[Sent]:
             changes: list[Change] = []
-            sent = Sent([], [])
+            sent, is_looked_at_later = Sent([], []), False
             for plan in plans:
                 if snapshot.note(plan.reading.file.id) != plan.before:
                     sent.outdated.append(plan)
@@ -259,6 +259,9 @@ class Writing:
                 decided = note_changes.decide(plan, Progress(), snapshot, snapshot.now, new_id)
                 changes += decided.changes
                 sent.written.append(decided.file)
+                is_looked_at_later |= decided.is_looked_at_later
+            if is_looked_at_later:
+                changes += intake.begins_late(snapshot)
             return Turn(changes, sent, "notes")
 
         self._send(decide)
@@ -278,7 +281,8 @@ class Writing:
                 if snapshot.note(plan.reading.file.id) != before:
                     return Turn((), None, "notes", group)
                 decided = note_changes.decide(plan, begin, snapshot, snapshot.now, new_id)
-                return Turn(decided.changes, decided, "notes", group)
+                begun = intake.begins_late(snapshot) if decided.is_looked_at_later else ()
+                return Turn([*decided.changes, *begun], decided, "notes", group)
 
             decided = self._transact(decide).result().result
             if decided is None:

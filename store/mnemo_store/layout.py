@@ -6,7 +6,8 @@ changing one is a new format version.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -26,8 +27,9 @@ from mnemo_store.records import (
     Usage,
 )
 
-FORMAT = 2
+FORMAT = 3
 
+_FIRST, _REST = itemgetter(slice(1)), itemgetter(slice(1, None))
 _TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one
 
 SUM_BYTES = 8  # of a journal line: 64 bits, an accident goes unseen once in 10^19
@@ -87,9 +89,9 @@ def digest_key(*parts: str | bytes) -> bytes:
 def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
     """digest_key(first, other) of each, three times as quick."""
     name = first.encode()
-    begun = hashlib.blake2b(len(name).to_bytes(4, "little") + name, digest_size=16)
+    begin = hashlib.blake2b(len(name).to_bytes(4, "little") + name, digest_size=16).copy
     for other in others:
-        digest = begun.copy()
+        digest = begin()
         digest.update(len(other).to_bytes(4, "little") + other)
         yield digest.digest()
 
@@ -109,6 +111,19 @@ def decode_token_rows(value: bytes, dimensions: int) -> NDArray[np.int8]:
     if value[:1] != _TOKEN_ROWS:
         raise ValueError("it holds no token rows")
     return np.frombuffer(value, np.int8, -1, 1).reshape(-1, dimensions)
+
+
+def join_token_rows(values: Sequence[bytes | None], dimensions: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """The rows of all of them, one behind the other, and how many there are of each, -1 of None. Raises ValueError as
+    for each by itself."""
+    kept = [value or b"" for value in values]
+    sizes = np.array(list(map(len, kept)), np.int64) - len(_TOKEN_ROWS)
+    counts, rest = np.divmod(sizes, dimensions)
+    if np.count_nonzero(rest) > np.count_nonzero(sizes < 0):
+        raise ValueError(f"it holds token rows of another width than {dimensions}")
+    if not set(map(_FIRST, kept)) <= {b"", _TOKEN_ROWS}:
+        raise ValueError("it holds no token rows")
+    return np.frombuffer(b"".join(map(_REST, kept)), np.int8).reshape(-1, dimensions), counts
 
 
 def is_token_rows(value: bytes) -> bool:

@@ -21,7 +21,11 @@ def _from_1(_: Applying) -> None:
     """2 has the table of forgotten texts, which opening makes, and snapshot segments in the journal."""
 
 
-STEPS: Mapping[int, Callable[[Applying], None]] = {1: _from_1}
+def _from_2(_: Applying) -> None:
+    """3 has `NoteFile.importance`, which no manifest of before has."""
+
+
+STEPS: Mapping[int, Callable[[Applying], None]] = {1: _from_1, 2: _from_2}
 
 assert set(STEPS) == set(range(1, FORMAT)), "one step from each format to the next"
 

@@ -162,6 +162,7 @@ class NoteFile(Record, frozen=True):
     chunks: tuple[ChunkRef, ...] = ()
     missing: bool = False  # gone from the folder; its chunks are in the trash and come back with it
     links: tuple[str, ...] = ()  # wiki-link targets as written
+    importance: float | None = None  # that its front matter gives its chunks
 
 
 class NoteRoot(Record, frozen=True):

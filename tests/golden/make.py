@@ -90,6 +90,15 @@ def fill_further(store: Store) -> None:
     write(store, PutMemory(data=core), what="edit")
 
 
+def fill_yet_further(store: Store) -> None:
+    """What formats from 3 on have besides: a file of notes that says how much it matters."""
+    chunk = ChunkRef(sample_id(22), "hash22", 5, 6, ("garden",))
+    note = NoteFile(id=sample_id(902), root=ROOT, path="garden.md", title="Garden", chunks=(chunk,), importance=0.5)
+    place = NotePlace(title="Garden")
+    memory = sample_memory(22, "golden chunk 22", managed=note.id, trust="note", source="note", note=place)
+    write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
+
+
 def state_of(store: Store) -> bytes:
     """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
     lines: list[object] = []
@@ -125,6 +134,7 @@ def main(target: Path) -> None:
         )
         fill(store)
         fill_further(store)
+        fill_yet_further(store)
         expected = state_of(store)
         store.close()
         packed = io.BytesIO()

@@ -76,8 +76,8 @@ class Doors:
         self.intake = Intake(
             self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
         )
-        late = Late(self.store, self.intake.nearness, self.intake.profile)
-        self.indexing.follow_up, self.memories.when_seen = late.work, late.note_seen
+        self.late = Late(self.store, self.intake.nearness, self.intake.profile)
+        self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
         self.indexing.start()
         until(lambda: self.indexing.serving() is not None)
 

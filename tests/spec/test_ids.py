@@ -3,7 +3,7 @@
 import threading
 import uuid
 
-from mnemo_store.ids import IdSource
+from mnemo_store.ids import IdSource, born_at
 
 
 def test_an_id_says_its_version_variant_and_millisecond() -> None:
@@ -45,3 +45,7 @@ def test_ids_from_many_threads_are_all_different() -> None:
         thread.join()
     assert len({each for own in made for each in own}) == 4000
     assert all(own == sorted(own) for own in made)
+
+
+def test_an_id_tells_when_it_was_given() -> None:
+    assert born_at(IdSource(lambda: 1_700_000_000_123).new()) == 1_700_000_000_123

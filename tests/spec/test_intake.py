@@ -294,6 +294,65 @@ def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() ->
     assert intake.begun_late(Item(DRAFT, is_seen=True), stored, Pending(Shelf())) == ()
 
 
+def test_what_is_tied_already_is_neither_tied_nor_counted_again() -> None:
+    memory, other = sample_memory(2, importance=0.55), sample_memory(1)
+    edge = Edge(source=memory.id, target=other.id, relation="repeats", at=NOW)
+    decision = intake.late(memory, 0.55, [tie(1, "repeats")], Shelf(memory, other, tied=[edge]))
+    assert decision is not None
+    assert decision.changes == ()
+
+
+# Chunks of notes, later
+
+
+def chunk(number: int, **fields: Any) -> Memory:
+    return sample_memory(number, trust="note", source="note", managed=sample_id(90), **fields)
+
+
+class Notes(Shelf):
+    """A store whose one file of notes gives that importance."""
+
+    def __init__(self, *memories: Memory, tied: Sequence[Edge] = (), importance: float | None = None) -> None:
+        super().__init__(*memories, tied=tied)
+        self.importance = importance
+
+    def note(self, file_id: str) -> NoteFile | None:
+        return NoteFile(id=file_id, root=sample_id(91), path="a.md", importance=self.importance)
+
+
+def late_importance(now: Memory, store: Shelf) -> float:
+    decision = intake.late_chunk(chunk(1), 0.72, [], store)
+    assert decision is not None
+    return decision.memory.importance
+
+
+def test_a_chunk_is_scored_where_nobody_said_how_much_it_matters() -> None:
+    tagged = chunk(1, version=2, tags=("mine",))
+    assert late_importance(tagged, Notes(tagged)) == 0.72
+    by_a_person = chunk(1, importance_source="user")
+    assert late_importance(by_a_person, Notes(by_a_person)) == 0.5
+    assert late_importance(chunk(1), Notes(chunk(1), importance=0.5)) == 0.5
+    scored_before = chunk(1, importance=0.64, version=2)
+    assert late_importance(scored_before, Notes(scored_before)) == 0.64
+
+
+def test_a_chunk_with_another_text_than_was_judged_is_left_as_it_is() -> None:
+    assert intake.late_chunk(chunk(1), 0.72, [], Notes(chunk(1, content="Other words.", version=2))) is None
+    assert intake.late_chunk(chunk(1), 0.72, [], Notes(chunk(1, state="trashed", version=2))) is None
+    assert intake.late_chunk(chunk(1), 0.72, [], Notes()) is None
+
+
+def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
+    memory, others = chunk(9), [sample_memory(number) for number in (1, 2, 3)]
+    link = Edge(source=memory.id, target=sample_id(2), relation="related", at=NOW, via="link")
+    ties = [tie(1, "updates"), tie(2, "related"), tie(3, "repeats")]
+    decision = intake.late_chunk(memory, 0.5, ties, Notes(memory, *others, tied=[link]))
+    assert decision is not None
+    assert edges(decision.changes) == [(sample_id(1), "related"), (sample_id(3), "repeats")]
+    assert repetitions(decision.changes) == {sample_id(3): 1}
+    assert not any(isinstance(change, PutMemory) for change in decision.changes)
+
+
 # A batch sees itself
 
 

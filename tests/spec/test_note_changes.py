@@ -1,0 +1,148 @@
+"""What a file of notes says of its chunks, turn by turn. SPEC 5.3, 6"""
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from mnemo_core import note_changes
+from mnemo_core.note_changes import MEMORIES_A_TURN, NoteChunk, Progress, Reading
+from mnemo_core.note_matching import ChunkText
+from mnemo_store.records import (
+    Change,
+    Edge,
+    Forgotten,
+    Memory,
+    NoteFile,
+    PutMemory,
+    PutNote,
+    TrashEntry,
+    Usage,
+)
+from tests.samples import sample_id, sample_memory
+
+FILE = NoteFile(id=sample_id(900), root=sample_id(901), path="a.md")
+LONG = MEMORIES_A_TURN + 20  # chunks: two turns
+
+
+class Shelf:
+    """A store that has taken the changes given to it."""
+
+    def __init__(self) -> None:
+        self.memories: dict[str, Memory] = {}
+        self.file: NoteFile | None = None
+        self.ids = itertools.count(1)
+
+    def new_id(self) -> str:
+        return sample_id(next(self.ids))
+
+    def memory(self, memory_id: str) -> Memory | None:
+        return self.memories.get(memory_id)
+
+    def usage(self, memory_id: str) -> Usage | None:
+        return None
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        return []
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return None
+
+    def skips(self, file_id: str) -> frozenset[str]:
+        return frozenset()
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        return None
+
+    def forgotten_after(self, after: str = "", limit: int = 1) -> list[Forgotten]:
+        return []
+
+    def meta(self, name: str) -> str:
+        return ""
+
+    def take(self, changes: list[Change]) -> None:
+        for change in changes:
+            match change:
+                case PutMemory(data=memory):
+                    self.memories[memory.id] = memory
+                case PutNote(data=file):
+                    self.file = file
+                case _:
+                    pass
+
+    def read(self, importance: float | None, *, turns: int = 2) -> bool:
+        """Writes the first turns of a long file that gives its chunks that importance; whether there was anything to
+        be looked at later."""
+        chunks = tuple(NoteChunk(f"text {at}", f"hash {at}", (), (), at, at) for at in range(LONG))
+        reading = Reading(msgspec.structs.replace(FILE, importance=importance), chunks, "default", None, 0, True)
+        known = {each.id: ChunkText("", (), each.content) for each in self.memories.values()}
+        planned = note_changes.plan(reading, self.file, known)
+        progress: Progress | None = Progress()
+        is_looked_at_later = False
+        for _ in range(turns):
+            if progress is not None:
+                decided = note_changes.decide(planned, progress, self, 5, self.new_id)
+                self.take(decided.changes)
+                progress, is_looked_at_later = decided.progress, is_looked_at_later or decided.is_looked_at_later
+        return is_looked_at_later
+
+    def score(self, importance: float) -> None:
+        """What is found out later, of every chunk."""
+        for memory in list(self.memories.values()):
+            self.memories[memory.id] = msgspec.structs.replace(memory, importance=importance)
+
+    def importances(self) -> list[float]:
+        assert self.file is not None
+        return [self.memories[ref.memory].importance for ref in self.file.chunks]
+
+
+def test_a_score_stays_as_long_as_the_text_does() -> None:
+    shelf = Shelf()
+    assert shelf.read(None)
+    shelf.score(0.7)
+    assert not shelf.read(None)
+    assert shelf.importances() == [0.7] * LONG
+
+
+def test_what_a_file_gives_goes_when_it_gives_it_no_more_however_often_it_was_stopped_half_way() -> None:
+    shelf = Shelf()
+    assert shelf.read(0.9)
+    assert shelf.importances() == [0.9] * LONG
+    assert shelf.read(None, turns=1)
+    assert shelf.importances() == [0.5] * MEMORIES_A_TURN + [0.9] * 20
+    assert shelf.file is not None
+    assert shelf.file.importance == 0.9, "the chunks that wait have it still"
+    assert shelf.read(None)
+    assert shelf.importances() == [0.5] * LONG
+    assert shelf.file.importance is None
+
+
+def test_what_a_file_begins_to_give_half_way_goes_too() -> None:
+    shelf = Shelf()
+    shelf.read(None)
+    shelf.score(0.7)
+    shelf.read(0.9, turns=1)
+    assert shelf.importances() == [0.9] * MEMORIES_A_TURN + [0.7] * 20
+    shelf.read(None)
+    assert shelf.importances() == [0.5] * LONG
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_begun_anew"),
+    [
+        (None, {}, True),
+        ({"content": "Other words."}, {}, True),
+        ({"content": "Other words."}, {"importance": 0.9}, True),
+        ({"importance": 0.9}, {"importance": 0.5}, True),
+        ({"importance": 0.9}, {"importance": 0.5, "importance_source": "user"}, False),
+        ({"importance": 0.5}, {"importance": 0.72}, False),
+        ({"importance": 0.5}, {"tags": ("a",)}, False),
+        ({"state": "trashed"}, {}, False),
+    ],
+)
+def test_a_chunk_begins_anew_with_its_text_or_when_its_file_no_longer_says_how_much_it_matters(
+    before: dict[str, Any] | None, after: dict[str, Any], is_begun_anew: bool
+) -> None:
+    former = None if before is None else sample_memory(1, **before)
+    assert note_changes.is_begun_anew(former, sample_memory(1, **after)) is is_begun_anew
