@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import onnxruntime  # noqa: F401 - before usearch, whichever test comes first: the other way round its import crashes
 import pytest
 
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find, models_folder

@@ -6,7 +6,7 @@ question, to the candidates' mean and spread, to the weight of the question's wo
 a small store and in a large one, in talk and in notes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -67,6 +67,18 @@ class Table(NamedTuple):
     values: Floats
 
 
+class _View(NamedTuple):
+    """What several features are made of. In arrays of m + 1 the last place is 0: where −1 leads, nothing stands."""
+
+    own: Places  # (n,) the candidates among the memories
+    words: Floats  # (n,) BM25
+    sims: Floats  # (n,) cosine, of what has no vector what it is taken to be
+    lights: Floats  # (n,) as light_of
+    weights: Floats  # (t,) of the terms that are no names, 0 of those that are; together 1
+    holds: Floats  # (t, m + 1) 1 where a term is held
+    shares: Floats  # (3, m + 1) of the best BM25, of the best cosine, and of the weight of the terms that are no names
+
+
 _TEXT_BITS: Final = {
     "asks": Shape.ENDS_WITH_QUESTION, "has_question": Shape.HAS_QUESTION, "number": Shape.HAS_NUMBER,
     "date": Shape.HAS_DATE, "proper": Shape.HAS_PROPER, "quote": Shape.HAS_QUOTE, "unit": Shape.HAS_MONEY_OR_UNIT,
@@ -93,47 +105,42 @@ _ANSWERED_BY: Final = (
 
 _CROSSED: Final = tuple((asked, name) for asked, names in _ANSWERED_BY for name in names)
 _CROSSED_BITS: Final = np.array([list(_TEXT_BITS).index(name) for _, name in _CROSSED])
+_CROSSED_ASKED: Final = np.array([QuestionShape._fields.index(asked) for asked, _ in _CROSSED])
 _SHAPE_NAMES: Final = (*(f"text_{name}" for name in _TEXT_BITS), *(f"{asked}_{name}" for asked, name in _CROSSED))
 
 
 def table(evidence: Evidence) -> Table:
     """Every feature but those of late interaction. No value is NaN."""
+    view = _view(evidence)
     found: dict[str, Floats] = {}
-    _add_words(found, evidence)
-    _add_sims(found, evidence)
-    _add_beside(found, evidence)
-    _add_groups(found, evidence)
+    _add_words_and_sims(found, evidence, view)
+    _add_beside(found, evidence, view)
+    _add_groups(found, evidence, view)
     _add_rest(found, evidence)
-    values = np.stack(list(found.values()), axis=1)
-    return Table((*found, *_SHAPE_NAMES), np.concatenate([values, _shapes(evidence)], axis=1).astype(np.float32))
+    return _table((*found, *_SHAPE_NAMES), [*found.values(), *_shapes(evidence)])
 
 
 def late_table(late: Late) -> Table:
     """The features of late interaction, among the candidates for which it was computed."""
-    weights = late.weights
-    own, with_before = late.own, np.maximum(late.own, late.before)
-    with_after = np.maximum(late.own, late.after)
-    around = np.maximum(with_before, late.after)
+    own, before, after = late.own, late.before, late.after
+    with_before, with_after = np.maximum(own, before), np.maximum(own, after)
+    around, close = np.maximum(with_before, after), np.maximum(own - CLOSE_TOKEN_SIM, 0)
+    kinds = np.stack([own, with_before, with_after, around, before, after, close, own * own])
+    means = np.empty((len(kinds) + 1, len(own)), np.float32)  # by the weights; the last one without them
+    (kinds * late.weights).sum(axis=2, out=means[:-1])
+    own.mean(axis=1, out=means[-1])
+    np.maximum(means[4:6], 0, out=means[4:6])
+    shares = means / means.max(axis=1, initial=NEAR_COSINE_MIN)[:, None]
+    deviations = _z(means)
     found: dict[str, Floats] = {}
-    for name, sims in (
-        ("late", own), ("late_before", with_before), ("late_after", with_after), ("late_around", around),
-    ):  # fmt: skip
-        value = sims @ weights
-        found[name] = value
-        found[f"{name}_share"] = value / max(float(value.max(initial=0.0)), NEAR_COSINE_MIN)
-        found[f"{name}_z"] = _z(value)
-    for name, sims in (("late_of_before", late.before), ("late_of_after", late.after)):
-        value = np.maximum(sims @ weights, 0)
-        found[name] = value
-        found[f"{name}_share"] = value / max(float(value.max(initial=0.0)), NEAR_COSINE_MIN)
-    plain = own.mean(axis=1, dtype=np.float32)
-    found["late_plain"], found["late_plain_z"] = plain, _z(plain)
-    close = np.maximum(own - CLOSE_TOKEN_SIM, 0) @ weights
-    found["late_close"], found["late_close_z"] = close, _z(close)
-    square = (own * own).astype(np.float32) @ weights
-    found["late_square"], found["late_square_z"] = square, _z(square)
+    for place, name in enumerate(("late", "late_before", "late_after", "late_around")):
+        found[name], found[f"{name}_share"], found[f"{name}_z"] = means[place], shares[place], deviations[place]
+    for place, name in enumerate(("late_of_before", "late_of_after"), 4):
+        found[name], found[f"{name}_share"] = means[place], shares[place]
+    for place, name in ((8, "late_plain"), (6, "late_close"), (7, "late_square")):
+        found[name], found[f"{name}_z"] = means[place], deviations[place]
     found["late_least"] = own.min(axis=1, initial=1.0)
-    return Table(tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32))
+    return _table(tuple(found), list(found.values()))
 
 
 def light_of(words: Floats, sims: Floats) -> Floats:
@@ -174,84 +181,79 @@ def _known(words: Floats, sims: Floats) -> Floats:
     return np.where(missing, best * _share(words, SPREAD_MIN), sims).astype(np.float32)
 
 
-def _add_words(found: dict[str, Floats], evidence: Evidence) -> None:
-    own = evidence.near[0]
-    words, holds = evidence.words[own].astype(np.float32), evidence.holds[:, own]
-    content = ~evidence.is_name
+def _view(evidence: Evidence) -> _View:
+    own, memories = evidence.near[0], len(evidence.words)
+    known = _known(evidence.words, evidence.sims)
+    content = np.where(evidence.is_name, np.float32(0), evidence.weights)
+    holds = np.zeros((len(content), memories + 1), np.float32)
+    holds[:, :-1] = evidence.holds
+    shares = np.zeros((3, memories + 1), np.float32)
+    shares[0, :-1] = _share(evidence.words, SPREAD_MIN)
+    shares[1, :-1] = _share(known, NEAR_COSINE_MIN)
+    weights = _parts_of_one(content)
+    shares[2] = _weighed(weights, holds)
+    lights = shares[:2].take(own, axis=1).sum(axis=0) / 2
+    return _View(own, evidence.words[own], known[own], lights, weights, holds, shares)
+
+
+def _add_words_and_sims(found: dict[str, Floats], evidence: Evidence, view: _View) -> None:
+    words, sims, holds = view.words, view.sims, view.holds.take(view.own, axis=1)
+    is_content = (~evidence.is_name).astype(np.float32)
+    content = evidence.weights * is_content
+    words_z, sims_z = _z(np.stack([words, sims]))
     found["words"] = _share(words, SPREAD_MIN)
-    found["words_log"] = np.log1p(words).astype(np.float32)
-    found["words_z"] = _z(words)
-    found["words_rank"] = np.where(words > 0, _rank(words), 0).astype(np.float32)
-    found["covered"] = _covered(evidence, holds, np.ones_like(content))
-    found["covered_content"] = _covered(evidence, holds, content)
-    held = holds[content].sum(axis=0, dtype=np.float32)
-    found["terms"] = held
-    found["terms_share"] = held / np.float32(max(1, int(content.sum())))
-    weights: Floats = evidence.weights[content]
-    rarest = np.asarray((holds[content] * weights[:, None]).max(axis=0, initial=0.0), np.float32)
-    found["rarest"] = rarest
-    found["rarest_share"] = rarest / np.float32(max(weights.tolist(), default=1.0))
-    found["same_number"] = np.asarray(holds[evidence.is_number].any(axis=0), np.float32)
-
-
-def _add_sims(found: dict[str, Floats], evidence: Evidence) -> None:
-    sims = _known(evidence.words, evidence.sims)[evidence.near[0]]
+    found["words_log"] = np.log1p(words)
+    found["words_z"] = words_z
+    found["words_rank"] = np.where(words > 0, _rank(words), np.float32(0))
+    found["covered"] = _weighed(_parts_of_one(evidence.weights), holds)
+    found["covered_content"] = view.shares[2].take(view.own)
+    found["terms"] = _weighed(is_content, holds)
+    found["terms_share"] = found["terms"] / max(1.0, float(is_content.sum()))
+    found["rarest"] = (holds * content[:, None]).max(axis=0, initial=0.0)
+    found["rarest_share"] = found["rarest"] / (float(content.max(initial=0.0)) or 1.0)
+    found["same_number"] = holds[evidence.is_number].max(axis=0, initial=0.0)
     found["sim"] = sims
     found["sim_share"] = _share(sims, NEAR_COSINE_MIN)
-    found["sim_z"] = _z(sims)
+    found["sim_z"] = sims_z
     found["sim_rank"] = _rank(sims)
 
 
-def _add_beside(found: dict[str, Floats], evidence: Evidence) -> None:
+def _add_beside(found: dict[str, Floats], evidence: Evidence, view: _View) -> None:
     """What stands before and after: a question that is asked just before, the rest of what is told."""
     places = evidence.near[1:]
-    is_there = places >= 0
-    content = ~evidence.is_name
-    by_name = {
-        "words": _share(evidence.words, SPREAD_MIN),
-        "sim": _share(_known(evidence.words, evidence.sims), NEAR_COSINE_MIN),
-        "covered": _covered(evidence, evidence.holds, content),
-    }
-    for name, values in by_name.items():
-        rows = np.where(is_there, values[places], np.float32(0))
+    words, sims, covered = view.shares.take(places, axis=1)
+    for name, rows in (("words", words), ("sim", sims), ("covered", covered)):
         found.update((f"{name}_{where}", row) for where, row in zip(BESIDE, rows, strict=True))
         if name != "covered":
             found[f"{name}_beside"] = rows.max(axis=0)
-    asks = (evidence.shape[places[0]] & np.uint32(Shape.ENDS_WITH_QUESTION) != 0) & is_there[0]
+    before = places[0]
+    asks = ((evidence.shape[before] & np.uint32(Shape.ENDS_WITH_QUESTION)) != 0) & (before >= 0)
     found["asked_before"] = asks.astype(np.float32)
-    found["asked_before_words"] = asks * found["covered_before"]
-    found["asked_before_sim"] = asks * found["sim_before"]
-    holds = evidence.holds[content]
-    around = holds[:, evidence.near[0]] | (holds[:, places] & is_there).any(axis=1)
-    found["covered_around"] = _weighed(evidence.weights[content], around)
+    found["asked_before_words"] = asks * covered[0]
+    found["asked_before_sim"] = asks * sims[0]
+    found["covered_around"] = _weighed(view.weights, view.holds.take(evidence.near, axis=1).max(axis=1))
     found["covered_gain"] = found["covered_around"] - found["covered_content"]
 
 
-def _add_groups(found: dict[str, Floats], evidence: Evidence) -> None:
+def _add_groups(found: dict[str, Floats], evidence: Evidence, view: _View) -> None:
     """How much of the session or note is about the question."""
-    n = len(evidence.group)
-    own = evidence.near[0]
-    lights = light_of(evidence.words, evidence.sims)[own]
-    total, best, covered = (np.zeros(n, np.float32) for _ in range(3))
-    is_grouped = np.flatnonzero(evidence.group >= 0)
-    if len(is_grouped):
-        _, groups = np.unique(evidence.group[is_grouped], return_inverse=True)
-        count = int(groups.max()) + 1
-        order = np.lexsort((-lights[is_grouped], groups))
-        starts = np.searchsorted(groups[order], np.arange(count))
-        place = np.arange(len(order)) - starts[groups[order]]
-        kept = order[place < SESSION_BEST]
-        sums = np.bincount(groups[kept], lights[is_grouped][kept], count) / SESSION_BEST
-        total[is_grouped] = sums[groups]
-        best[is_grouped] = lights[is_grouped][order[starts]][groups]
-        held = np.zeros((len(evidence.weights), count), np.bool_)
-        terms, members = np.nonzero(evidence.holds[:, own[is_grouped]])
-        held[terms, groups[members]] = True
-        covered[is_grouped] = _covered(evidence, held, ~evidence.is_name)[groups]
-    found["session"] = total
-    found["session_share"] = total / max(float(total.max(initial=0.0)), SPREAD_MIN)
-    found["session_covered"] = covered
-    found["session_best"] = best
+    order = np.lexsort((-view.lights, evidence.group))  # group by group, in each the best first
+    groups, lights = evidence.group[order], view.lights[order]
+    rows = np.zeros((3, len(groups)), np.float32)
+    if len(groups):
+        is_first = np.ones(len(groups), np.bool_)
+        np.not_equal(groups[1:], groups[:-1], out=is_first[1:])
+        starts, which = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+        is_best = np.arange(len(groups)) - starts[which] < SESSION_BEST
+        holds = view.holds.take(view.own[order], axis=1)
+        of_group = np.empty((3, len(starts)), np.float32)
+        np.add.reduceat(lights * is_best, starts, out=of_group[0])
+        of_group[0] /= SESSION_BEST
+        of_group[1] = _weighed(view.weights, np.maximum.reduceat(holds, starts, axis=1))
+        of_group[2] = lights[starts]
+        rows[:, order] = of_group.take(which, axis=1) * (groups >= 0)
+    found["session"], found["session_share"] = rows[0], _share(rows[0], SPREAD_MIN)
+    found["session_covered"], found["session_best"] = rows[1:]
 
 
 def _add_rest(found: dict[str, Floats], evidence: Evidence) -> None:
@@ -267,44 +269,45 @@ def _add_rest(found: dict[str, Floats], evidence: Evidence) -> None:
 
 
 def _shapes(evidence: Evidence) -> Floats:
-    """What each text has, and what of that the question asks for: as in _SHAPE_NAMES."""
-    has = (evidence.shape[evidence.near[0]][:, None] & _BITS) != 0
-    asked = np.array([getattr(evidence.question, name) for name, _ in _CROSSED], np.bool_)
-    return np.concatenate([has, has[:, _CROSSED_BITS] & asked], axis=1).astype(np.float32)
+    """What each text has, and what of that the question asks for: rows as in _SHAPE_NAMES."""
+    has = (evidence.shape[evidence.near[0]] & _BITS[:, None]) != 0
+    asked = np.array(evidence.question, np.bool_)[_CROSSED_ASKED]
+    return np.concatenate([has, has[_CROSSED_BITS] & asked[:, None]]).astype(np.float32)
 
 
-def _covered(evidence: Evidence, holds: Bools, chosen: Bools) -> Floats:
-    """The share of the chosen terms' weight that is held: 0 to 1, 0 where no term is chosen."""
-    return _weighed(evidence.weights[chosen], holds[chosen])
+def _table(names: tuple[str, ...], rows: Sequence[Floats]) -> Table:
+    """Of rows of n values."""
+    together = np.concatenate(rows, dtype=np.float32, casting="same_kind")
+    return Table(names, together.reshape(len(names), -1).T)
 
 
-def _weighed(weights: Floats, holds: Bools) -> Floats:
+def _parts_of_one(weights: Floats) -> Floats:
+    """The weights, together 1; 0 where they come to nothing."""
     total = float(weights.sum())
-    if total <= 0:
-        return np.zeros(holds.shape[1], np.float32)
-    share: Floats = (weights / np.float32(total)) @ holds
-    return share
+    return weights / np.float32(total) if total > 0 else np.zeros_like(weights)
+
+
+def _weighed(weights: Floats, holds: Floats) -> Floats:
+    """What the terms that each holds weigh together: added by itself, whatever stands beside it."""
+    sums: Floats = np.einsum("t,tm->m", weights, holds)
+    return sums
 
 
 def _share(values: Floats, least: float) -> Floats:
     """Of the best value, which counts as `least` at least."""
-    share: Floats = (values / max(float(values.max(initial=0.0)), least)).astype(np.float32)
-    return share
+    return values / np.float32(max(float(values.max(initial=0.0)), least))
 
 
-def _z(values: Floats) -> Floats:
-    """How many standard deviations over the mean."""
-    if not len(values):
-        return values
-    deviations: Floats = ((values - values.mean()) / (values.std() + SPREAD_MIN)).astype(np.float32)
+def _z(rows: Floats) -> Floats:
+    """Of each row, how many standard deviations over its mean."""
+    if not rows.shape[1]:
+        return rows
+    over = rows - rows.mean(axis=1, keepdims=True)
+    deviations: Floats = over / (np.sqrt((over * over).mean(axis=1, keepdims=True)) + np.float32(SPREAD_MIN))
     return deviations
 
 
 def _rank(values: Floats) -> Floats:
     """1 for the best, less for each place behind it; equal values share the place of the first."""
-    order = np.argsort(-values, kind="stable")
-    places = np.empty(len(values), np.float32)
-    ordered = values[order]
-    firsts = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(values) else np.zeros(0, np.bool_)
-    places[order] = np.maximum.accumulate(np.where(firsts, np.arange(len(values)), 0))
+    places = len(values) - np.searchsorted(np.sort(values), values, side="right")
     return (1 / (1 + places / RANK_SCALE)).astype(np.float32)

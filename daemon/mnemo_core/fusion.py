@@ -55,7 +55,10 @@ class Linear(NamedTuple):
             if missing:
                 raise Unfit(f"the weights are for features that are not computed: {', '.join(missing)}")
             values = table.values[:, [places[name] for name in self.names]]
-        parts: Floats = np.clip((values - self.means) / self.spreads, -DEVIATIONS_MAX, DEVIATIONS_MAX) * self.weights
+        parts: Floats = values - self.means
+        parts /= self.spreads
+        np.clip(parts, -DEVIATIONS_MAX, DEVIATIONS_MAX, out=parts)
+        parts *= self.weights
         return parts
 
     def odds(self, table: Table) -> Floats:

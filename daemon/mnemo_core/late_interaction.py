@@ -24,26 +24,25 @@ def code(rows: Floats) -> Codes:
     return np.rint(rows * CODE_OF_ONE).astype(np.int8)
 
 
-def max_sims(query_rows: Floats, rows: Sequence[Codes]) -> Floats:
+def max_sims(query_rows: Floats, rows: Codes, counts: NDArray[np.int64]) -> Floats:
     """(n, q): the best cosine of each of q query tokens among the tokens of each of n texts; 0 for a text without any.
 
-    `query_rows` (q, d) are of unit length. Both sides are made whole numbers, whose products add up to less than 2^24:
-    float32 has every sum exactly, so a text's figures are the same to the bit whatever stands beside it.
+    `rows` are the tokens of all texts, one behind the other, of each text as many as `counts` says. `query_rows` (q, d)
+    are of unit length. Both sides are made whole numbers, whose products add up to less than 2^24: float32 has every
+    sum exactly, so a text's figures are the same to the bit whatever stands beside it.
     """
-    sims: Floats = np.zeros((len(rows), len(query_rows)), np.float32)
-    lengths = np.array([len(each) for each in rows], np.int64)
-    there = np.flatnonzero(lengths)
+    sims: Floats = np.zeros((len(counts), len(query_rows)), np.float32)
+    there = np.flatnonzero(counts > 0)
     if not len(there) or not len(query_rows):
         return sims
-    together = np.concatenate([each for each in rows if len(each)])
-    query = np.rint(query_rows * np.float32(STEPS_OF_ONE))
-    products = np.empty((len(query), len(together)), np.float32)  # so that each query token's lie side by side
+    query = np.rint(query_rows.T * np.float32(STEPS_OF_ONE))
+    tokens = rows.astype(np.float32)
+    products = np.empty((len(tokens), query.shape[1]), np.float32)
     step = max(1, ONE_THREAD_MAX // query.size)
-    for start in range(0, len(together), step):
-        part = together[start : start + step].astype(np.float32)
-        np.matmul(query, part.T, out=products[:, start : start + step])
-    starts = np.cumsum(lengths[there]) - lengths[there]
-    sims[there] = np.maximum.reduceat(products, starts, axis=1).T / np.float32(CODE_OF_ONE * STEPS_OF_ONE)
+    for start in range(0, len(tokens), step):
+        np.matmul(tokens[start : start + step], query, out=products[start : start + step])
+    starts = np.cumsum(counts[there]) - counts[there]
+    sims[there] = np.maximum.reduceat(products, starts) / np.float32(CODE_OF_ONE * STEPS_OF_ONE)
     return sims
 
 

@@ -65,7 +65,7 @@ def relevance(
     It rests on what a candidate is, never on how many a channel was asked for: another page has the same scores.
     """
     known = ~np.isnan(sims)
-    cosine = np.where(known, thresholds.relevance(np.nan_to_num(sims), limits), 0.0)
+    cosine = np.where(known, thresholds.relevance(np.where(known, sims, 0.0), limits), 0.0)
     words = share.astype(np.float64)
     fit = np.maximum(cosine, (WORDS_ONLY_MAX_SHORT_CJK if is_short_cjk else WORDS_ONLY_MAX) * words)
     gate = np.minimum(1.0, fit / SOURCE.relevance_gate)  # the cosine is on the source's scale, and so is the gate

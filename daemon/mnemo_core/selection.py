@@ -5,6 +5,7 @@ older right after it. Then whatever fits the budget, in order. Candidates are kn
 asked of the shelf, and only of those that the answer comes to.
 """
 
+import functools
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
@@ -120,8 +121,12 @@ def is_preference(memory: Memory) -> bool:
     return memory.kind == "procedural" and memory.form in (None, "preference")
 
 
-def is_copy(best: Memory, other: Memory, sim: float | None, thresholds: Thresholds) -> bool:
-    """Whether `other` tells nothing that `best` does not tell already. sim: their cosine, None where one has none.
+def is_copy(
+    best: Memory, other: Memory, sim: float | None, thresholds: Thresholds,
+    read: Callable[[str], Specifics] = specifics,
+) -> bool:  # fmt: skip
+    """Whether `other` tells nothing that `best` does not tell already. sim: their cosine, None where one has none;
+    read: gives what a text says, and may know it already.
 
     So close that they would be merged, and: no specific differs; or all of the other stands in the best, in its order;
     or it is the best in other words. Those others may be plain words alone, in several places, since a single one in
@@ -130,7 +135,7 @@ def is_copy(best: Memory, other: Memory, sim: float | None, thresholds: Threshol
     near = is_near(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
     if not near or _is_apart(best, other):
         return False
-    one, two = specifics(best.content), specifics(other.content)
+    one, two = read(best.content), read(other.content)
     if difference(one, two) is None:
         return True
     more, less = _more(two, one), _more(one, two)
@@ -235,7 +240,7 @@ class _Line:
 
         What is updated is told by the ties, not by event_at, which is a date in the text where there is one.
         """
-        if not self._wanted.by_score:
+        if not self._wanted.by_score or not (self._shelf.newer(number) or self._shelf.older(number)):
             return number, []
         as_of = self._wanted.as_of
         known = [number, *self._reached(number, self._shelf.newer)]
@@ -270,6 +275,7 @@ class _Copies:
     def __init__(self, shelf: Shelf, thresholds: Thresholds) -> None:
         self._shelf = shelf
         self._thresholds = thresholds
+        self._read = functools.cache(specifics)  # a text is compared with many, and read once for this answer
         self._hashes: set[bytes] = set()
         self._bare: list[Memory] = []  # kept, and without a vector
         self._kept: list[Memory] = []
@@ -285,7 +291,7 @@ class _Copies:
         windows = self._shelf.windows(number)
         pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
         pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)
-        if any(is_copy(best, memory, sim, self._thresholds) for best, sim in pairs):
+        if any(is_copy(best, memory, sim, self._thresholds, self._read) for best, sim in pairs):
             return "near_copy"
         self._hashes.add(digest)
         if len(self._kept) + len(self._bare) < COMPARED_MAX:

@@ -5,6 +5,7 @@ keeps them. What stands for the same on another model is read off labelled pairs
 adr/0005-thresholds.md why), and whoever compares takes the table of the model that made the vectors.
 """
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +103,13 @@ def relevance(sims: ArrayLike, thresholds: Thresholds) -> NDArray[np.float64]:
 
     Piecewise linear between them, 0 and 1 at the ends. SPEC 7.4
     """
+    mapped: NDArray[np.float64] = np.interp(np.asarray(sims, np.float64), *_knots(thresholds))
+    return mapped
+
+
+@functools.lru_cache
+def _knots(thresholds: Thresholds) -> tuple[list[float], list[float]]:
+    """Cosines of a model, ascending, and what each is of the source's."""
     knots = sorted({(getattr(SOURCE, name), getattr(thresholds, name)) for name in OF_G})
     values, cosines = zip(*knots, strict=True)
-    mapped: NDArray[np.float64] = np.interp(np.asarray(sims, np.float64), [0.0, *cosines, 1.0], [0.0, *values, 1.0])
-    return mapped
+    return [0.0, *cosines, 1.0], [0.0, *values, 1.0]

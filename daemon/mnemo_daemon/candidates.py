@@ -32,25 +32,25 @@ class Gathering:
         )
         return ranking.settled(asked)
 
-    def joined(self, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None) -> Channels:
-        """With what stands beside the best of them, for the ranker that looks at that."""
-        if serving is None or asked.ranker != "auto":
-            return channels
-        return self._surroundings.joined(scene, channels, serving)
-
     def candidates(
-        self, question: Question, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None
-    ) -> tuple[Candidates, Looked | None]:
-        """The rankers' arrays, and what the learned fusion saw, where that is asked for."""
-        candidates, looked = candidates_of(scene, channels), None
+        self, question: Question, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None,
+        *, joining: bool = True,
+    ) -> tuple[Channels, Candidates, Looked | None]:  # fmt: skip
+        """The rankers' arrays, and what the learned fusion saw, where that is asked for.
+
+        joining: what stands beside the best becomes a candidate too, for the ranker that looks at that.
+        """
+        looked = None
         if serving is not None and asked.ranker == "auto":
-            looked = self._surroundings.look(question, scene, channels, serving)
+            channels, looked = self._surroundings.look(question, scene, channels, serving, joining)
+        candidates = candidates_of(scene, channels)
+        if looked is not None:
             candidates = candidates._replace(learned=looked.learned)
         if serving is not None and asked.ranker == "rerank":
             candidates = candidates._replace(late=self._surroundings.late(scene, channels, serving))
         if asked.needs_overlap:
             candidates = candidates._replace(overlap=self._overlap(question.query, scene, channels))
-        return candidates, looked
+        return channels, candidates, looked
 
     def _overlap(self, query: str, scene: Scene, channels: Channels) -> ranking.Floats:
         with self._store.snapshot() as snapshot:

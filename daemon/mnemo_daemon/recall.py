@@ -94,8 +94,7 @@ class Recall:
         if not is_whole and "vectors" not in degraded:
             degraded = ("vectors", *degraded)
         asked = self._gathering.asked(question, serving)
-        channels = self._gathering.joined(asked, scene, channels, serving)
-        candidates, looked = self._gathering.candidates(question, asked, scene, channels, serving)
+        channels, candidates, looked = self._gathering.candidates(question, asked, scene, channels, serving)
         clock.mark("features")
         scored = ranking.score(asked, candidates)
         rows = ordered(question, scene, channels, scored, candidates)
@@ -112,8 +111,8 @@ class Recall:
         scene, serving = self._searching.scene(question), self._indexing.serving()
         channels, _ = self._searching.search(question, scene, serving, Clock(time.perf_counter()))
         asked = self._gathering.asked(question, serving)
-        channels = self._gathering.joined(asked, scene, channels, serving)
-        return channels.numbers, self._gathering.candidates(question, asked, scene, channels, serving)[1]
+        channels, _, looked = self._gathering.candidates(question, asked, scene, channels, serving)
+        return channels.numbers, looked
 
     def _degraded(self, question: Question, serving: Serving | None) -> tuple[str, ...]:
         if not asked_of(question).needs_vectors:

@@ -3,6 +3,7 @@
 All of one moment of the store. SPEC 7.5
 """
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -36,8 +37,7 @@ class Reading:
         self._count = count
         self._memories: dict[int, Memory | None] = {}
         self._ties: dict[int, tuple[list[int], list[int]]] = {}
-        self._kinds = scene.column("kind", numbers)
-        self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        self._numbers = numbers
         self._superseded: list[int] = numbers[scene.column("state", numbers) == _SUPERSEDED].tolist()
         self._formers = {} if scene.then is None else {each.id: row for row, each in enumerate(scene.then.memories)}
 
@@ -57,11 +57,16 @@ class Reading:
         return None if found is None else found.astype(np.float32)
 
     def is_preference(self, number: int) -> bool:
-        place = self._places.get(number)
-        if place is not None and self._kinds[place] != _PROCEDURAL:
+        if number in self._unlike_preferences:
             return False
         memory = self.memory(number)
         return memory is not None and is_preference(memory)
+
+    @functools.cached_property
+    def _unlike_preferences(self) -> frozenset[int]:
+        """The candidates whose kind says that they are none."""
+        kinds = self._scene.column("kind", self._numbers)
+        return frozenset(self._numbers[kinds != _PROCEDURAL].tolist())
 
     def newer(self, number: int) -> list[int]:
         return self._tied(number)[0]

@@ -17,7 +17,7 @@ from mnemo_core import features, fusion, late_interaction
 from mnemo_core.features import Evidence, Late, Table
 from mnemo_core.fusion import Fusion
 from mnemo_core.question_shape import named_months, named_years, question_shape
-from mnemo_daemon.channels import Channels, Scene
+from mnemo_daemon.channels import Channels, Scene, distinct
 from mnemo_daemon.embedding import QueryTokens
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.question import Question
@@ -71,52 +71,26 @@ class Surroundings:
         self._views = views
         self._weights = shipped_weights()
 
-    def joined(self, scene: Scene, channels: Channels, serving: Serving) -> Channels:
-        """With those that stand beside the best of the first page, where the filters allow them."""
-        first = np.flatnonzero(channels.rounds == 0)
-        if channels.query is None or not len(first):
-            return channels
-        light = _light(channels)[first]
-        best = channels.numbers[first[np.lexsort((first, -light))[:JOINED_BESIDE]]]
-        best = best[best < scene.base]
-        beside = np.concatenate([scene.columns.column(name)[best] for name in ("before", "after")])
-        fresh = np.setdiff1d(_allowed(scene, beside), channels.numbers[first]).astype(np.uint32)
-        fresh = fresh[fresh < scene.base]
-        if not len(fresh):
-            return channels
-        matches = self._views.words.matches(channels.sought, fresh)
-        sims = serving.view.sims(channels.query.vector, fresh)
-        is_new = ~np.isin(fresh, channels.numbers)
-        numbers = np.concatenate([channels.numbers, fresh[is_new]])
-        order = np.argsort(numbers, kind="stable")
-        nothing = np.zeros(int(is_new.sum()), np.bool_)
-
-        def spread(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([old, new.astype(old.dtype)])[order]
-
-        rounds = spread(channels.rounds, nothing)
-        is_beside = np.isin(numbers[order], fresh)
-        rounds[is_beside] = 0
-        return channels._replace(
-            numbers=numbers[order],
-            words=spread(channels.words, matches.scores[is_new]),
-            sims=spread(channels.sims, sims[is_new]),
-            in_words=spread(channels.in_words, nothing),
-            in_vectors=spread(channels.in_vectors, nothing),
-            rounds=rounds,
-            beside=is_beside,
-        )  # fmt: skip
-
-    def look(self, question: Question, scene: Scene, channels: Channels, serving: Serving) -> Looked:
+    def look(
+        self, question: Question, scene: Scene, channels: Channels, serving: Serving, joining: bool
+    ) -> tuple[Channels, Looked]:
         """The features of the first page's candidates, and the chance that each answers; those of later pages, which
-        come behind, by words and nearness alone."""
+        come behind, by words and nearness alone.
+
+        joining: what stands beside the best of the first page becomes a candidate of it, where the filters allow it.
+        """
+        if joining:
+            channels = _joined(channels, _beside_the_best(scene, channels))
         is_first = channels.rounds == 0
-        table, looked_at, second, odds = self._odds(question, scene, channels, serving, np.flatnonzero(is_first))
+        chosen = np.flatnonzero(is_first)
+        around = self._around(question, scene, channels, chosen, serving)
+        channels = _measured(channels, chosen, around)
+        table, looked_at, second, odds = self._odds(question, scene, channels, serving, chosen, around)
         learned = np.empty(len(is_first), np.float32)
-        learned[is_first] = fusion.probability(odds)
-        if not is_first.all():  # of these there may be tens of thousands
-            learned[~is_first] = _light(channels)[~is_first] * learned[is_first].min(initial=1.0)
-        return Looked(table, looked_at, second, learned)
+        learned[chosen] = fusion.probability(odds)
+        if len(chosen) < len(is_first):  # of these there may be tens of thousands
+            learned[~is_first] = _light(channels)[~is_first] * learned[chosen].min(initial=1.0)
+        return channels, Looked(table, looked_at, second, learned)
 
     def late(self, scene: Scene, channels: Channels, serving: Serving) -> NDArray[np.float32]:
         """Late interaction of the question with each candidate of the first page, 0..1; NaN where there is none."""
@@ -126,18 +100,18 @@ class Surroundings:
             return found
         first = np.flatnonzero(channels.rounds == 0)
         with self._store.snapshot() as snapshot:
-            kept = snapshot.token_rows(form.space, _text_hashes(scene, channels.numbers[first]), form.dimensions)
-            rows = [_nothing(form.dimensions) if row is None else row for row in kept]
-            sims = late_interaction.max_sims(asked.rows, rows)
+            hashes = _text_hashes(scene, channels.numbers[first])
+            rows, counts = snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+        sims = late_interaction.max_sims(asked.rows, rows, counts)
         weights = self._token_weights(asked, self._views.words.matches(channels.sought, channels.numbers[:0]))
-        is_there = np.array([row is not None for row in kept], np.bool_)
+        is_there = counts >= 0
         found[first[is_there]] = np.clip(late_interaction.weighted(sims, weights)[is_there], 0, 1)
         return found
 
     def _odds(
-        self, question: Question, scene: Scene, channels: Channels, serving: Serving, chosen: NDArray[np.intp]
+        self, question: Question, scene: Scene, channels: Channels, serving: Serving, chosen: NDArray[np.intp],
+        around: _Memories,
     ) -> tuple[Table, NDArray[np.intp], Table | None, NDArray[np.float32]]:  # fmt: skip
-        around = self._around(question, scene, channels, chosen, serving)
         table = features.table(self._evidence(question, scene, channels.numbers[chosen], around))
         odds = self._weights.first.odds(table)
         rows = np.lexsort((channels.numbers[chosen], -odds))[: max(fusion.SECOND_LOOK, question.top_k)]
@@ -150,22 +124,21 @@ class Surroundings:
     def _around(
         self, question: Question, scene: Scene, channels: Channels, chosen: NDArray[np.intp], serving: Serving
     ) -> _Memories:
-        numbers = channels.numbers[chosen]
-        beside = _beside(scene, numbers)
-        every = np.unique(np.concatenate([numbers.astype(np.int64), beside[beside >= 0]])).astype(np.uint32)
-        near = np.stack([np.searchsorted(every, numbers), *(np.where(row >= 0, np.searchsorted(every, row), _NONE)
-                                                            for row in beside)])  # fmt: skip
+        numbers = channels.numbers[chosen].astype(np.int32)
+        together = np.concatenate([numbers[None], _beside(scene, numbers)])
+        found = distinct(np.append(together, np.int32(_NONE)))  # -1 stands first, and all others one place behind
+        every, near = found[1:].astype(np.uint32), np.searchsorted(found, together) - 1
         sims = np.full(len(every), np.nan, np.float32)
         sims[near[0]] = channels.sims[chosen]
         missing = np.flatnonzero(np.isnan(sims) & (every < scene.base))
-        if len(missing) and channels.query is not None:
-            sims[missing] = serving.view.sims(channels.query.vector, every[missing])
-        present = np.where(every < scene.base, every.astype(np.int64), _NONE)
+        if len(missing) and channels.vector is not None:
+            sims[missing] = serving.view.sims(channels.vector, every[missing])
+        present = every if scene.then is None else np.where(every < scene.base, every.astype(np.int64), _NONE)
         matches = self._views.words.matches(channels.sought, present)
         shape, lengths = scene.column("shape", every), scene.column("words", every)
-        found = np.zeros(len(every), np.float32)
-        found[near[0]] = channels.words[chosen]
-        unindexed = np.flatnonzero((every >= scene.base) | ((found > 0) & (matches.scores == 0)))
+        unindexed = near[0, (matches.scores[near[0]] == 0) & (channels.words[chosen] > 0)]
+        if scene.then is not None:
+            unindexed = np.union1d(unindexed, np.flatnonzero(every >= scene.base))
         if len(unindexed):
             matches = self._with_read(question, scene, every, unindexed, matches)
         return _Memories(every, near, matches, sims, shape, lengths)
@@ -185,7 +158,7 @@ class Surroundings:
             parts[:, place] = 0
             if len(matches.terms):
                 parts[0, place] = score
-        return matches._replace(holds=holds, parts=parts)
+        return WordMatches.of(matches.terms, matches.weights, holds, parts)
 
     def _evidence(self, question: Question, scene: Scene, numbers: Numbers, around: _Memories) -> Evidence:
         matches = around.matches
@@ -219,19 +192,16 @@ class Surroundings:
         if asked is None or form is None or not len(asked.rows) or not len(rows):
             return None
         near = around.near[:3, rows]
-        places = np.unique(near[near >= 0])
+        places = distinct(np.append(near, _NONE))[1:]
         with self._store.snapshot() as snapshot:
-            kept = snapshot.token_rows(form.space, _text_hashes(scene, around.numbers[places]), form.dimensions)
-            sims = late_interaction.max_sims(asked.rows, [_nothing(form.dimensions) if row is None else row
-                                                          for row in kept])  # fmt: skip
-        is_missing = np.array([row is None for row in kept], np.bool_)
-        if is_missing[np.searchsorted(places, near[0])].all():
+            hashes = _text_hashes(scene, around.numbers[places])
+            kept, counts = snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+        sims = late_interaction.max_sims(asked.rows, kept, counts)
+        is_missing, at = counts < 0, np.searchsorted(places, near)
+        if is_missing[at[0]].all():
             return None
         sims = features.imputed(sims, is_missing, features.light_of(around.matches.scores, around.sims)[places])
-        own, before, after = (
-            np.where((row >= 0)[:, None], sims[np.searchsorted(places, np.maximum(row, places[0]))], np.float32(-1))
-            for row in near
-        )  # fmt: skip
+        own, before, after = np.where((near >= 0)[..., None], sims.take(at, axis=0), np.float32(-1))
         return Late(own, before, after, self._token_weights(asked, around.matches))
 
     def _token_weights(self, asked: QueryTokens, matches: WordMatches) -> NDArray[np.float32]:
@@ -254,25 +224,72 @@ def _light(channels: Channels) -> NDArray[np.float32]:
     return features.light_of(channels.words, channels.sims)
 
 
-def _allowed(scene: Scene, numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-    found = np.unique(numbers[numbers >= 0]).astype(np.int64)
-    found = found[found < scene.base]
-    return found[scene.mask[found]]
+def _beside_the_best(scene: Scene, channels: Channels) -> Numbers:
+    """What stands right before and after the best of the first page and is not on it, where the filters allow it."""
+    first = np.flatnonzero(channels.rounds == 0)
+    if channels.query is None or not len(first):
+        return np.empty(0, np.uint32)
+    numbers = channels.numbers[first]
+    best = numbers[np.argsort(-_light(channels)[first], kind="stable")[:JOINED_BESIDE]]
+    found = distinct(_beside(scene, best.astype(np.int32), steps=1).ravel())
+    return found[(found >= 0) & ~_is_among(numbers, found)].astype(np.uint32)
 
 
-def _beside(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
-    """(4, n) the numbers of what stands beside each, as in features.BESIDE; −1 where nothing is that may be seen."""
+def _joined(channels: Channels, fresh: Numbers) -> Channels:
+    """With these as candidates of the first page; what of them is new has neither words nor nearness yet."""
+    if not len(fresh):
+        return channels
+    new = fresh[~_is_among(channels.numbers, fresh)]
+    numbers = np.concatenate([channels.numbers, new])
+    order = np.argsort(numbers, kind="stable")
+
+    def spread(old: NDArray[Any], value: float) -> NDArray[Any]:
+        return np.concatenate([old, np.full(len(new), value, old.dtype)])[order]
+
+    is_beside = _is_among(fresh, numbers[order])
+    rounds = spread(channels.rounds, 0)
+    rounds[is_beside] = 0
+    return channels._replace(
+        numbers=numbers[order],
+        words=spread(channels.words, 0),
+        sims=spread(channels.sims, np.nan),
+        in_words=spread(channels.in_words, False),
+        in_vectors=spread(channels.in_vectors, False),
+        rounds=rounds,
+        beside=is_beside,
+    )  # fmt: skip
+
+
+def _measured(channels: Channels, chosen: NDArray[np.intp], around: _Memories) -> Channels:
+    """With the words and the nearness of those that stand beside others."""
+    places = np.flatnonzero(channels.beside[chosen])
+    if not len(places):
+        return channels
+    rows, own = chosen[places], around.near[0, places]
+    words, sims = channels.words.copy(), channels.sims.copy()
+    words[rows], sims[rows] = around.matches.scores[own], around.sims[own]
+    return channels._replace(words=words, sims=sims)
+
+
+def _is_among(rising: Numbers, numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = rising[np.minimum(np.searchsorted(rising, numbers), len(rising) - 1)] == numbers
+    return found
+
+
+def _beside(scene: Scene, numbers: NDArray[np.int32], steps: int = 2) -> NDArray[np.int32]:
+    """(2 * steps, n) the numbers of what stands beside each, as in features.BESIDE; -1 where nothing is that may be
+    seen."""
+    if not scene.base:
+        return np.full((2 * steps, len(numbers)), _NONE, np.int32)
     before, after = scene.columns.column("before"), scene.columns.column("after")
-
-    def step(links: NDArray[np.int32], at: NDArray[np.int64]) -> NDArray[np.int64]:
-        is_there = (at >= 0) & (at < min(len(links), scene.base))
-        found = np.where(is_there, links[np.where(is_there, at, 0)] if len(links) else _NONE, _NONE).astype(np.int64)
-        is_seen = (found >= 0) & (found < scene.base)
-        return np.where(is_seen & scene.mask[np.where(is_seen, found, 0)], found, _NONE) if scene.base else found
-
-    own = numbers.astype(np.int64)
-    first, next_ = step(before, own), step(after, own)
-    return np.stack([first, next_, step(before, first), step(after, next_)])
+    rows, at = [], np.stack([numbers, numbers])
+    for _ in range(steps):
+        found = np.stack([before.take(at[0], mode="clip"), after.take(at[1], mode="clip")])
+        # Without its sign, -1 is beyond the end as well.
+        is_seen = (at.view(np.uint32) < scene.base) & (found.view(np.uint32) < scene.base)
+        at = np.where(is_seen & scene.mask.take(found, mode="clip"), found, np.int32(_NONE))
+        rows.append(at)
+    return np.concatenate(rows)
 
 
 def _names(query: str, scene: Scene) -> set[str]:
@@ -286,8 +303,8 @@ def _speaks(scene: Scene, numbers: Numbers, named: set[str]) -> NDArray[np.int8]
         return np.zeros(len(numbers), np.int8)
     speakers = scene.column("speaker", numbers)
     codes = scene.columns.speakers_named(named)
-    is_named = np.isin(speakers, np.array(sorted(codes), np.int32))
-    return np.where(is_named, 1, np.where(speakers > 0, -1, 0)).astype(np.int8)
+    is_named = np.logical_or.reduce([speakers == code for code in codes])
+    return np.where(is_named, np.int8(1), np.where(speakers > 0, np.int8(-1), np.int8(0)))
 
 
 def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
@@ -298,7 +315,3 @@ def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
     found = np.where(session > 0, (namespace << 32) + session, np.where(note > 0, (1 << 62) + note, _NONE))
     found[numbers >= scene.base] = _NONE
     return found
-
-
-def _nothing(dimensions: int) -> NDArray[np.int8]:
-    return np.empty((0, dimensions), np.int8)

@@ -37,7 +37,9 @@ class Widening:
         question, aside = ranked.question, Clock(time.perf_counter())
         channels, _ = self._searching.search(question, ranked.scene, serving, aside, searched=" ".join(added))
         channels = _discounted(channels, hits)._replace(sought=ranked.channels.sought)  # ranked by what was asked
-        candidates, looked = self._gathering.candidates(question, ranked.asked, ranked.scene, channels, serving)
+        channels, candidates, looked = self._gathering.candidates(
+            question, ranked.asked, ranked.scene, channels, serving, joining=False
+        )
         scored = ranking.score(ranked.asked, candidates)
         clock.mark("expand")
         if not expansion.does_better(ranked.scored.relevance, scored.relevance[channels.in_words]):

@@ -33,6 +33,7 @@ UNASKED = ("ingest", "turn", "extract", "proxy")  # sources: each text of a stre
 WORDS_MAX = 65_535  # a longer text counts as so long
 STEPS_MAX = 64  # back through a session, one memory at a time; who belongs farther back is looked for in all at once
 
+NEVER_SINCE, NEVER = -(1 << 62), 1 << 62  # ms
 _NO_STATE = 255  # of a number that has no memory
 _NOBODY = -1  # where there is no neighbour
 _DTYPES: dict[str, Any] = {
@@ -49,6 +50,8 @@ _DTYPES: dict[str, Any] = {
     "shape": np.uint32, "words": np.uint16,  # what a text looks like, as who puts it says; its words by white space
 }  # fmt: skip
 _EMPTY = {"state": _NO_STATE, "before": _NOBODY, "after": _NOBODY}  # of a number that has no memory; else 0
+
+MASKS_KEPT = 8  # filters whose masks are remembered until a row changes: what a client asks for, it asks again
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -80,6 +83,15 @@ class Filter(NamedTuple):
     now: int = 0  # ms; what expired by then is out
 
 
+class _Kept(NamedTuple):
+    """A mask that holds from one expiry to the next."""
+
+    mask: NDArray[np.bool_]
+    since: int  # ms
+    until: int
+    speakers: list[frozenset[int]]  # the codes of those who speak in it; empty until somebody asks
+
+
 class Columns:
     """The arrays, and names as small integers. Safe for one writer and many readers."""
 
@@ -98,6 +110,8 @@ class Columns:
         self._state_counts = [0] * len(STATES)
         self._tags: dict[str, set[int]] = {}
         self._tags_of: dict[int, tuple[str, ...]] = {}
+        self._masks: dict[Filter, _Kept] = {}
+        self._narrowed: tuple[NDArray[np.bool_], bytes, _Kept] | None = None  # the last that `without` made, of what
 
     def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
         """Sets the row of a memory, and links it in its session; usage None leaves what is known of its use.
@@ -107,6 +121,7 @@ class Columns:
         key, digest = id_key(memory.id), text_hash(embedded_text(memory))
         words = min(len(memory.content.split()), WORDS_MAX)
         with self._lock:
+            self._masks.clear()
             self._grow(number + 1)
             place = self._place(number)
             row: dict[str, Any] = {
@@ -184,6 +199,7 @@ class Columns:
 
     def drop(self, number: int) -> None:
         with self._lock:
+            self._masks.clear()
             if number < self._size:
                 self._unlink(number, self._place(number))
                 self._count(number, _NO_STATE)
@@ -219,31 +235,68 @@ class Columns:
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
 
     def allowed(self, wanted: Filter) -> NDArray[np.bool_]:
-        """A mask by number of the memories that pass the filter."""
+        """A mask by number of the memories that pass the filter. Not to be written to."""
         with self._lock:
-            mask = _has_state(self.column("state"), wanted.states)
-            for name, values in (("kind", wanted.kinds), ("category", wanted.categories), ("layer", wanted.layers)):
-                if values:
-                    mask &= np.isin(self.column(name), [CODED[name].index(value) for value in values])
-            if wanted.namespaces:
-                codes = [self._codes["namespace"].get(name, -1) for name in wanted.namespaces]
-                column = self.column("namespace")
-                mask &= np.logical_or.reduce([column == code for code in codes])
-            for name in ("user_id", "agent_id", "run_id", "session_id", "source", "speaker"):
-                value = getattr(wanted, name)
-                if value is not None:
-                    mask &= self.column(name) == self._codes[name].get(value, -1)
-            if wanted.trust_min is not None:
-                mask &= self.column("trust") <= TRUSTS.index(wanted.trust_min)
-            if wanted.min_importance > 0:
-                mask &= self.column("importance") >= np.float32(wanted.min_importance)
-            if wanted.min_importance_unasked > 0:
-                codes = [self._codes["source"].get(name, -1) for name in UNASKED]
-                is_unasked = np.isin(self.column("source"), codes)
-                mask &= ~is_unasked | (self.column("importance") >= np.float32(wanted.min_importance_unasked))
-            self._filter_times(mask, wanted)
-            self._filter_tags(mask, wanted)
+            timeless = wanted._replace(now=0)
+            kept = self._masks.get(timeless)
+            if kept is None or not kept.since <= wanted.now < kept.until:
+                kept = self._masks[timeless] = self._kept(wanted)
+                if len(self._masks) > MASKS_KEPT:
+                    del self._masks[next(iter(self._masks))]
+            return kept.mask
+
+    def without(self, mask: NDArray[np.bool_], numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """A mask of `allowed`, narrowed by these numbers. Not to be written to; the same again for the same."""
+        if not len(numbers):
             return mask
+        out, last = numbers.tobytes(), self._narrowed
+        if last is not None and last[0] is mask and last[1] == out:
+            return last[2].mask
+        narrowed = mask.copy()
+        narrowed[numbers] = False
+        narrowed.flags.writeable = False
+        self._narrowed = mask, out, _Kept(narrowed, NEVER_SINCE, NEVER, [])
+        return narrowed
+
+    def _kept(self, wanted: Filter) -> _Kept:
+        """The filter's mask, and how long it holds."""
+        mask = self._passing(wanted)
+        expires = self.column("expires_at")
+        ends = expires[expires != 0]
+        since, until = ends[ends <= wanted.now].max(initial=NEVER_SINCE), ends[ends > wanted.now].min(initial=NEVER)
+        if len(ends):
+            mask &= (expires == 0) | (expires > wanted.now)
+        mask.flags.writeable = False
+        return _Kept(mask, int(since), int(until), [])
+
+    def _passing(self, wanted: Filter) -> NDArray[np.bool_]:
+        """Of the filter all but what has expired."""
+        mask = _has_state(self.column("state"), wanted.states)
+        for name, values in (("kind", wanted.kinds), ("category", wanted.categories), ("layer", wanted.layers)):
+            if values:
+                mask &= np.isin(self.column(name), [CODED[name].index(value) for value in values])
+        if wanted.namespaces:
+            codes = [self._codes["namespace"].get(name, -1) for name in wanted.namespaces]
+            column = self.column("namespace")
+            mask &= np.logical_or.reduce([column == code for code in codes])
+        for name in ("user_id", "agent_id", "run_id", "session_id", "source", "speaker"):
+            value = getattr(wanted, name)
+            if value is not None:
+                mask &= self.column(name) == self._codes[name].get(value, -1)
+        if wanted.trust_min is not None:
+            mask &= self.column("trust") <= TRUSTS.index(wanted.trust_min)
+        if wanted.min_importance > 0:
+            mask &= self.column("importance") >= np.float32(wanted.min_importance)
+        if wanted.min_importance_unasked > 0:
+            codes = [self._codes["source"].get(name, -1) for name in UNASKED]
+            is_unasked = np.isin(self.column("source"), codes)
+            mask &= ~is_unasked | (self.column("importance") >= np.float32(wanted.min_importance_unasked))
+        if wanted.since is not None:
+            mask &= self.column("event_at") >= wanted.since
+        if wanted.until is not None:
+            mask &= self.column("event_at") < wanted.until
+        self._filter_tags(mask, wanted)
+        return mask
 
     def ids(self, numbers: Iterable[int]) -> list[str]:
         """The ids of these numbers, in order."""
@@ -254,9 +307,10 @@ class Columns:
 
     def text_hashes(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
         """The hash of each one's embedded text, under which its vectors and token rows are kept."""
-        high, low = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
-        together = np.stack([high, low], axis=1).astype(">u8").tobytes()
-        return [together[start : start + 16] for start in range(0, len(together), 16)]
+        together = np.empty((len(numbers), 2), ">u8")
+        together[:, 0], together[:, 1] = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
+        hashes: list[bytes] = together.view("V16").ravel().tolist()
+        return hashes
 
     def find(self, digits: str, limit: int = 11) -> list[str]:
         """Ids, in any state, that begin or end with these 8 to 32 hexadecimal digits (no dashes)."""
@@ -279,7 +333,14 @@ class Columns:
         if not codes:
             return False
         column = self.column("speaker")[: len(mask)]
-        return any(bool(((column == code) & mask[: len(column)]).any()) for code in tuple(codes))
+        last = self._narrowed
+        every = (*self._masks.values(), last[2]) if last is not None else tuple(self._masks.values())
+        kept = next((each for each in every if each.mask is mask), None)
+        if kept is None:
+            return any(bool(((column == code) & mask[: len(column)]).any()) for code in tuple(codes))
+        if not kept.speakers:
+            kept.speakers.append(frozenset(np.unique(column[mask[: len(column)]]).tolist()))
+        return not kept.speakers[0].isdisjoint(codes)
 
     def speakers_named(self, words: Iterable[str]) -> set[int]:
         """The codes of the speakers whose name has one of these words (lower case)."""
@@ -324,14 +385,6 @@ class Columns:
                 columns._tags_of[number] = (*columns._tags_of.get(number, ()), tag)
             start += count
         return columns, meta
-
-    def _filter_times(self, mask: NDArray[np.bool_], wanted: Filter) -> None:
-        if wanted.since is not None:
-            mask &= self.column("event_at") >= wanted.since
-        if wanted.until is not None:
-            mask &= self.column("event_at") < wanted.until
-        expires = self.column("expires_at")
-        mask &= (expires == 0) | (expires > wanted.now)
 
     def _filter_tags(self, mask: NDArray[np.bool_], wanted: Filter) -> None:
         for tag in wanted.tags:

@@ -175,6 +175,12 @@ class Snapshot(abc.ABC):
     def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
         """The token rows kept for each text, shape (tokens, dimensions), or None."""
 
+    @abc.abstractmethod
+    def joined_token_rows(
+        self, space: str, text_hashes: Sequence[bytes], dimensions: int
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        """The token rows of all these texts, one behind the other, and how many each has, -1 where none are kept."""
+
 
 class Writing(Snapshot):
     """A snapshot within a write: reads what is there, its own changes included, and makes more."""

@@ -155,6 +155,12 @@ class ReplayedSnapshot(Snapshot):
         values = map(self._contents.vectors.get, digest_keys(space, text_hashes))
         return [layout.decode_token_rows(value, dimensions) if value else None for value in values]
 
+    def joined_token_rows(
+        self, space: str, text_hashes: Sequence[bytes], dimensions: int
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        values = list(map(self._contents.vectors.get, digest_keys(space, text_hashes)))
+        return layout.join_token_rows(values, dimensions)
+
     def _stored(self, version: Current | Version) -> Stored:
         return Stored(version.seq, self._contents.memory(version.where))
 

@@ -253,9 +253,17 @@ class TableSnapshot(Snapshot):
 
     def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
         """The token rows kept for each text, shape (tokens, dimensions), or None."""
-        get, table = self._txn.get, self._tables.embeddings
-        values = [get(key, db=table) for key in digest_keys(space, text_hashes)]
+        values = self._token_values(space, text_hashes)
         return [layout.decode_token_rows(value, dimensions) if value else None for value in values]
+
+    def joined_token_rows(
+        self, space: str, text_hashes: Sequence[bytes], dimensions: int
+    ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        return layout.join_token_rows(self._token_values(space, text_hashes), dimensions)
+
+    def _token_values(self, space: str, text_hashes: Sequence[bytes]) -> list[bytes | None]:
+        get, table = self._txn.get, self._tables.embeddings
+        return [get(key, db=table) for key in digest_keys(space, text_hashes)]
 
     def _walk(self, table: Any, after: str, limit: int) -> Iterator[tuple[bytes, bytes]]:
         return self._walk_keys(table, id_key(after) + b"\0" if after else b"\0", limit)

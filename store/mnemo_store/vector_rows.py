@@ -152,10 +152,10 @@ class Moment(NamedTuple):
             return whole if rows is None else whole.take(rows, axis=0)
         if rows is None:
             return np.concatenate([base, tail])
-        taken = np.empty((len(rows), *base.shape[1:]), base.dtype)
         in_base = rows < len(base)
-        taken[in_base] = base[rows[in_base]]
-        taken[~in_base] = tail[rows[~in_base] - len(base)]
+        taken = base.take(np.where(in_base, rows, 0), axis=0)
+        in_tail = np.flatnonzero(~in_base)
+        taken[in_tail] = tail.take(rows[in_tail] - len(base), axis=0)
         return taken
 
     def estimates(self, question: Question, rows: Positions | None) -> Floats:

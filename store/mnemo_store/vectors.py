@@ -33,7 +33,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,12 +85,23 @@ DELTA_SHARE_OF_GRAPH = 20  # a twentieth of the graph, or a quarter of EXACT_MAX
 DEAD_SHARE_OF_GRAPH = 4  # a quarter of its rows may be dead before it is built anew
 
 
+class _Scope(NamedTuple):
+    """What a mask that nobody writes to lets in, of one moment. rows: None where it is all that lives, or so many that
+    the graph is asked."""
+
+    allowed: Mask
+    in_scope: int
+    rows: Positions | None
+
+
 class _Graph:
     """A usearch index over the rows with serials below `end`, viewed from a file that no one changes."""
 
     def __init__(self, path: Path, checksum: int, end: int, dimensions: int):
         """Opens the file, which must be the one that hash was taken of. Raises ViewMismatch."""
-        from usearch.index import Index  # 0.2 s and 40 MB, which a small store never pays
+        # 0.2 s and 40 MB, which a small store never pays. With usearch 2.26.6 imported first, the import of onnxruntime
+        # crashes: a process that uses both imports that before. The daemon does, as it has vectors only of a model.
+        from usearch.index import Index
 
         self.path, self.checksum, self.end = path, checksum, end
         try:
@@ -181,6 +192,8 @@ class VectorView:
         self._first = np.zeros(0, np.int32)  # a number's first row; they stand side by side
         self._windows = np.zeros(0, np.uint16)  # and how many it has: 0 for a number without vectors
         self._live_rows = self._live_numbers = self._serial = 0
+        self._moment_now: Moment | None = None  # kept from one look to the next, as long as nothing changes
+        self._scope_now: _Scope | None = None  # and what the last mask lets in
         self._graph: _Graph | None = None
         self.graph_lost: str | None = None  # why the graph that was saved could not be used, if so
         self._files = threading.RLock()  # one at a time writes, names and removes files
@@ -256,6 +269,7 @@ class VectorView:
     def _kill(self, number: int) -> None:
         if not 0 <= number < len(self._windows) or not self._windows[number]:
             return
+        self._moment_now = None
         first, count = int(self._first[number]), int(self._windows[number])
         self._alive[first : first + count] = False
         self._windows[number] = 0
@@ -263,7 +277,7 @@ class VectorView:
         self._live_numbers -= 1
 
     def _append(self, counts: dict[int, int], halves: Halves, codes: Codes, scales: Floats, slacks: Floats) -> None:
-        added = len(halves)
+        added, self._moment_now = len(halves), None
         if self._used + added > len(self._tail.serials):
             self._reseat(self._base, added)
         if (highest := max(counts)) >= len(self._windows):
@@ -288,13 +302,16 @@ class VectorView:
 
     def _moment(self) -> Moment:
         """The rows as they are now, which no later change touches. Under the lock."""
-        return Moment(
-            self._base,
-            self._tail.cut(slice(0, self._used)),
-            self._alive[: len(self._base.serials) + self._used].copy(),
-            self._serial,
-            -(-self._live_rows // max(1, self._live_numbers)),
-        )
+        if self._moment_now is None:
+            self._scope_now = None
+            self._moment_now = Moment(
+                self._base,
+                self._tail.cut(slice(0, self._used)),
+                self._alive[: len(self._base.serials) + self._used].copy(),
+                self._serial,
+                -(-self._live_rows // max(1, self._live_numbers)),
+            )
+        return self._moment_now
 
     def _reseat(self, base: Rows, room: int) -> None:
         """The rows lie in this base and, what lives and came after it, in a new tail with room. Under the lock."""
@@ -314,6 +331,7 @@ class VectorView:
 
     def _find_numbers(self) -> None:
         """Makes what is known by number agree with the rows that live. Under the lock."""
+        self._moment_now = None
         now = self._moment()
         living = np.flatnonzero(now.alive)
         numbers = now.take("numbers", living)
@@ -323,11 +341,16 @@ class VectorView:
         self._first[numbers[starts]] = living[starts]
         self._windows[numbers[starts]] = np.diff(starts, append=len(living))
         self._live_rows, self._live_numbers = len(living), len(starts)
+        self._moment_now = None  # which knows how many windows a number has
 
     # Asking
 
+    def question(self, query: ArrayLike) -> Question:
+        """A query made ready, for who asks more than once. Raises BadVector for one that is not a unit vector."""
+        return Question(query, self.dimensions)
+
     def nearest(
-        self, query: NDArray[Any], k: int, allowed: NDArray[np.bool_] | None = None, *, exact: bool = False
+        self, query: NDArray[Any] | Question, k: int, allowed: NDArray[np.bool_] | None = None, *, exact: bool = False
     ) -> VectorHits:
         """The k numbers whose best window is most similar to the query: fewer only where there are fewer.
 
@@ -338,15 +361,12 @@ class VectorView:
             raise ValueError(f"k is {k}; it must be at least 1")
         if allowed is not None and (allowed.dtype != np.bool_ or allowed.ndim != 1):
             raise ValueError(f"allowed has type {allowed.dtype} and shape {allowed.shape}; it must be a row of bools")
-        question = Question(query, self.dimensions)
-        rows = None
+        question = query if isinstance(query, Question) else self.question(query)
         with self._lock:
             moment, graph = self._moment(), self._graph
-            in_scope = self._live_rows if allowed is None else self._count(allowed)
+            in_scope, rows = self._scope(allowed, exact)
             if exact or in_scope <= self.exact_max:
                 graph = None
-            if graph is None and allowed is not None and in_scope < self._live_rows:
-                rows = self._rows_of(np.flatnonzero(allowed[: len(self._windows)]))
         if graph is not None:
             hits = self._through_graph(graph, moment, question, k, allowed, in_scope)
             return hits if hits is not None else self.nearest(query, k, allowed, exact=True)
@@ -354,9 +374,9 @@ class VectorView:
             return VectorHits(np.empty(0, np.uint32), np.empty(0, np.float32))
         return find_exactly(moment, question, rows, k)
 
-    def sims(self, query: NDArray[Any], numbers: ArrayLike) -> NDArray[np.float32]:
+    def sims(self, query: NDArray[Any] | Question, numbers: ArrayLike) -> NDArray[np.float32]:
         """The similarity of each of the numbers, in their order: NaN where one has no vector."""
-        question = Question(query, self.dimensions)
+        question = query if isinstance(query, Question) else self.question(query)
         wanted = np.asarray(numbers, np.int64)
         with self._lock:
             moment = self._moment()
@@ -370,10 +390,27 @@ class VectorView:
             best[inside[has]] = np.maximum.reduceat(found, (np.cumsum(counts) - counts)[has])
         return best
 
+    def _scope(self, allowed: Mask | None, exact: bool) -> tuple[int, Positions | None]:
+        """How many rows are in question, and which, as in _Scope. Under the lock, behind `_moment`."""
+        if allowed is None:
+            return self._live_rows, None
+        known = self._scope_now
+        if known is not None and known.allowed is allowed and not exact:
+            return known.in_scope, known.rows
+        in_scope, rows = self._count(allowed), None
+        if in_scope < self._live_rows and (exact or self._graph is None or in_scope <= self.exact_max):
+            rows = self._rows_of(np.flatnonzero(allowed[: len(self._windows)]))
+        if not exact and not allowed.flags.writeable:
+            self._scope_now = _Scope(allowed, in_scope, rows)
+        return in_scope, rows
+
     def _count(self, allowed: Mask) -> int:
         """How many rows the allowed numbers have. Under the lock."""
         both = min(len(allowed), len(self._windows))
-        return int((self._windows[:both] * allowed[:both]).sum(dtype=np.int64))
+        windows = self._windows[:both]
+        if self._live_rows == self._live_numbers:
+            return int(np.count_nonzero(allowed[:both] & (windows != 0)))
+        return int((windows * allowed[:both]).sum(dtype=np.int64))
 
     def _rows_of(self, numbers: Positions) -> Positions:
         """The rows of those numbers, in their order; each must be within the arrays. Under the lock."""
@@ -444,7 +481,7 @@ class VectorView:
             disk.write_whole(path, [content])
             graph = _Graph(path, snapshots.checksum([content]), moment.serial, self.dimensions)
             with self._lock:
-                self._graph = graph
+                self._graph, self._scope_now = graph, None
 
     # Keeping
 

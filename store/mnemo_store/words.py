@@ -45,6 +45,7 @@ SLOTS_MAX = 1 << SLOT_BITS
 COUNT_MAX = 255  # a term counted more often counts this often; BM25 has long levelled off
 RECENT_SLOTS_MIN = 4096  # at least so many puts between two merges,
 RECENT_SHARE = 8  # and at least one for so many slots of the base: a merge costs 0.2 s at 100,000 memories
+MANY_POSTINGS = 10_000  # of a query's terms together: from so many on it pays to leave most of them out
 PUT_TOGETHER = 16_384  # memories that put_many merges at a time
 CHUNKS_KEPT = 32_768  # chunks whose keys are remembered; at most some 8 MB, and only in a process that writes
 CHUNK_CHARS_KEPT_MAX = 40  # longer ones do not come again
@@ -79,14 +80,17 @@ class WordMatches(NamedTuple):
     weights: NDArray[np.float32]  # of each term: how rare it is, the first factor of BM25
     holds: NDArray[np.bool_]
     parts: NDArray[np.float32]  # what each term contributes to each score; 0 where it is not held
+    scores: NDArray[np.float32]  # what `search` scores each of them, to the byte; 0 for one that holds no term
 
-    @property
-    def scores(self) -> NDArray[np.float32]:
-        """What `search` scores each of them, to the byte; 0 for one that holds no term."""
-        sums = np.zeros(self.parts.shape[1], np.float64)
-        for part in self.parts:  # in this order, as there
+    @classmethod
+    def of(
+        cls, terms: list[str], weights: NDArray[np.float32], holds: NDArray[np.bool_], parts: NDArray[np.float32]
+    ) -> Self:
+        """With the scores that the parts add up to."""
+        sums = np.zeros(parts.shape[1], np.float64)
+        for part in parts:  # in this order, as there
             sums += part
-        return sums.astype(np.float32)
+        return cls(terms, weights, holds, parts, sums.astype(np.float32))
 
 
 class _Postings(NamedTuple):
@@ -108,6 +112,7 @@ class _Found(NamedTuple):
     numbers: NDArray[np.uint32]  # by slot
     slot_of: NDArray[np.int32]  # by number; goes on changing with the view
     departures: int  # by then
+    has_departed: bool  # some of the slots are left
     memories: int
     mean_length: float
 
@@ -118,6 +123,7 @@ class Sought(NamedTuple):
     terms: dict[int, str]  # by key, in the order of the keys
     held: list[int]  # of each term that has postings: how many memories of the view hold it
     found: _Found
+    sums: NDArray[np.float64] | None = None  # by slot, once it was searched: the score of every memory
 
 
 def _no_postings() -> _Postings:
@@ -231,12 +237,21 @@ class WordView:
         if not found.counts or k < 1:
             return WordHits(np.empty(0, np.uint32), np.empty(0, np.float32)), sought
         sums = _summed(found, sought.held)
-        hit = np.flatnonzero(sums > 0)  # what has left weighs nothing
+        hit = np.flatnonzero(sums >= _reached(found, sums, k, allowed))
         numbers, scores = found.numbers[hit], sums[hit].astype(np.float32)
         if allowed is not None:
             keep = _is_allowed(numbers, allowed)
             numbers, scores = numbers[keep], scores[keep]
-        return _best(numbers, scores, k), sought
+        return _best(numbers, scores, k), sought._replace(sums=sums)
+
+    def scores_of(self, sought: Sought, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The scores of `matches`, which a search has computed on its way."""
+        if sought.sums is None:
+            return self.matches(sought, numbers).scores
+        slots = self._slots_of(sought.found, np.asarray(numbers, np.int64))
+        scores: NDArray[np.float32] = sought.sums[slots].astype(np.float32)
+        scores[slots < 0] = 0
+        return scores
 
     def matches(self, asked: str | Sought, numbers: NDArray[np.integer[Any]]) -> WordMatches:
         """What each of these memories holds of a query, or of one that was searched, as of the moment of the search.
@@ -247,24 +262,21 @@ class WordView:
         sought = asked if isinstance(asked, Sought) else self._seek(asked)
         found = sought.found
         slots = self._slots_of(found, np.asarray(numbers, np.int64))
-        order = np.argsort(slots, kind="stable")  # halving from one to the next is twice as fast
-        slots = slots[order]
-        of_key = dict(zip(found.keys, zip(sought.held, _starts(found), found.counts, strict=True), strict=True))
+        starts, held_by = _starts(found), dict(zip(found.keys, sought.held, strict=True))
+        places = np.empty((len(starts), len(slots)), np.intp)  # of the posting of each slot, if there is one
+        for row, start, count in zip(places, starts, found.counts, strict=True):
+            row[:] = np.searchsorted(found.slots[start : start + count - 1], slots)
+            row += start
+        hits = found.slots.take(places) == slots
+        weights = np.array([_weight(found.memories, held) for held in sought.held], np.float32)
+        frequencies, lengths = found.frequencies.take(places), found.lengths.take(places)
+        added = _parts(frequencies, lengths, weights[:, None], found.mean_length)
         shape = len(sought.terms), len(slots)
-        rarities, holds, parts = np.empty(shape[0], np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.float32)
-        for row, key in enumerate(sought.terms):
-            held, start, count = of_key.get(key, (0, 0, 0))
-            rarities[row] = _rarity(found.memories, held)
-            if not count:
-                continue
-            own = found.slots[start : start + count]
-            places = np.minimum(np.searchsorted(own, slots), count - 1)
-            hit = np.flatnonzero(own[places] == slots)
-            places, hit = places[hit] + start, order[hit]
-            weights = np.full(len(hit), _weight(found.memories, held), np.float32)
-            holds[row, hit] = True
-            parts[row, hit] = _parts(found.frequencies[places], found.lengths[places], weights, found.mean_length)
-        return WordMatches(list(sought.terms.values()), rarities, holds, parts)
+        holds, parts = np.zeros(shape, np.bool_), np.zeros(shape, np.float32)
+        rows = [row for row, key in enumerate(sought.terms) if key in held_by]
+        holds[rows], parts[rows] = hits, added * hits
+        rarities = np.array([_rarity(found.memories, held_by.get(key, 0)) for key in sought.terms], np.float32)
+        return WordMatches.of(list(sought.terms.values()), rarities, holds, parts)
 
     def holding(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
         """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
@@ -277,7 +289,7 @@ class WordView:
 
         0 for a text that holds no term of the query.
         """
-        keys, all_held, found = self._seek(query)
+        keys, all_held, found, _ = self._seek(query)
         held = dict(zip(found.keys, all_held, strict=True))
         counted = [self._counted(fields) for fields in texts]
         hits = [
@@ -425,10 +437,13 @@ class WordView:
             packed = np.concatenate(parts) if parts else np.empty(0, np.uint32)
             slots = (packed >> 8).astype(np.intp)
             lengths, numbers = self._lengths[slots], self._numbers[: self._slots]
-            slot_of, departures = self._slot_of, self._departures
+            slot_of, departures, has_departed = self._slot_of, self._departures, self._slots > self._count
             memories, mean_length = self._count, self.mean_length
         frequencies = (packed & COUNT_MAX).astype(np.float32)
-        return _Found(present, slots, frequencies, lengths, counts, numbers, slot_of, departures, memories, mean_length)
+        return _Found(
+            present, slots, frequencies, lengths, counts, numbers, slot_of, departures, has_departed, memories,
+            mean_length,
+        )  # fmt: skip
 
     def _merge(self) -> None:
         """Everything alive is in the base. The caller holds _writing; searches go on until the swap."""
@@ -486,10 +501,33 @@ def _summed(found: _Found, all_held: Iterable[int]) -> NDArray[np.float64]:
     return np.bincount(found.slots, parts, len(found.numbers)).astype(np.float64, copy=False)  # adds in this order
 
 
+def _reached(found: _Found, sums: NDArray[np.float64], k: int, allowed: NDArray[np.bool_] | None) -> float:
+    """A score that the k best reach, above 0: what has left weighs nothing.
+
+    Of a common word most of what holds it is out at once: the k-th best of those that hold a rarer one is what the k
+    best of all reach, or better.
+    """
+    least = float(np.nextafter(0.0, 1.0))
+    enough = [(count, start) for count, start in zip(found.counts, _starts(found), strict=True) if count >= k]
+    if len(found.slots) < MANY_POSTINGS or not enough:
+        return least
+    count, start = min(enough)
+    slots = found.slots[start : start + count]
+    if allowed is not None:
+        slots = slots[_is_allowed(found.numbers[slots], allowed)]
+    if len(slots) < k:
+        return least
+    scores = sums[slots].astype(np.float32)  # two that are one score apart only as float64 are equal
+    reached = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return max(least, float(np.nextafter(reached, np.float32(0))))
+
+
 def _held(found: _Found) -> list[int]:
     """How many memories of the view hold each of the terms."""
     if not found.counts:
         return []
+    if not found.has_departed:
+        return found.counts
     held: list[int] = np.add.reduceat(np.isfinite(found.lengths), _starts(found), dtype=np.int64).tolist()
     return held
 

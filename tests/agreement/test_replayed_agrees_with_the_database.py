@@ -151,6 +151,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "forgotten_after": [here.forgotten_after(one, limit) for one in ("", *HASHES) for limit in LIMITS],
         "vectors": here.vectors("space", b"0" * 16, 8),
         "token_rows": here.token_rows("space", [b"0" * 16, b"1" * 16], 8),
+        "joined_token_rows": [each.tolist() for each in here.joined_token_rows("space", [b"0" * 16, b"1" * 16], 8)],
     }
 
 
@@ -438,7 +439,9 @@ def test_vectors_that_come_after_the_replay_are_kept_for_the_database(tmp_path: 
             assert writing.vectors("other space", b"0" * 16, 8) is None
             writing.put_vectors("late", b"0" * 16, np.full((2, 8), -1, np.int8))
             rows, nothing = writing.token_rows("late", [b"0" * 16, b"1" * 16], 8)
+            together, counts = writing.joined_token_rows("late", [b"0" * 16, b"1" * 16], 8)
             assert rows is not None
-            assert rows.tolist() == [[-1] * 8] * 2
+            assert rows.tolist() == together.tolist() == [[-1] * 8] * 2
             assert nothing is None
+            assert counts.tolist() == [2, -1]
         group.commit()

@@ -119,7 +119,8 @@ def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
 
 
 def test_what_a_newer_value_replaced_is_shown_as_what_was() -> None:
-    assert list(display.hits([recalled(was=True)], PLAIN, HERE, HOME))[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
+    lines = list(display.hits([recalled(was=True)], PLAIN, HERE, HOME))
+    assert lines[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
 
 
 def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_store import snapshots
-from mnemo_store.columns import KIND, UNASKED, Columns, Filter
+from mnemo_store.columns import KIND, MASKS_KEPT, UNASKED, Columns, Filter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.layout import id_key
@@ -183,6 +183,55 @@ def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name()
     assert not columns.has_speaker("lee", project)
     assert columns.has_speaker("bob", project)
     assert not columns.has_speaker("carl", everywhere)
+
+
+def test_a_mask_is_the_same_array_until_a_row_changes() -> None:
+    """So that who searches by it knows that nothing changed."""
+    columns = columns_of({}, {"namespace": "p"})
+    mask = columns.allowed(Filter(now=5))
+    assert columns.allowed(Filter(now=9)) is mask
+    columns.use(0, Usage(id=sample_id(0), access_count=1))
+    assert columns.allowed(Filter()) is mask
+    with pytest.raises(ValueError, match="read-only"):
+        mask[0] = False
+    columns.put(1, sample_memory(1, state="trashed"), None)
+    assert passing(columns) == [0]
+    columns.drop(0)
+    assert passing(columns) == []
+    assert mask.tolist() == [True, True], "whoever has it goes on with what it was"
+
+
+def test_a_mask_holds_from_one_expiry_to_the_next_and_no_longer() -> None:
+    columns = columns_of({"expires_at": 10}, {"expires_at": 20}, {})
+    expected = {5: [0, 1, 2], 9: [0, 1, 2], 10: [1, 2], 19: [1, 2], 20: [2], 21: [2]}
+    for now in (5, 9, 10, 19, 20, 21, 19, 5):
+        assert passing(columns, now=now) == expected[now]
+    assert columns.allowed(Filter(now=10)) is columns.allowed(Filter(now=19))
+
+
+def test_no_more_masks_are_kept_than_some() -> None:
+    columns = columns_of({}, {"namespace": "p"})
+    first = columns.allowed(Filter())
+    for number in range(MASKS_KEPT):
+        columns.allowed(Filter(namespaces=(str(number),)))
+    assert columns.allowed(Filter()) is not first
+    assert columns.allowed(Filter()).tolist() == first.tolist()
+
+
+def test_a_narrowed_mask_is_without_some_and_the_same_again_for_the_same() -> None:
+    columns = columns_of({"speaker": "Ann"}, {"speaker": "Bob"}, {"speaker": "Ann"})
+    mask = columns.allowed(Filter())
+    assert columns.without(mask, np.array([], np.int64)) is mask
+    narrowed = columns.without(mask, np.array([1]))
+    assert narrowed.tolist() == [True, False, True]
+    assert columns.without(mask, np.array([1])) is narrowed
+    assert [columns.has_speaker(name, narrowed) for name in ("ann", "bob")] == [True, False]
+    assert columns.without(mask, np.array([0, 2])).tolist() == [False, True, False]
+    assert mask.tolist() == [True, True, True]
+    assert columns.has_speaker("bob", np.array([False, True])), "a mask that nobody keeps"
+    assert not columns.has_speaker("bob", np.array([True]))
+    columns.put(1, sample_memory(1, speaker="Ann"), None)
+    assert not columns.has_speaker("bob", columns.without(columns.allowed(Filter()), np.array([0])))
 
 
 def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:

@@ -14,6 +14,12 @@ def codes(*rows: tuple[float, float]) -> np.ndarray:
     return code(np.array(rows, np.float32).reshape(-1, 2))
 
 
+def best(query: np.ndarray, texts: list[np.ndarray]) -> np.ndarray:
+    """Of each text, whose tokens stand behind those of the text before it."""
+    rows = np.concatenate([codes(), *texts])
+    return max_sims(query, rows, np.array([len(text) for text in texts], np.int64))
+
+
 def test_a_component_of_1_has_the_code_127() -> None:
     assert codes(EAST, (0.0, -1.0)).tolist() == [[127, 0], [0, -127]]
     assert codes(BETWEEN).tolist() == [[76, 102]]  # 76.2, 101.6
@@ -21,7 +27,7 @@ def test_a_component_of_1_has_the_code_127() -> None:
 
 
 def test_each_token_of_the_query_counts_with_its_best_match() -> None:
-    sims = max_sims(QUERY, [codes(BETWEEN), codes((0.0, -1.0), EAST), codes(NORTH, BETWEEN, NORTH)])
+    sims = best(QUERY, [codes(BETWEEN), codes((0.0, -1.0), EAST), codes(NORTH, BETWEEN, NORTH)])
     assert sims.dtype == np.float32
     # 76/127 = 0.5984 and 102/127 = 0.8031
     assert sims.tolist() == [
@@ -32,20 +38,25 @@ def test_each_token_of_the_query_counts_with_its_best_match() -> None:
 
 
 def test_what_points_away_has_a_negative_match() -> None:
-    assert max_sims(QUERY, [codes((-1.0, 0.0))]).tolist() == [[-1.0, 0.0]]
+    assert best(QUERY, [codes((-1.0, 0.0))]).tolist() == [[-1.0, 0.0]]
 
 
 def test_a_text_without_tokens_has_0_and_shifts_nobody() -> None:
     nothing = codes()
-    sims = max_sims(QUERY, [nothing, codes(EAST), nothing, nothing, codes(NORTH), nothing])
+    sims = best(QUERY, [nothing, codes(EAST), nothing, nothing, codes(NORTH), nothing])
     assert sims.tolist() == [[0, 0], [1, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
 
 
+def test_a_text_that_is_not_there_has_0_and_shifts_nobody() -> None:
+    sims = max_sims(QUERY, codes(EAST, NORTH), np.array([1, -1, 1]))
+    assert sims.tolist() == [[1, 0], [0, 0], [0, 1]]
+
+
 def test_no_texts_and_no_tokens_have_their_shapes() -> None:
-    assert max_sims(QUERY, []).shape == (0, 2)
-    assert max_sims(QUERY, [codes(), codes()]).tolist() == [[0, 0], [0, 0]]
-    assert max_sims(QUERY[:0], [codes(EAST)]).shape == (1, 0)
-    assert max_sims(np.empty((0, 0), np.float32), [codes(EAST)]).shape == (1, 0)
+    assert best(QUERY, []).shape == (0, 2)
+    assert best(QUERY, [codes(), codes()]).tolist() == [[0, 0], [0, 0]]
+    assert best(QUERY[:0], [codes(EAST)]).shape == (1, 0)
+    assert best(np.empty((0, 0), np.float32), [codes(EAST)]).shape == (1, 0)
 
 
 def test_a_mean_by_weights() -> None:

@@ -135,6 +135,27 @@ def test_similarities_of_given_numbers_come_in_their_order_and_are_nan_where_the
     assert view.sims(NORTH, []).tolist() == []
 
 
+def test_what_a_kept_mask_lets_in_follows_every_change() -> None:
+    view = VectorView(4, SPACE)
+    view.put_many([0, 1, 2], [NORTH[None], ALL[None], NORTH[None]])
+    allowed = np.array([True, True, True, True, False])
+    allowed.flags.writeable = False
+    question = view.question(NORTH)
+    for _ in range(2):
+        assert view.nearest(question, 5, allowed).numbers.tolist() == [0, 2, 1]
+    view.drop(0)
+    assert view.nearest(question, 5, allowed).numbers.tolist() == [2, 1]
+    view.put(3, NORTH[None])
+    view.put(4, NORTH[None])
+    for _ in range(2):
+        assert view.nearest(question, 5, allowed).numbers.tolist() == [2, 3, 1]
+        assert view.nearest(question, 5, allowed[:3]).numbers.tolist() == [2, 1]
+        assert view.nearest(question, 5, allowed, exact=True).numbers.tolist() == [2, 3, 1]
+    view.put(1, np.stack([EAST, NORTH]))  # two windows: the number of rows is another
+    assert view.nearest(question, 5, allowed).numbers.tolist() == [1, 2, 3]
+    assert view.sims(question, [1, 0, 4]).tolist() == pytest.approx([1.0, np.nan, 1.0], nan_ok=True)
+
+
 def test_the_filter_is_by_number_and_what_is_beyond_its_end_is_out() -> None:
     view = VectorView(4, SPACE)
     view.put_many([0, 1, 2, 3], [NORTH[None], ALL[None], NORTH[None], NORTH[None]])

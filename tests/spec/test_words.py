@@ -11,7 +11,7 @@ from mnemo_store import snapshots
 from mnemo_store.disk import Disk
 from mnemo_store.errors import ViewMismatch
 from mnemo_store.terms import Tokenizer
-from mnemo_store.words import COUNT_MAX, KIND, RECENT_SLOTS_MIN, Fields, WordView
+from mnemo_store.words import COUNT_MAX, KIND, MANY_POSTINGS, RECENT_SLOTS_MIN, Fields, WordView
 
 
 def view_of(*texts: str) -> WordView:
@@ -334,7 +334,29 @@ def test_what_each_term_contributes_adds_up_to_the_score() -> None:
     )
     hits = view.search("cat dogs fish", 10)
     assert matches.scores[:2].tobytes() == hits.scores.tobytes()
-    assert [array.dtype.name for array in matches[1:]] == ["float32", "bool", "float32"]
+    assert [array.dtype.name for array in matches[1:]] == ["float32", "bool", "float32", "float32"]
+
+
+def test_the_best_of_many_that_hold_common_words_are_those_of_all() -> None:
+    """Every text holds `all`, every second one `half`, every 20th `few`; each is long in its own way."""
+    view = WordView()
+    texts = [
+        " ".join(["all"] + ["half"] * (number % 2) + ["few"] * (number % 20 == 3) + ["filler"] * (number % 7))
+        for number in range(MANY_POSTINGS)
+    ]
+    view.put_many((number, Fields(text)) for number, text in enumerate(texts))
+    for number in range(5, MANY_POSTINGS, 11):
+        view.drop(number)
+    odd = np.arange(MANY_POSTINGS) % 3 == 1
+    for query in ("half few all", "few all", "all half"):
+        for allowed in (None, odd, np.arange(MANY_POSTINGS) < 40):
+            every = view.search(query, MANY_POSTINGS, allowed)
+            for k in (1, 20, 300):
+                hits, sought = view.search_and(query, k, allowed)
+                assert hits.numbers.tolist() == every.numbers[:k].tolist()
+                assert hits.scores.tobytes() == every.scores[:k].tobytes()
+            asked = np.array([3, 1, 0, 43, 99_999])
+            assert view.scores_of(sought, asked).tobytes() == view.matches(query, asked).scores.tobytes()
 
 
 def test_a_number_that_is_not_there_matches_nothing() -> None:
