@@ -37,10 +37,13 @@ class Question(NamedTuple):
 
 
 class Conversation(NamedTuple):
+    """is_dense: nearly every turn tells something, which people's talk does not."""
+
     name: str
     title: str
     turns: list[Turn]
     questions: list[Question]
+    is_dense: bool = False
 
     @property
     def speakers(self) -> tuple[str, ...]:
@@ -99,7 +102,7 @@ class NoteQuestion(NamedTuple):
 
 def conversations(folder: Path = FOLDER) -> list[Conversation]:
     """Those that have questions."""
-    found = [_conversation(path) for path in sorted((folder / "conversations").glob("*.txt"))]
+    found = [_conversation(path) for path in sorted((folder / "conversations").rglob("*.txt"))]
     return [each for each in found if each.questions]
 
 
@@ -150,7 +153,7 @@ def _conversation(path: Path) -> Conversation:
     unknown = {name for question in questions for name in question.evidence} - {turn.id for turn in turns}
     if unknown:
         raise ValueError(f"{path.name}: no such turns: {', '.join(sorted(unknown))}")
-    return Conversation(path.stem, title, turns, questions)
+    return Conversation(path.stem, title, turns, questions, path.parent.name == "dense")
 
 
 def _belief_set(path: Path) -> BeliefSet:

@@ -21,6 +21,9 @@ SESSION_BEST = 4  # so many of a session's candidates speak for it
 RANK_SCALE = 5.0  # a place in the order of a channel counts 1, 5/6, 5/7 …
 SPREAD_MIN = 1e-6
 BESIDE: Final = ("before", "after", "before_2", "after_2")  # the rows of `near` behind the first, the candidate itself
+CHANGES: Final = ("change_newer", "change_older", "change_newer_fits", "change_older_fits")
+TOLD_APART_MS = 60_000  # what is told within a minute is told together
+ODDS_BEHIND_MAX = 8.0  # a chance so far behind the best, as log-odds, is none
 MONTHS_NEAR_DAYS = 20  # said in the first days of a month, it may be about the month before
 
 Floats = NDArray[np.float32]
@@ -58,6 +61,15 @@ class Late(NamedTuple):
     before: Floats  # (n, q); −1 where nothing stands there
     after: Floats  # (n, q)
     weights: Floats  # (q,)
+
+
+class Statements(NamedTuple):
+    """What is told by itself, neither in a conversation nor in a note: one such may be what another one has become."""
+
+    rows: Places  # (s,) of the candidates
+    sims: Floats  # (s, s) cosines among them
+    told_at: NDArray[np.int64]  # (s,) ms
+    odds: Floats  # (s,) by the first look
 
 
 class Table(NamedTuple):
@@ -141,6 +153,20 @@ def late_table(late: Late) -> Table:
         found[name], found[f"{name}_z"] = means[place], deviations[place]
     found["late_least"] = own.min(axis=1, initial=1.0)
     return _table(tuple(found), list(found.values()))
+
+
+def change_table(statements: Statements, count: int) -> Table:
+    """How near the nearest statement is that was told later, and that was told earlier; and the same by how well that
+    one answers the question. 0 for what is no statement: of `count` candidates."""
+    later = statements.told_at[None, :] - statements.told_at[:, None]
+    near = np.maximum(statements.sims - NEAR_COSINE_MIN, 0) / (1 - NEAR_COSINE_MIN)
+    fits = np.exp(np.clip(statements.odds - statements.odds.max(initial=-np.inf), -ODDS_BEHIND_MAX, 0))
+    found = np.zeros((count, len(CHANGES)), np.float32)
+    for place, is_other in enumerate((later > TOLD_APART_MS, later < -TOLD_APART_MS)):
+        others = np.where(is_other, near, 0)
+        found[statements.rows, place] = others.max(axis=1, initial=0)
+        found[statements.rows, 2 + place] = (others * fits).max(axis=1, initial=0)
+    return Table(CHANGES, found)
 
 
 def light_of(words: Floats, sims: Floats) -> Floats:

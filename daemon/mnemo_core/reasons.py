@@ -155,7 +155,7 @@ _SUBJECTS = {
     "words": "words", "covered": "words", "terms": "words", "rarest": "words", "same_number": "number",
     "overlap": "words", "cosine": "meaning", "sim": "meaning", "late": "meaning", "relevance": "meaning",
     "asked": "beside", "session": "session", "speaker_named": "speaker", "date": "date", "recency": "recency",
-    "importance": "importance", "weight": "weight", "text": "shape",
+    "importance": "importance", "weight": "weight", "text": "shape", "change": "change",
 }  # fmt: skip
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
@@ -206,6 +206,7 @@ _PLAIN = {
     "date": "of the time that is named",
     "weight": "strong by itself",
     "shape": "reads like an answer to such a question",
+    "change": "the latest of what is like it",
 }
 
 

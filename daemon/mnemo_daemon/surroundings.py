@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core import features, fusion, late_interaction
-from mnemo_core.features import Evidence, Late, Table
+from mnemo_core.features import Evidence, Late, Statements, Table
 from mnemo_core.fusion import Fusion
 from mnemo_core.question_shape import named_months, named_years, question_shape
 from mnemo_daemon.channels import Channels, Scene, distinct
@@ -119,6 +119,9 @@ class Surroundings:
         if late is None:
             return table, rows[:0], None, odds
         second = fusion.beside(table, features.late_table(late), rows)
+        statements = _statements(scene, serving, channels.numbers[chosen][rows], odds[rows])
+        changes = features.change_table(statements, len(rows))
+        second = Table((*second.names, *changes.names), np.concatenate([second.values, changes.values], axis=1))
         return table, rows, second, fusion.joined(odds, rows, self._weights.second.odds(second))
 
     def _around(
@@ -315,3 +318,13 @@ def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
     found = np.where(session > 0, (namespace << 32) + session, np.where(note > 0, (1 << 62) + note, _NONE))
     found[numbers >= scene.base] = _NONE
     return found
+
+
+def _statements(scene: Scene, serving: Serving, numbers: Numbers, odds: NDArray[np.float32]) -> Statements:
+    """Those of the candidates that no conversation and no note leads to."""
+    is_talk = (scene.column("session_id", numbers) > 0) & (scene.column("speaker", numbers) > 0)
+    rows = np.flatnonzero(~is_talk & (scene.column("managed", numbers) == 0) & (numbers < scene.base))
+    alone = numbers[rows]
+    vectors = serving.view.first_of(alone) if len(alone) > 1 else np.zeros((len(alone), 1), np.float32)
+    told_at = np.minimum(scene.column("event_at", alone), scene.column("created_at", alone)).astype(np.int64)
+    return Statements(rows, vectors @ vectors.T, told_at, odds[rows])

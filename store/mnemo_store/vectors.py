@@ -227,6 +227,18 @@ class VectorView:
             moment = self._moment()
         return moment.take("vectors", rows)
 
+    def first_of(self, numbers: ArrayLike) -> NDArray[np.float32]:
+        """The first window of each of the numbers, (n, d); zeros where one has no vector."""
+        wanted = np.asarray(numbers, np.int64)
+        with self._lock:
+            inside = np.flatnonzero((wanted >= 0) & (wanted < len(self._windows)))
+            inside = inside[self._windows[wanted[inside]] > 0]
+            rows = self._first[wanted[inside]].astype(np.int64)
+            moment = self._moment()
+        found = np.zeros((len(wanted), self.dimensions), np.float32)
+        found[inside] = moment.take("vectors", rows)
+        return found
+
     # Changing
 
     def put(self, number: int, windows: NDArray[Any]) -> None:

@@ -6,6 +6,8 @@ A store is filled through a daemon as a user would fill it, twice: each set in a
 one. Every question is asked of the daemon's own code, which computes the features that the weights are fitted on, so
 that what is fitted is what is served. The second look is fitted on what the first look puts before it.
 
+Of beliefs those are there too that others took the place of, so that the latest of what is alike is learned.
+
 Each fold leaves some sets out, and is measured on these. `--write` replaces the shipped weights. `--keep` leaves the
 stores in a folder, for the next time. Nothing but the project's texts is read.
 """
@@ -38,13 +40,9 @@ from tests.running import RunningDaemon, running
 BATCH = 500
 TOP_KS = (5, 50)  # asked for by turns: the features are relative to the candidates, of which there are more or fewer
 SHRINKAGE = 0.1  # of the squared standard weights, against the mean loss of a question; by the folds, from 0.003 to 1
-GROUP_WEIGHTS = {
-    "talk": 1.0,
-    "notes": 3.0,
-    "beliefs": 3.0,
-    "languages": 3.0,
-    "pooled": 0.5,
-}  # a question counts so much
+GROUP_WEIGHTS = {"talk": 1.0, "dense": 0.25, "notes": 3.0, "beliefs": 3.0, "languages": 3.0}  # of a question
+POOLED_WEIGHT = 0.5  # the same where everything is in one namespace, at most
+POOLED = "pooled "
 STEPS_MAX = 30
 METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
 
@@ -90,7 +88,8 @@ def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Aske
             ]  # fmt: skip
             ids = dict(zip([turn.id for turn in conversation.turns], _remember(client, turns), strict=True))
             asked += [
-                Asked("talk", name, namespace_of(name), each.text, frozenset(ids[turn] for turn in each.evidence))
+                Asked("dense" if conversation.is_dense else "talk", name, namespace_of(name), each.text,
+                      frozenset(ids[turn] for turn in each.evidence))
                 for each in conversation.questions if each.evidence
             ]  # fmt: skip
         for group, name, texts, questions in _small_sets():
@@ -135,8 +134,8 @@ def _linear(names: tuple[str, ...], parts: Sequence[tuple[NDArray[np.float32], N
     parts = [part for part in parts if part[1].any()]
     values = np.concatenate([part[0] for part in parts])
     right = np.concatenate([part[1] for part in parts]).astype(np.float32)
-    counts = np.repeat([GROUP_WEIGHTS[part[2].group] for part in parts], [len(part[0]) for part in parts])
-    counts = (counts / sum(GROUP_WEIGHTS[part[2].group] for part in parts)).astype(np.float32)
+    each_counts = np.array([_weight(part[2].group) for part in parts])
+    counts = (np.repeat(each_counts, [len(part[0]) for part in parts]) / each_counts.sum()).astype(np.float32)
     means, spreads = values.mean(axis=0), values.std(axis=0)
     spreads[spreads < 1e-6] = 1.0
     design = np.clip((values - means) / spreads, -fusion.DEVIATIONS_MAX, fusion.DEVIATIONS_MAX)
@@ -152,6 +151,11 @@ def _linear(names: tuple[str, ...], parts: Sequence[tuple[NDArray[np.float32], N
         if np.abs(step).max() < 1e-5:
             break
     return Linear(names, means, spreads, weights[:-1].astype(np.float32), float(weights[-1]))
+
+
+def _weight(group: str) -> float:
+    own = GROUP_WEIGHTS[group.removeprefix(POOLED)]
+    return POOLED_WEIGHT * min(1.0, own) if group.startswith(POOLED) else own
 
 
 def order(names: Features, found: Fusion, each: Example) -> NDArray[np.intp]:
@@ -195,9 +199,8 @@ def _remember(client: Any, memories: Sequence[NewMemory]) -> list[str]:
 
 def _small_sets() -> Iterable[tuple[str, str, list[tuple[str, str, dict[str, Any]]], list[recall_sets.Asked]]]:
     for beliefs in recall_sets.belief_sets():
-        current = {each.id for each in beliefs.beliefs} - {each.replaces for each in beliefs.beliefs}
         texts = [(each.id, each.text, {"kind": each.kind, "event_at": each.at.isoformat()})
-                 for each in beliefs.beliefs if each.id in current]  # fmt: skip
+                 for each in beliefs.beliefs]  # fmt: skip
         yield "beliefs", beliefs.name, texts, beliefs.questions
     for language in recall_sets.language_sets():
         every = [(key, text, dict[str, Any]()) for key, text in language.texts.items()]
@@ -239,7 +242,11 @@ def _stores(folder: Path) -> Any:
             while desk.indexing.serving() is None or desk.indexing.waiting():
                 time.sleep(0.1)
             names, some = examples(desk, asked)
-        found += [each._replace(asked=each.asked._replace(group="pooled")) for each in some] if pooled else some
+        found += (
+            [each._replace(asked=each.asked._replace(group=f"{POOLED}{each.asked.group}")) for each in some]
+            if pooled
+            else some
+        )
     yield names, found
 
 

@@ -109,6 +109,36 @@ def test_the_month_that_is_asked_for_comes_first(model_daemon: RunningDaemon, cl
     assert "swim" in ask(client, query.format("July 2025")).memories[0].content
 
 
+CELLS = (
+    "The sensors run on a coin cell, a CR2477 from Panasonic.",
+    "The sensors run on a lithium cell, an AA from Saft.",
+)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_of_statements_that_are_alike_the_latest_comes_first(
+    model_daemon: RunningDaemon, client: Client, last: int
+) -> None:
+    for at, text in ((NOW - 90 * DAY, CELLS[1 - last]), (NOW - 2 * DAY, CELLS[last])):
+        client.remember(NewMemory(content=text, event_at=at, dedup="off"))  # no tie says which holds
+    client.remember_many([NewMemory(content=f"Plant number {n} is watered on Mondays.") for n in range(3)])
+    model_daemon.wait_for_vectors()
+    assert ask(client, "which battery do the sensors run on").memories[0].content == CELLS[last]
+
+
+def test_what_was_said_in_talk_is_not_taken_for_changed(model_daemon: RunningDaemon, client: Client) -> None:
+    first, later = (
+        say(client, ("Ann", text), session=name, at=at, dedup="off")
+        for name, text, at in (("old", CELLS[0], NOW - 90 * DAY), ("new", CELLS[1], NOW - 2 * DAY))
+    )
+    model_daemon.wait_for_vectors()
+    trace = ask(client, "which battery do the sensors run on", explain=True).trace
+    assert trace is not None
+    for each in trace.candidates:
+        if each.id in (first[0], later[0]):
+            assert all(each.features[f"change_{name}"] == 0 for name in ("newer", "older"))
+
+
 def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client) -> None:
     say(client, ("Ines", "My bicycle is green and has eight gears."), ("Otto", "The train to Ghent was late."))
     model_daemon.wait_for_vectors()

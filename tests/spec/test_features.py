@@ -185,3 +185,24 @@ def test_a_text_without_token_rows_is_as_near_as_the_rest_of_it_is_good() -> Non
     assert found[2].tolist() == pytest.approx([0.4, 0.3])  # half of the best that each token has anywhere
     assert found[:2].tolist() == sims[:2].tolist()
     assert features.imputed(sims, np.zeros(3, np.bool_), light) is sims
+
+
+DAY = 86_400_000
+
+
+def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart() -> None:
+    sims = np.array([[1.0, 0.86, 0.2], [0.86, 1.0, 0.5], [0.2, 0.5, 1.0]], np.float32)  # 0.3 and less is not alike
+    told_at = np.array([0, DAY, DAY + 30_000], np.int64)  # the last two were told together
+    odds = np.array([1.0, 1.0 - np.log(2.0), -50.0], np.float32)
+    statements = features.Statements(np.array([0, 2, 3]), sims, told_at, odds)
+    newer, older, newer_fits, older_fits = features.change_table(statements, 4).values.T.tolist()
+    assert newer == pytest.approx([0.8, 0.0, 0.0, 0.0])
+    assert older == pytest.approx([0.0, 0.0, 0.8, 0.0])  # nothing is nearer than not near at all
+    assert newer_fits == pytest.approx([0.4, 0.0, 0.0, 0.0])  # the later one is half as likely as the best
+    assert older_fits == pytest.approx([0.0, 0.0, 0.8, 0.0])
+
+
+def test_without_statements_nothing_has_changed() -> None:
+    none = features.Statements(np.empty(0, np.intp), np.empty((0, 0), np.float32), np.empty(0, np.int64),
+                               np.empty(0, np.float32))  # fmt: skip
+    assert features.change_table(none, 2).values.tolist() == [[0.0] * 4] * 2

@@ -125,6 +125,7 @@ def test_every_feature_of_the_learned_fusion_is_about_something_or_is_said_by_no
     )  # fmt: skip
     late = np.ones((n, 2), np.float32)
     names = (*features.table(evidence).names,
-             *features.late_table(features.Late(late, late, late, np.full(2, 0.5, np.float32))).names)  # fmt: skip
+             *features.late_table(features.Late(late, late, late, np.full(2, 0.5, np.float32))).names,
+             *features.CHANGES)  # fmt: skip
     unsaid = {name for name in names if reasons.subject_of(name) is None}
     assert unsaid == {"other_named", "names_nobody", "text_length"}

@@ -687,3 +687,13 @@ def test_a_small_view_never_imports_usearch() -> None:
         "sys.exit('usearch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_the_first_window_of_each_number_is_read_in_their_order_and_zeros_where_there_is_none() -> None:
+    view = VectorView(4, SPACE)
+    view.put(1, np.stack([NORTH, EAST]))
+    view.put(5, ALL[None])
+    view.put(2, EAST[None])
+    view.drop(2)
+    assert view.first_of([5, 2, 1, 99]).tolist() == [ALL.tolist(), [0.0] * 4, NORTH.tolist(), [0.0] * 4]
+    assert view.first_of([]).shape == (0, 4)
