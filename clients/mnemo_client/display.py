@@ -16,7 +16,7 @@ SKIPPED_SHOWN = 20
 _MODEL_NAMES = {"embedding": "embedding model", "llm": "language model"}
 _CHANGES = {
     "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
-    "notes": "reading a note",
+    "notes": "reading a note", "score": "scoring a note",
 }  # fmt: skip
 # Why a door set something aside, or left nothing of it.
 _REASONS = {
