@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.code_lines import without_code
 from mnemo_core.specifics import Specifics, specifics
 from mnemo_core.subjects import (
     ATTRIBUTES,
@@ -253,13 +254,12 @@ _NO_VALUE = listed("it this that them him her home here there night least once a
 
 
 _CODE = re.compile(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
-_FENCED = re.compile(r"(```|(?<!~)~~~(?!~)).*?(?:\1|\Z)", re.DOTALL)
 _CODE_LINE = re.compile(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
 
 
 def _without_code(text: str) -> str:
     """The text without code, and without what is set in from the margin, which is no statement of who wrote it."""
-    return _CODE_LINE.sub("", _FENCED.sub("", text))
+    return _CODE_LINE.sub("", without_code(text))
 
 
 def _clauses(text: str) -> Iterator[tuple[str, str]]:

@@ -189,11 +189,16 @@ def test_what_the_front_matter_says_wins_until_it_says_it_no_more(study: Study) 
     assert study.importance(memory_id) == 0.5
 
 
-def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> None:
+def write_without_score(study: Study) -> None:
+    """A note whose passage has no score yet, as if there were no time for it before the end."""
     study.doors.indexing.follow_up = lambda *_: False
     study.watch()
     study.write("a.md", ANNA)
     study.wait_for("a.md", [ANNA])
+
+
+def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> None:
+    write_without_score(study)
     study.put(PutMeta(name=LATE_FROM, value=""))  # which nobody had written then
     [memory_id] = study.ids("a.md")
     seq = study.store.seq
@@ -205,10 +210,7 @@ def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> N
 
 
 def test_what_waits_for_its_score_counts_as_waiting(study: Study) -> None:
-    study.doors.indexing.follow_up = lambda *_: False
-    study.watch()
-    study.write("a.md", ANNA)
-    study.wait_for("a.md", [ANNA])
+    write_without_score(study)
     assert study.doors.late.waiting() > 0
     study.restart()
     study.settle()
