@@ -7,7 +7,7 @@ a small store and in a large one, in talk and in notes.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +153,13 @@ def late_table(late: Late) -> Table:
         found[name], found[f"{name}_z"] = means[place], deviations[place]
     found["late_least"] = own.min(axis=1, initial=1.0)
     return _table(tuple(found), list(found.values()))
+
+
+def is_statement(session: NDArray[Any], speaker: NDArray[Any], managed: NDArray[Any]) -> Bools:
+    """Which are told by themselves, by the codes of session, speaker and file (0: none): no turn, whose neighbours are
+    the same talk, and no passage of a note, whose time is when the file was saved."""
+    found: Bools = ((session == 0) | (speaker == 0)) & (managed == 0)
+    return found
 
 
 def change_table(statements: Statements, count: int) -> Table:

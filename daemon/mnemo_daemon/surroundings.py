@@ -322,8 +322,8 @@ def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
 
 def _statements(scene: Scene, serving: Serving, numbers: Numbers, odds: NDArray[np.float32]) -> Statements:
     """Those of the candidates that no conversation and no note leads to."""
-    is_talk = (scene.column("session_id", numbers) > 0) & (scene.column("speaker", numbers) > 0)
-    rows = np.flatnonzero(~is_talk & (scene.column("managed", numbers) == 0) & (numbers < scene.base))
+    codes = (scene.column(name, numbers) for name in ("session_id", "speaker", "managed"))
+    rows = np.flatnonzero(features.is_statement(*codes) & (numbers < scene.base))
     alone = numbers[rows]
     vectors = serving.view.first_of(alone) if len(alone) > 1 else np.zeros((len(alone), 1), np.float32)
     told_at = np.minimum(scene.column("event_at", alone), scene.column("created_at", alone)).astype(np.int64)

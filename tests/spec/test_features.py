@@ -202,6 +202,11 @@ def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart()
     assert older_fits == pytest.approx([0.0, 0.0, 0.8, 0.0])
 
 
+def test_a_turn_and_a_passage_of_a_note_are_no_statements() -> None:
+    session, speaker, managed = np.array([0, 7, 7, 0, 0]), np.array([0, 0, 3, 3, 0]), np.array([0, 0, 0, 0, 5])
+    assert features.is_statement(session, speaker, managed).tolist() == [True, True, False, True, False]
+
+
 def test_without_statements_nothing_has_changed() -> None:
     none = features.Statements(np.empty(0, np.intp), np.empty((0, 0), np.float32), np.empty(0, np.int64),
                                np.empty(0, np.float32))  # fmt: skip
