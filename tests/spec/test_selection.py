@@ -340,12 +340,13 @@ def test_of_preferences_the_newer_value_is_the_one_that_stands_first() -> None:
 
 
 def pages(shelf: Memories, **wanted: Any) -> list[int]:
-    """All pages, each going on by as many as came."""
+    """All pages, each going on by as many as came; behind one of preferences alone there is nothing."""
     seen: list[int] = []
-    offset = 0
-    while page := answer(shelf, offset=offset, **wanted).chosen:
+    offset, came = 0, 1
+    while came and (page := answer(shelf, offset=offset, **wanted).chosen):
         seen += [each.number for each in page]
-        offset += sum(not each.preference for each in page)
+        came = sum(not each.preference for each in page)
+        offset += came
     return seen
 
 
@@ -356,6 +357,7 @@ def pages(shelf: Memories, **wanted: Any) -> list[int]:
     st.booleans(),
 )
 @example([90, 90, 20], 5, 100, True)
+@example([60, 60, 2], 5, 50, True)
 def test_pages_neither_repeat_nor_skip_any(
     tokens: list[int], top_k: int, budget: int | None, preferences_first: bool
 ) -> None:
