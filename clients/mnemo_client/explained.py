@@ -12,7 +12,7 @@ WHY_LINES_MAX = 8
 SMALL = 0.1
 NOTHING = "little speaks for it"
 
-_CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"))
+_CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"))
 _DROPPED = {
     "near_copy": "a near copy", "duplicate_content": "the same text", "over_budget": "over the token budget",
     "cut": "behind the gap", "older_value": "an older value", "beyond_top_k": "further down",
@@ -49,7 +49,7 @@ def trace_lines(trace: Trace, look: Look) -> Iterator[str]:
         rows.append(["dropped", " · ".join(dropped_words(reason, count) for reason, count in counts)])
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _rows(rows, look)
-    yield look.dim("by: w words, v vectors, n neighbours of the best in session or note")
+    yield look.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
 
 
 def _question(trace: Trace) -> str:
@@ -74,7 +74,7 @@ def score_of(each: CandidateTrace) -> str:
 
 
 def _line(rank: str, score: str, by: str, memory: str, why: str, look: Look) -> str:
-    head = f"{rank:>4}  {score:>5}  {pad(by, 3)}  {pad(memory, 8)}  "
+    head = f"{rank:>4}  {score:>5}  {pad(by, 4)}  {pad(memory, 8)}  "
     return head + clip(why, None if look.width is None else look.width - cells(head))
 
 

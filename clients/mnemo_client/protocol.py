@@ -544,7 +544,7 @@ class UndoRequest(Ask):
 
 class CatalogueModel(Answer):
     name: str
-    role: Literal["embedding", "llm"]
+    role: Literal["embedding", "llm", "reranker"]
     bytes: int
     licence: str
     sha256: str

@@ -98,7 +98,7 @@ class LeftOut(Answer):
 
 
 class ChannelHit(Answer):
-    """`score`: BM25 of `words`, the cosine of `vectors`; null of `neighbours`, which have none."""
+    """`score`: BM25 of `words`, the cosine of `vectors`; null of `neighbours` and `core`, which have none."""
 
     id: str
     rank: int
@@ -106,7 +106,8 @@ class ChannelHit(Answer):
 
 
 class ChannelTrace(Answer):
-    """What one channel found, best first: `words`, `vectors`, or `neighbours` of the best in session or note."""
+    """What one channel found, best first: `words`, `vectors`, `neighbours` of the best in session or note, or `core`
+    memories."""
 
     name: str
     found: int
@@ -154,7 +155,7 @@ class RecallAnswer(Answer):
     ranker: str
     namespace: str
     degraded: list[str] = []
-    mode: str | None = None  # that was used, by the ranker `hybrid`
+    mode: str | None = None  # that was used, by the rankers `hybrid` and `rerank`
     expanded: list[str] = []  # the words that were added to the query
     abstained: bool = False  # nothing that was found is near enough to be an answer
     needs_tokens: int | None = None  # where nothing fits `token_budget`: what would have been enough

@@ -5,7 +5,7 @@ Read once a recall.
 """
 
 import re
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from mnemo_core.date_words import MONTHS
 
@@ -131,6 +131,29 @@ def question_shape(query: str) -> QuestionShape:
         is_speculative=has(_SPECULATIVE),
         wants_title=has(_TITLE),
     )
+
+
+Role = Literal["user", "agent"]
+ROLE_NAMES: Final = {"user": ("user", "human"), "agent": ("assistant", "agent", "ai", "bot")}  # of who speaks as such
+
+# What is said around a question: neither the asked one's words nor deeds are meant.
+_ASIDE = _pattern(
+    r"""\b(?:(?:do|can|could|would|will)\ you\ (?:please\ )?(?:still\ )?(?:remember|recall|know|tell|remind|find|say)
+        |I(?:'ve|\ have|\ had|\ was)?\ (?:ever\ |already\ )?(?:asked|told|telling|shown|showed|given|gave|sent)\ you
+        |remind\ me|erinnerst\ du\ dich|weißt\ du|kannst\ du(?:\ mir)?|te\ souviens-tu|sais-tu|peux-tu(?:\ me)?)\b"""
+)
+_TO_THE_AGENT = _pattern(
+    r"\b(?:you|your|yours|yourself|du|dich|dir|dein(?:e[nmrs]?)?|tu|toi|ton|tes|vous|vos|votre)\b|你|您|君|あなた"
+)
+
+
+def asked_role(query: str) -> Role | None:
+    """Of a person and an agent who talk, the one whose words it asks for: "What did you suggest for my knee?" the
+    agent's, "What is my sister called?" the person's; None where it says neither I nor you."""
+    query = query.replace("\u2019", "'")
+    if _TO_THE_AGENT.search(_ASIDE.sub(" ", query)):
+        return "agent"
+    return "user" if _FIRST_PERSON.search(query) else None
 
 
 _MONTH = re.compile(

@@ -31,7 +31,7 @@ HOURS_A_DAY = 24
 
 Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
 Mode = Literal["hybrid", "deterministic", "semantic"]  # what `hybrid` is asked for
-ModeUsed = Literal["hybrid", "deterministic", "semantic", "late", "blend"]
+ModeUsed = Literal["hybrid", "deterministic", "semantic", "cross_encoder", "late", "blend"]
 
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 
@@ -66,7 +66,8 @@ class Candidates(NamedTuple):
     id_low: NDArray[np.uint64]
     # Computed only for the rankers that read them:
     overlap: Floats | None = None  # the share of the query's tokens in content and tags: deterministic.overlap
-    late: Floats | None = None  # late interaction or cross-encoder, 0..1; NaN where it could not be computed
+    late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
+    cross: Floats | None = None  # what a cross-encoder says, 0..1; NaN of what it did not read
     learned: Floats | None = None  # what the learned fusion says, 0..1
 
 
@@ -253,7 +254,11 @@ def _fused(asked: Asked, candidates: Candidates) -> _Ranked:
 
 
 def _rerank(asked: Asked, candidates: Candidates) -> _Ranked:
+    """What the cross-encoder did not read, as it was further down by the blend, comes behind what it did."""
     scores = blend(candidates.words, candidates.sims, candidates.importance)
+    cross = candidates.cross
+    if cross is not None and not np.isnan(cross).all():
+        return _Ranked(np.where(np.isnan(cross), scores * np.nanmin(cross), cross), mode="cross_encoder")
     late = candidates.late
     if late is None or np.isnan(late).all():
         return _Ranked(scores, mode="blend")

@@ -76,6 +76,12 @@ def parts(asked: Asked, candidates: Candidates, scored: Scored) -> Parts:
                 "cosine": relevance * near, "words_share": relevance * words_alone,
                 "importance": ranking.BLEND_IMPORTANCE_SHARE * weigh,
             }  # fmt: skip
+            cross = candidates.cross
+            if cross is not None and scored.mode == "cross_encoder":
+                lowest, is_read = float(np.nanmin(cross)), ~np.isnan(cross)
+                adds = {name: np.where(is_read, 0.0, lowest * values) for name, values in adds.items()}
+                features["cross_encoder"] = cross.astype(np.float64)
+                adds["cross_encoder"] = np.where(is_read, cross, 0.0).astype(np.float64)
             if candidates.late is not None and scored.mode == "late":
                 late = np.clip(candidates.late, 0.0, 1.0).astype(np.float64)
                 adds = {name: np.where(np.isnan(late), values, 0.0) for name, values in adds.items()}
@@ -155,7 +161,7 @@ _SUBJECTS = {
     "words": "words", "covered": "words", "terms": "words", "rarest": "words", "same_number": "number",
     "overlap": "words", "cosine": "meaning", "sim": "meaning", "late": "meaning", "relevance": "meaning",
     "asked": "beside", "session": "session", "speaker_named": "speaker", "date": "date", "recency": "recency",
-    "importance": "importance", "weight": "weight", "text": "shape", "change": "change",
+    "importance": "importance", "weight": "weight", "text": "shape", "change": "change", "cross_encoder": "read",
 }  # fmt: skip
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
@@ -207,6 +213,7 @@ _PLAIN = {
     "weight": "strong by itself",
     "shape": "reads like an answer to such a question",
     "change": "the latest of what is like it",
+    "read": "answers the question, as a model reads it",
 }
 
 

@@ -134,7 +134,7 @@ class Answering:
             at = own[0]
             by = (
                 ("words", channels.in_words[at]), ("vectors", channels.in_vectors[at]),
-                ("neighbours", channels.beside[at]),
+                ("neighbours", channels.beside[at]), ("core", channels.in_core[at]),
             )  # fmt: skip
             names = tuple(name for name, has_it in by if has_it)
         places = np.union1d(own, through)  # a newer value is worth what the place is that it takes

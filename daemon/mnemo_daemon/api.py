@@ -281,7 +281,8 @@ class Api:
         asked: recall_protocol.WhyRequest = request.ask
         question = wire.question_of(request, asked, self._daemon.store.now())
         memory_id = self._memories.resolve(asked.id, wire.caller_of(request), "id")
-        told = await self._off_loop(self._daemon.recall.why, question, memory_id)
+        with self._daemon.precedence.question():
+            told = await self._off_loop(self._daemon.recall.why, question, memory_id)
         told.namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
         return Reply(told)
 
@@ -421,7 +422,8 @@ class Api:
         self._daemon.intake.note_shown(session_id or "", rows)
 
     async def _ask(self, question: Question, *, dry: bool) -> Recalled:
-        recalled = await self._off_loop(self._daemon.recall.ask, question)
+        with self._daemon.precedence.question():
+            recalled = await self._off_loop(self._daemon.recall.ask, question)
         if not dry:
             self._daemon.touches.note(recalled.hits)
         return recalled

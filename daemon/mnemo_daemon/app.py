@@ -26,8 +26,10 @@ from mnemo_daemon.late import Late
 from mnemo_daemon.memories import Memories
 from mnemo_daemon.models import Catalogue, ModelError
 from mnemo_daemon.notes import NotesService
+from mnemo_daemon.precedence import Precedence
 from mnemo_daemon.recall import Recall
 from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.reranking import Reranking
 from mnemo_daemon.settings import Configuration, NotesSettings, Settings
 from mnemo_daemon.touches import Touches
 from mnemo_daemon.trash import Trash
@@ -78,7 +80,11 @@ class Daemon:
         self.started_at = time.time_ns() // 1_000_000
         self.catalogue = Catalogue(configuration.folders.models)
         models = configuration.settings.models
-        self.embedding = EmbeddingService(self.catalogue, threads=models.threads, late=models.late_interaction)
+        self.precedence = Precedence()
+        self.embedding = EmbeddingService(
+            self.catalogue, threads=models.threads, late=models.late_interaction, give_way=self.precedence.give_way
+        )
+        self.reranking = Reranking(self.catalogue, models.reranker)
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
         self.disk = disk or Disk()
@@ -116,14 +122,20 @@ class Daemon:
         self.mask_key = self._mask_key()
         self.views = Views(self.store, self.disk)
         self.views.open()
-        self.indexing = Indexing(self.store, self.views, self.embedding, self.disk)
+        self.indexing = Indexing(self.store, self.views, self.embedding, self.disk, self.precedence.give_way)
         self.memories = Memories(self.store, self.views)
         self.intake = Intake(
-            self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
+            self.store,
+            self.views,
+            self.indexing,
+            self.embedding,
+            self.memories,
+            lambda: self.settings,
+            self.precedence.give_way,
         )
         self.late = Late(self.store, self.intake.nearness, self.intake.profile)
         self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
-        self.recall = Recall(self.store, self.views, self.indexing, self.embedding)
+        self.recall = Recall(self.store, self.views, self.indexing, self.embedding, self.reranking)
         self.touches = Touches(self.memories)
         self.upkeep = Upkeep(self.store, self.disk, self.embedding.spaces)
         self.trash = Trash(self.store, self.views)
@@ -188,6 +200,8 @@ class Daemon:
         model = self.embedding.status()
         if model.state == "failed":
             reasons.append(f"embedding model: {model.reason}")
+        if self.reranking.failure:
+            reasons.append(f"reranker: {self.reranking.failure}")
         if reasons:
             return "degraded", [*reasons, *self.store.mended]
         state, why = self._readiness(model)
@@ -232,12 +246,14 @@ class Daemon:
         return self.notes.root_paths()
 
     def models_answer(self) -> protocol.ModelsAnswer:
+        """The catalogue: what is installed, and what of it is in use."""
         statuses = self._model_statuses()
         models = [
             protocol.CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
-                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name), path=entry.path,
+                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, self.reranking.name),
+                path=entry.path,
             )
             for entry in self.catalogue.listing()
         ]  # fmt: skip
@@ -365,6 +381,7 @@ class Daemon:
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
             try:
                 self.touches.write_if_due()
+                self.reranking.let_go_if_idle()
                 if self.views.state == "stale":
                     self.views.rebuild()
                 self.views.save_if_due()
@@ -386,6 +403,7 @@ class Daemon:
         self.indexing.renew()
         self.embedding.forget_queries()
         self.intake.forget()
+        self.recall.forget()
 
     def _start(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

@@ -1,5 +1,7 @@
 """From what the channels found to what the rankers see: a row a candidate, from the columns. SPEC 7.3"""
 
+import numpy as np
+
 from mnemo_core import deterministic, layered, ranking, thresholds
 from mnemo_core.ranking import Asked, Candidates
 from mnemo_core.thresholds import SOURCE, Thresholds
@@ -8,20 +10,30 @@ from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.question import Question
+from mnemo_daemon.reranking import Reranking
 from mnemo_daemon.surroundings import Looked, Surroundings
 from mnemo_daemon.views import Views
+from mnemo_store.records import embedded_text
 from mnemo_store.store import Store
+
+RERANKED_MAX = 32  # of the candidates, the best by the blend: a cross-encoder takes some milliseconds for each
 
 
 class Gathering:
     """Makes the rankers' arrays. Reads the memories themselves only for rankers that go by their tokens."""
 
-    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
+    def __init__(
+        self, store: Store, views: Views, embedding: EmbeddingService, reranking: Reranking | None = None
+    ) -> None:
         self._store = store
+        self._reranking = reranking
         self._views = views
         self._embedding = embedding
         self._surroundings = Surroundings(store, views)
         self._limits: dict[str, Thresholds] = {}  # by vector space, as they were when it was first asked
+
+    def forget(self) -> None:
+        self._surroundings.forget()
 
     def asked(self, question: Question, serving: Serving | None) -> Asked:
         """What the ranker goes by; without `serving` the one that answers in its place."""
@@ -46,11 +58,32 @@ class Gathering:
         candidates = candidates_of(scene, channels)
         if looked is not None:
             candidates = candidates._replace(learned=looked.learned)
-        if serving is not None and asked.ranker == "rerank":
+        if asked.ranker == "rerank":
+            candidates = candidates._replace(cross=self._cross(question.query, scene, channels, candidates))
+        if serving is not None and asked.ranker == "rerank" and candidates.cross is None:
             candidates = candidates._replace(late=self._surroundings.late(scene, channels, serving))
         if asked.needs_overlap:
             candidates = candidates._replace(overlap=self._overlap(question.query, scene, channels))
         return channels, candidates, looked
+
+    def _cross(self, query: str, scene: Scene, channels: Channels, candidates: Candidates) -> ranking.Floats | None:
+        """What the cross-encoder says of the best of the first page; None without one, or where it fails."""
+        encoder = self._reranking.encoder() if self._reranking is not None else None
+        if self._reranking is None or encoder is None:
+            return None
+        first = np.flatnonzero(channels.rounds == 0)
+        light = ranking.blend(candidates.words, candidates.sims, candidates.importance)[first]
+        rows = first[np.lexsort((channels.numbers[first], -light))[:RERANKED_MAX]]
+        with self._store.snapshot() as snapshot:
+            memories = [scene.memory(snapshot, number) for number in channels.numbers[rows].tolist()]
+        there = [place for place, memory in enumerate(memories) if memory is not None]
+        texts = [embedded_text(memory) for memory in memories if memory is not None]
+        scores = self._reranking.scores(encoder, query, texts)
+        if scores is None:
+            return None
+        found = np.full(len(channels.numbers), np.nan, np.float32)
+        found[rows[there]] = scores
+        return found
 
     def _overlap(self, query: str, scene: Scene, channels: Channels) -> ranking.Floats:
         with self._store.snapshot() as snapshot:

@@ -1,13 +1,13 @@
 """The channels of recall: what each finds among the memories in question. SPEC 7.2
 
-Both search within one mask of what the filters allow, side by side; nothing is read from the database but versions of
-another time.
+Words and vectors search within one mask of what the filters allow, side by side, and the core memories of that mask
+join what they find; nothing is read from the database but versions of another time.
 """
 
 import functools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,14 +21,15 @@ from mnemo_daemon.question import Question
 from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import STATES, Memory, embedded_text, text_hash
+from mnemo_store.records import LAYERS, STATES, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.vector_rows import Question as Vector
 from mnemo_store.vector_rows import VectorHits
-from mnemo_store.words import Sought, WordHits
+from mnemo_store.words import Sought, WordHits, WordView
 
 CANDIDATES_MIN = 100  # a channel; fewer leave out what the order would have brought forward
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
+CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
 SIDE_BY_SIDE_MIN = 20_000  # memories; in fewer, words are found sooner than another thread has begun
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
@@ -40,6 +41,7 @@ Number = TypeVar("Number", bound=np.integer[Any])
 
 _WORD = re.compile(r"\w+(?:'s\b)?")
 _DISCARDED = STATES.index("discarded")
+_CORE = LAYERS.index("core")
 
 
 class Channels(NamedTuple):
@@ -52,6 +54,7 @@ class Channels(NamedTuple):
     in_vectors: NDArray[np.bool_]
     rounds: NDArray[np.int8]  # 0: found for the first page; what only a later one looks far enough for comes behind
     beside: NDArray[np.bool_]  # stands beside one of the best in its session or note
+    in_core: NDArray[np.bool_]  # joined as a core memory, found by the others or not
     sought: Sought  # what the words channel looked for, as of that moment
     query: QueryTokens | None = None  # as it was embedded; None: without vectors
     vector: Vector | None = None  # its vector, ready to be compared
@@ -112,6 +115,54 @@ class Scene(NamedTuple):
         return snapshot.memory(memory_id) if self.then is None else self.then.memory(snapshot, memory_id)
 
 
+class _Scoring(NamedTuple):
+    """What words and vectors make of any memory in question, whoever found it."""
+
+    words_view: WordView
+    scene: Scene
+    former: _Former
+    sought: Sought
+    serving: Serving | None
+    vector: Vector | None
+
+    def words(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
+        """0 where no word is in one."""
+        found = self._of(numbers, self._words_now, self.former.words)
+        return found if self.scene.then is None else np.nan_to_num(found)
+
+    def sims(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
+        """NaN where one has no vector."""
+        return self._of(numbers, self._sims_now, self.former.sims)
+
+    def nearest(self, numbers: NDArray[np.uint32], most: int) -> NDArray[np.uint32]:
+        """So many of these at most, rising: the nearest, those without a vector behind them, by words."""
+        if len(numbers) <= most:
+            return numbers
+        sims = self.sims(numbers)
+        order = np.lexsort((numbers, -self.words(numbers), -np.where(np.isnan(sims), -np.inf, sims)))
+        return np.sort(numbers[order[:most]])
+
+    def _of(
+        self, numbers: NDArray[np.uint32], now: Callable[[NDArray[np.uint32]], NDArray[np.float32]],
+        then: NDArray[np.float32],
+    ) -> NDArray[np.float32]:  # fmt: skip
+        if self.scene.then is None or not len(numbers):
+            return now(numbers)
+        is_former = numbers >= self.scene.base
+        found = np.empty(len(numbers), np.float32)
+        found[~is_former] = now(numbers[~is_former])
+        found[is_former] = then[np.searchsorted(self.former.numbers, numbers[is_former])]
+        return found
+
+    def _words_now(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
+        return self.words_view.scores_of(self.sought, numbers) if len(numbers) else np.empty(0, np.float32)
+
+    def _sims_now(self, numbers: NDArray[np.uint32]) -> NDArray[np.float32]:
+        if self.serving is None or self.vector is None or not len(numbers):
+            return np.full(len(numbers), np.nan, np.float32)
+        return self.serving.view.sims(self.vector, numbers)
+
+
 class Clock:
     """How long each stage took, in milliseconds."""
 
@@ -134,6 +185,7 @@ class Searching:
         self._embedding = embedding
         self._past = Past(store)
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
+        self._core_now: tuple[NDArray[np.bool_], NDArray[np.uint32]] | None = None  # of the mask that was last asked
 
     def close(self) -> None:
         self._threads.shutdown()
@@ -160,44 +212,51 @@ class Searching:
             fetch *= 2
         search = functools.partial(self._views.words.search_and, asked_words, fetch, scene.mask)
         found_words = self._threads.submit(search).result if len(self._views.words) >= SIDE_BY_SIDE_MIN else search
-        query = None
+        query = vector = None
         if serving is not None:
             query = self._embedding.encode_query_tokens(serving.embedder, _encoded(question, scene))
             clock.mark("embed")
         former, is_whole = self._former(asked_words, scene, serving, query)
         discarded = self._discarded(asked_words, question, scene)
-        if serving is None or query is None:
-            hits, sought = found_words()
-            hits = WordHits(*_merged(*hits, *discarded, fetch))
-            numbers, scores = _merged(*hits, former.numbers, former.words, fetch)
-            clock.mark("words")
-            found_all = np.ones(len(numbers), np.bool_)
-            unknown = np.full(len(numbers), np.nan, np.float32)
-            rounds = _rounds(numbers, [numbers], first, fetch)
-            return Channels(numbers, scores, unknown, found_all, ~found_all, rounds, ~found_all, sought), is_whole
-        vector = serving.view.question(query.vector)
-        near = serving.view.nearest(vector, fetch, scene.mask, exact=question.exact or scene.then is not None)
-        near = VectorHits(*_merged(*near, former.numbers, former.sims, fetch))
-        clock.mark("vectors")
+        near = VectorHits(np.empty(0, np.uint32), np.empty(0, np.float32))
+        if serving is not None and query is not None:
+            vector = serving.view.question(query.vector)
+            near = serving.view.nearest(vector, fetch, scene.mask, exact=question.exact or scene.then is not None)
+            near = VectorHits(*_merged(*near, former.numbers, former.sims, fetch))
+            clock.mark("vectors")
         hits, sought = found_words()
         hits = WordHits(*_merged(*hits, *discarded, fetch))
         words = WordHits(*_merged(*hits, former.numbers, former.words, fetch))
         clock.mark("words")
-        numbers = distinct(np.concatenate([words.numbers, near.numbers]))
+        scoring = _Scoring(self._views.words, scene, former, sought, serving, vector)
+        core = scoring.nearest(self._core(scene), CORE_CANDIDATES)
+        if vector is None and not len(core):
+            return _of_words(words, _rounds(words.numbers, [words.numbers], first, fetch), sought), is_whole
+        numbers = distinct(np.concatenate([words.numbers, near.numbers, core]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
-        present = np.flatnonzero(~in_words & (numbers < scene.base))  # what only vectors found may hold a term too
-        score[present] = self._views.words.scores_of(sought, numbers[present])
+        missing = np.flatnonzero(~in_words)  # what only the others found may hold a term too
+        score[missing] = scoring.words(numbers[missing])
         in_vectors, sims = _spread(numbers, near.numbers, near.sims, np.nan)
-        unsearched = np.flatnonzero(np.isnan(sims) & (numbers < scene.base))
-        if len(unsearched):
-            sims[unsearched] = serving.view.sims(vector, numbers[unsearched])
-        if scene.then is not None:
-            is_former = np.flatnonzero(numbers >= scene.base)
-            sims[is_former] = former.sims[np.searchsorted(former.numbers, numbers[is_former])]
+        unsearched = np.flatnonzero(~in_vectors)
+        sims[unsearched] = scoring.sims(numbers[unsearched])
         rounds = _rounds(numbers, [words.numbers, near.numbers], first, fetch)
+        beside, in_core = np.zeros((2, len(numbers)), np.bool_)
+        if len(core):
+            in_core[np.searchsorted(numbers, core)] = True
+            rounds[in_core] = 0
         clock.mark("join")
-        beside = np.zeros(len(numbers), np.bool_)
-        return Channels(numbers, score, sims, in_words, in_vectors, rounds, beside, sought, query, vector), is_whole
+        found = Channels(numbers, score, sims, in_words, in_vectors, rounds, beside, in_core, sought, query, vector)
+        return found, is_whole
+
+    def _core(self, scene: Scene) -> NDArray[np.uint32]:
+        """The core memories in question, rising. While nothing changes the mask is the same one, and so are they."""
+        if scene.then is not None:
+            then = np.flatnonzero(scene.rows & (scene.then.columns.column("layer") == _CORE))
+            return np.concatenate([_core_of(scene), then + scene.base]).astype(np.uint32)
+        kept = self._core_now
+        if kept is None or kept[0] is not scene.mask:
+            kept = self._core_now = scene.mask, _core_of(scene)
+        return kept[1]
 
     def _discarded(
         self, query_words: str, question: Question, scene: Scene
@@ -255,6 +314,19 @@ class Searching:
             fresh = self._embedding.encode_batch(embedder, [texts[place] for place in missing])
             windows |= {place: rows.astype(np.float16) for place, rows in zip(missing, fresh, strict=True)}
         return windows
+
+
+def _of_words(words: WordHits, rounds: NDArray[np.int8], sought: Sought) -> Channels:
+    """The candidates where no other channel has any."""
+    everything = np.ones(len(words.numbers), np.bool_)
+    unknown = np.full(len(words.numbers), np.nan, np.float32)
+    return Channels(*words, unknown, everything, ~everything, rounds, ~everything, ~everything, sought)
+
+
+def _core_of(scene: Scene) -> NDArray[np.uint32]:
+    """Those of the mask."""
+    layers = scene.columns.column("layer")[: scene.base]
+    return np.flatnonzero((layers == _CORE) & scene.mask).astype(np.uint32)
 
 
 def _allowed(question: Question, columns: Columns) -> NDArray[np.bool_]:

@@ -26,6 +26,7 @@ from mnemo_daemon import minilm
 from mnemo_daemon.models import (
     DEFAULT_EMBEDDING,
     PROBE_TEXT,
+    ROLES,
     Catalogue,
     Damaged,
     Manifest,
@@ -36,6 +37,7 @@ from mnemo_daemon.models import (
     find,
     verify,
 )
+from mnemo_daemon.precedence import at_once
 from mnemo_daemon.token_rows import TOKENS_MAX, LateForm, Projection, Word, find_projection, words_of
 
 TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise
@@ -106,7 +108,7 @@ def load_embedder(manifest: Manifest, *, late: bool = True) -> Embedder:
     """The installed model, checked and loaded, with late interaction where it can have that and `late` says so. Damaged
     or Unsupported when it cannot be used."""
     if manifest.role != "embedding":
-        raise Unsupported(f"{manifest.name} is a language model, not an embedding model")
+        raise Unsupported(f"{manifest.name} is {ROLES[manifest.role]}, not an embedding model")
     verify(manifest)
     if manifest.form == "fastembed":
         return FastembedEmbedder(manifest)
@@ -421,12 +423,14 @@ class EmbeddingService:
     """
 
     def __init__(
-        self, catalogue: Catalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True
-    ) -> None:
+        self, catalogue: Catalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True,
+        give_way: Callable[[], None] = at_once,
+    ) -> None:  # fmt: skip
         """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
-        late: whether models that can give token rows do."""
+        late: whether models that can give token rows do. give_way: waits for whoever goes before texts."""
         self._catalogue = catalogue
         self._late = late
+        self._give_way = give_way
         self._lock = threading.Lock()
         self._name = name
         self._current: Embedder | None = None
@@ -491,7 +495,7 @@ class EmbeddingService:
                 raise Unknown(f"there is no model named {name!r}")
             raise NotInstalled(f"{name} is not installed")
         if manifest.role != "embedding":
-            raise Unsupported(f"{name} is a language model, not an embedding model")
+            raise Unsupported(f"{name} is {ROLES[manifest.role]}, not an embedding model")
         return name
 
     def encode_query(self, embedder: Embedder, text: str) -> Floats:
@@ -538,14 +542,28 @@ class EmbeddingService:
         return embedder.encode_batch(texts, self._workers.map)
 
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
-        """The same with their token rows, where the model gives any."""
+        """The same with their token rows, where the model gives any; each text after the questions."""
         if embedder.late is None:
-            return self.encode_batch(embedder, texts), [None] * len(texts)
-        return embedder.encode_both(texts, self._workers.map)
+            return embedder.encode_batch(texts, self._after_questions(self._workers.map)), [None] * len(texts)
+        return embedder.encode_both(texts, self._after_questions(self._workers.map))
 
     def encode_each(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
         """The same text by text, in their order, the first while the rest is still computed."""
-        return embedder.encode_each(texts, self._workers.map)
+        return embedder.encode_each(texts, self._after_questions(self._workers.map))
+
+    def encode_here(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same on the calling thread."""
+        return embedder.encode_each(texts, self._after_questions(map))
+
+    def _after_questions(self, run_all: RunAll) -> RunAll:
+        def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+            def after_questions(item: Any) -> Any:
+                self._give_way()
+                return function(item)
+
+            return run_all(after_questions, items)
+
+        return run
 
     def count_tokens(self, embedder: Embedder, text: str) -> int:
         """How many tokens of that model the text has."""

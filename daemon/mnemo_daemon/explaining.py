@@ -241,6 +241,7 @@ def found_by(channels: Channels, row: int) -> list[str]:
         ("words", channels.in_words[row]),
         ("vectors", channels.in_vectors[row]),
         ("neighbours", channels.beside[row]),
+        ("core", channels.in_core[row]),
     )
     return [name for name, has_it in by if has_it]
 
@@ -295,7 +296,7 @@ def _channels(ranked: Ranked) -> list[ChannelTrace]:
     found = []
     for name, has_it, scores in (
         ("words", channels.in_words, by_words), ("vectors", channels.in_vectors, by_sims),
-        ("neighbours", channels.beside, None),
+        ("neighbours", channels.beside, None), ("core", channels.in_core, None),
     ):  # fmt: skip
         if name == "vectors" and channels.query is None:
             continue

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from mnemo_core.late_interaction import Codes
 from mnemo_daemon.centroids import Centroids, Scope
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
+from mnemo_daemon.precedence import at_once
 from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
@@ -138,8 +139,13 @@ class _Wanted(NamedTuple):
 class Indexing:
     """The thread and the views it fills. `serving` is what recall asks."""
 
-    def __init__(self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk) -> None:
+    def __init__(
+        self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk,
+        give_way: Callable[[], None] = at_once,
+    ) -> None:  # fmt: skip
+        """give_way: waits for whoever goes before what is filled behind."""
         self._store = store
+        self._give_way = give_way
         self.handed = Handed()
         # What is to be done once all have their vectors, up to that change; whether it did something.
         self.follow_up: Callable[[Serving, int], bool] = lambda *_: False
@@ -271,6 +277,7 @@ class Indexing:
     def _run(self) -> None:
         while not self._stopping:
             self._renew_if_asked()
+            self._give_way()
             try:
                 worked = self._step()
             except (StoreError, OSError, ValueError, RuntimeError) as error:

@@ -26,6 +26,7 @@ from mnemo_daemon.models import (
     MANIFEST,
     MANIFEST_FORMAT,
     PROBE_TEXT,
+    ROLES,
     Catalogue,
     Damaged,
     DownloadFailed,
@@ -37,6 +38,7 @@ from mnemo_daemon.models import (
     Manifest,
     Model,
     NotPullable,
+    Role,
     Unknown,
     Unsupported,
     Unverified,
@@ -45,6 +47,7 @@ from mnemo_daemon.models import (
     home_of,
     verify,
 )
+from mnemo_daemon.reranking import CrossEncoder
 from mnemo_store.disk import Disk
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
@@ -254,10 +257,11 @@ def _install_unverified(
     progress: Progress | None,
 ) -> Manifest:
     form: Form = "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
+    role: Role = "llm" if form == "gguf" else "reranker" if _reads_pairs(files) else "embedding"
     manifest = Manifest(
         format=MANIFEST_FORMAT,
         name=name,
-        role="llm" if form == "gguf" else "embedding",
+        role=role,
         form=form,
         numerics="",
         weights_sha256=sha256,
@@ -270,7 +274,7 @@ def _install_unverified(
         files={},
     )
     if model is not None and model.role != manifest.role:
-        raise Unsupported(f"{weights} is no {model.role} model, as {model.name} is")
+        raise Unsupported(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
     return _install(manifest, files, workshop, progress)
 
 
@@ -296,7 +300,7 @@ def _install(
     content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
     ready = ready.rename(workshop.desk / content.hexdigest()[:16])
     manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
-    if manifest.role == "embedding":
+    if manifest.role != "llm":
         _try_out(msgspec.structs.replace(manifest, folder=str(workshop.desk)))
     return _put_in_place(manifest, ready, workshop)
 
@@ -304,7 +308,10 @@ def _install(
 def _try_out(manifest: Manifest) -> None:
     """Loads the model as the daemon will, before it replaces one that works."""
     try:
-        load_embedder(manifest).close()
+        if manifest.role == "reranker":
+            CrossEncoder(manifest)
+        else:
+            load_embedder(manifest).close()
     except Damaged as error:
         raise Unsupported(str(error)) from error
 
@@ -362,7 +369,7 @@ def _find_weights(folder: Path, name: str | None) -> str:
     model = find(name) if name else None
     if model is not None and model.files and (folder / next(iter(model.files))).is_file():
         return next(iter(model.files))
-    if (folder / "model.safetensors").is_file():
+    if (folder / "model.safetensors").is_file() and not _reads_pairs(folder):  # a cross-encoder runs as .onnx alone
         return "model.safetensors"
     graphs = sorted(path.relative_to(folder) for pattern in ("*.onnx", "onnx/*.onnx") for path in folder.glob(pattern))
     ggufs = sorted(path.relative_to(folder) for path in folder.glob("*.gguf"))
@@ -394,11 +401,24 @@ def _prepare_onnx(manifest: Manifest, files: Path, ready: Path) -> Manifest:
     return msgspec.structs.replace(
         manifest,
         numerics="fastembed",
-        dimensions=config.hidden_size,
+        dimensions=0 if manifest.role == "reranker" else config.hidden_size,
         tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, FASTEMBED_TOKENS_MAX)),
         pooling="cls" if pooling.pooling_mode_cls_token else "mean",
         weights_file=graph.name,
     )
+
+
+def _reads_pairs(folder: Path) -> bool:
+    """Whether the folder's model is a cross-encoder: config.json says what its head is made for."""
+    try:
+        config = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Architecture)
+    except (OSError, msgspec.DecodeError):
+        return False  # what is wrong with it is told where it is needed
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+class _Architecture(msgspec.Struct):
+    architectures: list[str] | None = None
 
 
 class _OnnxConfig(msgspec.Struct):

@@ -33,6 +33,7 @@ from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Rows, Serving
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.nearness import Nearness, Wanted
+from mnemo_daemon.precedence import at_once
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import zone_offset
@@ -43,7 +44,9 @@ from mnemo_store.store import Store
 
 T = TypeVar("T")
 
-THREADS = 4  # that look at what came in
+THREADS = (
+    1  # that look at what came in: of Python one runs at a time, and each more is one more that questions wait for
+)
 BULK_THREADS = 1  # the same for what came in by the hundred, which must not hold up a single one
 EMBEDDING_THREADS = 2
 BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once
@@ -112,7 +115,9 @@ class Intake:
         embedding: EmbeddingService,
         memories: Memories,
         settings: Callable[[], Settings],
+        give_way: Callable[[], None] = at_once,
     ) -> None:
+        """give_way: waits for whoever goes before what comes in."""
         self.nearness = Nearness(store, views, embedding)
         self._store = store
         self._views = views
@@ -120,6 +125,7 @@ class Intake:
         self._embedding = embedding
         self._memories = memories
         self._settings = settings
+        self._give_way = give_way
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-intake")
         self._bulk = ThreadPoolExecutor(BULK_THREADS, "mnemo-bulk")
         self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-door")
@@ -164,9 +170,14 @@ class Intake:
         return self.profile(asked.draft.namespace).infer if asked.infer is None else asked.infer
 
     async def off_loop(self, texts: int, function: Callable[..., T], *arguments: Any) -> T:
-        """Runs it on a thread, beside others of its size."""
+        """Runs it on a thread, behind others of its size, after the questions."""
+
+        def run() -> T:
+            self._give_way()
+            return function(*arguments)
+
         threads = self._bulk if texts >= BULK_FROM else self._threads
-        return await asyncio.get_running_loop().run_in_executor(threads, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(threads, run)
 
     # The path
 
@@ -246,6 +257,7 @@ class Intake:
         rarity = self._rarity()
         looked: list[_Looked | Refusal] = []
         for each, parts in split:
+            self._give_way()
             try:
                 draft = self._memories.resolved(each.draft, caller)
             except Refusal as refusal:
@@ -338,7 +350,8 @@ class Intake:
         self, serving: Serving, texts: Mapping[bytes, str], futures: Mapping[bytes, "Future[Rows | None]"]
     ) -> None:
         embedder, some = serving.embedder, list(texts.values())
-        found = embedder.encode_each(some) if len(some) < BULK_FROM else self._embedding.encode_each(embedder, some)
+        encode = self._embedding.encode_here if len(some) < BULK_FROM else self._embedding.encode_each
+        found = encode(embedder, some)
         for digest, (rows, codes) in zip(texts, found, strict=True):
             self._indexing.handed.add_tokens(embedder.space, digest, codes)
             halves = rows.astype(np.float16)
@@ -369,6 +382,7 @@ class Intake:
             if isinstance(each, Refusal):
                 judged.append(each)
                 continue
+            self._give_way()
             item = self._judged(each, vectors, embedding)
             item = self.nearness.tied(item, near.get(place, ()), serving)
             parts = []

@@ -24,12 +24,14 @@ from typing import Literal
 import msgspec
 import platformdirs
 
-Role = Literal["embedding", "llm"]
+Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]
+ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
 
 MANIFEST = "manifest.json"
 MANIFEST_FORMAT = 1
 DEFAULT_EMBEDDING = "all-MiniLM-L6-v2"
+DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
 WHOLE_HASH_BYTES_MAX = 128 << 20  # a file up to this size is hashed at every load (0.3 s); a larger one when it changed
 PROBE_TEXT = "Where did we put the spare key of the garden shed?"  # embedded at every load, to compare
 NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
@@ -187,6 +189,15 @@ KNOWN: tuple[Model, ...] = (
         dimensions=1024,
         tokens_max=512,
         query_prefix=BGE_QUERY_PREFIX,
+    ),
+    Model(
+        name=DEFAULT_RERANKER,
+        role="reranker",
+        size_bytes=91_000_000,
+        licence="Apache-2.0",
+        summary="cross-encoder, English, for the ranker `rerank`, through fastembed, from a local folder only",
+        hub="Xenova/ms-marco-MiniLM-L-6-v2",
+        tokens_max=512,
     ),
     Model(
         name="SmolLM2-135M-Instruct-Q4_1",

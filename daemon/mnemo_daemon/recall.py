@@ -20,6 +20,7 @@ from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.explaining import Explaining
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.question import Question, Recalled
+from mnemo_daemon.reranking import Reranking
 from mnemo_daemon.surroundings import Looked
 from mnemo_daemon.views import Views
 from mnemo_daemon.why import Why
@@ -46,12 +47,16 @@ class _Asked(NamedTuple):
 class Recall:
     """The service. `ask` is synchronous and runs on a worker thread."""
 
-    def __init__(self, store: Store, views: Views, indexing: Indexing, embedding: EmbeddingService) -> None:
+    def __init__(
+        self, store: Store, views: Views, indexing: Indexing, embedding: EmbeddingService,
+        reranking: Reranking | None = None,
+    ) -> None:  # fmt: skip
+        self._reranking = reranking
         self._store = store
         self._views = views
         self._indexing = indexing
         self._searching = Searching(store, views, embedding)
-        self._gathering = Gathering(store, views, embedding)
+        self._gathering = Gathering(store, views, embedding, reranking)
         self._widening = Widening(store, views, self._searching, self._gathering)
         self._answering = Answering(store, views, indexing, embedding)
         self._explaining = Explaining(views)
@@ -59,6 +64,10 @@ class Recall:
 
     def close(self) -> None:
         self._searching.close()
+
+    def forget(self) -> None:
+        """Nothing is kept of the texts that were looked at."""
+        self._gathering.forget()
 
     def ask(self, question: Question) -> Recalled:
         """Answers from what is there now. Without a model, or while it loads, by words alone, and says so."""
@@ -97,6 +106,8 @@ class Recall:
         channels, candidates, looked = self._gathering.candidates(question, asked, scene, channels, serving)
         clock.mark("features")
         scored = ranking.score(asked, candidates)
+        if scored.ranker == "rerank" and scored.mode != "cross_encoder" and self._reranking and self._reranking.failure:
+            degraded = (*degraded, "reranker")
         rows = ordered(question, scene, channels, scored, candidates)
         clock.mark("rank")
         ranked = Ranked(question, asked, scene, channels, candidates, scored, rows, looked)

@@ -17,7 +17,7 @@ from msgspec import Meta, inspect
 
 from mnemo_client import places
 from mnemo_core.profiles import OWN, PROFILES, Name, Profile
-from mnemo_daemon.models import models_folder
+from mnemo_daemon.models import DEFAULT_RERANKER, models_folder
 
 ENVIRONMENT_PREFIX = "MNEMO_"
 LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
@@ -92,6 +92,10 @@ class ModelsSettings(Section, frozen=True):
             extra=RESTART,
         ),
     ] = True
+    reranker: Annotated[
+        str,
+        Meta(description="the cross-encoder of the ranker `rerank`, used when it is installed", extra=RESTART),
+    ] = DEFAULT_RERANKER
 
 
 class HistorySettings(Section, frozen=True):

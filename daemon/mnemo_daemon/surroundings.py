@@ -7,6 +7,7 @@ session or note goes into the features. Nothing is decoded but versions of anoth
 import functools
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from mnemo_core import features, fusion, late_interaction
 from mnemo_core.features import Evidence, Late, Statements, Table
 from mnemo_core.fusion import Fusion
-from mnemo_core.question_shape import named_months, named_years, question_shape
+from mnemo_core.question_shape import ROLE_NAMES, Role, asked_role, named_months, named_years, question_shape
 from mnemo_daemon.channels import Channels, Scene, distinct
 from mnemo_daemon.embedding import QueryTokens
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.question import Question
+from mnemo_daemon.token_cache import TokenCache
+from mnemo_daemon.token_rows import LateForm
 from mnemo_daemon.views import Views, words_of
-from mnemo_store.records import embedded_text, text_hash
+from mnemo_store.records import TRUSTS, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.words import WordMatches
 
@@ -70,6 +73,11 @@ class Surroundings:
         self._store = store
         self._views = views
         self._weights = shipped_weights()
+        self._tokens = TokenCache()
+
+    def forget(self) -> None:
+        """Nothing is kept of what was compared."""
+        self._tokens.forget()
 
     def look(
         self, question: Question, scene: Scene, channels: Channels, serving: Serving, joining: bool
@@ -99,9 +107,7 @@ class Surroundings:
         if asked is None or form is None or not len(asked.rows) or not len(found):
             return found
         first = np.flatnonzero(channels.rounds == 0)
-        with self._store.snapshot() as snapshot:
-            hashes = _text_hashes(scene, channels.numbers[first])
-            rows, counts = snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+        rows, counts = self._token_rows(form, scene, channels.numbers[first])
         sims = late_interaction.max_sims(asked.rows, rows, counts)
         weights = self._token_weights(asked, self._views.words.matches(channels.sought, channels.numbers[:0]))
         is_there = counts >= 0
@@ -179,7 +185,7 @@ class Surroundings:
             lengths=around.lengths,
             near=around.near,
             group=_groups(scene, numbers),
-            speaks=_speaks(scene, numbers, named),
+            speaks=_speaks(scene, numbers, named) if named else _speaks_as(scene, numbers, asked_role(question.query)),
             fits_date=features.fits_date(
                 named_months(question.query), named_years(question.query), scene.column("event_at", numbers)
             ),
@@ -196,9 +202,7 @@ class Surroundings:
             return None
         near = around.near[:3, rows]
         places = distinct(np.append(near, _NONE))[1:]
-        with self._store.snapshot() as snapshot:
-            hashes = _text_hashes(scene, around.numbers[places])
-            kept, counts = snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+        kept, counts = self._token_rows(form, scene, around.numbers[places])
         sims = late_interaction.max_sims(asked.rows, kept, counts)
         is_missing, at = counts < 0, np.searchsorted(places, near)
         if is_missing[at[0]].all():
@@ -206,6 +210,13 @@ class Surroundings:
         sims = features.imputed(sims, is_missing, features.light_of(around.matches.scores, around.sims)[places])
         own, before, after = np.where((near >= 0)[..., None], sims.take(at, axis=0), np.float32(-1))
         return Late(own, before, after, self._token_weights(asked, around.matches))
+
+    def _token_rows(self, form: LateForm, scene: Scene, numbers: Numbers) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+        def read(hashes: Sequence[bytes]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+            with self._store.snapshot() as snapshot:
+                return snapshot.joined_token_rows(form.space, hashes, form.dimensions)
+
+        return self._tokens.joined(form.space, form.dimensions, _text_hashes(scene, numbers), read)
 
     def _token_weights(self, asked: QueryTokens, matches: WordMatches) -> NDArray[np.float32]:
         rarities = dict(zip(matches.terms, matches.weights.tolist(), strict=True))
@@ -260,6 +271,7 @@ def _joined(channels: Channels, fresh: Numbers) -> Channels:
         in_vectors=spread(channels.in_vectors, False),
         rounds=rounds,
         beside=is_beside,
+        in_core=spread(channels.in_core, False),
     )  # fmt: skip
 
 
@@ -302,12 +314,24 @@ def _names(query: str, scene: Scene) -> set[str]:
 
 
 def _speaks(scene: Scene, numbers: Numbers, named: set[str]) -> NDArray[np.int8]:
-    if not named:
-        return np.zeros(len(numbers), np.int8)
+    """By the names in the question."""
     speakers = scene.column("speaker", numbers)
-    codes = scene.columns.speakers_named(named)
-    is_named = np.logical_or.reduce([speakers == code for code in codes])
+    is_named = np.isin(speakers, list(scene.columns.speakers_named(named)))
     return np.where(is_named, np.int8(1), np.where(speakers > 0, np.int8(-1), np.int8(0)))
+
+
+def _speaks_as(scene: Scene, numbers: Numbers, role: Role | None) -> NDArray[np.int8]:
+    """By who asks and who is asked: of what is said as a person or as an agent. Others' words are neither's."""
+    found = np.zeros(len(numbers), np.int8)
+    if role is None:
+        return found
+    speakers, trust = scene.column("speaker", numbers), scene.column("trust", numbers)
+    is_turn = scene.column("source", numbers) == scene.columns.code("source", "turn")
+    for each, names in ROLE_NAMES.items():
+        is_said = np.isin(speakers, list(scene.columns.speakers_named(names)))
+        is_said |= is_turn & (speakers == 0) & (trust == TRUSTS.index(each))
+        found[is_said] = 1 if each == role else -1
+    return found
 
 
 def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:

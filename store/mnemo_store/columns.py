@@ -346,6 +346,10 @@ class Columns:
         """The codes of the speakers whose name has one of these words (lower case)."""
         return set[int]().union(*(self._speaker_words.get(word, ()) for word in words))
 
+    def code(self, name: str, value: str) -> int:
+        """Of a value of one of the columns of names; -1: no memory has it."""
+        return self._codes[name].get(value, -1)
+
     def tags_of(self, number: int) -> tuple[str, ...]:
         return self._tags_of.get(number, ())
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch
+from mnemo_client.protocol import NewMemory, Patch, Turn, TurnsRequest
 from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
@@ -97,6 +97,23 @@ def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(
     model_daemon.wait_for_vectors()
     assert ask(client, "When did Otto start with the cello?").memories[0].speaker == "Otto"
     assert ask(client, "When did Ines start with the cello?").memories[0].speaker == "Ines"
+
+
+@pytest.mark.parametrize(
+    ("what", "user", "agent"), [("shoulder", "user", "assistant"), ("knee", "Human", "AI"), ("wrist", None, None)]
+)
+def test_what_i_said_and_what_you_said_are_told_apart(
+    model_daemon: RunningDaemon, client: Client, what: str, user: str | None, agent: str | None
+) -> None:
+    """By the name of the role, or, where a turn has none, by the role."""
+    mine = Turn(role="user", speaker=user, content=f"Ten slow circles warm up the {what} before the gym.")
+    yours = Turn(role="agent", speaker=agent, content=f"Twelve slow circles warm up the {what} before the gym.")
+    for turn in (mine, yours):
+        client.turns(TurnsRequest(turns=[turn], session_id=turn.role))
+    model_daemon.wait_for_vectors()
+    query = f"How did {{}} say the {what} is warmed up before the gym?"
+    assert ask(client, query.format("I")).memories[0].content == mine.content
+    assert ask(client, query.format("you")).memories[0].content == yours.content
 
 
 def test_the_month_that_is_asked_for_comes_first(model_daemon: RunningDaemon, client: Client) -> None:

@@ -61,8 +61,9 @@ def test_the_candidates_stand_in_the_order_of_their_ranks_and_say_what_became_of
 
 def test_each_channel_tells_its_hits_best_first_with_scores_and_ranks(client: Client) -> None:
     _, trace = explained(client)
-    words, vectors, neighbours = trace.channels
-    assert (words.name, vectors.name, neighbours.name) == ("words", "vectors", "neighbours")
+    words, vectors, *others = trace.channels
+    assert [each.name for each in trace.channels] == ["words", "vectors", "neighbours", "core"]
+    assert [each.hits for each in others] == [[], []]
     by_id = {each.id: each for each in trace.candidates}
     for channel in (words, vectors):
         scores = [hit.score for hit in channel.hits]
@@ -169,7 +170,7 @@ def test_of_another_time_what_was_there_then_is_explained(client: Client) -> Non
 
 def test_without_vectors_the_trace_says_so_by_what_it_lacks(client: Client) -> None:
     _, trace = explained(client, ranker="words")
-    assert [channel.name for channel in trace.channels] == ["words", "neighbours"]
+    assert [channel.name for channel in trace.channels] == ["words", "neighbours", "core"]
     (candidate,) = trace.candidates
     assert candidate.similarity is None
     assert candidate.features == {"words_share": 1.0}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mnemo_daemon import installation, minilm, models
 from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, Floats, RunAll, load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, KNOWN, Catalogue, find
+from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, KNOWN, Catalogue, find
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -304,6 +304,7 @@ def test_the_list_tells_what_is_here_and_what_is_not(folder: Path, tiny_source: 
         DEFAULT_EMBEDDING: "pullable",
         "BAAI/bge-small-en-v1.5": "import_only",
         "BAAI/bge-large-en-v1.5": "import_only",
+        DEFAULT_RERANKER: "import_only",
         SMOLLM: "damaged",
         "Qwen2.5-0.5B-Instruct": "import_only",
         "Qwen2.5-3B-Instruct": "import_only",

@@ -35,6 +35,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "last_accessed": TIMES | st.just(0),
     "overlap": UNIT,
     "late": UNIT | st.just(NAN),
+    "cross": UNIT | st.just(NAN),
     "learned": UNIT,
 }
 ASKED = st.builds(
@@ -137,7 +138,7 @@ def test_more_of_a_good_signal_never_costs_score(ranker: Ranker, signal: str) ->
     @settings(max_examples=50, deadline=None)
     def check(asked: Asked, given: Candidates, one: float, other: float) -> None:
         asked = asked._replace(ranker=ranker)
-        given = given._replace(learned=None, late=None)
+        given = given._replace(learned=None, late=None, cross=None)
         less, more = (changed(given, **{signal: value}) for value in sorted((one, other)))
         assert first(ranking.score(asked, more)) >= first(ranking.score(asked, less)) - 1e-6
 

@@ -45,6 +45,12 @@ def test_the_recommended_language_models_are_listed_with_no_hash_made_up() -> No
         assert model.hub
 
 
+def test_L21_the_cross_encoder_of_the_source_is_listed_and_found_by_the_name_that_fastembed_has_for_it() -> None:
+    model = known("Xenova/ms-marco-MiniLM-L-6-v2")
+    assert model is known("cross-encoder/ms-marco-MiniLM-L-6-v2")
+    assert (model.role, model.weights_sha256, model.package) == ("reranker", "", "")
+
+
 def test_a_model_is_found_in_any_case_and_by_its_hub_id() -> None:
     assert known("ALL-minilm-l6-V2") is known("sentence-transformers/all-MiniLM-L6-v2") is known(DEFAULT_EMBEDDING)
     assert find("all-MiniLM") is None

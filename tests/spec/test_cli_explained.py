@@ -48,22 +48,22 @@ def trace(*candidates: CandidateTrace, **fields: Any) -> Trace:
 def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_others() -> None:
     shown = trace(
         candidate(1, score=0.931, channels=["words", "vectors"], answer=1, why=["has key", "close in meaning (0.62)"]),
-        candidate(2, score=0.4, channels=["neighbours"], dropped="near_copy"),
+        candidate(2, score=0.4, channels=["neighbours", "core"], dropped="near_copy"),
         candidate(3, rank=None, score=0.0, dropped="below_sim_threshold", why=[]),
     )
     assert list(explained.trace_lines(shown, Look())) == [
-        "rank  score  by   memory    why",
-        "   1   0.93  wv-  c0ffee01  has key; close in meaning (0.62)",
+        "rank  score  by    memory    why",
+        "   1   0.93  wv--  c0ffee01  has key; close in meaning (0.62)",
         "not answered:",
-        "   2   0.40  --n  c0ffee02  a near copy; has key",
-        "   -   0.00  w--  c0ffee03  under the ranker's floor; little speaks for it",
+        "   2   0.40  --nc  c0ffee02  a near copy; has key",
+        "   -   0.00  w---  c0ffee03  under the ranker's floor; little speaks for it",
         "",
         "in question  1,197 of 1,200 memories; words: spare, key",
         "left out     3 by kinds: wanted is procedural",
         "found        2 by words · 64 by vectors",
         "dropped      60 further down · 1 a near copy",
         "ms           filter 0.02 · embed 2.40 · fetch 0.11",
-        "by: w words, v vectors, n neighbours of the best in session or note",
+        "by: w words, v vectors, n neighbours of the best in session or note, c core",
     ]
 
 
@@ -172,7 +172,7 @@ def test_recall_with_explain_shows_the_trace_below_the_hits(person: Person, cann
     assert person.give("recall", "--explain", "spare", "key") == 0
     lines = person.out.splitlines()
     assert lines[0].startswith("1  0.82  c0ffee01")
-    assert lines[3] == "rank  score  by   memory    why"
+    assert lines[3] == "rank  score  by    memory    why"
     assert lines[-1].startswith("1 of 12 · ")
     assert canned.asked[0].body == {"query": "spare key", "highlight": True, "explain": True}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.question_shape import QuestionShape, named_months, named_years, question_shape
+from mnemo_core.question_shape import QuestionShape, asked_role, named_months, named_years, question_shape
 
 # For each question, all that it asks for.
 QUESTIONS: dict[str, str] = {
@@ -139,3 +139,30 @@ def test_everything_that_can_be_asked_for_is_shown() -> None:
 def test_months_and_years_are_read_off_a_question(query: str, months: set[int], years: set[int]) -> None:
     assert set(named_months(query)) == months
     assert set(named_years(query)) == years
+
+
+@pytest.mark.parametrize(
+    ("query", "role"),
+    [
+        ("What is my sister called?", "user"),
+        ("where did I park", "user"),
+        ("Which of us booked the hall?", None),
+        ("What did you suggest for my knee?", "agent"),
+        ("your advice about the landlord", "agent"),
+        ("Do you remember where I parked?", "user"),
+        ("Can you tell me what you suggested for the boiler?", "agent"),
+        ("What did the two flats cost that I asked you about?", "user"),
+        ("I\u2019ve told you the name of my dentist, what is it?", "user"),
+        ("What is the user's daughter called?", None),
+        ("When does the ferry leave?", None),
+        ("Wie heißt meine Schwester?", "user"),
+        ("Weißt du noch, wo ich geparkt habe?", "user"),
+        ("Was hast du mir geraten?", "agent"),
+        ("Où ai-je garé ma voiture, moi ?", "user"),
+        ("Qu'est-ce que tu m'as conseillé ?", "agent"),
+        ("我的牙医叫什么？", "user"),
+        ("你建议我做什么？", "agent"),
+    ],
+)
+def test_whose_words_of_a_person_and_an_agent_are_asked_for(query: str, role: str | None) -> None:
+    assert asked_role(query) == role

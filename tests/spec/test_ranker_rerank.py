@@ -40,3 +40,28 @@ def test_L21_what_reranks_takes_the_place_of_the_cosine() -> None:
     # and ties are everyone's again: the newer event first, whatever was changed last
     tied = candidates(2, late=[0.5, 0.5], modified_at=[NOW + HOUR, NOW], event_at=[NOW, NOW + HOUR])
     assert ranking.order(ranking.score(Asked("rerank"), tied), tied).tolist() == [1, 0]
+
+
+def test_L21_a_cross_encoder_takes_the_place_of_everything_and_what_it_did_not_read_comes_behind() -> None:
+    given = candidates(
+        4, sims=[0.9, 0.2, 0.5, 0.6], cross=[0.25, 0.75, NAN, NAN], late=[0.9, 0.1, 0.9, 0.9], importance=0.5
+    )
+    scored = ranking.score(Asked("rerank"), given)
+    # of what was not read the blend, 0.8·0.5 + 0.2·0.5 and 0.8·0.6 + 0.2·0.5, of the least that was given
+    assert scored.scores.tolist() == pytest.approx([0.25, 0.75, 0.5 * 0.25, 0.58 * 0.25])
+    assert (scored.ranker, scored.mode) == ("rerank", "cross_encoder")
+    # and ties are everyone's: the newer event first, whatever was changed last
+    tied = candidates(2, cross=[0.5, 0.5], modified_at=[NOW + HOUR, NOW], event_at=[NOW, NOW + HOUR])
+    assert ranking.order(ranking.score(Asked("rerank"), tied), tied).tolist() == [1, 0]
+
+
+def test_L21_where_the_cross_encoder_read_nothing_late_interaction_stands_in_and_then_the_blend() -> None:
+    given = candidates(2, sims=[0.9, 0.2], cross=[NAN, NAN], late=[0.3, 0.7])
+    assert ranking.score(Asked("rerank"), given).mode == "late"
+    assert ranking.score(Asked("rerank"), given._replace(late=None)).mode == "blend"
+
+
+def test_L21_a_cross_encoder_needs_no_vectors() -> None:
+    scored = ranking.score(Asked("rerank", has_vectors=False), candidates(2, words=[4.0, 1.0], cross=[0.25, 0.75]))
+    assert scored.scores.tolist() == [0.25, 0.75]
+    assert scored.mode == "cross_encoder"

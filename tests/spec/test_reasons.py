@@ -54,6 +54,18 @@ def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Rank
     assert set(found.adds) - {"archived"} == set(found.features)
 
 
+def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
+    cross = np.array([0.9, np.nan, 0.25, 0.5, np.nan], np.float32)
+    given, asked = some()._replace(cross=cross), Asked("rerank", now=NOW)
+    scored = ranking.score(asked, given)
+    found = parts(asked, given, scored)
+    total = sum(found.adds.values(), np.zeros(5))
+    assert total.tolist() == pytest.approx(scored.scores.tolist(), abs=1e-6)
+    assert found.adds["cross_encoder"].tolist() == pytest.approx([0.9, 0, 0.25, 0.5, 0])
+    assert set(found.adds) - {"archived"} == set(found.features)
+    assert strongest({"cross_encoder": 0.9}, Told([], 0.6, 1.0, 0.9)) == ["answers the question, as a model reads it"]
+
+
 def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
     asked = Asked("layered", now=NOW)
     scored = ranking.score(asked, some())

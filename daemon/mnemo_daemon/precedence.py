@@ -1,0 +1,42 @@
+"""Who goes first: a question that somebody waits for, before what is worked out behind the doors.
+
+Python runs one thread at a time, and on a laptop the model has as many processors as there are. What is written can
+wait for some milliseconds; who asks sits before the screen.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+WAIT_SECONDS_MAX = 0.05  # for questions, before any one piece of work: however many are asked, writing goes on
+
+
+class Precedence:
+    """Of one daemon. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._questions = 0
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        """While it is being answered."""
+        with self._change:
+            self._questions += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._questions -= 1
+                if not self._questions:
+                    self._change.notify_all()
+
+    def give_way(self) -> None:
+        """Returns when no question is being answered, or after a while. Not for who answers one."""
+        if self._questions:
+            with self._change:
+                self._change.wait_for(lambda: not self._questions, WAIT_SECONDS_MAX)
+
+
+def at_once() -> None:
+    """Gives way to nobody."""

@@ -1,0 +1,252 @@
+"""A cross-encoder: how it comes here from a folder, what it says, and how long it is kept. SPEC 4.3, 7.3 [L21]"""
+
+import gc
+import json
+import shutil
+import subprocess
+import sys
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mnemo_daemon import installation
+from mnemo_daemon.embedding import EmbeddingService, load_embedder
+from mnemo_daemon.models import (
+    DEFAULT_EMBEDDING,
+    DEFAULT_RERANKER,
+    Catalogue,
+    Damaged,
+    Manifest,
+    Unsupported,
+    Unverified,
+)
+from mnemo_daemon.reranking import IDLE_SECONDS, CrossEncoder, Reranking
+from tests.pair_model import TOKENS_MAX, score_of, write_pair_model
+
+QUESTION = "Where is the key?"  # `where` and the mark are no words of the model
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return write_pair_model(tmp_path / "source")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    return tmp_path / "models"
+
+
+def install(source: Path, models: Path, name: str = DEFAULT_RERANKER) -> Manifest:
+    return installation.import_path(source, models, name=name, allow_unverified=True)
+
+
+class Clock:
+    """In seconds; it goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+# Coming here
+
+
+def test_a_folder_whose_config_says_that_it_judges_pairs_is_a_cross_encoder(source: Path, models: Path) -> None:
+    (source / "model.safetensors").write_bytes(b"the same weights, in a form that is not used")
+    manifest = install(source, models)
+    assert (manifest.name, manifest.role, manifest.form) == (DEFAULT_RERANKER, "reranker", "fastembed")
+    assert (manifest.dimensions, manifest.weights_file, manifest.verified) == (0, "model.onnx", False)
+    (listed,) = [each for each in Catalogue(models).listing() if each.name == DEFAULT_RERANKER]
+    assert (listed.role, listed.installed, listed.dimensions) == ("reranker", True, None)
+
+
+def test_another_cross_encoder_comes_in_by_a_name_of_its_own(source: Path, models: Path) -> None:
+    assert install(source, models, "made/overlap").role == "reranker"
+    with pytest.raises(Unverified):
+        installation.import_path(source, models, name="made/overlap")
+
+
+def test_a_cross_encoder_is_no_embedding_model_and_takes_no_name_of_one(source: Path, models: Path) -> None:
+    with pytest.raises(Unsupported, match=r"is a cross-encoder, and BAAI/bge-small-en-v1\.5 is an embedding model"):
+        install(source, models, "BAAI/bge-small-en-v1.5")
+    manifest = install(source, models)
+    with pytest.raises(Unsupported, match="is a cross-encoder, not an embedding model"):
+        load_embedder(manifest)
+    service = EmbeddingService(Catalogue(models), threads=1)
+    with pytest.raises(Unsupported, match="is a cross-encoder, not an embedding model"):
+        service.use(DEFAULT_RERANKER)
+    assert service.spaces() == []
+    service.close()
+
+
+def test_a_model_that_gives_no_score_of_a_pair_is_refused_and_leaves_nothing(tmp_path: Path, models: Path) -> None:
+    with pytest.raises(Unsupported, match="cannot be used by fastembed"):
+        install(write_pair_model(tmp_path / "broken", output="none"), models)
+    assert Catalogue(models).installed(DEFAULT_RERANKER) is None
+    assert [path.name for path in models.iterdir() if path.is_dir()] == []
+
+
+def test_a_folder_with_the_weights_in_another_form_alone_is_refused(source: Path, models: Path) -> None:
+    shutil.rmtree(source / "onnx")
+    (source / "model.safetensors").write_bytes(b"")
+    with pytest.raises(Unsupported, match="holds no model"):
+        install(source, models)
+
+
+# What it says
+
+
+@pytest.fixture
+def encoder(source: Path, models: Path) -> CrossEncoder:
+    return CrossEncoder(install(source, models))
+
+
+def test_a_score_is_the_sigmoid_of_what_the_model_gives(encoder: CrossEncoder) -> None:
+    texts = ["The key is in the garden.", "A blue boat.", "The boat.", "", "key key"]
+    # the, key, is and the again: four pairs; none; one; none; two
+    scores = encoder.scores(QUESTION, texts)
+    assert scores.dtype == np.float32
+    assert scores.tolist() == pytest.approx([score_of(common) for common in (4, 0, 1, 0, 2)], abs=1e-6)
+    assert encoder.scores(QUESTION, []).tolist() == []
+
+
+def test_a_score_is_the_same_in_any_company_and_on_any_thread(encoder: CrossEncoder) -> None:
+    texts = ["the key", "a boat " * 4, "the red house is in the garden", "", "zzz"]
+    alone = [encoder.scores(QUESTION, [text])[0].tobytes() for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        for scores in threads.map(lambda _: encoder.scores(QUESTION, texts), range(16)):
+            assert [score.tobytes() for score in scores] == alone
+
+
+def test_what_is_longer_than_the_model_reads_is_cut(encoder: CrossEncoder) -> None:
+    filler = "boat " * TOKENS_MAX
+    assert encoder.scores(QUESTION, [filler + "key", "key " + filler]).tolist() == pytest.approx(
+        [score_of(0), score_of(1)], abs=1e-6
+    )
+
+
+def test_no_score_is_0_or_1_however_sure_the_model_is(encoder: CrossEncoder) -> None:
+    # six times the same word on both sides: 36 pairs, a logit of 69, which counts as 15
+    (sure,) = encoder.scores("key " * 6, ["key " * 6])
+    assert 0.999999 < float(sure) < 1
+
+
+def test_files_that_are_not_what_was_installed_are_not_loaded(encoder: CrossEncoder) -> None:
+    path = encoder.manifest.path()
+    path.write_bytes(path.read_bytes().replace(b"overlap", b"overlop"))
+    with pytest.raises(Damaged, match=r"model\.onnx .* is not the file that was installed"):
+        CrossEncoder(encoder.manifest)
+
+
+# Keeping it
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def reranking(models: Path, clock: Clock) -> Reranking:
+    return Reranking(Catalogue(models), now=clock)
+
+
+def test_where_none_is_installed_there_is_none_and_nothing_is_wrong(reranking: Reranking, models: Path) -> None:
+    assert (reranking.encoder(), reranking.failure) == (None, "")
+    assert Reranking(Catalogue(models), "").encoder() is None
+
+
+def test_it_is_taken_up_once_it_is_installed_and_kept_while_it_is_asked_for(
+    reranking: Reranking, source: Path, models: Path, clock: Clock
+) -> None:
+    assert reranking.encoder() is None
+    install(source, models)
+    kept = reranking.encoder()
+    assert kept is not None
+    for _ in range(3):
+        clock.at += IDLE_SECONDS - 1
+        reranking.let_go_if_idle()
+        assert reranking.encoder() is kept
+
+
+def test_it_is_let_go_when_nobody_has_asked_for_a_while_and_loaded_when_someone_does(
+    reranking: Reranking, source: Path, models: Path, clock: Clock
+) -> None:
+    install(source, models)
+    gone = weakref.ref(reranking.encoder())
+    clock.at += IDLE_SECONDS
+    reranking.let_go_if_idle()
+    gc.collect()
+    assert gone() is None
+    again = reranking.encoder()
+    assert again is not None
+    assert again.scores("key", ["key"]).tolist() == pytest.approx([score_of(1)])
+
+
+def test_another_model_of_the_name_takes_the_place_of_the_one_that_is_loaded(
+    reranking: Reranking, source: Path, models: Path
+) -> None:
+    install(source, models)
+    first = reranking.encoder()
+    config = json.loads((source / "tokenizer_config.json").read_text())
+    (source / "tokenizer_config.json").write_text(json.dumps(config | {"model_max_length": 6}))
+    install(source, models)
+    second = reranking.encoder()
+    assert first is not None
+    assert second is not None
+    # of [CLS] key [SEP] boat boat key [SEP] six are read: the last key is not
+    assert first.scores("key", ["boat boat key"]).tolist() == pytest.approx([score_of(1)])
+    assert second.scores("key", ["boat boat key"]).tolist() == pytest.approx([score_of(0)])
+    shutil.rmtree(models)
+    assert (reranking.encoder(), reranking.failure) == (None, "")
+
+
+def test_one_that_is_damaged_is_named_until_it_is_installed_again(
+    reranking: Reranking, source: Path, models: Path
+) -> None:
+    manifest = install(source, models)
+    data = manifest.path().read_bytes()
+    manifest.path().write_bytes(data + b" ")
+    assert reranking.encoder() is None
+    assert "is not the file that was installed" in reranking.failure
+    manifest.path().write_bytes(data)  # the manifest is the same: it is not tried at every question
+    assert reranking.encoder() is None
+    assert reranking.failure
+    install(source, models)
+    assert reranking.encoder() is not None
+    assert reranking.failure == ""
+
+
+def test_a_name_of_something_else_is_no_cross_encoder(minilm_folder: Path) -> None:
+    reranking = Reranking(Catalogue(minilm_folder), DEFAULT_EMBEDDING)
+    assert reranking.encoder() is None
+    assert reranking.failure == f"{DEFAULT_EMBEDDING} is an embedding model, not a cross-encoder"
+
+
+def test_one_that_fails_at_a_text_is_named_until_it_works(tmp_path: Path, models: Path, reranking: Reranking) -> None:
+    install(write_pair_model(tmp_path / "poisoned", poison="harbour"), models)
+    encoder = reranking.encoder()
+    assert encoder is not None
+    assert reranking.scores(encoder, "key", ["a key", "a harbour"]) is None
+    assert reranking.failure == f"{DEFAULT_RERANKER} gives what is no number"
+    found = reranking.scores(encoder, "key", ["a key"])
+    assert found is not None
+    assert found.tolist() == pytest.approx([score_of(1)])
+    assert reranking.failure == ""
+
+
+def test_nothing_of_it_is_loaded_before_it_is_asked_for(source: Path, models: Path) -> None:
+    install(source, models)
+    program = (
+        "import sys; from pathlib import Path; from mnemo_daemon import app;"
+        "from mnemo_daemon.models import Catalogue; from mnemo_daemon.reranking import Reranking;"
+        f"reranking = Reranking(Catalogue(Path({str(models)!r}))); print('fastembed' in sys.modules);"
+        "reranking.encoder(); print('fastembed' in sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["False", "True"]

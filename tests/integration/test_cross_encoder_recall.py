@@ -1,0 +1,207 @@
+"""The ranker `rerank` with a cross-encoder: what it reads, what stands in for it, and what is said of that. SPEC 7.3"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnemo_client.client import Client
+from mnemo_client.protocol import NewMemory
+from mnemo_client.recall_protocol import CandidateTrace, RecallAnswer
+from mnemo_daemon import installation
+from mnemo_daemon.candidates import RERANKED_MAX
+from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, Catalogue
+from mnemo_daemon.question import Recalled
+from mnemo_daemon.recall import Recall
+from mnemo_daemon.reranking import Reranking
+from mnemo_store.records import Memory, PutMemory
+from tests.desk import Desk, desk_in
+from tests.pair_model import score_of, write_pair_model
+from tests.running import running
+from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+
+QUESTION = "Where is the red house?"
+TEXTS = ("A blue boat.", "The house.", "The red house is in the harbour.", "The red key.")
+COMMON = (0, 2, 5, 2)  # the, is, red, house of the question; `the` is in the third text twice
+
+
+@pytest.fixture(params=["with vectors", "without an embedding model"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    catalogue = SimulatedCatalogue()
+    if request.param == "with vectors":
+        catalogue.there.add(DEFAULT_EMBEDDING)
+    models = SimulatedModels(catalogue, Mood())
+    with desk_in(tmp_path / "data", models) as desk:
+        if catalogue.there:
+            desk.embedding.refresh()
+            desk.indexing.start()
+        yield desk
+    models.close()
+
+
+def put(desk: Desk, *texts: str) -> None:
+    put_all(desk, [sample_memory(number, text) for number, text in enumerate(texts)])
+
+
+def put_all(desk: Desk, memories: Sequence[Memory]) -> None:
+    """Stores them, and waits for their vectors where there will be some."""
+    write(desk.store, *(PutMemory(data=memory) for memory in memories))
+    deadline = time.monotonic() + WAIT_SECONDS
+    while desk.embedding.current() is not None and (desk.indexing.serving() is None or desk.indexing.waiting()):
+        assert time.monotonic() < deadline, "the memories have no vectors"
+        time.sleep(0.01)
+
+
+def read_by(desk: Desk, tmp_path: Path, **fields: Any) -> Reranking:
+    """Recalls with a cross-encoder from here on."""
+    models = tmp_path / "models"
+    source = write_pair_model(tmp_path / "source", **fields)
+    installation.import_path(source, models, name=DEFAULT_RERANKER, allow_unverified=True)
+    reranking = Reranking(Catalogue(models))
+    desk.recalling.close()
+    desk.recalling = Recall(desk.store, desk.views, desk.indexing, desk.embedding, reranking)
+    return reranking
+
+
+def ask(desk: Desk, query: str = QUESTION, **fields: Any) -> Recalled:
+    return desk.recall(query, **{"ranker": "rerank", "explain": True, "expand": "false", **fields})
+
+
+def traced(recalled: Recalled) -> dict[str, CandidateTrace]:
+    assert recalled.trace is not None
+    return {each.id: each for each in recalled.trace.candidates}
+
+
+def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> None:
+    put(desk, *TEXTS)
+    read_by(desk, tmp_path)
+    recalled = ask(desk)
+    assert recalled.mode == "cross_encoder"
+    # Without an embedding model only words find anything, and the first text has none of the question.
+    scores = {
+        TEXTS[place]: score_of(common) for place, common in enumerate(COMMON) if common or desk.embedding.current()
+    }
+    found = {hit.found.memory.content: hit.score for hit in recalled.hits}
+    assert found == pytest.approx(scores, abs=1e-6)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    for each in traced(recalled).values():
+        assert each.features["cross_encoder"] == each.adds["cross_encoder"] == pytest.approx(each.score, abs=1e-6)
+
+
+def test_it_is_asked_by_the_ranker_rerank_alone(desk: Desk, tmp_path: Path) -> None:
+    put(desk, *TEXTS)
+    reranking = read_by(desk, tmp_path, poison="house")
+    for ranker in ("auto", "words", "hybrid"):
+        assert ask(desk, ranker=ranker).mode in (None, "hybrid", "deterministic")
+    assert reranking.failure == ""
+
+
+def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk: Desk, tmp_path: Path) -> None:
+    # The words are as good in all of them, and the importance is a fifth of the blend: by that the last are the best.
+    count = RERANKED_MAX + 20
+    put_all(
+        desk,
+        [sample_memory(number, f"The red boat {number}.", importance=(number + 1) / 100) for number in range(count)],
+    )
+    read_by(desk, tmp_path)
+    recalled = ask(desk, "red boat", top_k=100, token_budget=None)
+    read = {each.id for each in traced(recalled).values() if each.features["cross_encoder"] is not None}
+    assert len(read) == RERANKED_MAX
+    if desk.embedding.current() is None:
+        assert read == {sample_id(number) for number in range(20, count)}
+    order = [hit.found.memory.id for hit in recalled.hits]
+    assert len(order) == count
+    assert set(order[:RERANKED_MAX]) == read
+    assert all(hit.score > 0 for hit in recalled.hits)
+
+
+def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
+    # By words all are alike, and the later the better by the blend: what only a later page finds must not be read in
+    # place of what the pages before showed. The cross-encoder likes those better that have `is` and `the`.
+    put_all(
+        desk,
+        [
+            sample_memory(
+                number, f"Red house {number} {'is the' if number % 2 else 'of at'}.", importance=(number + 1) / 150
+            )
+            for number in range(150)
+        ],
+    )
+    read_by(desk, tmp_path)
+    seen: list[str] = []
+    while page := ask(desk, top_k=20, offset=len(seen)).hits:
+        seen += [hit.found.memory.id for hit in page]
+    assert len(set(seen)) == len(seen) == 150
+
+
+def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path) -> None:
+    put(desk, "The red house.")
+    desk.at = 2000
+    write(desk.store, PutMemory(data=sample_memory(0, "The red house is in the garden.", version=2)))
+    read_by(desk, tmp_path)
+    (then,) = ask(desk, at=1500).hits
+    (now,) = ask(desk).hits
+    assert (then.score, now.score) == pytest.approx((score_of(3), score_of(5)), abs=1e-6)
+
+
+def test_one_that_fails_is_told_and_the_blend_stands_in(desk: Desk, tmp_path: Path) -> None:
+    put(desk, *TEXTS)
+    reranking = read_by(desk, tmp_path, poison="harbour")
+    recalled = ask(desk)
+    assert recalled.mode == "blend"
+    assert "reranker" in recalled.degraded
+    assert "gives what is no number" in reranking.failure
+    assert "reranker" not in ask(desk, ranker="cosine").degraded
+    desk.trash(sample_id(2))
+    healed = ask(desk)
+    assert (healed.mode, "reranker" in healed.degraded) == ("cross_encoder", False)
+
+
+# Through a daemon, with the real embedding model
+
+
+def offline(models: Path, *words: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "mnemo_daemon.offline", *words],
+        env={**os.environ, "MNEMO_MODELS_FOLDER": str(models)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+def asked(client: Client) -> RecallAnswer:
+    return client.recall(QUESTION, ranker="rerank", dry=True, top_k=4)
+
+
+def test_a_daemon_takes_it_up_from_a_folder_and_says_when_it_is_out_of_order(
+    short_folder: Path, minilm_folder: Path
+) -> None:
+    models, source = short_folder / "models", write_pair_model(short_folder / "source")
+    shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, models / DEFAULT_EMBEDDING)
+    bring = ("import", str(source), "--name", DEFAULT_RERANKER, "--allow-unverified")
+    with running(short_folder / "data", {"MNEMO_MODELS_FOLDER": str(models)}) as daemon, daemon.client() as client:
+        client.remember_many([NewMemory(content=text) for text in TEXTS])
+        daemon.wait_for_vectors()
+        assert (asked(client).mode, asked(client).degraded) == ("late", [])
+        offline(models, *bring)
+        (graph,) = (models / DEFAULT_RERANKER.replace("/", "--")).glob("*/model.onnx")
+        graph.write_bytes(graph.read_bytes() + b" ")
+        answer = asked(client)
+        assert (answer.mode, answer.degraded) == ("late", ["reranker"])
+        status = client.status()
+        assert status.state == "degraded"
+        assert any("reranker: model.onnx" in reason for reason in status.reasons)
+        offline(models, *bring)
+        answer = asked(client)
+        assert (answer.mode, answer.degraded) == ("cross_encoder", [])
+        assert {memory.content: memory.score for memory in answer.memories} == pytest.approx(
+            {text: score_of(common) for text, common in zip(TEXTS, COMMON, strict=True)}, abs=1e-6
+        )
+        assert client.status().state == "ready"
+        (listed,) = [each for each in client.models().models if each.name == DEFAULT_RERANKER]
+        assert (listed.role, listed.installed, listed.in_use) == ("reranker", True, True)
