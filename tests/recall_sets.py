@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent / "fixtures" / "recall"
 NOTES = FOLDER / "notes"
+UNSEEN = FOLDER / "unseen"  # on which nothing is fitted
 
 _SESSION = re.compile(r"## (?P<number>\d+) (?P<at>\S+)")
 _TURN = re.compile(r"(?P<id>(?P<session>\d+)\.\d+) (?P<speaker>[^:]+): (?P<text>.*)")

@@ -50,6 +50,7 @@ class Evidence(NamedTuple):
     near: Places  # (5, n) of the candidate, and of those beside it as in BESIDE; −1: none
     group: NDArray[np.int64]  # (n,) of its session or note; −1: of none
     speaks: NDArray[np.int8]  # (n,)
+    roles: NDArray[np.int8]  # (n,) 1: said as a person, −1: as an agent, 0: neither
     fits_date: Floats  # (n,)
     question: QuestionShape
 
@@ -294,6 +295,8 @@ def _add_rest(found: dict[str, Floats], evidence: Evidence) -> None:
     n = len(evidence.group)
     found["speaker_named"] = (evidence.speaks > 0).astype(np.float32)
     found["other_named"] = (evidence.speaks < 0).astype(np.float32)
+    found["by_person"] = (evidence.roles > 0).astype(np.float32)
+    found["by_agent"] = (evidence.roles < 0).astype(np.float32)
     found["names_nobody"] = np.full(n, not evidence.is_name.any(), np.float32)
     is_dated = not np.isnan(evidence.fits_date).any()
     found["date_fits"] = evidence.fits_date if is_dated else np.zeros(n, np.float32)

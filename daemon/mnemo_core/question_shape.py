@@ -5,6 +5,7 @@ Read once a recall.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from mnemo_core.date_words import MONTHS
@@ -134,7 +135,9 @@ def question_shape(query: str) -> QuestionShape:
 
 
 Role = Literal["user", "agent"]
-ROLE_NAMES: Final = {"user": ("user", "human"), "agent": ("assistant", "agent", "ai", "bot")}  # of who speaks as such
+ROLE_NAMES: Final[Mapping[Role, tuple[str, ...]]] = {  # of who speaks as such
+    "user": ("user", "human"), "agent": ("assistant", "agent", "ai", "bot"),
+}  # fmt: skip
 
 # What is said around a question: neither the asked one's words nor deeds are meant.
 _ASIDE = _pattern(

@@ -7,7 +7,7 @@ join what they find; nothing is read from the database but versions of another t
 import functools
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -96,6 +96,19 @@ class Scene(NamedTuple):
         values: NDArray[Any] = now[np.where(is_former, 0, numbers)] if self.base else np.zeros(len(numbers), now.dtype)
         values[is_former] = self.then.columns.column(name)[numbers[is_former] - self.base]
         return values
+
+    def is_one_of(
+        self, name: str, numbers: NDArray[np.uint32], codes: Callable[[Columns], Iterable[int]]
+    ) -> NDArray[np.bool_]:
+        """Which of these numbers have one of the codes in a column of names: what is so now and what was so then have
+        codes of their own."""
+        values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
+        for code in codes(self.columns):
+            found |= values == code
+        if self.then is not None:
+            is_former = numbers >= self.base
+            found[is_former] = np.isin(values[is_former], list(codes(self.then.columns)))
+        return found
 
     def has_speaker(self, word: str) -> bool:
         """Whether the word is part of the name of someone who speaks in one of the memories in question."""

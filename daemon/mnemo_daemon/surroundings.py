@@ -7,7 +7,7 @@ session or note goes into the features. Nothing is decoded but versions of anoth
 import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from mnemo_daemon.question import Question
 from mnemo_daemon.token_cache import TokenCache
 from mnemo_daemon.token_rows import LateForm
 from mnemo_daemon.views import Views, words_of
+from mnemo_store.columns import Columns
 from mnemo_store.records import TRUSTS, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.words import WordMatches
@@ -35,6 +36,7 @@ JOINED_BESIDE = 20  # of so many of the best candidates, those beside them becom
 _NAME = re.compile(r"\w+(?:'s\b)?")
 _NUMBER = re.compile(r"[0-9][0-9.,:/-]*")
 _NONE = -1
+_SIGNS: Mapping[Role | None, np.int8] = {"user": np.int8(1), "agent": np.int8(-1), None: np.int8(0)}
 
 Numbers = NDArray[np.uint32]
 Places = NDArray[np.intp]
@@ -174,6 +176,7 @@ class Surroundings:
         named = _names(question.query, scene)
         terms_of = self._views.words.tokenizer.query_terms
         name_terms = {term for name in named for term in terms_of(name)}
+        roles = _roles(scene, numbers)
         return Evidence(
             weights=matches.weights,
             is_name=np.array([term in name_terms for term in matches.terms], np.bool_),
@@ -185,7 +188,8 @@ class Surroundings:
             lengths=around.lengths,
             near=around.near,
             group=_groups(scene, numbers),
-            speaks=_speaks(scene, numbers, named) if named else _speaks_as(scene, numbers, asked_role(question.query)),
+            speaks=_speaks(scene, numbers, named) if named else roles * _SIGNS[asked_role(question.query)],
+            roles=roles,
             fits_date=features.fits_date(
                 named_months(question.query), named_years(question.query), scene.column("event_at", numbers)
             ),
@@ -315,22 +319,21 @@ def _names(query: str, scene: Scene) -> set[str]:
 
 def _speaks(scene: Scene, numbers: Numbers, named: set[str]) -> NDArray[np.int8]:
     """By the names in the question."""
-    speakers = scene.column("speaker", numbers)
-    is_named = np.isin(speakers, list(scene.columns.speakers_named(named)))
-    return np.where(is_named, np.int8(1), np.where(speakers > 0, np.int8(-1), np.int8(0)))
+    is_named = scene.is_one_of("speaker", numbers, lambda columns: columns.speakers_named(named))
+    others = np.where(scene.column("speaker", numbers) > 0, np.int8(-1), np.int8(0))
+    return np.where(is_named, np.int8(1), others)
 
 
-def _speaks_as(scene: Scene, numbers: Numbers, role: Role | None) -> NDArray[np.int8]:
-    """By who asks and who is asked: of what is said as a person or as an agent. Others' words are neither's."""
+def _roles(scene: Scene, numbers: Numbers) -> NDArray[np.int8]:
+    """1 for what is said as a person, −1 as an agent; 0 for the rest."""
     found = np.zeros(len(numbers), np.int8)
-    if role is None:
-        return found
-    speakers, trust = scene.column("speaker", numbers), scene.column("trust", numbers)
-    is_turn = scene.column("source", numbers) == scene.columns.code("source", "turn")
-    for each, names in ROLE_NAMES.items():
-        is_said = np.isin(speakers, list(scene.columns.speakers_named(names)))
-        is_said |= is_turn & (speakers == 0) & (trust == TRUSTS.index(each))
-        found[is_said] = 1 if each == role else -1
+    is_turn = scene.is_one_of("source", numbers, lambda columns: [columns.code("source", "turn")])
+    is_turn &= scene.column("speaker", numbers) == 0
+    trust = scene.column("trust", numbers)
+    for role, names in ROLE_NAMES.items():
+        is_said = scene.is_one_of("speaker", numbers, functools.partial(Columns.speakers_named, words=names))
+        is_said |= is_turn & (trust == TRUSTS.index(role))
+        found[is_said] = _SIGNS[role]
     return found
 
 

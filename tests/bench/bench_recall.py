@@ -1,52 +1,49 @@
 """How fast recall is through the socket, at several sizes, stage by stage, beside bare usearch and words.
 
     python -m tests.bench.bench_recall [--sizes 1000,10000,100000,1000000] [--clients 1,8] [--queries 300]
+                                       [--keep FOLDER [--fill]]
 
 For each size, in one run: recall as it is asked (the question's own vector computed), and asked again (the vector
 known), by 1 and by 8 clients, each a process of its own; p50, p95 and p99. What a trace says of each stage. Recall
-while 10 writers write, beside the quiet daemon just before. A bare vector search and word search in one process.
+while 10 writers write, beside the quiet daemon just before. A bare vector search and word search in one process. Memory
+and start, and what the daemon costs while it watches a folder of notes and nobody asks it anything. At the end, how all
+that grows from size to size.
 
 From --made on the vectors are drawn by chance, and with them the token rows where the model has some: embedding a
-million texts would take an hour and change nothing of the speed. Ingest, start and memory: tests/bench/bench_socket.py.
+million texts would take hours and change nothing of the speed. --keep fills a store that is not there yet and leaves it
+for the next time, with what the ten wrote. Ingest: tests/bench/bench_socket.py.
 """
 
 import argparse
 import multiprocessing
+import shutil
 import statistics
 import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.errors import MnemoError
-from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import Ranker
-from mnemo_daemon.embedding import Embedder, EmbeddingService
+from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue, models_folder
-from mnemo_store.records import Memory, PutMemory, PutUsage, Usage, embedded_text, text_hash
-from mnemo_store.store import Store, Turn, Vectors
-from tests.bench.bench_durability import Unsynced
+from tests import recall_sets
+from tests.bench.bench_documents import wait_for_notes
 from tests.bench.bench_socket import bare
+from tests.bench.filled import disk_bytes, filled, wait_for_views
+from tests.bench.idle import idle, wait_until_quiet
 from tests.bench.tables import RANKERS, percentiles, show
 from tests.bench.texts import questions, texts
 from tests.running import RunningDaemon
-from tests.samples import AT, sample_id
 
 PLACES = (50, 95, 99)
 WRITERS = 10
 WARM_UP = 20
-BATCH = 500  # memories a request
-MADE_TOGETHER = 200  # memories a write turn
-WAITING_MAX = 100  # turns
-MADE_TOKENS = 24  # kept of a made text
-PATIENCE_SECONDS = 7200.0
 
 
 def asked_by(
@@ -139,126 +136,83 @@ def again(daemon: RunningDaemon, asked: Sequence[str], ranker: Ranker) -> list[f
     return ask_together(daemon, 1, asked, ranker)[1]
 
 
-# Filling
-
-
-def fill(daemon: RunningDaemon, count: int) -> None:
-    """Without a look at what is near to what is written: what intake costs is measured elsewhere."""
-    made = list(texts(count))
+def costs(daemon: RunningDaemon, scratch: Path, seconds: float) -> dict[str, float]:
+    """What the daemon takes while nobody asks, with a folder of notes to watch."""
+    process = daemon.process
+    assert process is not None
+    notes = scratch / "notes"
+    shutil.copytree(recall_sets.NOTES, notes)
     with daemon.client().patiently() as client:
-        for start in range(0, count, BATCH):
-            client.remember_many([NewMemory(content=text, dedup="off") for text in made[start : start + BATCH]])
-    daemon.wait_for_vectors(PATIENCE_SECONDS)
+        root = client.add_root(notes, "notes")
+        wait_for_notes(client, sum(1 for _ in notes.iterdir()))
+        wait_for_views(daemon)
+    quiet = wait_until_quiet(process.pid)
+    found = idle(process.pid, seconds)
+    with daemon.client().patiently() as client:
+        status = client.status()
+        client.remove_root(root.id)
+    print(f"\nIdle, quiet after {quiet:.0f} s: {found}", flush=True)
+    return {
+        "private memory, MB": status.memory_private_bytes / 1e6,
+        "on the disk, MB": disk_bytes(daemon.folder) / 1e6,
+        "idle: processor seconds a minute": found.cpu_seconds,
+        "idle: wake-ups a minute": found.wake_ups,
+    }
 
 
-def fill_with_made(folder: Path, count: int, embedder: Embedder) -> None:
-    """Writes the memories and their vectors, drawn by chance, into a store that no daemon has open yet."""
-    drawn = np.random.default_rng(5)
-    store = Store.open(folder, disk=Unsynced())
-    asked: list[Future[Any]] = []
-    made = texts(count)
-    try:
-        for start in range(0, count, MADE_TOGETHER):
-            memories = [
-                Memory(id=sample_id(start + place), content=content, created_at=AT, modified_at=AT, event_at=AT)
-                for place, content in zip(range(min(MADE_TOGETHER, count - start)), made, strict=False)
-            ]
-            changes = [each for memory in memories
-                       for each in (PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))]  # fmt: skip
-            turn: Turn[None] = Turn(tuple(changes), None, "add")
-            asked.append(store.transact(lambda _, turn=turn: turn, by="bench"))  # type: ignore[misc]
-            asked.append(store.put_vectors(made_vectors(memories, embedder, drawn)))
-            while len(asked) > WAITING_MAX:
-                asked.pop(0).result()
-        for future in asked:
-            future.result()
-    finally:
-        store.close()
-
-
-def made_vectors(memories: Sequence[Memory], embedder: Embedder, drawn: np.random.Generator) -> list[Vectors]:
-    rows = drawn.standard_normal((len(memories), 1, embedder.dimensions)).astype(np.float32)
-    rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
-    digests = [text_hash(embedded_text(memory)) for memory in memories]
-    found = [Vectors(embedder.space, digest, row.astype(np.float16)) for digest, row in zip(digests, rows, strict=True)]
-    late = embedder.late
-    if late is not None:
-        codes = drawn.integers(-127, 128, (len(memories), MADE_TOKENS, late.dimensions), np.int8)
-        found += [Vectors(late.space, digest, row) for digest, row in zip(digests, codes, strict=True)]
-    return found
-
-
-def start_patiently(daemon: RunningDaemon) -> None:
-    """Begins the daemon and waits for its views, which it makes of what it finds; at a million that takes minutes."""
-    process = daemon.begin()
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        assert process.poll() is None, daemon.log.read_text()
-        try:
-            with daemon.client() as client:
-                if client.status().state == "ready":
-                    break
-        except MnemoError:
-            pass  # it does not listen yet, or is busy opening
-        time.sleep(0.2)
-    daemon.wait_for_vectors(PATIENCE_SECONDS)
-
-
-# Measuring
-
-
-def measure(
-    size: int, options: argparse.Namespace, service: EmbeddingService, grown: dict[str, dict[int, list[float]]]
-) -> None:
+def measure(size: int, options: argparse.Namespace, service: EmbeddingService) -> dict[str, float]:
+    """Prints what it found, and gives what grows: medians in ms, and what it costs."""
     embedder = service.current()
     assert embedder is not None
     is_made = size >= options.made
     asked = questions(options.queries * 4 + WARM_UP)
     warm, asked = asked[:WARM_UP], asked[WARM_UP:]
     first_half, traced = asked[: options.queries * 2], asked[options.queries * 2 : options.queries * 3]
+    ranker: Ranker = options.ranker
+    rows: dict[str, list[object]] = {}
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
-        daemon = RunningDaemon(Path(scratch) / "data")
-        if is_made:
-            fill_with_made(daemon.folder, size, embedder)
-            start_patiently(daemon)
-        else:
-            daemon.start()
-            fill(daemon, size)
-        try:
+        own = f"{size}-{'made' if is_made else 'embedded'}"
+        with filled(size, embedder, (options.keep or Path(scratch)) / own, is_made=is_made) as (daemon, start_seconds):
+            if options.fill:
+                print(f"{size:,} memories: opened in {start_seconds:.1f} s", flush=True)
+                return {}
             with daemon.client() as client:
                 for question in warm:
-                    client.recall(question, dry=True, ranker=options.ranker)
-            rows: dict[str, list[object]] = {}
+                    client.recall(question, dry=True, ranker=ranker)
+            medians = dict[str, float]()
             for place, clients in enumerate(options.clients):
-                part = first_half[place :: len(options.clients)]
-                new, known, rate = ask_together(daemon, clients, part, options.ranker)
-                rows[f"{clients} client{'s' * (clients > 1)}, as asked"] = [percentiles(new, PLACES), ""]
-                rows[f"{clients} client{'s' * (clients > 1)}, vector known"] = [
-                    percentiles(known, PLACES),
-                    f"{rate:.0f}",
-                ]
-            took = stages(daemon, traced, options.ranker)
-            quiet, busy, writes = while_writing(daemon, asked[-options.queries :], options.ranker)
+                new, known, rate = ask_together(daemon, clients, first_half[place :: len(options.clients)], ranker)
+                name = f"{clients} client{'s' * (clients > 1)}"
+                rows[f"{name}, as asked"] = [percentiles(new, PLACES), ""]
+                rows[f"{name}, vector known"] = [percentiles(known, PLACES), f"{rate:.0f}"]
+                medians |= {f"{name}, as asked": statistics.median(new)}
+                medians |= {f"{name}, vector known": statistics.median(known)}
+            took = stages(daemon, traced, ranker)
+            taken = {"start until all is there, s": start_seconds, **costs(daemon, Path(scratch), options.idle)}
+            quiet, busy, writes = while_writing(daemon, asked[-options.queries :], ranker)
             ratio = np.percentile(busy, 95) / np.percentile(quiet, 95)
             rows["quiet, before the writers"] = [percentiles(quiet, PLACES), ""]
             rows[f"while {WRITERS} write {writes:.0f}/s: p95 × {ratio:.2f}"] = [percentiles(busy, PLACES), ""]
-        finally:
-            daemon.stop()
-    alone = bare(service, list(texts(size)), asked[: options.queries])
-    rows["bare vectors + words, one process"] = [percentiles(alone, PLACES), ""]
+    if options.bare:
+        took["bare vectors + words"] = bare(service, list(texts(size)), asked[: options.queries])
+        rows["bare vectors + words, one process"] = [percentiles(took["bare vectors + words"], PLACES), ""]
     made = ", vectors drawn by chance" if is_made else ""
-    show(f"{size:,} memories{made}, ranker {options.ranker}", ["milliseconds", "questions/s"], rows)
+    show(f"{size:,} memories{made}, ranker {ranker}", ["milliseconds", "questions/s"], rows)
     show("where it goes", ["milliseconds"], {name: [percentiles(values, PLACES)] for name, values in took.items()})
-    for name, values in {**took, "bare vectors + words": alone}.items():
-        grown[name][size] = values
+    return {**medians, **{name: statistics.median(values) for name, values in took.items()}, **taken}
 
 
-def show_growth(grown: dict[str, dict[int, list[float]]], sizes: Sequence[int]) -> None:
-    rows: dict[str, list[object]] = {
-        name: [f"{statistics.median(by_size[size]):.2f}" if size in by_size else "" for size in sizes]
-        for name, by_size in grown.items()
-    }
-    show("How each stage grows: p50 in ms", [f"{size:,}" for size in sizes], rows)
+def show_growth(grown: Mapping[int, Mapping[str, float]]) -> None:
+    """Each size beside the one before it."""
+    rows: dict[str, list[object]] = defaultdict(list)
+    before: Mapping[str, float] = {}
+    names = dict.fromkeys(name for found in grown.values() for name in found)
+    for found in grown.values():
+        for name in names:
+            times = f" (× {found[name] / before[name]:.2f})" if before.get(name) and name in found else ""
+            rows[name].append(f"{found[name]:.2f}{times}" if name in found else "")
+        before = found
+    show("How it grows: medians in ms, and what it takes", [f"{size:,}" for size in grown], rows)
 
 
 def main() -> None:
@@ -268,18 +222,23 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=300, help="of each kind")
     parser.add_argument("--made", type=int, default=1_000_000, help="from this size on vectors are drawn by chance")
     parser.add_argument("--ranker", default="auto", choices=RANKERS)
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds for which nobody asks")
+    parser.add_argument("--no-bare", dest="bare", action="store_false", help="without the search in one process")
     parser.add_argument("--folder", type=Path, help="where the stores are made; without it, where temporary files are")
+    parser.add_argument("--keep", type=Path, help="a folder for the stores, which are filled where they are missing")
+    parser.add_argument("--fill", action="store_true", help="fill what --keep lacks, and measure nothing")
     options = parser.parse_args()
+    if options.fill and not options.keep:
+        parser.error("--fill is for what --keep keeps")
     options.clients = [int(count) for count in options.clients.split(",")]
     sizes = [int(size) for size in options.sizes.split(",")]
     service = EmbeddingService(Catalogue(models_folder()))
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)
-    grown: dict[str, dict[int, list[float]]] = defaultdict(dict)
-    for size in sizes:
-        measure(size, options, service, grown)
-    show_growth(grown, sizes)
+    grown = {size: measure(size, options, service) for size in sizes}
+    if not options.fill:
+        show_growth(grown)
     service.close()
 
 

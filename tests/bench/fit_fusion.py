@@ -17,7 +17,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +39,9 @@ from tests.running import RunningDaemon, running
 BATCH = 500
 TOP_KS = (5, 50)  # asked for by turns: the features are relative to the candidates, of which there are more or fewer
 SHRINKAGE = 0.1  # of the squared standard weights, against the mean loss of a question; by the folds, from 0.003 to 1
-GROUP_WEIGHTS = {"talk": 1.0, "dense": 0.25, "notes": 3.0, "beliefs": 3.0, "languages": 3.0}  # of a question
+GROUP_WEIGHTS = {  # of a question
+    "talk": 1.0, "assistant": 0.4, "dense": 0.25, "notes": 3.0, "beliefs": 3.0, "languages": 3.0,
+}  # fmt: skip
 POOLED_WEIGHT = 0.5  # the same where everything is in one namespace, at most
 POOLED = "pooled "
 STEPS_MAX = 30
@@ -88,7 +89,7 @@ def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Aske
             ]  # fmt: skip
             ids = dict(zip([turn.id for turn in conversation.turns], _remember(client, turns), strict=True))
             asked += [
-                Asked("dense" if conversation.is_dense else "talk", name, namespace_of(name), each.text,
+                Asked(_group(conversation), name, namespace_of(name), each.text,
                       frozenset(ids[turn] for turn in each.evidence))
                 for each in conversation.questions if each.evidence
             ]  # fmt: skip
@@ -104,11 +105,17 @@ def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Aske
         return asked + list(_of_notes(client, namespace_of("notes")))
 
 
+def _group(conversation: recall_sets.Conversation) -> str:
+    if conversation.is_dense:
+        return "dense"
+    return "assistant" if "assistant" in conversation.speakers else "talk"
+
+
 def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example]]:
     """What the daemon's own code makes of every question."""
     found, names = [], None
     for place, each in enumerate(asked):
-        wanted = Filter(namespaces=(each.namespace,), user_id="local", now=desk.at)
+        wanted = Filter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks
         question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None)
         numbers, looked = desk.recalling.looked(question)
         if looked is None or looked.second is None:
@@ -120,6 +127,15 @@ def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example
         found.append(Example(each, looked.first.values, looked.rows, looked.second.values, is_right))
     assert names is not None
     return names, found
+
+
+def looked_at(place: Path, asked: Sequence[Asked], embedding: EmbeddingService) -> tuple[Features, list[Example]]:
+    """The same, of a store that no daemon has open."""
+    with desk_in(place, embedding) as desk:
+        desk.indexing.start()
+        while desk.indexing.serving() is None or desk.indexing.waiting():
+            time.sleep(0.1)
+        return examples(desk, asked)
 
 
 def fit(names: Features, found: Sequence[Example]) -> Fusion:
@@ -222,12 +238,9 @@ def _of_notes(client: Any, namespace: str) -> Iterable[Asked]:
             yield Asked("notes", f"notes-{each.file}", namespace, each.text, right)
 
 
-@contextmanager
-def _stores(folder: Path) -> Any:
-    embedding = EmbeddingService(Catalogue(models_folder()))
-    embedding.refresh()
+def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, list[Example]]:
+    """Of the project's own sets. Their stores are filled in `folder`, where they are not there yet."""
     found: list[Example] = []
-    names = None
     for pooled in (False, True):
         place = folder / ("pooled" if pooled else "apart")
         listed = place / "asked.json"
@@ -237,17 +250,19 @@ def _stores(folder: Path) -> Any:
             listed.write_text(json.dumps([[*each[:4], sorted(each.right)] for each in asked]))
         asked = [Asked(group, name, namespace, query, frozenset(right))
                  for group, name, namespace, query, right in json.loads(listed.read_text())]  # fmt: skip
-        with desk_in(place, embedding) as desk:
-            desk.indexing.start()
-            while desk.indexing.serving() is None or desk.indexing.waiting():
-                time.sleep(0.1)
-            names, some = examples(desk, asked)
+        names, some = looked_at(place, asked, embedding)
         found += (
             [each._replace(asked=each.asked._replace(group=f"{POOLED}{each.asked.group}")) for each in some]
             if pooled
             else some
         )
-    yield names, found
+    return names, found
+
+
+def loaded() -> EmbeddingService:
+    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding.refresh()
+    return embedding
 
 
 def main() -> None:
@@ -256,7 +271,8 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=6)
     parser.add_argument("--keep", type=Path, help="a folder for the stores")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch, _stores(options.keep or Path(scratch)) as (names, found):
+    with tempfile.TemporaryDirectory() as scratch:
+        names, found = own_examples(options.keep or Path(scratch), loaded())
         sets = sorted({each.asked.name for each in found})
         shipped = Fusion.read(json.loads(WEIGHTS_FILE.read_text()))
         held: dict[str, list[list[float]]] = {}

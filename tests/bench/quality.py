@@ -1,12 +1,15 @@
 """Retrieval quality through the daemon's own API: one memory a turn, one namespace a conversation, every ranker.
 
     python -m tests.bench.quality [FOLDER] [--rankers auto,words] [--pooled] [--distractors 100000 --texts FOLDER]
-                                  [--block] [--dump FILE] [--questions 200]
+                                  [--leave-one-out [--own FOLDER]] [--block] [--dump FILE] [--questions 200]
 
 FOLDER holds a benchmark: `score.py` with its loader and metrics, and the data. Nothing of it belongs to the project.
-Without it, the project's own conversations are asked, on which `auto` was fitted: of it they say too much. The store
+Without it, those of the project's own conversations are asked on which nothing was fitted. The store
 is filled once; every question is asked of each ranker, `dry`, 50 answers. Intervals are of a bootstrap over the
 questions, 95%.
+
+--leave-one-out adds `auto` with weights fitted on all conversations but the one that is asked, beside the shipped ones,
+which know none of them. With --own once more, fitted on the project's own sets too.
 """
 
 import argparse
@@ -21,14 +24,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO, get_args
 
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import Ranker
+from mnemo_client.recall_protocol import Mode, Ranker
 from tests import recall_sets
+from tests.bench import left_out
 from tests.bench.distractors import Distractor, distractors
-from tests.bench.tables import difference, fell_back, percentiles, rankers_named, share, show
+from tests.bench.fit_fusion import Asked
+from tests.bench.tables import RANKERS, difference, fell_back, percentiles, share, show
 from tests.running import running
 
 TOP_K = 50
@@ -37,6 +42,7 @@ KS = (1, 5, 10, 25, 50)
 METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
 POOL = "all"  # the namespace of all conversations
 SEED = 7
+OWN_HELP = "with --leave-one-out: on the project's own sets too; a folder for their stores, as of fit_fusion --keep"
 TEXTS_HELP = "a folder they are from; again for more folders; without one, docstrings of Python's library"
 
 
@@ -50,8 +56,23 @@ class Put(NamedTuple):
     evidence: tuple[str, ...]
 
 
+class Way(NamedTuple):
+    """How a question is answered: a ranker, and the mode of one that has some."""
+
+    name: str
+    ranker: Ranker
+    mode: Mode = "hybrid"
+
+
+AUTO = Way("auto", "auto")
+WAYS = (
+    *(Way(ranker, ranker) for ranker in RANKERS),
+    *(Way(f"hybrid:{mode}", "hybrid", mode) for mode in get_args(Mode) if mode != "hybrid"),
+)
+
+
 class Found(NamedTuple):
-    """What one ranker gave for one question."""
+    """What one way gave for one question."""
 
     put: Put
     row: dict[str, float]
@@ -86,7 +107,9 @@ def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
 
 
 def the_projects_own() -> Any:
-    return SimpleNamespace(conversations=recall_sets.conversations, score=score, CATEGORIES={})
+    return SimpleNamespace(
+        conversations=lambda: recall_sets.conversations(recall_sets.UNSEEN), score=score, CATEGORIES={}
+    )
 
 
 def remember(client: Client, conversation: Any, namespace: str) -> dict[str, str]:
@@ -137,27 +160,61 @@ def questions(benchmark: Any, conversations: Sequence[Any], ids: dict[str, dict[
     return found
 
 
-def ask(client: Client, put: Put, ranker: Ranker, benchmark: Any) -> Found:
+def ways_named(text: str) -> list[Way]:
+    """`all`, or names with commas between. Raises ValueError with those there are."""
+    known = {way.name: way for way in WAYS}
+    names = known if text == "all" else text.split(",")
+    unknown = set(names) - set(known)
+    if unknown:
+        raise ValueError(f"no such ranker: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return [way for way in WAYS if way.name in names]
+
+
+def ask(client: Client, put: Put, way: Way, benchmark: Any) -> Found:
     answer = client.recall(
-        put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=ranker, namespace=put.namespace
-    )  # fmt: skip
+        put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=way.ranker, mode=way.mode, namespace=put.namespace
+    )
     ranked = [memory.id for memory in answer.memories]
-    return Found(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, fell_back(answer, ranker))
+    is_other = fell_back(answer, way.ranker) or (way.ranker == "hybrid" and answer.mode != way.mode)
+    return Found(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, is_other)
 
 
-def ask_all(
-    client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], benchmark: Any
-) -> dict[Ranker, list[Found]]:
-    """Each question once by vectors first, unmeasured: then every ranker finds the question's own vector known."""
-    found: dict[Ranker, list[Found]] = defaultdict(list)
+def ask_all(client: Client, asked: Sequence[Put], ways: Sequence[Way], benchmark: Any) -> dict[str, list[Found]]:
+    """Each question once by vectors first, unmeasured: then every way finds the question's own vector known."""
+    found: dict[str, list[Found]] = defaultdict(list)
     for put in asked:
         client.recall(put.text, dry=True, ranker="cosine", namespace=put.namespace)
-        for ranker in rankers:
-            found[ranker].append(ask(client, put, ranker, benchmark))
+        for way in ways:
+            found[way.name].append(ask(client, put, way, benchmark))
     return found
 
 
-def show_rankers(found: dict[Ranker, list[Found]], title: str) -> None:
+def ask_left_out(
+    data: Path, every: Sequence[Put], asked: Sequence[Put], own_stores: Path | None, benchmark: Any, scratch: Path
+) -> dict[str, list[Found]]:
+    """Of a folder that no daemon has open: `auto` with weights that know all conversations but the one asked about.
+
+    In the order of `asked`, so that its intervals are over the same questions as those of other ways.
+    """
+    known = [Asked("talk", put.conversation, put.namespace, put.text, frozenset(put.evidence)) for put in every]
+    conversations = list(dict.fromkeys(put.conversation for put in every))
+    if len(conversations) < 2:
+        raise SystemExit("of one conversation none can be left out")
+    seen = left_out.seen(data, known, own_stores, scratch)
+    found: dict[str, list[Found]] = {}
+    for with_own in (False, True) if own_stores else (False,):
+        by_put: dict[Put, Found] = {}
+        for conversation in conversations:
+            weights = left_out.weights_without(conversation, seen, with_own=with_own)
+            part = [put for put in asked if put.conversation == conversation]
+            with left_out.running_with(weights, data, scratch) as daemon, daemon.client() as client:
+                daemon.wait_for_vectors()
+                by_put |= zip(part, ask_all(client, part, [AUTO], benchmark)[AUTO.name], strict=True)
+        found["auto, left out, with own" if with_own else "auto, left out"] = [by_put[put] for put in asked]
+    return found
+
+
+def show_rankers(found: dict[str, list[Found]], title: str) -> None:
     rows: dict[str, list[object]] = {}
     first = next(iter(found.values()))
     for ranker, answers in found.items():
@@ -169,7 +226,7 @@ def show_rankers(found: dict[Ranker, list[Found]], title: str) -> None:
     show(f"{title}: {len(first)} questions, % [95% interval]", columns, rows)
 
 
-def show_categories(found: dict[Ranker, list[Found]], metric: str) -> None:
+def show_categories(found: dict[str, list[Found]], metric: str) -> None:
     first = next(iter(found.values()))
     names = sorted({each.put.category for each in first})
     rows: dict[str, list[object]] = {
@@ -206,7 +263,7 @@ def show_block(client: Client, asked: Sequence[Put]) -> None:
          ["share of evidence", "all of it", "tokens, mean", "nothing handed over"], rows)  # fmt: skip
 
 
-def dump(file: TextIO, found: dict[Ranker, list[Found]]) -> None:
+def dump(file: TextIO, found: dict[str, list[Found]]) -> None:
     """A line of JSON for each ranker and question."""
     for ranker, answers in found.items():
         for each in answers:
@@ -227,6 +284,8 @@ def options_given() -> argparse.Namespace:
     parser.add_argument("--pooled", action="store_true", help="all conversations in one namespace")
     parser.add_argument("--distractors", type=int, default=0, help="this many other texts beside each conversation")
     parser.add_argument("--texts", type=Path, action="append", default=[], help=TEXTS_HELP)
+    parser.add_argument("--leave-one-out", action="store_true", help="also auto fitted on the other conversations")
+    parser.add_argument("--own", type=Path, help=OWN_HELP)
     parser.add_argument("--block", action="store_true", help="also what is handed over within 2,000 tokens")
     parser.add_argument("--dump", type=Path, help="a file for the results of each question, as JSON lines")
     parser.add_argument("--questions", type=int, default=0, help="so many of them, drawn by chance")
@@ -236,28 +295,31 @@ def options_given() -> argparse.Namespace:
 
 def main() -> None:
     options = options_given()
-    rankers = rankers_named(options.rankers)
+    ways = ways_named(options.rankers)
     benchmark: ModuleType | Any = load_benchmark(options.folder) if options.folder else the_projects_own()
     conversations = benchmark.conversations()[: options.conversations or None]
     beside = distractors(options.distractors, options.texts) if options.distractors else []
-    with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
-        ids = {each.name: remember(client, each, POOL if options.pooled else each.name) for each in conversations}
-        times = [turn.at for each in conversations for turn in each.turns]
-        distract(client, beside, min(times), max(times))
-        daemon.wait_for_vectors(7200)
-        asked = questions(benchmark, conversations, ids, options.pooled)
-        if options.questions:
-            asked = random.Random(SEED).sample(asked, min(options.questions, len(asked)))
-        found = ask_all(client, asked, rankers, benchmark)
-        title = f"{len(conversations)} conversations{' in one namespace' if options.pooled else ''}"
-        show_rankers(found, title + (f" beside {len(beside)} other texts" if beside else ""))
-        show_categories(found, "R@10")
-        show_categories(found, "R@1")
-        if options.dump:
-            with options.dump.open("w", encoding="utf-8") as file:
-                dump(file, found)
-        if options.block:
-            show_block(client, asked)
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "data"
+        with running(data) as daemon, daemon.client() as client:
+            ids = {each.name: remember(client, each, POOL if options.pooled else each.name) for each in conversations}
+            times = [turn.at for each in conversations for turn in each.turns]
+            distract(client, beside, min(times), max(times))
+            daemon.wait_for_vectors(7200)
+            every = questions(benchmark, conversations, ids, options.pooled)
+            asked = random.Random(SEED).sample(every, min(options.questions or len(every), len(every)))
+            found = ask_all(client, asked, ways, benchmark)
+            if options.block:
+                show_block(client, asked)
+        if options.leave_one_out:
+            found |= ask_left_out(data, every, asked, options.own, benchmark, Path(scratch))
+    title = f"{len(conversations)} conversations{' in one namespace' if options.pooled else ''}"
+    show_rankers(found, title + (f" beside {len(beside)} other texts" if beside else ""))
+    show_categories(found, "R@10")
+    show_categories(found, "R@1")
+    if options.dump:
+        with options.dump.open("w", encoding="utf-8") as file:
+            dump(file, found)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,23 @@ def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
     assert [memory.content for memory in answer.memories] == [ASKED]
 
 
+def test_who_spoke_is_told_apart_at_another_time_as_well(model_daemon: RunningDaemon, client: Client) -> None:
+    """What was edited since is searched as it was, by who spoke then."""
+    say(client, ("Zoe", "I had soup."), ("Yan", "I had none."), session="before")
+    talk = (("Ines", "I started with the flute in spring."), ("Otto", "I started with the flute in autumn."))
+    ids = [say(client, turn, session=turn[0])[0] for turn in talk]
+    model_daemon.wait_for_vectors()
+    for memory_id in ids:
+        client.patch(memory_id, Patch(content=f"Somebody has a boat, number {memory_id[-4:]}."))
+    then = min(client.history(memory_id).versions[0].at for memory_id in ids) - 1
+    for name, own, other in (("Ines", *ids), ("Otto", *reversed(ids))):
+        trace = ask(client, f"When did {name} start with the flute?", as_of=then, explain=True).trace
+        assert trace is not None
+        added = {each.id: each.features for each in trace.candidates}
+        assert added[own]["speaker_named"] > added[other]["speaker_named"]
+        assert added[own]["other_named"] < added[other]["other_named"]
+
+
 def test_of_two_who_say_alike_the_one_that_is_asked_about_comes_first(
     model_daemon: RunningDaemon, client: Client
 ) -> None:
@@ -110,6 +127,7 @@ def test_what_i_said_and_what_you_said_are_told_apart(
     yours = Turn(role="agent", speaker=agent, content=f"Twelve slow circles warm up the {what} before the gym.")
     for turn in (mine, yours):
         client.turns(TurnsRequest(turns=[turn], session_id=turn.role))
+    client.remember_many([NewMemory(content=f"Locker {n} of the gym has a circle on its door.") for n in range(12)])
     model_daemon.wait_for_vectors()
     query = f"How did {{}} say the {what} is warmed up before the gym?"
     assert ask(client, query.format("I")).memories[0].content == mine.content

@@ -26,6 +26,7 @@ def evidence(**changed: Any) -> Evidence:
         "near": np.array([[0, 1, 2], [-1, 0, -1], [1, -1, 3], [-1, -1, -1], [-1, -1, -1]]),
         "group": np.array([7, 7, -1], np.int64),
         "speaks": np.array([1, -1, 0], np.int8),
+        "roles": np.array([-1, 1, 0], np.int8),
         "fits_date": np.array([np.nan, np.nan, np.nan], np.float32),
         "question": question_shape("When did Ann sail?"),
     }
@@ -64,6 +65,8 @@ def column(table: Table, name: str) -> list[float]:
         ("session_covered", [1 / 4, 1 / 4, 0.0]),
         ("speaker_named", [1.0, 0.0, 0.0]),
         ("other_named", [0.0, 1.0, 0.0]),
+        ("by_person", [0.0, 1.0, 0.0]),
+        ("by_agent", [1.0, 0.0, 0.0]),
         ("names_nobody", [0.0, 0.0, 0.0]),
         ("date_fits", [0.0, 0.0, 0.0]),
         ("date_differs", [0.0, 0.0, 0.0]),
@@ -119,7 +122,7 @@ def test_nothing_is_nan_where_nothing_is_known() -> None:
 def test_no_candidates_have_no_features() -> None:
     none = evidence(
         near=np.empty((5, 0), np.intp), group=np.empty(0, np.int64), speaks=np.empty(0, np.int8),
-        fits_date=np.empty(0, np.float32),
+        roles=np.empty(0, np.int8),         fits_date=np.empty(0, np.float32),
     )  # fmt: skip
     table = features.table(none)
     assert table.values.shape == (0, len(table.names))
@@ -151,7 +154,7 @@ def test_the_features_do_not_depend_on_the_order_of_the_candidates() -> None:
     scene = evidence()
     turned = scene._replace(
         near=scene.near[:, order], group=scene.group[order], speaks=scene.speaks[order],
-        fits_date=scene.fits_date[order],
+        roles=scene.roles[order],         fits_date=scene.fits_date[order],
     )  # fmt: skip
     assert features.table(turned).values == pytest.approx(features.table(scene).values[order])
 

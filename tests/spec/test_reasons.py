@@ -132,7 +132,8 @@ def test_every_feature_of_the_learned_fusion_is_about_something_or_is_said_by_no
         weights=np.ones(1, np.float32), is_name=np.zeros(1, np.bool_), is_number=np.zeros(1, np.bool_),
         holds=np.ones((1, n), np.bool_), words=np.ones(n, np.float32), sims=np.ones(n, np.float32),
         shape=np.zeros(n, np.uint32), lengths=np.ones(n, np.uint16), near=np.tile(np.arange(n), (5, 1)),
-        group=np.zeros(n, np.int64), speaks=np.zeros(n, np.int8), fits_date=np.full(n, np.nan, np.float32),
+        group=np.zeros(n, np.int64), speaks=np.zeros(n, np.int8), roles=np.zeros(n, np.int8),
+        fits_date=np.full(n, np.nan, np.float32),
         question=question_shape("when was it?"),
     )  # fmt: skip
     late = np.ones((n, 2), np.float32)
@@ -140,4 +141,4 @@ def test_every_feature_of_the_learned_fusion_is_about_something_or_is_said_by_no
              *features.late_table(features.Late(late, late, late, np.full(2, 0.5, np.float32))).names,
              *features.CHANGES)  # fmt: skip
     unsaid = {name for name in names if reasons.subject_of(name) is None}
-    assert unsaid == {"other_named", "names_nobody", "text_length"}
+    assert unsaid == {"other_named", "names_nobody", "by_person", "by_agent", "text_length"}
