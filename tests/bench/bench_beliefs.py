@@ -1,6 +1,6 @@
 """Short beliefs: how exact an answer with `cut: gap` is, what holds before what held, and what has no answer.
 
-    python -m tests.bench.bench_beliefs [--told] [--lives 200] [--rankers auto,words,cosine] [--top-k 10]
+    python -m tests.bench.bench_beliefs [--told] [--unseen] [--lives 200] [--rankers auto,words] [--top-k 10]
 
 The belief sets (tests/fixtures/recall) hold aliases, two scopes, chains of values that replaced each other, and much
 off the topic. Each is a user of its own; a scope is a namespace. What replaces what is for the daemon to notice; with
@@ -12,7 +12,7 @@ off the topic. Each is a user of its own; a scope is a namespace. What replaces 
 - abstention: of questions without an answer in the set and of those about what was never stored, how many get none,
   beside how many that have one get none (false abstentions at the floor); and the risk-coverage curve over all.
 
-`auto` and the cut were fitted on these sets: of them they say too much.
+`auto` and the cut were fitted on these sets: of them they say too much. With --unseen, sets on which nothing was.
 
 The lives (tests/lives.py) are statements about attributes that change, each stored at a moment of its own. Asked are
 the value of now, and, `as_of` a moment between two, the value of then.
@@ -79,6 +79,7 @@ class Put(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--told", action="store_true", help="what replaces what is said with `supersedes`")
+    parser.add_argument("--unseen", action="store_true", help="sets on which nothing was fitted")
     parser.add_argument("--top-k", type=int, default=10, help="answers at most, of the belief sets")
     parser.add_argument("--lives", type=int, default=LIVES, help="so many; 0: none")
     parser.add_argument("--no-sets", action="store_true", help="only the lives")
@@ -88,7 +89,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
         daemon.wait_for_vectors()
         if not options.no_sets:
-            sets(daemon, client, rankers, options.top_k, told=options.told)
+            found = recall_sets.belief_sets(recall_sets.UNSEEN if options.unseen else recall_sets.FOLDER)
+            sets(daemon, client, found, rankers, options.top_k, told=options.told)
         for held_out in (False, True) if options.lives else ():
             lives(client, options.lives, rankers, held_out=held_out)
 
@@ -96,8 +98,15 @@ def main() -> None:
 # Belief sets
 
 
-def sets(daemon: RunningDaemon, client: Client, rankers: Sequence[Ranker], top_k: int, *, told: bool) -> None:
-    found = recall_sets.belief_sets()
+def sets(
+    daemon: RunningDaemon,
+    client: Client,
+    found: Sequence[BeliefSet],
+    rankers: Sequence[Ranker],
+    top_k: int,
+    *,
+    told: bool,
+) -> None:
     asked = [put for each in found for put in remember(client, each, told=told)]
     daemon.wait_for_vectors()
     users = [each.name for each in found]

@@ -2,10 +2,12 @@
 
     python -m tests.bench.bench_cut [FOLDER] [--top-k 10] [--untold] [--fit]
 
-FOLDER (tests/fixtures/recall) holds beliefs-*.jsonl, lines of {"id", "text", "kind", "at", "replaces"?, "scope"?} and
-of {"question", "answers", "scope"?}, and absent.jsonl, lines of {"question"} about what was never stored. Each set is a
-user of its own, a scope a namespace. What replaces another supersedes it, unless --untold leaves that to be noticed.
---fit prints the table of mnemo_core/cut.py, fitted on all sets; every figure of a fit is of a set it has not seen.
+FOLDER (tests/fixtures/recall) holds beliefs-*.jsonl, itself or in its folder `cut`, lines of {"id", "text", "kind",
+"at", "replaces"?, "scope"?} and of {"question", "answers", "scope"?}, and absent.jsonl, lines of {"question"} about
+what was never stored. Each set is a user of its own, a scope a namespace. The ranking is not fitted on those in `cut`:
+what it was fitted on it ranks too well to tell where a list ends. What replaces another supersedes it, unless --untold
+leaves that to be noticed. --fit prints the table of mnemo_core/cut.py, fitted on all sets; every figure of a fit is of
+a set it has not seen.
 """
 
 import argparse
@@ -76,7 +78,7 @@ def main() -> None:
 
 def stored(client: Client, folder: Path, *, told: bool) -> Iterator[Asked]:
     """Remembers every set, and gives its questions."""
-    for path in sorted(folder.glob("beliefs-*.jsonl")):
+    for path in sorted([*folder.glob("beliefs-*.jsonl"), *folder.glob("cut/beliefs-*.jsonl")]):
         ids: dict[str, str] = {}
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
             if "text" in line:
@@ -93,7 +95,8 @@ def stored(client: Client, folder: Path, *, told: bool) -> Iterator[Asked]:
 
 def absent(folder: Path, users: Sequence[str]) -> list[Asked]:
     """Questions about what was never stored, to one set after the other."""
-    lines = (folder / "absent.jsonl").read_text(encoding="utf-8").splitlines()
+    there = folder / "absent.jsonl"
+    lines = (there if there.exists() else FIXTURES / there.name).read_text(encoding="utf-8").splitlines()
     asked = [json.loads(line)["question"] for line in lines]
     return [Asked(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
 
