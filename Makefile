@@ -60,7 +60,7 @@ bench-growth: environment-dev
 bench-cli: environment-dev models
 	$(PY) tests/bench/bench_cli.py $(BENCH)
 
-# Without DATA, of the project's own conversations.
+# Without DATA, of those of the project's own conversations on which nothing was fitted.
 bench-quality: environment-dev models
 	$(PY) -m tests.bench.quality $(DATA) $(BENCH)
 

@@ -3,8 +3,8 @@
     make bench-peers [DATA=FOLDER]        or, with the others installed in an environment of their own,
     python -m tests.bench.bench_peers [FOLDER] --python PATH [--systems chroma,mem0,sqlite,mnemod] [--pooled] [--named]
 
-FOLDER holds a retrieval benchmark (tests/bench/quality.py); the project's own conversations are measured in any case,
-on which `auto` was fitted: of mnemod they say too much, and the others' benchmark is what counts.
+FOLDER holds a retrieval benchmark (tests/bench/quality.py); those of the project's own conversations on which nothing
+was fitted are measured in any case.
 A conversation is a scope: a collection, a user, a namespace. All use the files of the model that the daemon uses. The
 others get a text alone, and with --named also with the speaker's name before it; the daemon gets the name in its field,
 and is asked through its socket. Memory is of the process that answers, after the last question; `own` is what is no
