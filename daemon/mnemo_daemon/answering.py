@@ -137,7 +137,7 @@ class Answering:
                 ("neighbours", channels.beside[at]), ("core", channels.in_core[at]),
             )  # fmt: skip
             names = tuple(name for name, has_it in by if has_it)
-        places = np.union1d(own, through)  # a newer value is worth what the place is that it takes
+        places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes
         best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
         score, relevance = (float(each[places].max()) for each in (ranked.scored.scores, ranked.scored.relevance))
         return Hit(answer, score, relevance, names, best, chosen.was)

@@ -9,7 +9,8 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -255,19 +256,28 @@ class Views:
 
     def _build_columns(self, words: WordView | None = None) -> Columns:
         """Fills `words` from the same walk, where they are given."""
-        columns, after = Columns(linked=False), ""
+        columns = Columns(linked=False)
+        put = self._put_all(columns)
+        if words is not None:  # all at once: it knows how many it merges best
+            words.put_many((number, fields_of(memory)) for number, memory in put if is_indexed(memory))
+        else:
+            deque(put, maxlen=0)
+        columns.link_sessions()
+        self._link_notes(columns)
+        return columns
+
+    def _put_all(self, columns: Columns) -> Iterator[tuple[int, Memory]]:
+        """Puts every memory into the columns, one after the other, and gives it with its number."""
+        after = ""
         while True:
             with self._store.snapshot() as snapshot:
                 memories = snapshot.memories(after, SLICE)
                 rows = [(_touched(snapshot, memory), memory) for memory in memories]
             for touched, memory in rows:
                 columns.put(touched.number, memory, touched.usage, shape_of(memory))
-            if words is not None:
-                words.put_many((touched.number, fields_of(memory)) for touched, memory in rows if is_indexed(memory))
+                yield touched.number, memory
             if len(memories) < SLICE:
-                columns.link_sessions()
-                self._link_notes(columns)
-                return columns
+                return
             after = memories[-1].id
 
     def _link_notes(self, columns: Columns) -> None:
