@@ -53,6 +53,7 @@ class Evidence(NamedTuple):
     roles: NDArray[np.int8]  # (n,) 1: said as a person, −1: as an agent, 0: neither
     fits_date: Floats  # (n,)
     question: QuestionShape
+    is_cjk: bool = False  # of which an embedding model may know little
 
 
 class Late(NamedTuple):
@@ -62,6 +63,7 @@ class Late(NamedTuple):
     before: Floats  # (n, q); −1 where nothing stands there
     after: Floats  # (n, q)
     weights: Floats  # (q,)
+    is_cjk: bool = False
 
 
 class Statements(NamedTuple):
@@ -153,6 +155,8 @@ def late_table(late: Late) -> Table:
     for place, name in ((8, "late_plain"), (6, "late_close"), (7, "late_square")):
         found[name], found[f"{name}_z"] = means[place], deviations[place]
     found["late_least"] = own.min(axis=1, initial=1.0)
+    for name in ("late_share", "late_z", "late_around_z"):
+        found[f"{name}_cjk"] = found[name] if late.is_cjk else np.zeros_like(found[name])
     return _table(tuple(found), list(found.values()))
 
 
@@ -250,6 +254,8 @@ def _add_words_and_sims(found: dict[str, Floats], evidence: Evidence, view: _Vie
     found["sim_share"] = _share(sims, NEAR_COSINE_MIN)
     found["sim_z"] = sims_z
     found["sim_rank"] = _rank(sims)
+    for name in ("words", "words_z", "covered", "sim_share", "sim_z"):
+        found[f"{name}_cjk"] = found[name] if evidence.is_cjk else np.zeros_like(found[name])
 
 
 def _add_beside(found: dict[str, Floats], evidence: Evidence, view: _View) -> None:

@@ -45,7 +45,11 @@ _ARCHIVED = STATES.index("archived")
 
 def is_short_cjk(query: str) -> bool:
     """Whether it is Chinese, Japanese or Korean of under 10 characters, which says little to an embedding model."""
-    return len(query.strip()) < SHORT_CJK_CHARS and _CJK.search(query) is not None
+    return len(query.strip()) < SHORT_CJK_CHARS and has_cjk(query)
+
+
+def has_cjk(query: str) -> bool:
+    return _CJK.search(query) is not None
 
 
 def is_confirmed(sims: NDArray[np.float32], limits: Thresholds) -> NDArray[np.bool_]:

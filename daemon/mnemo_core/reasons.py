@@ -165,14 +165,8 @@ _SUBJECTS = {
 }  # fmt: skip
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
-_UNSAID = (
-    "other_named",
-    "names_nobody",
-    "by_person",
-    "by_agent",
-    "text_length",
-    "archived",
-)  # these say nothing for a candidate
+# These say nothing for a candidate.
+_UNSAID = ("other_named", "names_nobody", "by_person", "by_agent", "text_length", "archived")
 
 
 def subject_of(feature: str) -> str | None:

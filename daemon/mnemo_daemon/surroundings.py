@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import features, fusion, late_interaction
+from mnemo_core import features, fusion, late_interaction, layered
 from mnemo_core.features import Evidence, Late, Statements, Table
 from mnemo_core.fusion import Fusion
 from mnemo_core.question_shape import ROLE_NAMES, Role, asked_role, named_months, named_years, question_shape
@@ -194,6 +194,7 @@ class Surroundings:
                 named_months(question.query), named_years(question.query), scene.column("event_at", numbers)
             ),
             question=question_shape(question.query),
+            is_cjk=layered.has_cjk(question.query),
         )
 
     def _late(
@@ -213,7 +214,8 @@ class Surroundings:
             return None
         sims = features.imputed(sims, is_missing, features.light_of(around.matches.scores, around.sims)[places])
         own, before, after = np.where((near >= 0)[..., None], sims.take(at, axis=0), np.float32(-1))
-        return Late(own, before, after, self._token_weights(asked, around.matches))
+        weights = self._token_weights(asked, around.matches)
+        return Late(own, before, after, weights, layered.has_cjk(question.query))
 
     def _token_rows(self, form: LateForm, scene: Scene, numbers: Numbers) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
         def read(hashes: Sequence[bytes]) -> tuple[NDArray[np.int8], NDArray[np.int64]]:

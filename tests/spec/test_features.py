@@ -104,6 +104,17 @@ def test_a_memory_without_a_vector_is_as_near_as_its_words_are_good() -> None:
     assert column(table, "sim") == pytest.approx([0.5, 0.5, 0.1])  # the best by words takes the best that is known
 
 
+def test_chinese_and_japanese_questions_weigh_words_and_meaning_otherwise() -> None:
+    for is_cjk in (False, True):
+        table = features.table(evidence(is_cjk=is_cjk))
+        for name in ("words", "words_z", "covered", "sim_share", "sim_z"):
+            assert column(table, f"{name}_cjk") == (column(table, name) if is_cjk else [0.0, 0.0, 0.0])
+        rows = np.array([[0.8, 0.2], [0.4, 0.4]], np.float32)
+        late = features.late_table(Late(rows, rows, rows, np.array([0.75, 0.25], np.float32), is_cjk))
+        for name in ("late_share", "late_z", "late_around_z"):
+            assert column(late, f"{name}_cjk") == (column(late, name) if is_cjk else [0.0, 0.0])
+
+
 def test_equal_values_share_a_place() -> None:
     table = features.table(evidence(words=np.array([2.0, 2.0, 1.0, 0.0], np.float32)))
     assert column(table, "words_rank") == pytest.approx([1.0, 1.0, 5 / 7])
