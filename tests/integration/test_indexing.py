@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mnemo_core.changing import Draft
+from mnemo_core.late_interaction import Codes
 from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.indexing import Indexing
@@ -29,9 +30,9 @@ class Counting(EmbeddingService):
         super().__init__(Catalogue(models), "tiny-letters", threads=1)
         self.sizes: list[int] = []
 
-    def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
+    def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
         self.sizes.append(len(texts))
-        return super().encode_batch(embedder, texts)
+        return super().encode_both(embedder, texts)
 
 
 class Filled:

@@ -12,6 +12,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_core import forgetting
+from mnemo_core.late_interaction import Codes
 from mnemo_daemon import installation
 from mnemo_daemon.dropping import Dropping, Told, drop
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
@@ -75,9 +76,9 @@ class Counting(EmbeddingService):
         super().__init__(Catalogue(models), "tiny-letters", threads=1)
         self.texts: list[str] = []
 
-    def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
+    def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
         self.texts += texts
-        return super().encode_batch(embedder, texts)
+        return super().encode_both(embedder, texts)
 
 
 # Restoring
