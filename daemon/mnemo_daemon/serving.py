@@ -4,10 +4,12 @@ import asyncio
 import faulthandler
 import logging
 import os
+import sys
 
 from mnemo_daemon import openapi, settings
 from mnemo_daemon.api import Api
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.precedence import SWITCH_SECONDS
 from mnemo_daemon.server import HttpServer, serve
 from mnemo_daemon.service import Notifier
 from mnemo_daemon.sockets import Listener
@@ -23,6 +25,7 @@ async def serve_until_stopped(
     configuration: settings.Configuration, listener: Listener, notifier: Notifier
 ) -> Exception | None:
     """Serves until it is told to stop, or until the store turns out not to open: then gives the reason."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     daemon = Daemon(configuration)
     daemon.open_beside()
     api = Api(daemon)
