@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# After which a thread that computes lets another one go on. Of Python's own 5 ms a question would meet several: while ten
-# write, its p95 is a third less with this, and nothing else is slower.
+# After which a thread that computes lets another one go on. Of Python's own 5 ms a question would meet several: while
+# ten write, its p95 is a third less with this, and nothing else is slower.
 SWITCH_SECONDS = 0.0005
 WAIT_SECONDS_MAX = 0.05  # for questions, before any one piece of work: however many are asked, writing goes on
 
