@@ -80,19 +80,19 @@ class Filters:
         return self.visible & ~self._passes(_UNFILTERED._replace(**given))
 
     def _passes(self, wanted: Filter) -> Mask:
-        return self._columns.allowed(wanted)[: len(self.visible)]
+        return self._columns.allowed_once(wanted)[: len(self.visible)]
 
 
 def filters_of(question: Question, scene: Scene) -> list[Filters]:
     """Of what there is now, and, of another time, of what was there then instead."""
     seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
-    visible = scene.columns.allowed(seen)[: scene.base]
+    visible = scene.columns.allowed_once(seen)[: scene.base]
     if scene.then is None:
         return [Filters(question, scene.columns, visible, scene.mask)]
     then = scene.then
     return [
         Filters(question, scene.columns, then.unchanged(visible), scene.mask),
-        Filters(question, then.columns, then.columns.allowed(seen)[: len(scene.rows)], scene.rows),
+        Filters(question, then.columns, then.columns.allowed_once(seen)[: len(scene.rows)], scene.rows),
     ]
 
 

@@ -245,6 +245,11 @@ class Columns:
                     del self._masks[next(iter(self._masks))]
             return kept.mask
 
+    def allowed_once(self, wanted: Filter) -> NDArray[np.bool_]:
+        """The same for a filter that is hardly asked again: what is kept of others is not pushed out by it."""
+        with self._lock:
+            return self._kept(wanted).mask
+
     def without(self, mask: NDArray[np.bool_], numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """A mask of `allowed`, narrowed by these numbers. Not to be written to; the same again for the same."""
         if not len(numbers):

@@ -218,6 +218,15 @@ def test_no_more_masks_are_kept_than_some() -> None:
     assert columns.allowed(Filter()).tolist() == first.tolist()
 
 
+def test_a_filter_that_is_asked_once_pushes_no_kept_mask_out() -> None:
+    columns = columns_of({}, {"namespace": "p"}, {"expires_at": 5})
+    kept = columns.allowed(Filter(now=9))
+    for number in range(MASKS_KEPT):
+        assert not columns.allowed_once(Filter(namespaces=(str(number),))).any()
+    assert columns.allowed(Filter(now=9)) is kept
+    assert columns.allowed_once(Filter(now=9)).tolist() == kept.tolist() == [True, True, False]
+
+
 def test_a_narrowed_mask_is_without_some_and_the_same_again_for_the_same() -> None:
     columns = columns_of({"speaker": "Ann"}, {"speaker": "Bob"}, {"speaker": "Ann"})
     mask = columns.allowed(Filter())
