@@ -66,6 +66,7 @@ class Ground(Desk):
         self.views.renew()
         self.indexing.renew()
         self.embedding.forget_queries()
+        self.recalling.forget()
         self.meanwhile()
 
     def close(self) -> None:
