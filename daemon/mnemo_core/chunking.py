@@ -43,6 +43,9 @@ class Chunk(NamedTuple):
     last_line: int
 
 
+_SAYS = re.compile(r"[^\W_]")  # a letter or a digit of any script
+
+
 class _Piece(NamedTuple):
     text: str
     tokens: int
@@ -53,7 +56,7 @@ class _Piece(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Whether it needs a neighbour. A rule has many tokens with some models, and says nothing."""
-        return self.tokens < TOKENS_MIN or not any(map(str.isalnum, self.text))
+        return self.tokens < TOKENS_MIN or _SAYS.search(self.text) is None
 
 
 _CJK = re.compile(

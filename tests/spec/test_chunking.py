@@ -445,10 +445,13 @@ def test_headings_part_a_conversation_from_what_is_said_before() -> None:
         "    Anna: x\n" * 80_000,
     ],
 )
-def test_a_long_hostile_text_is_cut_in_time(text: str) -> None:
-    began = time.thread_time()
-    split_text(text[: 1 << 18], estimate_tokens)
-    assert time.thread_time() - began < 8.0
+def test_a_hostile_text_four_times_as_long_takes_no_sixteen_times_as_long(text: str) -> None:
+    took = []
+    for length in (1 << 16, 1 << 18):
+        began = time.thread_time()
+        split_text(text[:length], estimate_tokens)
+        took.append(time.thread_time() - began)
+    assert took[1] < 9 * max(took[0], 0.05)
 
 
 def test_a_text_of_another_markup_keeps_that_markups_tables_whole() -> None:
