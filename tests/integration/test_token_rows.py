@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from mnemo_daemon.views import Progress
 from mnemo_store.disk import Disk
 from mnemo_store.records import text_hash
 from mnemo_store.store import Vectors
-from mnemo_store.tables import TableSnapshot
 from tests.faulty import BROKEN, Faulty
 from tests.grounds import Ground, wait_until
 
@@ -359,28 +357,21 @@ def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
 # Recall
 
 
-def test_what_was_compared_is_read_once_until_something_is_forgotten(
-    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-    joined = TableSnapshot.joined_token_rows
+def test_what_was_compared_is_kept_until_something_is_forgotten(ground: Ground, embedding: Models) -> None:
+    def known() -> int:
+        return len(ground.recalling._gathering._surroundings._tokens._places)
 
-    def counted(self: TableSnapshot, space: str, hashes: Sequence[bytes], dimensions: int) -> Any:
-        read.append(len(hashes))
-        return joined(self, space, hashes, dimensions)
-
-    monkeypatch.setattr(TableSnapshot, "joined_token_rows", counted)
     ids = [ground.add(f"b c {last}") for last in "defg"]
     ground.indexing.start()
     wait_until(lambda: ground.indexing.serving() is not None and not ground.indexing.waiting())
     wait_until(lambda: all(kept(ground, embedding.form, f"b c {last}")[0] for last in "defg"))
     first = [hit.found.memory.id for hit in ground.recall("b c f").hits]
-    assert read == [4]
+    assert known() == 4
     assert [hit.found.memory.id for hit in ground.recall("b c f").hits] == first
-    assert read == [4]
     ground.forget(ids[0])
+    assert known() == 0
     ground.recall("b c f")
-    assert read == [4, 3]
+    assert known() == 3
 
 
 # Queries
