@@ -44,9 +44,7 @@ from mnemo_store.store import Store
 
 T = TypeVar("T")
 
-THREADS = (
-    1  # that look at what came in: of Python one runs at a time, and each more is one more that questions wait for
-)
+THREADS = 1  # that look at what came in: Python runs one at a time, and a question waits for each of the others
 BULK_THREADS = 1  # the same for what came in by the hundred, which must not hold up a single one
 EMBEDDING_THREADS = 2
 BULK_FROM = 16  # texts; so many are embedded by the background threads, and the rest at once

@@ -17,7 +17,8 @@ WAIT_SECONDS_MAX = 0.05  # for questions, before any one piece of work: however 
 class Precedence:
     """Of one daemon. Any thread may ask."""
 
-    def __init__(self) -> None:
+    def __init__(self, wait_seconds_max: float = WAIT_SECONDS_MAX) -> None:
+        self._wait_seconds_max = wait_seconds_max
         self._change = threading.Condition()
         self._questions = 0
 
@@ -38,7 +39,7 @@ class Precedence:
         """Returns when no question is being answered, or after a while. Not for who answers one."""
         if self._questions:
             with self._change:
-                self._change.wait_for(lambda: not self._questions, WAIT_SECONDS_MAX)
+                self._change.wait_for(lambda: not self._questions, self._wait_seconds_max)
 
 
 def at_once() -> None:

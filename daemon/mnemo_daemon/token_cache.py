@@ -59,7 +59,7 @@ class TokenCache:
     def _add(self, hashes: Sequence[bytes], rows: Rows, counts: Counts) -> bool:
         """False: there is no room. Texts without rows get theirs later, and are asked for again."""
         end = self._used + len(rows)
-        if end > self._tokens_max:
+        if max(end, len(self._places) + len(hashes)) > self._tokens_max:  # a text without a token counts as one
             return False
         if end > len(self._rows):
             grown = np.empty((min(self._tokens_max, 2 * end), self._rows.shape[1]), np.int8)

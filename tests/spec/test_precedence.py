@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from mnemo_daemon import precedence
 from mnemo_daemon.precedence import Precedence
 
 LONG = 60.0  # seconds: longer than anything here takes
@@ -27,9 +26,8 @@ class Work:
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> Precedence:
-    monkeypatch.setattr(precedence, "WAIT_SECONDS_MAX", LONG)
-    return Precedence()
+def patient() -> Precedence:
+    return Precedence(LONG)
 
 
 def test_without_a_question_nothing_waits(patient: Precedence) -> None:
@@ -51,6 +49,6 @@ def test_a_question_that_fails_holds_nothing_up(patient: Precedence) -> None:
 
 
 def test_however_long_a_question_takes_work_goes_on() -> None:
-    patient = Precedence()
-    with patient.question():
-        assert Work(patient).is_done(LONG)
+    hurried = Precedence()
+    with hurried.question():
+        assert Work(hurried).is_done(LONG)

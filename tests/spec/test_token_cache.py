@@ -79,6 +79,13 @@ def test_a_full_cache_begins_anew_with_what_is_asked_for() -> None:
     assert kept.asked == [b"3", b"4", b"9", b"9", b"3"], "read once more to begin anew, and then kept"
 
 
+def test_texts_without_a_token_fill_it_too() -> None:
+    cache, kept = TokenCache(2), Kept()
+    for number in (5, 10, 15, 5):
+        joined(cache, kept, [number])
+    assert kept.asked == [b"5", b"10", b"15", b"15", b"5"]
+
+
 def test_what_was_forgotten_is_not_in_memory() -> None:
     cache, kept = TokenCache(), Kept()
     joined(cache, kept, [1, 2])
