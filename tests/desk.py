@@ -1,5 +1,6 @@
 """A store with its services at one desk, without a socket: at times that the test sets, with whatever model it has."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.history import History
 from mnemo_daemon.indexing import Indexing
 from mnemo_daemon.memories import Caller, Memories
-from mnemo_daemon.models import Catalogue
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
 from mnemo_daemon.past import Past
 from mnemo_daemon.question import Question, Recalled
 from mnemo_daemon.recall import Recall
@@ -18,9 +19,10 @@ from mnemo_daemon.undoing import Undoing, Undone
 from mnemo_daemon.views import Views
 from mnemo_store.columns import Filter
 from mnemo_store.disk import Disk
-from mnemo_store.records import Memory
+from mnemo_store.records import Memory, PutMemory
 from mnemo_store.store import Store
-from tests.samples import WAIT_SECONDS
+from tests.samples import WAIT_SECONDS, write
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
 
 PERSON = Caller("cli")
 AGENT = Caller("mcp:planner", sees_sensitive=False)
@@ -97,3 +99,27 @@ def desk_in(folder: Path, embedding: EmbeddingService | None = None, disk: Disk 
         yield desk
     finally:
         desk.close()
+
+
+@contextmanager
+def made_desk_in(folder: Path, *, has_model: bool) -> Iterator[Desk]:
+    """With vectors that are drawn from the words, or without a model."""
+    catalogue = SimulatedCatalogue()
+    if has_model:
+        catalogue.there.add(DEFAULT_EMBEDDING)
+    models = SimulatedModels(catalogue, Mood())
+    with desk_in(folder, models) as desk:
+        if has_model:
+            desk.embedding.refresh()
+            desk.indexing.start()
+        yield desk
+    models.close()
+
+
+def put(desk: Desk, *memories: Memory) -> None:
+    """Stores them, and waits for their vectors where there will be some."""
+    write(desk.store, *(PutMemory(data=memory) for memory in memories))
+    deadline = time.monotonic() + WAIT_SECONDS
+    while desk.embedding.current() is not None and (desk.indexing.serving() is None or desk.indexing.waiting()):
+        assert time.monotonic() < deadline, "the memories have no vectors"
+        time.sleep(0.01)

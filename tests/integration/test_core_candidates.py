@@ -1,6 +1,5 @@
 """Core memories as a channel of recall: candidates whatever is asked, where the filters allow them. SPEC 7.2"""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,9 @@ import pytest
 
 from mnemo_client.recall_protocol import CandidateTrace
 from mnemo_daemon.channels import CORE_CANDIDATES
-from mnemo_daemon.models import DEFAULT_EMBEDDING
 from mnemo_store.records import Memory, PutMemory
-from tests.desk import Desk, desk_in
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.desk import Desk, made_desk_in, put
+from tests.samples import sample_id, sample_memory, write
 
 QUERY = "blue boat harbour"
 BETTER = 320  # more than three times what a channel gives
@@ -27,27 +24,10 @@ EARLY, LATE = 10_000, 20_000  # ms
 @pytest.fixture(params=["with vectors", "without a model"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """With memories that answer the question better than a core memory of something else."""
-    catalogue = SimulatedCatalogue()
-    if request.param == "with vectors":
-        catalogue.there.add(DEFAULT_EMBEDDING)
-    models = SimulatedModels(catalogue, Mood())
-    with desk_in(tmp_path, models) as desk:
+    with made_desk_in(tmp_path, has_model=request.param == "with vectors") as desk:
         put(desk, *(sample_memory(number, f"The blue boat in harbour {number}.") for number in range(BETTER)))
-        if catalogue.there:
-            desk.embedding.refresh()
-            desk.indexing.start()
         desk.at = EARLY
         yield desk
-    models.close()
-
-
-def put(desk: Desk, *memories: Memory) -> None:
-    """Stores them, and waits for their vectors where there will be some."""
-    write(desk.store, *(PutMemory(data=memory) for memory in memories))
-    deadline = time.monotonic() + WAIT_SECONDS
-    while desk.embedding.current() is not None and (desk.indexing.serving() is None or desk.indexing.waiting()):
-        assert time.monotonic() < deadline, "the memories have no vectors"
-        time.sleep(0.01)
 
 
 def core(number: int, content: str = CORE, **fields: Any) -> Memory:

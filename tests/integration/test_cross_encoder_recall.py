@@ -4,8 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,11 @@ from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, Catalogue
 from mnemo_daemon.question import Recalled
 from mnemo_daemon.recall import Recall
 from mnemo_daemon.reranking import Reranking
-from mnemo_store.records import Memory, PutMemory
-from tests.desk import Desk, desk_in
+from mnemo_store.records import PutMemory
+from tests.desk import Desk, made_desk_in, put
 from tests.pair_model import score_of, write_pair_model
 from tests.running import running
-from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
-from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+from tests.samples import sample_id, sample_memory, write
 
 QUESTION = "Where is the red house?"
 TEXTS = ("A blue boat.", "The house.", "The red house is in the harbour.", "The red key.")
@@ -34,29 +32,12 @@ COMMON = (0, 2, 5, 2)  # the, is, red, house of the question; `the` is in the th
 
 @pytest.fixture(params=["with vectors", "without an embedding model"])
 def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    catalogue = SimulatedCatalogue()
-    if request.param == "with vectors":
-        catalogue.there.add(DEFAULT_EMBEDDING)
-    models = SimulatedModels(catalogue, Mood())
-    with desk_in(tmp_path / "data", models) as desk:
-        if catalogue.there:
-            desk.embedding.refresh()
-            desk.indexing.start()
+    with made_desk_in(tmp_path / "data", has_model=request.param == "with vectors") as desk:
         yield desk
-    models.close()
 
 
-def put(desk: Desk, *texts: str) -> None:
-    put_all(desk, [sample_memory(number, text) for number, text in enumerate(texts)])
-
-
-def put_all(desk: Desk, memories: Sequence[Memory]) -> None:
-    """Stores them, and waits for their vectors where there will be some."""
-    write(desk.store, *(PutMemory(data=memory) for memory in memories))
-    deadline = time.monotonic() + WAIT_SECONDS
-    while desk.embedding.current() is not None and (desk.indexing.serving() is None or desk.indexing.waiting()):
-        assert time.monotonic() < deadline, "the memories have no vectors"
-        time.sleep(0.01)
+def say(desk: Desk, *texts: str) -> None:
+    put(desk, *(sample_memory(number, text) for number, text in enumerate(texts)))
 
 
 def read_by(desk: Desk, tmp_path: Path, **fields: Any) -> Reranking:
@@ -80,7 +61,7 @@ def traced(recalled: Recalled) -> dict[str, CandidateTrace]:
 
 
 def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> None:
-    put(desk, *TEXTS)
+    say(desk, *TEXTS)
     read_by(desk, tmp_path)
     recalled = ask(desk)
     assert recalled.mode == "cross_encoder"
@@ -96,7 +77,7 @@ def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> N
 
 
 def test_it_is_asked_by_the_ranker_rerank_alone(desk: Desk, tmp_path: Path) -> None:
-    put(desk, *TEXTS)
+    say(desk, *TEXTS)
     reranking = read_by(desk, tmp_path, poison="house")
     for ranker in ("auto", "words", "hybrid"):
         assert ask(desk, ranker=ranker).mode in (None, "hybrid", "deterministic")
@@ -106,9 +87,9 @@ def test_it_is_asked_by_the_ranker_rerank_alone(desk: Desk, tmp_path: Path) -> N
 def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk: Desk, tmp_path: Path) -> None:
     # The words are as good in all of them, and the importance is a fifth of the blend: by that the last are the best.
     count = RERANKED_MAX + 20
-    put_all(
+    put(
         desk,
-        [sample_memory(number, f"The red boat {number}.", importance=(number + 1) / 100) for number in range(count)],
+        *(sample_memory(number, f"The red boat {number}.", importance=(number + 1) / 100) for number in range(count)),
     )
     read_by(desk, tmp_path)
     recalled = ask(desk, "red boat", top_k=100, token_budget=None)
@@ -125,14 +106,14 @@ def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk:
 def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
     # By words all are alike, and the later the better by the blend: what only a later page finds must not be read in
     # place of what the pages before showed. The cross-encoder likes those better that have `is` and `the`.
-    put_all(
+    put(
         desk,
-        [
+        *(
             sample_memory(
                 number, f"Red house {number} {'is the' if number % 2 else 'of at'}.", importance=(number + 1) / 150
             )
             for number in range(150)
-        ],
+        ),
     )
     read_by(desk, tmp_path)
     seen: list[str] = []
@@ -142,7 +123,7 @@ def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path) -> None:
-    put(desk, "The red house.")
+    say(desk, "The red house.")
     desk.at = 2000
     write(desk.store, PutMemory(data=sample_memory(0, "The red house is in the garden.", version=2)))
     read_by(desk, tmp_path)
@@ -152,7 +133,7 @@ def test_of_another_time_it_reads_what_was_said_then(desk: Desk, tmp_path: Path)
 
 
 def test_one_that_fails_is_told_and_the_blend_stands_in(desk: Desk, tmp_path: Path) -> None:
-    put(desk, *TEXTS)
+    say(desk, *TEXTS)
     reranking = read_by(desk, tmp_path, poison="harbour")
     recalled = ask(desk)
     assert recalled.mode == "blend"
