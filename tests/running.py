@@ -104,3 +104,9 @@ def running(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[
         yield daemon
     finally:
         daemon.stop()
+
+
+def printed(program: str) -> str:
+    """What a Python of its own prints that runs this program."""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return ended.stdout

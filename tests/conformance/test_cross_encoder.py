@@ -3,8 +3,6 @@
 import gc
 import json
 import shutil
-import subprocess
-import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +23,7 @@ from mnemo_daemon.models import (
 )
 from mnemo_daemon.reranking import IDLE_SECONDS, CrossEncoder, Reranking
 from tests.pair_model import TOKENS_MAX, score_of, write_pair_model
+from tests.running import printed
 
 QUESTION = "Where is the key?"  # `where` and the mark are no words of the model
 
@@ -248,5 +247,4 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for(source: Path, models: Pa
         f"reranking = Reranking(Catalogue(Path({str(models)!r}))); print('fastembed' in sys.modules);"
         "reranking.encoder(); print('fastembed' in sys.modules)"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout.split() == ["False", "True"]
+    assert printed(program).split() == ["False", "True"]

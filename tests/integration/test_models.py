@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from mnemo_daemon import installation, minilm, models
 from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, Floats, RunAll, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, KNOWN, Catalogue, find
+from tests.running import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -547,8 +548,7 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
         "s = EmbeddingService(Catalogue(pathlib.Path('nowhere'))); s.refresh(); "
         "print(sorted({'onnxruntime', 'onnx', 'tokenizers', 'fastembed', 'huggingface_hub'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "[]"
+    assert printed(code).strip() == "[]"
 
 
 def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) -> None:
@@ -558,8 +558,7 @@ def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) ->
         f"load_embedder(Catalogue(pathlib.Path({str(minilm_folder)!r})).installed(DEFAULT_EMBEDDING)); "
         "print(sorted({'onnx', 'fastembed', 'huggingface_hub', 'requests'} & set(sys.modules)))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "[]"
+    assert printed(code).strip() == "[]"
 
 
 def test_a_processor_without_good_int8_gets_a_float32_model(
