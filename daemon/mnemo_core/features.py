@@ -160,10 +160,10 @@ def late_table(late: Late) -> Table:
     return _table(tuple(found), list(found.values()))
 
 
-def is_statement(session: NDArray[Any], speaker: NDArray[Any], managed: NDArray[Any]) -> Bools:
+def is_statement(session: NDArray[Any], speaker: NDArray[Any], managed: NDArray[Any], is_turn: Bools) -> Bools:
     """Which are told by themselves, by the codes of session, speaker and file (0: none): no turn, whose neighbours are
     the same talk, and no passage of a note, whose time is when the file was saved."""
-    found: Bools = ((session == 0) | (speaker == 0)) & (managed == 0)
+    found: Bools = ((session == 0) | (speaker == 0)) & (managed == 0) & ~is_turn
     return found
 
 

@@ -326,11 +326,15 @@ def _speaks(scene: Scene, numbers: Numbers, named: set[str]) -> NDArray[np.int8]
     return np.where(is_named, np.int8(1), others)
 
 
+def _is_turn(scene: Scene, numbers: Numbers) -> NDArray[np.bool_]:
+    """Which came in as turns of a conversation."""
+    return scene.is_one_of("source", numbers, lambda columns: [columns.code("source", "turn")])
+
+
 def _roles(scene: Scene, numbers: Numbers) -> NDArray[np.int8]:
     """1 for what is said as a person, −1 as an agent; 0 for the rest."""
     found = np.zeros(len(numbers), np.int8)
-    is_turn = scene.is_one_of("source", numbers, lambda columns: [columns.code("source", "turn")])
-    is_turn &= scene.column("speaker", numbers) == 0
+    is_turn = _is_turn(scene, numbers) & (scene.column("speaker", numbers) == 0)
     trust = scene.column("trust", numbers)
     for role, names in ROLE_NAMES.items():
         is_said = scene.is_one_of("speaker", numbers, functools.partial(Columns.speakers_named, words=names))
@@ -351,8 +355,9 @@ def _groups(scene: Scene, numbers: Numbers) -> NDArray[np.int64]:
 
 def _statements(scene: Scene, serving: Serving, numbers: Numbers, odds: NDArray[np.float32]) -> Statements:
     """Those of the candidates that no conversation and no note leads to."""
-    codes = (scene.column(name, numbers) for name in ("session_id", "speaker", "managed"))
-    rows = np.flatnonzero(features.is_statement(*codes) & (numbers < scene.base))
+    session, speaker, managed = (scene.column(name, numbers) for name in ("session_id", "speaker", "managed"))
+    is_alone = features.is_statement(session, speaker, managed, _is_turn(scene, numbers))
+    rows = np.flatnonzero(is_alone & (numbers < scene.base))
     alone = numbers[rows]
     vectors = serving.view.first_of(alone) if len(alone) > 1 else np.zeros((len(alone), 1), np.float32)
     told_at = np.minimum(scene.column("event_at", alone), scene.column("created_at", alone)).astype(np.int64)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, Turn, TurnsRequest
+from mnemo_client.protocol import NewMemory, Patch, Taken, Turn, TurnsRequest
 from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
@@ -171,6 +171,25 @@ def test_what_was_said_in_talk_is_not_taken_for_changed(model_daemon: RunningDae
     for each in trace.candidates:
         if each.id in (first[0], later[0]):
             assert all(each.features[f"change_{name}"] == 0 for name in ("newer", "older"))
+
+
+def test_nor_are_turns_that_say_a_role_and_no_name(model_daemon: RunningDaemon, client: Client) -> None:
+    told = (
+        ("then", "The drone runs on a coin cell, a CR2032 from Varta.", "2025-01-10T08:00:00Z"),
+        ("now", "The drone runs on a lithium cell, an AAA from Saft.", "2025-06-10T08:00:00Z"),
+    )
+    ids = set()
+    for session, text, at in told:
+        turn = Turn(role="user", content=text, at=at)
+        (took,) = client.turns(TurnsRequest(turns=[turn], session_id=session, dedup="off")).results
+        assert isinstance(took, Taken)
+        assert took.memory is not None
+        ids.add(took.memory.id)
+    model_daemon.wait_for_vectors()
+    trace = ask(client, "which battery does the drone run on", explain=True, include_superseded=True).trace
+    assert trace is not None
+    found = [each.features for each in trace.candidates if each.id in ids]
+    assert [(each["change_newer"], each["change_older"]) for each in found] == [(0, 0), (0, 0)]
 
 
 def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client) -> None:

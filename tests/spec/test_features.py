@@ -218,7 +218,9 @@ def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart()
 
 def test_a_turn_and_a_passage_of_a_note_are_no_statements() -> None:
     session, speaker, managed = np.array([0, 7, 7, 0, 0]), np.array([0, 0, 3, 3, 0]), np.array([0, 0, 0, 0, 5])
-    assert features.is_statement(session, speaker, managed).tolist() == [True, True, False, True, False]
+    nowhere, last_but_one = np.zeros(5, np.bool_), np.arange(5) == 3
+    assert features.is_statement(session, speaker, managed, nowhere).tolist() == [True, True, False, True, False]
+    assert features.is_statement(session, speaker, managed, last_but_one).tolist() == [True, True, False, False, False]
 
 
 def test_without_statements_nothing_has_changed() -> None:
