@@ -133,6 +133,12 @@ class Keeper:
     def _data(self) -> Path:
         return self.folder_of_database / FILE
 
+    @property
+    def group_turns_max(self) -> int:
+        """Transactions of one commit group at most. Of the journal alone each is one: no database would tell a group
+        that a power loss left in part, and that nobody was told of, from one that was acknowledged and damaged."""
+        return 1 if self.degraded else GROUP_TURNS_MAX
+
     def holding(self) -> State:
         """What holds the state. Raises what keeps anything from holding it."""
         if self.state is None:

@@ -32,7 +32,7 @@ from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, OutcomeUnknown, 
 from mnemo_store.gate import take_lock
 from mnemo_store.ids import IdSource
 from mnemo_store.journal import SEGMENT_BYTES, Damage
-from mnemo_store.keeper import GROUP_TURNS_MAX, Keeper
+from mnemo_store.keeper import Keeper
 from mnemo_store.layout import Line, Sealed, open_line, seal
 from mnemo_store.reading import Group, Snapshot, Touched
 from mnemo_store.records import Change, ChangeEntry, is_long_term
@@ -40,7 +40,7 @@ from mnemo_store.reserve import RESERVE_BYTES
 
 T = TypeVar("T")
 
-GROUP_BYTES_MAX = 256 << 10  # a commit group ends at GROUP_TURNS_MAX turns, or at either of these [SPEC 3.5]
+GROUP_BYTES_MAX = 256 << 10  # a commit group ends at its keeper's number of turns, or at either of these [SPEC 3.5]
 GROUP_SECONDS_MAX = 0.005
 ATTEMPTS = 3  # to write a group: the database may have to grow, or to be replaced by the journal
 QUEUE_MAX = 1024  # interactive turns waiting
@@ -407,7 +407,8 @@ class Store:
         taken: list[_Waiting] = []
         failure: StoreError | None = None
         try:
-            for _ in range(ATTEMPTS):
+            attempts = 0
+            while attempts < ATTEMPTS:
                 if self._keeper.broken is not None or self._keeper.state is None:
                     self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
                 self._tell_missed()
@@ -417,10 +418,13 @@ class Store:
                 try:
                     self._attempt(taken)
                 except _StateFailed as failed:
+                    attempts += 1
                     failure = _write_failure(failed.cause)
                     self._keeper.mend(failed.cause)
-                else:
-                    break
+                else:  # there are more where the group has become smaller since they were taken
+                    taken[:] = [waiting for waiting in taken if not waiting.future.done()]
+                    if not taken:
+                        break
         except BaseException as error:
             failure = OutcomeUnknown(f"the writer stopped: {error!r}")
             raise
@@ -488,7 +492,7 @@ class Store:
     ) -> tuple[int, str]:
         """Decides the turns taken before, then those that wait, until the group is full; the end they come to."""
         again, size, started = deque(taken), 0, time.monotonic()
-        while len(done) < GROUP_TURNS_MAX:
+        while len(done) < self._keeper.group_turns_max:
             waiting = again.popleft() if again else self._take(taken)
             if waiting is None:
                 break

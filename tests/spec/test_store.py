@@ -258,6 +258,51 @@ def test_a_group_is_appended_synced_and_committed_once_before_anyone_is_answered
         assert disk.calls == ["append 1", "append 5", "sync", "sync", "commit", "answered"]
 
 
+class NoDatabase(NotesCalls):
+    """Once `refuses`, it opens no database."""
+
+    refuses = False
+
+    def open_database(self, folder: Path, **options: Any) -> Any:
+        if self.refuses:
+            raise lmdb.DiskError("no such luck")
+        return super().open_database(folder, **options)
+
+
+def test_without_a_database_each_transaction_is_durable_before_the_next_is_written(tmp_path: Path) -> None:
+    """Or a power loss could leave the second of a group and not the first, and nothing to tell that from damage."""
+    disk = NoDatabase()
+    disk.refuses = True
+    with opened(tmp_path, disk=disk) as store:
+        held = Held(store)
+        memories = sample_memory(1), sample_memory(2, layer="core"), sample_memory(3)
+        futures = [store.transact(put(memory), by="me") for memory in memories]
+        disk.calls.clear()
+        held.let_go()
+        assert [future.result(WAIT_SECONDS).seq for future in futures] == [1, 2, 3]
+        assert disk.calls == ["append 1", "sync"] * 3
+
+
+def test_a_group_whose_database_fails_meanwhile_is_written_one_by_one(tmp_path: Path) -> None:
+    disk = NoDatabase()
+
+    def fail_once(snapshot: Snapshot) -> Turn[str]:
+        if not disk.refuses:
+            disk.refuses = True
+            raise lmdb.DiskError("gone")
+        return put(sample_memory(2))(snapshot)
+
+    with opened(tmp_path, disk=disk) as store:
+        held = Held(store)
+        decisions = [put(sample_memory(0)), put(sample_memory(1)), fail_once, put(sample_memory(3))]
+        futures = [store.transact(decide, by="me") for decide in decisions]
+        disk.calls.clear()
+        held.let_go()
+        assert [future.result(WAIT_SECONDS).seq for future in futures] == [1, 2, 3, 4]
+        assert "no such luck" in store.degraded
+        assert disk.calls[-8:] == ["append 1", "sync"] * 4
+
+
 # What stands in the tables
 
 
