@@ -39,10 +39,14 @@ def test_whatever_can_happen_happens_in_some_life() -> None:
 
 
 def test_a_seed_gives_the_same_life_each_time() -> None:
-    one, other = live(FIRST), live(FIRST)
-    assert one.log == other.log
-    assert one.digest == other.digest
-    assert live(FIRST + 1).digest != one.digest
+    seeds = range(FIRST, FIRST + RANGE)
+    lives, again = map(live, seeds), map(live, seeds)
+    digests = []
+    for one, other in zip(lives, again, strict=True):
+        assert one.log == other.log
+        assert one.digest == other.digest
+        digests.append(one.digest)
+    assert len(set(digests)) == len(seeds)
 
 
 def test_a_seed_gives_the_same_life_in_another_process() -> None:

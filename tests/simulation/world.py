@@ -43,7 +43,6 @@ BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
 SEGMENT_BYTES = 6_000  # so that a few steps see segments become full
 RESERVE_BYTES = 64 << 10
 ROUNDS_MAX = 60  # of background work in one step: whoever needs more never ends
-QUIET_SECONDS = 0.02  # for what was asked together to reach the store
 
 _real_monotonic, _real_sleep = time.monotonic, time.sleep
 
@@ -124,6 +123,11 @@ class SteppedStore(Store):
         if not self.holds:
             self.work()
         return future
+
+    @property
+    def held(self) -> int:
+        """How many writes wait to be one group."""
+        return len(self._taken) if self.holds else 0
 
     def maintain(self, act: Callable[[Keeper], Any]) -> "Future[Any]":
         future = super().maintain(act)
@@ -471,12 +475,11 @@ class World:
         store = self.store
         store.holds = True
         try:
-            tasks = [
-                asyncio.ensure_future(self._answered(method, path, body, "api", None, None, {}))
-                for method, path, body in requests
-            ]
-            for _ in range(10):
-                await asyncio.sleep(0)
+            tasks: list[asyncio.Task[Answer]] = []
+            for method, path, body in requests:
+                tasks.append(asyncio.ensure_future(self._answered(method, path, body, "api", None, None, {})))
+                while sum(task.done() for task in tasks) + store.held < len(tasks):  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(0)  # a thread of its own looks at it first, for as long as it takes
         finally:
             store.holds = False
         store.work()
