@@ -1,8 +1,9 @@
-"""The learned fusion of `auto`: two weighted sums of features. SPEC 7.3
+"""The learned fusion of `auto`: two weighted sums of features, and trees. SPEC 7.3
 
-The first sees every candidate; the second sees the best of the first again, with late interaction. A sum is the
-log-odds that a memory bears on the question. The weights are fitted on conversations, notes and facts that were written
-for it (daemon/adr/0007-learned-fusion.md); a weight times its feature is what the trace shows.
+The first sum sees every candidate; the second sees the best of the first again, with late interaction, and trees add
+to it what features are worth together. What comes of it is the log-odds that a memory bears on the question. All is
+fitted on conversations, notes and facts that were written for it (daemon/adr/0007-learned-fusion.md); what each feature
+adds is what the trace shows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,15 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.features import Table
+from mnemo_core.trees import Trees, Unfit
 
 DEVIATIONS_MAX = 6.0  # a feature further from its mean than that counts as so far: nothing was seen there
 SECOND_LOOK = 64  # candidates that are looked at again; what is behind them keeps its order
 
 Floats = NDArray[np.float32]
-
-
-class Unfit(ValueError):
-    """Weights that are for other features than these."""
 
 
 class Linear(NamedTuple):
@@ -47,15 +45,7 @@ class Linear(NamedTuple):
 
     def parts(self, table: Table) -> Floats:
         """(n, k) what each feature adds. Raises Unfit where the table lacks one."""
-        if table.names == self.names:
-            values = table.values
-        else:
-            places = {name: place for place, name in enumerate(table.names)}
-            missing = [name for name in self.names if name not in places]
-            if missing:
-                raise Unfit(f"the weights are for features that are not computed: {', '.join(missing)}")
-            values = table.values[:, [places[name] for name in self.names]]
-        parts: Floats = values - self.means
+        parts: Floats = _columns(table, self.names) - self.means
         parts /= self.spreads
         np.clip(parts, -DEVIATIONS_MAX, DEVIATIONS_MAX, out=parts)
         parts *= self.weights
@@ -68,14 +58,39 @@ class Linear(NamedTuple):
 
 
 class Fusion(NamedTuple):
-    """`first` goes without late interaction, `second` with it."""
+    """`first` goes without late interaction, `second` with it, and with what the trees add."""
 
     first: Linear
     second: Linear
+    trees: Trees
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        return cls(Linear.read(document["first"]), Linear.read(document["second"]))
+        """From {"first": …, "second": …, "trees": …}, as their own `read` takes them. Raises Unfit."""
+        return cls(Linear.read(document["first"]), Linear.read(document["second"]), Trees.read(document["trees"]))
+
+    def again(self, table: Table) -> Floats:
+        """(n,) log-odds of the second look."""
+        odds: Floats = self.second.odds(table) + self.trees.odds(_columns(table, self.trees.names))
+        return odds
+
+    def parts_again(self, table: Table) -> Floats:
+        """(n, k) what each feature of `second` adds to them, by itself and in the trees."""
+        parts = self.second.parts(table)
+        own, _ = self.trees.parts(_columns(table, self.trees.names))
+        parts[:, [self.second.names.index(name) for name in self.trees.names]] += own
+        return parts
+
+
+def _columns(table: Table, names: tuple[str, ...]) -> Floats:
+    """(n, k) those features. Raises Unfit where the table lacks one."""
+    if table.names == names:
+        return table.values
+    places = {name: place for place, name in enumerate(table.names)}
+    missing = [name for name in names if name not in places]
+    if missing:
+        raise Unfit(f"the weights are for features that are not computed: {', '.join(missing)}")
+    return table.values[:, [places[name] for name in names]]
 
 
 def beside(first: Table, second: Table, rows: Sequence[int] | NDArray[np.intp]) -> Table:

@@ -189,7 +189,7 @@ class Explaining:
         for place, row in enumerate(rows.tolist()):
             found[row] = _named(looked.first, place), _added(self._weights.first, adds[place])
         if looked.second is not None:
-            adds = self._weights.second.parts(looked.second)
+            adds = self._weights.parts_again(looked.second)
             for place, row in enumerate(rows[looked.rows].tolist()):
                 found[row] = _named(looked.second, place), _added(self._weights.second, adds[place])
         return found

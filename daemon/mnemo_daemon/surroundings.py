@@ -130,7 +130,7 @@ class Surroundings:
         statements = _statements(scene, serving, channels.numbers[chosen][rows], odds[rows])
         changes = features.change_table(statements, len(rows))
         second = Table((*second.names, *changes.names), np.concatenate([second.values, changes.values], axis=1))
-        return table, rows, second, fusion.joined(odds, rows, self._weights.second.odds(second))
+        return table, rows, second, fusion.joined(odds, rows, self._weights.again(second))
 
     def _around(
         self, question: Question, scene: Scene, channels: Channels, chosen: NDArray[np.intp], serving: Serving

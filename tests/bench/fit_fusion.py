@@ -4,7 +4,8 @@
 
 A store is filled through a daemon as a user would fill it, twice: each set in a namespace of its own, and everything in
 one. Every question is asked of the daemon's own code, which computes the features that the weights are fitted on, so
-that what is fitted is what is served. The second look is fitted on what the first look puts before it.
+that what is fitted is what is served. The second look is fitted on what the first look puts before it, and the trees
+(LightGBM's, `pip install -e .[fit]`) on what the second sum leaves to be said.
 
 Of beliefs those are there too that others took the place of, so that the latest of what is alike is learned.
 
@@ -13,6 +14,7 @@ stores in a folder, for the next time. Nothing but the project's texts is read.
 """
 
 import argparse
+import importlib
 import json
 import tempfile
 import time
@@ -27,6 +29,7 @@ from mnemo_client.protocol import NewMemory
 from mnemo_core import fusion
 from mnemo_core.features import Table
 from mnemo_core.fusion import Fusion, Linear
+from mnemo_core.trees import Trees
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue, models_folder
 from mnemo_daemon.question import Question
@@ -45,6 +48,12 @@ GROUP_WEIGHTS = {  # of a question
 POOLED_WEIGHT = 0.5  # the same where everything is in one namespace, at most
 POOLED = "pooled "
 STEPS_MAX = 30
+TREES = 100
+BOOSTING = {  # by the folds; twice or half of any differs by less than chance, which is 0.4 at one
+    "objective": "binary", "num_leaves": 15, "learning_rate": 0.1, "min_data_in_leaf": 2000, "lambda_l2": 20,
+    "feature_fraction": 0.3, "bagging_fraction": 0.7, "bagging_freq": 1,
+    "seed": 1, "deterministic": True, "force_row_wise": True, "verbose": -1,
+}  # fmt: skip
 METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
 
 Floats = NDArray[np.float64]
@@ -140,18 +149,31 @@ def looked_at(place: Path, asked: Sequence[Asked], embedding: EmbeddingService) 
 
 def fit(names: Features, found: Sequence[Example]) -> Fusion:
     """Both looks. The rows of the second are those that the weights in use put before it."""
-    first = _linear(names.first, [(each.first, each.is_right, each.asked) for each in found])
-    second = _linear(names.second, [(each.second, each.is_right[each.rows], each.asked) for each in found])
-    return Fusion(first, second)
+    first = _linear(names.first, _Rows.of((each.first, each.is_right, each.asked) for each in found))
+    again = _Rows.of((each.second, each.is_right[each.rows], each.asked) for each in found)
+    second = _linear(names.second, again)
+    return Fusion(first, second, _trees(second, again))
 
 
-def _linear(names: tuple[str, ...], parts: Sequence[tuple[NDArray[np.float32], NDArray[np.bool_], Asked]]) -> Linear:
+class _Rows(NamedTuple):
+    """The candidates of all questions of which some is right."""
+
+    values: NDArray[np.float32]
+    right: NDArray[np.float32]
+    counts: NDArray[np.float32]  # what each counts: those of one question together its weight; all questions 1
+
+    @classmethod
+    def of(cls, questions: Iterable[tuple[NDArray[np.float32], NDArray[np.bool_], Asked]]) -> "_Rows":
+        parts = [each for each in questions if each[1].any()]
+        weights = np.array([_weight(asked.group) for _, _, asked in parts])
+        counts = np.repeat(weights, [len(values) for values, _, _ in parts]) / weights.sum()
+        right = np.concatenate([is_right for _, is_right, _ in parts]).astype(np.float32)
+        return cls(np.concatenate([values for values, _, _ in parts]), right, counts.astype(np.float32))
+
+
+def _linear(names: tuple[str, ...], rows: _Rows) -> Linear:
     """Logistic weights by Newton's method: the mean over questions of the summed loss of their candidates, shrunk."""
-    parts = [part for part in parts if part[1].any()]
-    values = np.concatenate([part[0] for part in parts])
-    right = np.concatenate([part[1] for part in parts]).astype(np.float32)
-    each_counts = np.array([_weight(part[2].group) for part in parts])
-    counts = (np.repeat(each_counts, [len(part[0]) for part in parts]) / each_counts.sum()).astype(np.float32)
+    values, right, counts = rows
     means, spreads = values.mean(axis=0), values.std(axis=0)
     spreads[spreads < 1e-6] = 1.0
     design = np.clip((values - means) / spreads, -fusion.DEVIATIONS_MAX, fusion.DEVIATIONS_MAX)
@@ -169,6 +191,30 @@ def _linear(names: tuple[str, ...], parts: Sequence[tuple[NDArray[np.float32], N
     return Linear(names, means, spreads, weights[:-1].astype(np.float32), float(weights[-1]))
 
 
+def _trees(second: Linear, rows: _Rows) -> Trees:
+    """Boosted on the log-odds of the sum."""
+    try:
+        lightgbm = importlib.import_module("lightgbm")
+    except ImportError:
+        raise SystemExit("the trees are fitted by LightGBM: `pip install -e .[fit]`") from None
+    odds = second.odds(Table(second.names, rows.values))
+    counts = rows.counts / rows.counts.mean()
+    data = lightgbm.Dataset(rows.values, rows.right, weight=counts, init_score=odds, feature_name=[*second.names])
+    found = lightgbm.train(BOOSTING, data, TREES).dump_model()
+    trees = [_preorder(each["tree_structure"]) for each in found["tree_info"]]
+    return Trees.read({"features": second.names, "trees": trees})
+
+
+def _preorder(node: dict[str, Any], place: int = 0) -> list[list[float]]:
+    """A branch of LightGBM's that begins at that place, as Trees.read takes it."""
+    if "split_feature" not in node:
+        return [[float(node["leaf_value"])]]
+    left = _preorder(node["left_child"], place + 1)
+    behind = place + 1 + len(left)
+    split = [node["split_feature"], node["threshold"], behind, node["internal_value"]]
+    return [split, *left, *_preorder(node["right_child"], behind)]
+
+
 def _weight(group: str) -> float:
     own = GROUP_WEIGHTS[group.removeprefix(POOLED)]
     return POOLED_WEIGHT * min(1.0, own) if group.startswith(POOLED) else own
@@ -176,7 +222,7 @@ def _weight(group: str) -> float:
 
 def order(names: Features, found: Fusion, each: Example) -> NDArray[np.intp]:
     odds = found.first.odds(Table(names.first, each.first))
-    again = found.second.odds(Table(names.second, each.second))
+    again = found.again(Table(names.second, each.second))
     return np.lexsort((np.arange(len(odds)), -fusion.joined(odds, each.rows, again)))
 
 
@@ -203,7 +249,21 @@ def document(found: Fusion) -> dict[str, Any]:
             "features": {name: [float(f"{value:.5g}") for value in values] for name, *values in columns},
         }
 
-    return {"first": linear(found.first), "second": linear(found.second)}
+    def nodes(tree: Any) -> list[list[float]]:
+        rows = zip(tree.features, tree.thresholds, tree.rights, tree.values, strict=True)
+        return [[f, float(f"{t:.9g}"), r, float(f"{v:.4g}")] if f >= 0 else [float(f"{v:.4g}")] for f, t, r, v in rows]
+
+    trees = {"features": found.trees.names, "trees": [nodes(tree) for tree in found.trees.trees]}
+    return {"first": linear(found.first), "second": linear(found.second), "trees": trees}
+
+
+def written(found: Fusion) -> str:
+    """The document, a weight a line and a tree a line."""
+    parts = document(found)
+    trees = parts.pop("trees")
+    lines = ",\n".join(f"  {json.dumps(tree, separators=(',', ':'))}" for tree in trees["trees"])
+    sums = json.dumps(parts, indent=1).removesuffix("\n}")
+    return f'{sums},\n "trees": {{"features": {json.dumps(trees["features"])}, "trees": [\n{lines}\n ]}}\n}}\n'
 
 
 def _remember(client: Any, memories: Sequence[NewMemory]) -> list[str]:
@@ -290,7 +350,7 @@ def main() -> None:
         if in_use:
             show("shipped weights", in_use)
         if options.write:
-            WEIGHTS_FILE.write_text(json.dumps(document(fit(names, found)), indent=1) + "\n")
+            WEIGHTS_FILE.write_text(written(fit(names, found)))
             print(f"wrote {WEIGHTS_FILE.name}")
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from mnemo_core.features import Table
-from mnemo_core.fusion import DEVIATIONS_MAX, Fusion, Linear, Unfit, beside, joined, probability
+from mnemo_core.fusion import DEVIATIONS_MAX, Fusion, Linear, beside, joined, probability
+from mnemo_core.trees import Unfit
 
 WEIGHTS = {"bias": -1.0, "features": {"near": [0.5, 0.25, 2.0], "long": [10.0, 5.0, -0.5]}}
 
@@ -81,7 +82,22 @@ def test_log_odds_become_a_chance() -> None:
     assert probability(np.array([math.log(3)], np.float32)).tolist() == pytest.approx([0.75])
 
 
-def test_both_looks_are_read_from_one_document() -> None:
-    fusion = Fusion.read({"first": WEIGHTS, "second": {"bias": 0.0, "features": {}}})
+TREES = {"features": ["long", "near"], "trees": [[[1, 0.5, 2, 0.25], [0.0], [1.0]]]}
+
+
+def test_the_trees_add_to_the_second_look_alone_and_their_features_are_known_by_name() -> None:
+    found = Fusion.read({"first": WEIGHTS, "second": WEIGHTS, "trees": TREES})
+    asked = table(("near", "long"), (0.75, 10.0), (0.5, 20.0))
+    assert found.first.odds(asked).tolist() == [1.0, -2.0]
+    assert found.again(asked).tolist() == [2.0, -2.0]
+    # Of the tree the near one has 1 − 0.25 by `near`, the other one 0 − 0.25; 0.25 is everybody's.
+    assert found.parts_again(asked).tolist() == [[2.75, 0.0], [-0.25, -1.0]]
+
+
+def test_all_that_is_fitted_is_read_from_one_document() -> None:
+    fusion = Fusion.read({"first": WEIGHTS, "second": {"bias": 0.0, "features": {}}, "trees": TREES})
     assert fusion.first.names == ("near", "long")
     assert fusion.second.names == ()
+    assert fusion.trees.names == ("long", "near")
+    with pytest.raises(Unfit, match="not computed: long"):
+        fusion.again(table(("near",), (1.0,)))
