@@ -67,7 +67,8 @@ class Fusion(NamedTuple):
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """From {"first": …, "second": …, "trees": …}, as their own `read` takes them. Raises Unfit."""
-        return cls(Linear.read(document["first"]), Linear.read(document["second"]), Trees.read(document["trees"]))
+        first, second, trees = (document.get(name, {}) for name in ("first", "second", "trees"))
+        return cls(Linear.read(first), Linear.read(second), Trees.read(trees))
 
     def again(self, table: Table) -> Floats:
         """(n,) log-odds of the second look."""

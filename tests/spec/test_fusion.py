@@ -101,3 +101,11 @@ def test_all_that_is_fitted_is_read_from_one_document() -> None:
     assert fusion.trees.names == ("long", "near")
     with pytest.raises(Unfit, match="not computed: long"):
         fusion.again(table(("near",), (1.0,)))
+
+
+@pytest.mark.parametrize("name", ["first", "second", "trees"])
+def test_a_document_without_one_of_them_is_refused(name: str) -> None:
+    document = {"first": WEIGHTS, "second": WEIGHTS, "trees": TREES}
+    del document[name]
+    with pytest.raises(Unfit):
+        Fusion.read(document)
