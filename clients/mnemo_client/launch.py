@@ -168,7 +168,15 @@ def _has_ended(pid: int) -> bool:
         return True
     except PermissionError:
         return False
-    return False
+    return _is_dead(pid)
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether all that is left of it is what its parent has yet to take notice of. Linux alone says so here."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] in "ZX"
+    except (OSError, IndexError):
+        return False
 
 
 def make_private_folder(folder: Path) -> None:

@@ -1,0 +1,55 @@
+"""Ending the daemon's process, as the client does. SPEC 16."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from mnemo_client import launch
+from mnemo_client.errors import MnemoError
+
+PARENT = """
+import os, signal, sys
+child = os.fork()
+if not child:
+    signal.pause()
+print(child, flush=True)
+sys.stdin.read()
+"""
+
+
+class Asked:
+    """A client whose daemon is this process, and ends at once or not at all."""
+
+    def __init__(self, pid: int, *, ends: bool) -> None:
+        self._pid = pid
+        self._ends = ends
+
+    def shutdown(self) -> int:
+        if self._ends:
+            subprocess.run(["kill", str(self._pid)], check=True)
+        return self._pid
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def child() -> Iterator[int]:
+    """A process that is another one's, who never takes notice of its end."""
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        yield pid
+        subprocess.run(["kill", "-9", str(pid)], check=False)
+
+
+def test_a_daemon_whose_parent_takes_no_notice_of_its_end_has_ended(child: int) -> None:
+    assert launch.stop(Asked(child, ends=True), seconds_max=20.0)  # type: ignore[arg-type]
+
+
+def test_a_daemon_that_goes_on_is_not_said_to_have_ended(child: int) -> None:
+    with pytest.raises(MnemoError, match=f"process {child}.* still runs"):
+        launch.stop(Asked(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]
