@@ -163,6 +163,7 @@ class Indexing:
         self._express: deque[str] = deque(maxlen=EXPRESS_MAX)
         self._dropped: deque[int] = deque()
         self._wake = threading.Condition()
+        self._is_told = False  # that there may be something to do, since a look at it began
         self._stopping = False
         self._builder: threading.Thread | None = None
         self._has_new_graph = False
@@ -187,7 +188,7 @@ class Indexing:
         """Ends the thread and saves the view."""
         with self._wake:
             self._stopping = True
-            self._wake.notify_all()
+            self._tell()
         for thread in (self._builder, self._thread):
             if thread is not None and thread.is_alive():
                 thread.join(10.0)
@@ -201,7 +202,12 @@ class Indexing:
     def wake(self) -> None:
         """Looks at once whether there is something to do: a model has arrived, or another is to be used."""
         with self._wake:
-            self._wake.notify_all()
+            self._tell()
+
+    def _tell(self) -> None:
+        """For who holds the lock."""
+        self._is_told = True
+        self._wake.notify_all()
 
     def holds(self, number: int) -> bool:
         """Whether the memory of that number is found by its vector."""
@@ -244,7 +250,7 @@ class Indexing:
         with self._wake:
             self._batch = batch or BATCH
             self._anew_asked = self._anew_asked or anew
-            self._wake.notify_all()
+            self._tell()
 
     def renew(self) -> None:
         """Returns once no row of a memory that was dropped is left in the view or in its files, and what was being
@@ -254,7 +260,7 @@ class Indexing:
             if self._stopping:
                 raise Closed("the daemon is shutting down")
             self._renewals.append(future)
-            self._wake.notify_all()
+            self._tell()
         if not self._thread.is_alive():
             self._renew_if_asked()
         future.result()
@@ -266,16 +272,17 @@ class Indexing:
             if len(applied.touched) <= EXPRESS_TOUCHED_MAX:
                 self._express.extend(touched.memory.id for touched in applied.touched if touched.memory)
             self._dropped.extend(touched.number for touched in applied.touched if touched.dropped)
-            self._wake.notify_all()
+            self._tell()
 
     def _be_renumbered(self) -> None:
         """Every row of the view may be another memory's: it is filled anew, from the vectors that are kept."""
         with self._wake:
             self._is_renumbered = True
-            self._wake.notify_all()
+            self._tell()
 
     def _run(self) -> None:
         while not self._stopping:
+            self._is_told = False  # what is told from here on is seen by this look, or by one right behind it
             self._renew_if_asked()
             self._give_way()
             try:
@@ -287,8 +294,7 @@ class Indexing:
                 worked = False
             if not worked:
                 with self._wake:
-                    if not self._stopping and not self._renewals:
-                        self._wake.wait(IDLE_SECONDS)
+                    self._wake.wait_for(lambda: self._is_told or self._stopping, IDLE_SECONDS)
         for future in self._renewals:
             future.set_exception(Closed("the daemon is shutting down"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_core.changing import Draft
 from mnemo_core.late_interaction import Codes
-from mnemo_daemon import installation
+from mnemo_daemon import indexing, installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.indexing import Indexing
 from mnemo_daemon.memories import Caller, Memories
@@ -152,3 +152,24 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
         filled.close()
         assert ("the vector view is filled anew" in caplog.text) == told
         (tmp_path / "data" / "views" / "vectors.view").unlink()
+
+
+def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "IDLE_SECONDS", 4 * WAIT_SECONDS)
+    looks: list[int] = []
+
+    def look(_: indexing.Serving, seq: int) -> bool:
+        looks.append(seq)
+        if len(looks) == 1:
+            filled.indexing.wake()
+        return False
+
+    filled.indexing.start()
+    filled.wait()
+    filled.indexing.follow_up = look
+    filled.indexing.wake()
+    until(lambda: len(looks) == 2)
+    time.sleep(0.05)
+    assert len(looks) == 2, "once told is looked at once"
