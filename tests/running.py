@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from mnemo_client.client import Client
@@ -36,19 +37,9 @@ class RunningDaemon:
     def start(self) -> float:
         """Seconds from exec to the first answer. A daemon that gives none is ended."""
         began = time.perf_counter()
-        process = self.begin()
-        try:
-            while time.perf_counter() - began < START_SECONDS_MAX:
-                if process.poll() is not None:
-                    raise AssertionError(f"the daemon ended with {process.returncode}:\n{self.log.read_text()}")
-                with contextlib.suppress(MnemoError), Client(self.socket, timeout=START_SECONDS_MAX) as client:
-                    client.search("anything")
-                    return time.perf_counter() - began
-                time.sleep(0.005)
-            raise AssertionError(f"the daemon does not answer:\n{self.log.read_text()}")
-        except BaseException:
-            self.kill()
-            raise
+        self.begin()
+        self.wait_for_answer()
+        return time.perf_counter() - began
 
     def begin(self) -> subprocess.Popen[bytes]:
         """Starts the process, and waits for nothing."""
@@ -62,6 +53,23 @@ class RunningDaemon:
                 env=self.environ, start_new_session=True,
             )  # fmt: skip
         return self.process
+
+    def wait_for_answer(self) -> None:
+        """Returns once the process that was begun answers. One that does not is ended."""
+        assert self.process is not None
+        deadline = time.monotonic() + START_SECONDS_MAX
+        try:
+            while time.monotonic() < deadline:
+                if self.process.poll() is not None:
+                    raise AssertionError(f"the daemon ended with {self.process.returncode}:\n{self.log.read_text()}")
+                with contextlib.suppress(MnemoError), Client(self.socket, timeout=START_SECONDS_MAX) as client:
+                    client.search("anything")
+                    return
+                time.sleep(0.005)
+            raise AssertionError(f"the daemon does not answer:\n{self.log.read_text()}")
+        except BaseException:
+            self.kill()
+            raise
 
     def client(self, namespace: str | None = None, door: str = "api") -> Client:
         return Client(self.socket, namespace, door=door)  # type: ignore[arg-type]
@@ -104,6 +112,41 @@ def running(folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[
         yield daemon
     finally:
         daemon.stop()
+
+
+class Ahead:
+    """Daemons that are all alike, each on a new folder: the one that is asked for next starts while a test runs."""
+
+    def __init__(self, make: Callable[[], AbstractContextManager[RunningDaemon]]) -> None:
+        """make: one that is not begun, on a folder that is there as long as the context."""
+        self._make = make
+        self._next: tuple[RunningDaemon, ExitStack] | None = None
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[RunningDaemon]:
+        """One that has answered, and is stopped at the end. Its log never shows a traceback."""
+        daemon, folder = self._next or self._begun()
+        self._next = None
+        with folder:
+            daemon.wait_for_answer()
+            self._next = self._begun()
+            try:
+                yield daemon
+            finally:
+                daemon.stop()
+            assert "Traceback" not in daemon.log.read_text()
+
+    def close(self) -> None:
+        if self._next is not None:
+            daemon, folder = self._next
+            daemon.kill()
+            folder.close()
+
+    def _begun(self) -> tuple[RunningDaemon, ExitStack]:
+        folder = ExitStack()
+        daemon = folder.enter_context(self._make())
+        daemon.begin()
+        return daemon, folder
 
 
 def printed(program: str) -> str:

@@ -90,10 +90,16 @@ def sources() -> list[Source]:
     return listed
 
 
+@cache
+def nodes_in(tree: ast.Module) -> list[ast.AST]:
+    """Every node: walked through once, and not by each rule anew."""
+    return list(ast.walk(tree))
+
+
 def nodes(of: Source, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
     """Every node of one of kinds, in the order of the file's lines."""
     if of.tree:
-        found = [node for node in ast.walk(of.tree) if isinstance(node, kinds)]
+        found = [node for node in nodes_in(of.tree) if isinstance(node, kinds)]
         yield from sorted(found, key=lambda node: getattr(node, "lineno", 0))
 
 

@@ -1,6 +1,8 @@
 """A daemon that the tests of one module share, and a tiny model's files, to import and to take apart."""
 
+import contextlib
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_client.client import Client
-from tests.running import RunningDaemon, running
+from tests.running import Ahead, RunningDaemon
 from tests.samples import quick_folder
 
 TINY_CONFIG = {
@@ -24,23 +26,54 @@ TINY_CONFIG = {
 TINY_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(chr(letter) for letter in range(ord("a"), ord("z") + 1))]
 
 
+@contextlib.contextmanager
+def new_in_memory() -> Iterator[RunningDaemon]:
+    with quick_folder() as scratch:
+        yield RunningDaemon(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")})
+
+
+@contextlib.contextmanager
+def new_on_a_disk() -> Iterator[RunningDaemon]:
+    with tempfile.TemporaryDirectory(prefix="m") as scratch:
+        yield RunningDaemon(Path(scratch) / "data", {"MNEMO_MODELS_FOLDER": f"{scratch}/models"})
+
+
+@pytest.fixture(scope="session")
+def in_memory() -> Iterator[Ahead]:
+    with contextlib.closing(Ahead(new_in_memory)) as ahead:
+        yield ahead
+
+
+@pytest.fixture(scope="session")
+def on_a_disk() -> Iterator[Ahead]:
+    with contextlib.closing(Ahead(new_on_a_disk)) as ahead:
+        yield ahead
+
+
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[RunningDaemon]:
+def daemon(in_memory: Ahead) -> Iterator[RunningDaemon]:
     """Without a model: words alone, which is what a first start has."""
-    with quick_folder() as scratch:
-        with running(scratch / "data", {"XDG_CACHE_HOME": str(scratch / "cache")}) as started:
-            yield started
-        assert "Traceback" not in started.log.read_text()
+    with in_memory.taken() as taken:
+        yield taken
+
+
+@pytest.fixture(scope="session")
+def with_model(minilm_folder: Path) -> Iterator[Ahead]:
+    @contextlib.contextmanager
+    def new_with_model() -> Iterator[RunningDaemon]:
+        with quick_folder() as scratch:
+            yield RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+
+    with contextlib.closing(Ahead(new_with_model)) as ahead:
+        yield ahead
 
 
 @pytest.fixture(scope="module")
-def model_daemon(minilm_folder: Path) -> Iterator[RunningDaemon]:
+def model_daemon(with_model: Ahead) -> Iterator[RunningDaemon]:
     """With the real embedding model, loaded."""
-    with quick_folder() as scratch:
-        with running(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as started:
-            started.wait_for_vectors()
-            yield started
-        assert "Traceback" not in started.log.read_text()
+    with with_model.taken() as taken:
+        taken.wait_for_vectors()
+        yield taken
 
 
 @pytest.fixture
@@ -51,6 +84,13 @@ def scratch_daemon(short_folder: Path) -> Iterator[RunningDaemon]:
     if daemon.process is not None:
         daemon.stop()
         assert "Traceback" not in daemon.log.read_text()
+
+
+@pytest.fixture
+def started_daemon(on_a_disk: Ahead) -> Iterator[RunningDaemon]:
+    """The test's own, without a model and without a memory: a scratch daemon that answers already."""
+    with on_a_disk.taken() as taken:
+        yield taken
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from mnemo_client import care_protocol
 from mnemo_client.errors import Refused
 from mnemo_core.changing import Draft
-from mnemo_daemon import checking, installation, settings
+from mnemo_daemon import checking, indexing, installation, settings
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
@@ -115,7 +115,8 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
+def house(tmp_path: Path, tiny_source: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    monkeypatch.setattr(indexing, "IDLE_SECONDS", 0.05)  # before it looks whether a model has come
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     house = House(tmp_path)
     house.daemon.use_model("tiny-letters")
@@ -352,18 +353,17 @@ def test_a_view_that_is_being_filled_is_not_called_wrong(house: House, monkeypat
 # Over the socket and at the command line
 
 
-def test_a_daemon_checks_itself_and_mends_what_was_done_to_it_while_it_was_off(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+def test_a_daemon_checks_itself_and_mends_what_was_done_to_it_while_it_was_off(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as client:
         kept = client.remember("The spare key is with Ines.", key="key", importance=0.5).memory.id
         clean = client.check()
         assert (clean.ok, clean.violations, clean.totals) == (True, [], {})
         assert clean.checked["memories"] == 1
         assert clean.notes == ["no embedding model is loaded: vectors were not checked"]
-    scratch_daemon.stop()
-    damage(scratch_daemon.folder, both(drop("usage", id_key(kept)), both_keys_of(kept)))
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    started_daemon.stop()
+    damage(started_daemon.folder, both(drop("usage", id_key(kept)), both_keys_of(kept)))
+    started_daemon.start()
+    with started_daemon.client() as client:
         found = client.check()
         assert found.ok is False
         assert sorted(found.totals) == ["journal", "keys"]
@@ -405,9 +405,8 @@ def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(hous
     api.close()
 
 
-def test_an_agent_cannot_have_the_store_repaired(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client(door="mcp") as client, pytest.raises(Refused) as refused:
+def test_an_agent_cannot_have_the_store_repaired(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client(door="mcp") as client, pytest.raises(Refused) as refused:
         client.repair()
     assert (refused.value.status, refused.value.code) == (422, "refused")
 
@@ -419,19 +418,18 @@ def mnemo(daemon: RunningDaemon, *words: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60, check=False)
 
 
-def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(scratch_daemon: RunningDaemon) -> None:
+def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(started_daemon: RunningDaemon) -> None:
     """With a daemon and without one, which it does not start."""
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         ids = [client.remember(f"thing {number}", key=f"key {number}").memory.id for number in range(5)]
-    clean = mnemo(scratch_daemon, "check")
+    clean = mnemo(started_daemon, "check")
     assert clean.returncode == 0
     assert clean.stdout.startswith("looked at 5 memories · 5 changes · 5 texts in the word index in ")
     assert clean.stdout.splitlines()[-1] == "everything is as it should be"
-    scratch_daemon.stop()
-    assert mnemo(scratch_daemon, "check").stdout.splitlines()[-1] == "everything is as it should be"
-    damage(scratch_daemon.folder, both(*(both_keys_of(memory_id) for memory_id in ids)))
-    found = mnemo(scratch_daemon, "check")
+    started_daemon.stop()
+    assert mnemo(started_daemon, "check").stdout.splitlines()[-1] == "everything is as it should be"
+    damage(started_daemon.folder, both(*(both_keys_of(memory_id) for memory_id in ids)))
+    found = mnemo(started_daemon, "check")
     assert found.returncode == 1
     lines = found.stdout.splitlines()
     assert "5 faults" in lines
@@ -439,26 +437,25 @@ def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(scratch_daemon:
     assert "        and 2 more" in lines
     assert ids[3][-8:] not in found.stdout
     assert "mnemo repair --dry-run" in found.stderr
-    said = mnemo(scratch_daemon, "repair", "--dry-run")
+    said = mnemo(started_daemon, "repair", "--dry-run")
     assert said.returncode == 0
     assert said.stdout.startswith("would: make the indexes of the database anew from its records (5)")
-    assert mnemo(scratch_daemon, "check", "--json").returncode == 1
-    done = mnemo(scratch_daemon, "repair", "--json")
+    assert mnemo(started_daemon, "check", "--json").returncode == 1
+    done = mnemo(started_daemon, "repair", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["check"]["ok"] is True
-    assert mnemo(scratch_daemon, "check").returncode == 0
+    assert mnemo(started_daemon, "check").returncode == 0
 
 
-def test_a_store_that_no_daemon_can_open_is_mended_without_one(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+def test_a_store_that_no_daemon_can_open_is_mended_without_one(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as client:
         kept = client.remember("The spare key is with Ines.").memory.id
-    scratch_daemon.stop()
-    shutil.rmtree(scratch_daemon.folder / "views")
-    damage(scratch_daemon.folder, drop("numbers", id_key(kept)))
-    assert mnemo(scratch_daemon, "repair").returncode == 0
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    started_daemon.stop()
+    shutil.rmtree(started_daemon.folder / "views")
+    damage(started_daemon.folder, drop("numbers", id_key(kept)))
+    assert mnemo(started_daemon, "repair").returncode == 0
+    started_daemon.start()
+    with started_daemon.client() as client:
         assert [memory.id for memory in client.search("spare key").memories] == [kept]
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.samples import quick_folder
+
 COMMAND = [sys.executable, "-m", "mnemo_client.cli"]
 SEEN_SECONDS_MAX = 10.0  # a save is seen within 2 s (SPEC 6); the machine of the tests may be busy
 
@@ -37,6 +39,13 @@ class Person:
         self.told = done.stderr
         return done.stdout
 
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """A command that is not waited for."""
+        return subprocess.Popen(
+            [*COMMAND, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.environ, cwd=self.home,
+        )  # fmt: skip
+
     def answer(self, *words: str, code: int = 0) -> Any:
         return json.loads(self.give(*words, "--json", code=code))
 
@@ -48,12 +57,30 @@ def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
     person.give("down")
 
 
+@pytest.fixture(scope="module")
+def homes() -> Iterator[Path]:
+    with quick_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def leaving(homes: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    """The last command of each newcomer: their daemons end while the next tests run."""
+    commands: list[subprocess.Popen[str]] = []
+    yield commands
+    said = [command.communicate(timeout=60) for command in commands]
+    assert [command.returncode for command in commands] == [0] * len(commands), said
+    assert not [err for _, err in said if "Traceback" in err]
+
+
 @pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Person]:
+def newcomer(homes: Path, leaving: list[subprocess.Popen[str]]) -> Iterator[Person]:
     """With nothing started yet."""
-    person = Person(tmp_path)
+    home = homes / str(len(leaving))
+    home.mkdir()
+    person = Person(home)
     yield person
-    person.give("down")
+    leaving.append(person.begin("down"))
 
 
 def test_a_thing_told_is_found_changed_removed_and_brought_back(person: Person) -> None:

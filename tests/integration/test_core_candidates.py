@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mnemo_client.recall_protocol import CandidateTrace
+from mnemo_daemon import indexing
 from mnemo_daemon.channels import CORE_CANDIDATES
 from mnemo_store.records import Memory, PutMemory
 from tests.desk import Desk, made_desk_in, put
@@ -19,11 +20,13 @@ BETTER = 320  # more than three times what a channel gives
 CORE = "Ines never eats peanuts."
 FAR = "Ines was never told what a harbour is, nor why anyone would leave one in a storm of this size by night."
 EARLY, LATE = 10_000, 20_000  # ms
+PAGE = 37  # of which BETTER take nine
 
 
 @pytest.fixture(params=["with vectors", "without a model"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """With memories that answer the question better than a core memory of something else."""
+    monkeypatch.setattr(indexing, "IDLE_SECONDS", 0.05)
     with made_desk_in(tmp_path, has_model=request.param == "with vectors") as desk:
         put(desk, *(sample_memory(number, f"The blue boat in harbour {number}.") for number in range(BETTER)))
         desk.at = EARLY
@@ -164,11 +167,11 @@ def test_what_has_no_vector_yet_comes_behind_by_its_words(desk: Desk) -> None:
 def test_pages_neither_repeat_nor_skip_what_core_memories_stand_among(desk: Desk, count: int, ranker: str) -> None:
     put(desk, *(core(number, f"Ines never eats {'boat' if number % 2 else 'sea'}{number}.") for number in range(count)))
     seen: list[str] = []
-    while page := desk.recall(QUERY, top_k=25, offset=len(seen), ranker=ranker).hits:
+    while page := desk.recall(QUERY, top_k=PAGE, offset=len(seen), ranker=ranker).hits:
         seen += [hit.found.memory.id for hit in page]
     assert len(set(seen)) == len(seen)
     assert {sample_id(number) for number in range(BETTER)} <= set(seen)
-    first = desk.recall(QUERY, top_k=25, ranker=ranker, explain=True).trace
+    first = desk.recall(QUERY, top_k=PAGE, ranker=ranker, explain=True).trace
     assert first is not None
     answerable = {each.id for each in first.candidates if each.rank is not None}
     assert set(seen[: len(answerable)]) == answerable

@@ -7,6 +7,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,8 +75,12 @@ def filled() -> Iterator[Filled]:
 @pytest.fixture
 def copied(scratch_daemon: RunningDaemon, filled: Filled) -> RunningDaemon:
     """A daemon not yet started, over that store."""
-    shutil.copytree(filled.folder, scratch_daemon.folder, ignore=shutil.ignore_patterns("*.log", "run"))
+    copy(filled, scratch_daemon)
     return scratch_daemon
+
+
+def copy(filled: Filled, daemon: RunningDaemon) -> None:
+    shutil.copytree(filled.folder, daemon.folder, ignore=shutil.ignore_patterns("*.log", "run"))
 
 
 def crash(daemon: RunningDaemon) -> None:
@@ -121,27 +126,54 @@ def remove_the_file_alone(database: Path) -> None:
     database.unlink()
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        delete, remove_the_file_alone, empty, cut_in_half, cut_within_the_first_page, overwrite_with_text,
-        overwrite_with_as_much_text, overwrite_the_middle,
-    ],
-)  # fmt: skip
+Spoil = Callable[[Path], None]
+
+SPOILS: list[Spoil] = [
+    delete, remove_the_file_alone, empty, cut_in_half, cut_within_the_first_page, overwrite_with_text,
+    overwrite_with_as_much_text, overwrite_the_middle,
+]  # fmt: skip
+AFTER_A_CRASH: list[Spoil] = [delete, cut_in_half, overwrite_with_text]
+
+
+@pytest.fixture(scope="module")
+def restored(filled: Filled) -> Iterator[dict[tuple[Spoil, bool], Future[None]]]:
+    """What came of each way to spoil it, at rest and after a crash: two at a time, since each mostly waits for starts.
+
+    The ones that follow are on their way while a test looks at its own.
+    """
+    ways = [*((spoil, False) for spoil in SPOILS), *((spoil, True) for spoil in AFTER_A_CRASH)]
+    with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(2) as threads:
+        yield {
+            (spoil, is_crash): threads.submit(spoil_and_restore, Path(scratch) / str(place), filled, spoil, is_crash)
+            for place, (spoil, is_crash) in enumerate(ways)
+        }
+
+
+def spoil_and_restore(folder: Path, filled: Filled, spoil: Spoil, is_crash: bool) -> None:
+    daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": str(folder / "models")})
+    copy(filled, daemon)
+    if is_crash:
+        crash(daemon)
+    spoil(daemon.folder / "db" / "data.mdb")
+    try:
+        expect_restored(daemon, filled)
+    finally:
+        daemon.stop()
+    assert "Traceback" not in daemon.log.read_text()
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
 def test_a_database_that_is_gone_or_spoilt_is_restored_from_the_journal(
-    copied: RunningDaemon, filled: Filled, spoil: Callable[[Path], None]
+    restored: dict[tuple[Spoil, bool], Future[None]], spoil: Spoil
 ) -> None:
-    spoil(copied.folder / "db" / "data.mdb")
-    expect_restored(copied, filled)
+    restored[spoil, False].result()
 
 
-@pytest.mark.parametrize("spoil", [delete, cut_in_half, overwrite_with_text])
+@pytest.mark.parametrize("spoil", AFTER_A_CRASH)
 def test_a_database_that_is_spoilt_after_a_crash_is_restored_from_the_journal(
-    copied: RunningDaemon, filled: Filled, spoil: Callable[[Path], None]
+    restored: dict[tuple[Spoil, bool], Future[None]], spoil: Spoil
 ) -> None:
-    crash(copied)
-    spoil(copied.folder / "db" / "data.mdb")
-    expect_restored(copied, filled)
+    restored[spoil, True].result()
 
 
 def expect_restored(daemon: RunningDaemon, filled: Filled) -> None:

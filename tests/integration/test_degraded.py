@@ -58,9 +58,8 @@ def models(short_folder: Path) -> Path:
     return short_folder / "models"
 
 
-def test_without_a_model_it_starts_answers_by_words_and_says_so(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+def test_without_a_model_it_starts_answers_by_words_and_says_so(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as client:
         stored = client.remember(MEANT, wait="indexed")
         assert (stored.indexed, stored.degraded) == (False, ["vectors"])
         answer = client.recall("ferry")
@@ -142,14 +141,13 @@ def test_a_model_that_is_removed_goes_on_until_the_next_start_and_then_words_ans
         assert [memory.content for memory in client.recall(ASKED).memories] == [MEANT]
 
 
-def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
+def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(started_daemon: RunningDaemon) -> None:
 
     def wait_in_vain(number: int) -> bool:
-        with scratch_daemon.client() as client:
+        with started_daemon.client() as client:
             return client.remember(f"Waiting, number {number}.", wait="indexed").indexed
 
-    with ThreadPoolExecutor(30) as clients, scratch_daemon.client() as client:
+    with ThreadPoolExecutor(30) as clients, started_daemon.client() as client:
         waiting = [clients.submit(wait_in_vain, number) for number in range(30)]
         began = time.monotonic()
         client.recall("anything")

@@ -5,9 +5,10 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lmdb
 import pytest
@@ -329,14 +330,15 @@ def whole(lines: Sequence[bytes]) -> list[bytes]:
 @contextmanager
 def two_daemons(folder: Path) -> Iterator[tuple[RunningDaemon, RunningDaemon]]:
     with ExitStack() as stack:
-        yield stack.enter_context(begun(folder / "a")), stack.enter_context(begun(folder / "b"))
+        with ThreadPoolExecutor(2) as threads:
+            one, other = threads.map(stack.enter_context, (begun(folder / "a"), begun(folder / "b")))
+        yield one, other
 
 
 def test_an_export_taken_over_by_an_empty_store_gives_the_same_export(
-    scratch_daemon: RunningDaemon, exported: list[bytes]
+    started_daemon: RunningDaemon, exported: list[bytes]
 ) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         found = client.import_from(whole(exported))
         assert (found.tool, found.whole, found.stored, found.group) == ("mnemo", True, 6, None)
         assert list(client.export()) == exported
@@ -361,36 +363,62 @@ def _settled_roots(client: Client) -> list[protocol.NotesRootStatus]:
     raise AssertionError(roots)
 
 
-@pytest.mark.parametrize("loss", ["killed", "database lost", "journal lost", "views lost"])
+class Left(NamedTuple):
+    """What a store holds after a loss, and what of it is found."""
+
+    everything: list[bytes]
+    found: list[str]
+
+
+LOSSES = {"killed": "", "database lost": "db", "journal lost": "journal", "views lost": "views"}
+
+
+@pytest.fixture(scope="module")
+def left(exported: list[bytes]) -> Iterator[dict[str, Future[Left]]]:
+    """After each loss in a store that took that export over: two at a time, since each is mostly waiting for starts."""
+    with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(2) as threads:
+        yield {
+            loss: threads.submit(left_after, Path(scratch) / str(place), lost, exported)
+            for place, (loss, lost) in enumerate(LOSSES.items())
+        }
+
+
+def left_after(folder: Path, lost: str, exported: list[bytes]) -> Left:
+    daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": str(folder / "models")})
+    daemon.start()
+    try:
+        with daemon.client() as client:
+            client.import_from(whole(exported))
+        daemon.kill()
+        if lost:
+            shutil.rmtree(daemon.folder / lost)
+        daemon.start()
+        with daemon.client() as client:
+            left = Left(list(client.export()), [m.content for m in client.search("apple trees").memories])
+    finally:
+        daemon.stop()
+    assert "Traceback" not in daemon.log.read_text()
+    return left
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_what_was_taken_over_survives_whatever_a_store_survives(
-    scratch_daemon: RunningDaemon, exported: list[bytes], loss: str
+    left: dict[str, Future[Left]], exported: list[bytes], loss: str
 ) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
-        client.import_from(whole(exported))
-    scratch_daemon.kill()
-    lost = {"database lost": "db", "journal lost": "journal", "views lost": "views"}.get(loss)
-    if lost:
-        shutil.rmtree(scratch_daemon.folder / lost)
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
-        assert list(client.export()) == exported
-        assert [m.content for m in client.search("apple trees").memories] == ["Prune the apple trees."]
+    assert left[loss].result() == Left(exported, ["Prune the apple trees."])
 
 
 def test_a_dry_run_into_an_empty_store_says_that_it_would_take_everything_over(
-    scratch_daemon: RunningDaemon, exported: list[bytes]
+    started_daemon: RunningDaemon, exported: list[bytes]
 ) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         planned = client.import_from(whole(exported), dry_run=True)
         assert (planned.whole, planned.stored, planned.dry_run) == (True, 6, True)
         assert client.status().seq == 0
 
 
-def test_a_stream_that_is_not_whole_changes_nothing(scratch_daemon: RunningDaemon, exported: list[bytes]) -> None:
+def test_a_stream_that_is_not_whole_changes_nothing(started_daemon: RunningDaemon, exported: list[bytes]) -> None:
     """Cut off behind each of its lines and in the middle of each; a byte altered in each; a line too few, too many."""
-    scratch_daemon.start()
     last = len(exported) - 1
     damaged = [whole(exported[:count]) for count in range(1, len(exported))]
     damaged += [[*whole(exported[:count]), line[: len(line) // 2]] for count, line in enumerate(exported)]
@@ -400,7 +428,7 @@ def test_a_stream_that_is_not_whole_changes_nothing(scratch_daemon: RunningDaemo
         damaged.append(whole([*exported[:number], other, *exported[number + 1 :]]))
     damaged += [whole([*exported[:number], *exported[number + 1 :]]) for number in range(1, last)]
     damaged.append(whole([*exported, exported[3]]))
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         for stream in damaged:
             with pytest.raises(Refused) as refused:
                 client.import_from(stream)
@@ -435,10 +463,9 @@ def test_our_own_export_says_itself_where_it_belongs(
 
 
 def test_an_export_is_merged_into_a_store_that_has_memories(
-    scratch_daemon: RunningDaemon, exported: list[bytes]
+    started_daemon: RunningDaemon, exported: list[bytes]
 ) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         mine = client.remember("OF THE KEY").memory  # what the other store has as number 5
         keyed = client.remember("My own text under it.", key="key:ä").memory
         planned = client.import_from(whole(exported), dry_run=True)
@@ -524,35 +551,33 @@ def test_a_text_forgotten_in_a_store_with_the_same_salt_stays_forgotten_in_both(
 
 
 def test_one_namespace_can_be_exported_and_taken_over_alone(
-    scratch_daemon: RunningDaemon, exported: list[bytes]
+    started_daemon: RunningDaemon, exported: list[bytes]
 ) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         client.import_from(whole(exported))
         part = list(client.export("work"))
     assert b"Schl" not in b"".join(part)
-    scratch_daemon.stop()
-    shutil.rmtree(scratch_daemon.folder)
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    started_daemon.stop()
+    shutil.rmtree(started_daemon.folder)
+    started_daemon.start()
+    with started_daemon.client() as client:
         assert client.import_from(whole(part)).stored == 1
         assert [entry.memory.content for entry in client.trash(namespace="work").entries] == ["to be thrown away"]
 
 
 def test_without_its_history_an_export_is_merged_even_into_an_empty_store(
-    scratch_daemon: RunningDaemon, exported: list[bytes]
+    started_daemon: RunningDaemon, exported: list[bytes]
 ) -> None:
     """Views follow the history: memories whose changes are not told would never get a vector."""
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         client.import_from(whole(exported))
         bare = list(client.export(history=False))
         kinds = {row.get("record_type") for row in rows(client, history=False)}
     assert not kinds & {"version", "change"}
-    scratch_daemon.stop()
-    shutil.rmtree(scratch_daemon.folder)
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    started_daemon.stop()
+    shutil.rmtree(started_daemon.folder)
+    started_daemon.start()
+    with started_daemon.client() as client:
         found = client.import_from(whole(bare))
         assert (found.whole, found.stored, found.freed) == (False, 6, 1)
 
@@ -604,11 +629,10 @@ def test_vectors_come_along_where_they_can_be_compared(short_folder: Path, minil
         assert (found.stored, found.duplicate, found.not_kept["vectors"]) == (2, 1, 1)
 
 
-def test_nothing_of_an_import_stays_on_the_disk_but_what_was_imported(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client, pytest.raises(Refused):
+def test_nothing_of_an_import_stays_on_the_disk_but_what_was_imported(daemon: RunningDaemon, client: Client) -> None:
+    with pytest.raises(Refused):
         client.import_from([b"a canary that is no export\n"])
-    for path in scratch_daemon.folder.rglob("*"):
+    for path in daemon.folder.rglob("*"):
         assert not path.is_file() or b"canary" not in path.read_bytes(), path
 
 

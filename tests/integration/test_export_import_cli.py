@@ -158,11 +158,10 @@ def test_an_export_to_standard_output_is_the_same(person: Person) -> None:
     assert '"record_type":"change"' not in bare
 
 
-def test_our_own_export_comes_back_through_the_command_line(person: Person, scratch_daemon: RunningDaemon) -> None:
+def test_our_own_export_comes_back_through_the_command_line(person: Person, started_daemon: RunningDaemon) -> None:
     person.give("add", "carried over", "-n", "carried")
     person.give("export", "all.jsonl")
-    scratch_daemon.start()
-    other = Person(scratch_daemon, person.here)
+    other = Person(started_daemon, person.here)
     lines = other.give("import", "all.jsonl").splitlines()
     assert lines[0].startswith("mnemo: ")
     assert lines[1] == "the store was empty: it takes over everything as it was, history and watched folders included"

@@ -16,13 +16,6 @@ from mnemo_client.protocol import NewMemory, Patch, Remembered
 from tests.grounds import CANARY, SECONDS_MAX, traces, wait_until
 from tests.running import RunningDaemon
 
-
-@pytest.fixture
-def daemon(scratch_daemon: RunningDaemon) -> RunningDaemon:
-    scratch_daemon.start()
-    return scratch_daemon
-
-
 NOTE = f"""# The {CANARY} garden
 
 ## Kept
@@ -55,18 +48,18 @@ def tell_of_the_canary(client: Client, vault: Path) -> list[str]:
 
 
 def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_back(
-    daemon: RunningDaemon, short_folder: Path
+    started_daemon: RunningDaemon, short_folder: Path
 ) -> None:
     vault = short_folder / "vault"
     vault.mkdir()
-    with daemon.client(door="cli") as client:
+    with started_daemon.client(door="cli") as client:
         ids = tell_of_the_canary(client, vault)
         kept = client.remember("Something that stays, with nothing to hide.").memory
         exported = b"\n".join(client.export()) + b"\n"
-        assert len(traces(daemon.folder, CANARY)) >= 2
+        assert len(traces(started_daemon.folder, CANARY)) >= 2
         spoken, derived, *others = ids
         report = client.purge_many([spoken, *others])
-        assert traces(daemon.folder, CANARY) == []
+        assert traces(started_daemon.folder, CANARY) == []
         assert report.derived == [derived]
         assert (report.complete, report.searched.found) == (True, [])
         assert report.searched.needles > 20
@@ -90,16 +83,16 @@ def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_
         assert client.search(CANARY, namespace=f"{CANARY}-space").memories == []
         assert [each.content for each in client.search("potatoes").memories] == ["Potatoes want sun and water."]
         assert client.check().violations == []
-    assert daemon.stop() == 0
-    assert traces(daemon.folder, CANARY) == []
-    daemon.start()
-    with daemon.client(door="cli") as client:
+    assert started_daemon.stop() == 0
+    assert traces(started_daemon.folder, CANARY) == []
+    started_daemon.start()
+    with started_daemon.client(door="cli") as client:
         client.rescan()
         assert client.search(CANARY).memories == []
 
 
-def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(daemon: RunningDaemon) -> None:
-    with daemon.client(door="cli") as client:
+def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client(door="cli") as client:
         client.remember("The lighthouse keeper sleeps at noon.")
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(500)]
         ids = [result.memory.id for result in client.remember_many(many) if isinstance(result, Remembered)]
@@ -108,12 +101,12 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(daemon:
         written: list[str] = []
 
         def read() -> None:
-            with daemon.client() as reader:
+            with started_daemon.client() as reader:
                 while not done.is_set():
                     heard.append(len(reader.recall("lighthouse keeper").memories))
 
         def write() -> None:
-            with daemon.client() as writer:
+            with started_daemon.client() as writer:
                 while not done.is_set():
                     written.append(writer.remember(f"Written meanwhile, {len(written)}").memory.id)
 
@@ -131,34 +124,33 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(daemon:
         assert report.complete
         assert during > 0
         assert set(heard) == {1}
-        assert traces(daemon.folder, CANARY) == []
+        assert traces(started_daemon.folder, CANARY) == []
         assert len(client.list_memories(limit=500).memories) == 1 + len(written)
         assert {each.id for each in client.list_memories(limit=500).memories} >= set(written)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 0.3])
-def test_what_a_kill_cuts_short_is_finished_after_the_next_start(scratch_daemon: RunningDaemon, seconds: float) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client(door="cli") as client:
+def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon: RunningDaemon, seconds: float) -> None:
+    with started_daemon.client(door="cli") as client:
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(300)]
         client.remember_many(many)
         kept = client.remember("It stays.").memory.id
 
         def ask() -> None:
-            with contextlib.suppress(MnemoError), scratch_daemon.client(door="cli") as asking:
+            with contextlib.suppress(MnemoError), started_daemon.client(door="cli") as asking:
                 asking.purge_many(filter=PurgeFilter(tags=["diary"]))
 
         asking = threading.Thread(target=ask)
         asking.start()
         wait_until(lambda: len(client.list_memories(tag="diary").memories) < 50 or not asking.is_alive())
         time.sleep(seconds)
-        scratch_daemon.kill()
+        started_daemon.kill()
         asking.join(SECONDS_MAX)
-    scratch_daemon.start()
-    with scratch_daemon.client(door="cli") as client:
+    started_daemon.start()
+    with started_daemon.client(door="cli") as client:
         wait_until(lambda: not any("forgotten" in reason for reason in client.status().reasons))
         assert client.search(CANARY).memories == []
-        assert traces(scratch_daemon.folder, CANARY) == []
+        assert traces(started_daemon.folder, CANARY) == []
         assert client.get(kept).content == "It stays."
         assert client.check().violations == []
         many_again = client.purge_many(filter=PurgeFilter(tags=["diary"]))

@@ -502,9 +502,8 @@ def test_G9_late_scores_go_on_after_a_restart_and_leave_what_was_edited(
         daemon.stop()
 
 
-def test_without_a_model_nothing_is_set_aside_by_score_and_the_answer_says_so(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+def test_without_a_model_nothing_is_set_aside_by_score_and_the_answer_says_so(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as client:
         for _ in range(2):
             answer = client.ingest(SMALL_TALK)
             assert answer.degraded == ["vectors"]

@@ -124,20 +124,19 @@ def contents(client: Client) -> Counter[str]:
     return kept
 
 
-def test_fifty_clients_two_agents_and_a_burst_of_notes_lose_nothing(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    notes = scratch_daemon.folder.parent / "notes"
+def test_fifty_clients_two_agents_and_a_burst_of_notes_lose_nothing(started_daemon: RunningDaemon) -> None:
+    notes = started_daemon.folder.parent / "notes"
     notes.mkdir()
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         client.add_root(notes)
     begun = threading.Barrier(CLIENTS + 3)
     is_over = threading.Event()
     began = time.monotonic()
     with ThreadPoolExecutor(CLIENTS + 4) as threads:
-        asking = threads.submit(ask_meanwhile, scratch_daemon, is_over)
+        asking = threads.submit(ask_meanwhile, started_daemon, is_over)
         try:
-            writing = [threads.submit(write, scratch_daemon, number, begun) for number in range(CLIENTS)]
-            writing += [threads.submit(converse, scratch_daemon, name, begun) for name in ("ann", "ben")]
+            writing = [threads.submit(write, started_daemon, number, begun) for number in range(CLIENTS)]
+            writing += [threads.submit(converse, started_daemon, name, begun) for name in ("ann", "ben")]
             writing.append(threads.submit(save_notes, notes, begun))
             told = [text for future in writing for text in future.result(120.0)]
         finally:
@@ -147,30 +146,29 @@ def test_fifty_clients_two_agents_and_a_burst_of_notes_lose_nothing(scratch_daem
     print(f"{len(told)} writes in {seconds:.1f} s; recalls beside them p50 {statistics.median(took):.1f} ms, "
           f"max {max(took):.0f} ms of {len(took)}")  # fmt: skip
     assert len(told) == CLIENTS * WRITES + 2 * AGENT_WRITES + NOTES
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         deadline = time.monotonic() + NOTES_SECONDS_MAX
         while client.notes_status().roots[0].chunks < NOTES and time.monotonic() < deadline:
             time.sleep(0.1)
         assert contents(client) == Counter(told)
         assert client.status().memories == len(told)
         assert client.status().queue["writes"] == 0
-    scratch_daemon.kill()
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    started_daemon.kill()
+    started_daemon.start()
+    with started_daemon.client() as client:
         assert contents(client) == Counter(told)
 
 
-def test_full_batches_at_once_are_stored_and_leave_room_for_single_writes(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
+def test_full_batches_at_once_are_stored_and_leave_room_for_single_writes(started_daemon: RunningDaemon) -> None:
 
     def remember_thousand(number: int) -> list[str]:
-        with scratch_daemon.client() as client:
+        with started_daemon.client() as client:
             batch = [NewMemory(content=f"batch {number} holds {place}") for place in range(1000)]
             results = client.remember_many(batch)
         assert [one for one in results if not isinstance(one, Remembered)] == []
         return [memory.content for memory in batch]
 
-    with ThreadPoolExecutor(4) as threads, scratch_daemon.client() as client:
+    with ThreadPoolExecutor(4) as threads, started_daemon.client() as client:
         batches = [threads.submit(remember_thousand, number) for number in range(4)]
         alone: list[str] = []
         while not all(batch.done() for batch in batches):
@@ -180,14 +178,13 @@ def test_full_batches_at_once_are_stored_and_leave_room_for_single_writes(scratc
     print(f"{len(alone)} single writes beside four batches of 1,000")
 
 
-def test_a_client_that_reads_nothing_holds_up_nobody(scratch_daemon: RunningDaemon) -> None:
+def test_a_client_that_reads_nothing_holds_up_nobody(started_daemon: RunningDaemon) -> None:
     import socket
 
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
-        client.remember_many([NewMemory(content=f"{number} " + "long " * 1500) for number in range(300)])
+    with started_daemon.client() as client:  # 1.5 MB: many times what a socket holds
+        client.remember_many([NewMemory(content=f"{number} " + "long " * 1500) for number in range(200)])
         with socket.socket(socket.AF_UNIX) as deaf:
-            deaf.connect(str(scratch_daemon.socket))
+            deaf.connect(str(started_daemon.socket))
             deaf.sendall(b"GET /v1/export HTTP/1.1\r\nHost: x\r\n\r\n")
             time.sleep(0.5)
             for number in range(20):
@@ -198,4 +195,4 @@ def test_a_client_that_reads_nothing_holds_up_nobody(scratch_daemon: RunningDaem
                 except Refused as refused:
                     raise AssertionError(str(refused)) from refused
                 assert time.monotonic() - began < 5.0
-    assert scratch_daemon.stop() == 0
+    assert started_daemon.stop() == 0

@@ -181,9 +181,8 @@ WITHOUT_VECTORS = {
 }
 
 
-def test_M10_L21_without_a_model_every_ranker_answers_and_says_how(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+def test_M10_L21_without_a_model_every_ranker_answers_and_says_how(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as client:
         remember_three(client)
         for ranker in RANKERS:
             answer = ask(client, "the ferry to the island", ranker)

@@ -66,54 +66,51 @@ def end_while_written_to(daemon: RunningDaemon, end: Callable[[], object]) -> tu
 
 
 @pytest.mark.parametrize("way", ["SIGTERM", "SIGINT", "POST /shutdown"])
-def test_what_was_acknowledged_before_the_end_is_there_after_it(scratch_daemon: RunningDaemon, way: str) -> None:
-    scratch_daemon.start()
-    process = scratch_daemon.process
+def test_what_was_acknowledged_before_the_end_is_there_after_it(started_daemon: RunningDaemon, way: str) -> None:
+    process = started_daemon.process
     assert process is not None
 
     def end() -> None:
         if way == "POST /shutdown":
-            with scratch_daemon.client() as client:
+            with started_daemon.client() as client:
                 assert client.shutdown() == process.pid
         else:
             process.send_signal(getattr(signal, way))
 
-    acknowledged, took = end_while_written_to(scratch_daemon, end)
+    acknowledged, took = end_while_written_to(started_daemon, end)
     print(f"{way}: {len(acknowledged)} acknowledged, ended in {took:.2f} s")
     assert len(acknowledged) >= WRITERS // 2
     assert took < END_SECONDS_MAX
-    assert not scratch_daemon.socket.exists()
-    scratch_daemon.start()
-    with scratch_daemon.client() as client:
+    assert not started_daemon.socket.exists()
+    started_daemon.start()
+    with started_daemon.client() as client:
         kept = contents(client)
         wait_until(lambda: client.status().reasons[0].startswith("no embedding model"))  # not at first
     assert set(acknowledged) <= set(kept)
     assert len(set(kept)) == len(kept)
-    log = scratch_daemon.log.read_text()
+    log = started_daemon.log.read_text()
     assert "built anew" not in log  # the views were saved at the end
     assert "ERROR" not in log
 
 
-def test_a_connection_that_says_nothing_does_not_hold_up_the_end(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    with scratch_daemon.client() as silent:
+def test_a_connection_that_says_nothing_does_not_hold_up_the_end(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client() as silent:
         silent.health()
         began = time.monotonic()
-        assert scratch_daemon.stop() == 0
+        assert started_daemon.stop() == 0
         assert time.monotonic() - began < 5.0
 
 
-def test_the_end_is_quick_while_someone_waits_for_a_vector(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
+def test_the_end_is_quick_while_someone_waits_for_a_vector(started_daemon: RunningDaemon) -> None:
     with ThreadPoolExecutor(1) as beside:
 
         def wait_for_vector() -> bool:
-            with scratch_daemon.client() as client:
+            with started_daemon.client() as client:
                 return client.remember("The last words.", wait="indexed").indexed
 
         waiting = beside.submit(wait_for_vector)
         began = time.monotonic()
-        assert scratch_daemon.stop() == 0
+        assert started_daemon.stop() == 0
         assert time.monotonic() - began < END_SECONDS_MAX
         try:
             assert waiting.result(20.0) is False
@@ -124,12 +121,11 @@ def test_the_end_is_quick_while_someone_waits_for_a_vector(scratch_daemon: Runni
                 raise
 
 
-def test_a_second_signal_changes_nothing(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    assert scratch_daemon.process is not None
-    scratch_daemon.process.send_signal(signal.SIGTERM)
-    scratch_daemon.process.send_signal(signal.SIGTERM)
-    assert scratch_daemon.process.wait(END_SECONDS_MAX) == 0
+def test_a_second_signal_changes_nothing(started_daemon: RunningDaemon) -> None:
+    assert started_daemon.process is not None
+    started_daemon.process.send_signal(signal.SIGTERM)
+    started_daemon.process.send_signal(signal.SIGTERM)
+    assert started_daemon.process.wait(END_SECONDS_MAX) == 0
 
 
 def test_an_end_in_the_middle_of_the_start_is_an_end(scratch_daemon: RunningDaemon) -> None:
@@ -147,31 +143,30 @@ def test_an_end_in_the_middle_of_the_start_is_an_end(scratch_daemon: RunningDaem
         assert contents(client) == ["There before."]
 
 
-def test_a_wrong_configuration_on_sighup_is_told_and_changes_nothing(scratch_daemon: RunningDaemon) -> None:
-    scratch_daemon.start()
-    config = scratch_daemon.folder / "config.toml"
-    assert scratch_daemon.process is not None
+def test_a_wrong_configuration_on_sighup_is_told_and_changes_nothing(started_daemon: RunningDaemon) -> None:
+    config = started_daemon.folder / "config.toml"
+    assert started_daemon.process is not None
 
     def reload_and_find(words: str) -> None:
-        assert scratch_daemon.process is not None
-        scratch_daemon.process.send_signal(signal.SIGHUP)
+        assert started_daemon.process is not None
+        started_daemon.process.send_signal(signal.SIGHUP)
         deadline = time.monotonic() + 10.0
-        while words not in scratch_daemon.log.read_text():
-            assert time.monotonic() < deadline, scratch_daemon.log.read_text()
+        while words not in started_daemon.log.read_text():
+            assert time.monotonic() < deadline, started_daemon.log.read_text()
             time.sleep(0.02)
 
     for wrong in ("[notes]\nsetle_ms = 3\n", "[notes\n", "[notes]\nsettle_ms = 'soon'\n", "\xff"):
         config.write_text(wrong, encoding="latin-1")
-        scratch_daemon.log.write_text("")
+        started_daemon.log.write_text("")
         reload_and_find("the configuration stays as it was")
-        with scratch_daemon.client() as client:
+        with started_daemon.client() as client:
             settings = {value.key: value.value for value in client.config().values}
             assert settings["notes.settle_ms"] == 200
     config.unlink()
-    scratch_daemon.process.send_signal(signal.SIGHUP)
+    started_daemon.process.send_signal(signal.SIGHUP)
     config.write_text("[notes]\nsettle_ms = 250\n")
     reload_and_find("notes.settle_ms is 250")
-    with scratch_daemon.client() as client:
+    with started_daemon.client() as client:
         client.remember("Still here.")
 
 

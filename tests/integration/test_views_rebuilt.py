@@ -1,11 +1,15 @@
 """Views can be lost at any time: the same answers, to the byte, with the real model. SPEC 2.3, 3.1, 7.2, 17.2."""
 
+import itertools
 import random
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -94,6 +98,7 @@ def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
                 fill(client)
                 while (found := client.notes_status().roots[0]).files < NOTES or found.waiting:
                     assert found.id == root
+                    time.sleep(0.02)
                 daemon.wait_for_vectors()
                 given = answers(client)
             assert daemon.stop() == 0
@@ -103,17 +108,27 @@ def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
         assert "Traceback" not in daemon.log.read_text()
 
 
-def answers_after(daemon: RunningDaemon, meanwhile: Callable[[Path], object]) -> list[bytes]:
-    """What is answered after a start that finds its views so. The daemon has stopped again, and saved them."""
-    meanwhile(daemon.folder / "views")
+class Found(NamedTuple):
+    """What is answered after a start, and what the daemon said of it in its log."""
+
+    answers: list[bytes]
+    log: str
+
+
+def start_after(daemon: RunningDaemon, meanwhile: Callable[[RunningDaemon], object]) -> Found:
+    """A start after something was done to the folder. The daemon has stopped again, and saved its views."""
+    daemon.log.write_text("")
+    meanwhile(daemon)
     daemon.start()
     try:
         daemon.wait_for_vectors()
         with daemon.client() as client:
-            return answers(client)
+            given = answers(client)
     finally:
         assert daemon.stop() == 0
-        assert "Traceback" not in daemon.log.read_text()
+    log = daemon.log.read_text()
+    assert "Traceback" not in log
+    return Found(given, log)
 
 
 def flip_a_byte(path: Path, at: float = 2 / 3) -> None:
@@ -149,58 +164,108 @@ def test_answers_are_many_and_by_both_channels(rested: tuple[RunningDaemon, list
     assert {path.name for path in (rested[0].folder / "views").iterdir()} == set(FILES)
 
 
-def test_a_restart_changes_no_answer(rested: tuple[RunningDaemon, list[bytes]]) -> None:
-    daemon, before = rested
-    daemon.log.write_text("")
-    assert answers_after(daemon, lambda views: None) == before
-    assert "anew" not in daemon.log.read_text()
+def do_nothing(daemon: RunningDaemon) -> None:
+    pass
 
 
-def test_without_the_folder_of_views_the_answers_are_the_same(rested: tuple[RunningDaemon, list[bytes]]) -> None:
-    daemon, before = rested
-    daemon.log.write_text("")
-    assert answers_after(daemon, shutil.rmtree) == before
-    assert "built anew" in daemon.log.read_text()
-    assert "filled anew" in daemon.log.read_text()
+def remove_views(daemon: RunningDaemon) -> None:
+    shutil.rmtree(daemon.folder / "views")
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("spoil", [Path.unlink, flip_a_byte])
-def test_without_one_view_the_answers_are_the_same(
-    rested: tuple[RunningDaemon, list[bytes]], name: str, spoil: Callable[[Path], object]
-) -> None:
-    daemon, before = rested
-    daemon.log.write_text("")
-    assert answers_after(daemon, lambda views: spoil(views / name)) == before
-    assert "anew" in daemon.log.read_text()
+def spoil_views(spoil: Callable[[Path], object], names: tuple[str, ...], daemon: RunningDaemon) -> None:
+    for name in names:
+        spoil(daemon.folder / "views" / name)
 
 
-@pytest.mark.parametrize("spoil", [flip_the_first_byte, flip_a_byte_of_the_head, cut_short, empty])
-def test_with_every_view_spoilt_the_answers_are_the_same(
-    rested: tuple[RunningDaemon, list[bytes]], spoil: Callable[[Path], object]
-) -> None:
-    daemon, before = rested
-
-    def spoil_all(views: Path) -> None:
-        for name in FILES:
-            spoil(views / name)
-
-    assert answers_after(daemon, spoil_all) == before
-
-
-def test_after_a_kill_the_answers_are_the_same(rested: tuple[RunningDaemon, list[bytes]]) -> None:
-    daemon, before = rested
+def kill(daemon: RunningDaemon) -> None:
     daemon.start()
     daemon.wait_for_vectors()
     daemon.kill()
-    assert answers_after(daemon, lambda views: None) == before
+
+
+def remove_database(daemon: RunningDaemon) -> None:
+    shutil.rmtree(daemon.folder / "db")
+
+
+ONE_SPOILT = (Path.unlink, flip_a_byte)
+ALL_SPOILT = (flip_the_first_byte, flip_a_byte_of_the_head, cut_short, empty)
+
+# What is done to the folder of a daemon that has stopped, by name; first what says nothing of views, which are whole.
+LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
+    "nothing": do_nothing,
+    "all views": remove_views,
+    **{
+        f"{spoil.__name__} {name}": partial(spoil_views, spoil, (name,)) for spoil in ONE_SPOILT for name in FILES
+    },
+    **{spoil.__name__: partial(spoil_views, spoil, FILES) for spoil in ALL_SPOILT},
+    "kill": kill,
+    "database": remove_database,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Iterator[dict[str, Future[Found]]]:
+    """What is answered after each loss. Two daemons, each on a folder of its own that begins as a copy, share them and
+    go from one to the next: the later ones are on their way while a test looks at its own."""
+    folder = rested[0].folder
+    with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:
+        daemons = [RunningDaemon(Path(scratch) / name, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) for name in "ab"]
+        for daemon in daemons:
+            shutil.copytree(folder, daemon.folder, ignore=shutil.ignore_patterns("run"))
+        hands = itertools.cycle(zip((one, two), daemons, strict=True))
+        yield {
+            name: threads.submit(start_after, daemon, loss)
+            for (name, loss), (threads, daemon) in zip(LOSSES.items(), hands, strict=False)
+        }
+
+
+def test_a_restart_changes_no_answer(
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+) -> None:
+    after = found["nothing"].result()
+    assert after.answers == rested[1]
+    assert "anew" not in after.log
+
+
+def test_without_the_folder_of_views_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+) -> None:
+    after = found["all views"].result()
+    assert after.answers == rested[1]
+    assert "built anew" in after.log
+    assert "filled anew" in after.log
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("spoil", ONE_SPOILT)
+def test_without_one_view_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]],
+    found: dict[str, Future[Found]],
+    name: str,
+    spoil: Callable[[Path], object],
+) -> None:
+    after = found[f"{spoil.__name__} {name}"].result()
+    assert after.answers == rested[1]
+    assert "anew" in after.log
+
+
+@pytest.mark.parametrize("spoil", ALL_SPOILT)
+def test_with_every_view_spoilt_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]], spoil: Callable[[Path], object]
+) -> None:
+    assert found[spoil.__name__].result().answers == rested[1]
+
+
+def test_after_a_kill_the_answers_are_the_same(
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+) -> None:
+    assert found["kill"].result().answers == rested[1]
 
 
 def test_without_the_database_texts_are_embedded_again_to_the_same_answers(
-    rested: tuple[RunningDaemon, list[bytes]],
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
 ) -> None:
-    daemon, before = rested
-    assert answers_after(daemon, lambda views: shutil.rmtree(views.parent / "db")) == before
+    assert found["database"].result().answers == rested[1]
 
 
 def tell(daemon: RunningDaemon, texts: list[str], way: str) -> None:
@@ -224,16 +289,19 @@ def test_however_texts_were_embedded_they_are_found_with_the_same_scores(
     short_folder: Path, minilm_folder: Path, way: str
 ) -> None:
     texts = make_texts(random.Random(23))[:60]
-    scores: list[list[tuple[str, float]]] = []
-    for folder, so in (("one", way), ("other", "together")):
+
+    def found_after(folder: str, way: str) -> list[tuple[str, float]]:
         with running(short_folder / folder, {"MNEMO_MODELS_FOLDER": str(minilm_folder)}) as daemon:
-            tell(daemon, texts, so)
+            tell(daemon, texts, way)
             found = []
             with daemon.client() as client:
                 for query in QUESTIONS:
                     answer = client.recall(query, top_k=60, token_budget=None, dry=True, now=NOW)
                     assert answer.degraded == []
                     found += sorted((memory.content, memory.score) for memory in answer.memories)
-        scores.append(found)
-    assert len(scores[0]) > 100
-    assert scores[0] == scores[1]
+        return found
+
+    with ThreadPoolExecutor(2) as threads:
+        one, other = threads.map(found_after, ("one", "other"), (way, "together"))
+    assert len(one) > 100
+    assert one == other

@@ -18,9 +18,9 @@ from tests.powerloss import Drive, Keep, Loss, build_recorder, choose, read_reco
 from tests.samples import quick_folder
 
 SEED = 20261121
-LOSSES = 150
+LOSSES = 100
 WITHOUT_SYNCS = 30
-SECOND_LOSSES, EACH = 5, 20  # losses in the recovery from a loss
+SECOND_LOSSES, EACH = 4, 20  # losses in the recovery from a loss
 FAILED_SYNCS = range(5, 140, 27)  # which sync of the day fails
 
 
