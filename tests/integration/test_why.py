@@ -22,6 +22,7 @@ FACTS = (
     "Ines keeps the spare key of the green boat in a blue tin.",
     "The tax return is due at the end of May.",
 )
+WAIT_SECONDS = 15.0  # far more than it takes
 FERRY = "when does the ferry to the island leave?"
 BOATS = CANDIDATES_MIN + 50
 NOON = "2026-03-02T12:00"
@@ -330,8 +331,13 @@ def test_an_agent_is_not_told_of_what_it_may_not_see(model_daemon: RunningDaemon
 
 
 def test_asking_why_is_no_use_and_changes_nothing(client: Client, facts: list[str]) -> None:
+    kettle = client.remember("The kettle is red.", tags=["kettle"], wait="indexed").memory.id
     before = client.status().seq
     told: WhyAnswer = client.why(facts[0], "The ferry to the island leaves at seven in the morning.")
     assert told.verdict == "answered"
-    time.sleep(2.5)
-    assert (client.get(facts[0]).access_count, client.status().seq) == (0, before)
+    client.recall("kettle", tags=["kettle"])  # this is a use, and what is used is written down together
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not client.get(kettle).access_count:
+        assert time.monotonic() < deadline, "no use was written"
+        time.sleep(0.05)
+    assert (client.get(facts[0]).access_count, client.status().seq) == (0, before + 1)
