@@ -173,8 +173,10 @@ def _has_ended(pid: int) -> bool:
 
 def _is_dead(pid: int) -> bool:
     """Whether all that is left of it is what its parent has yet to take notice of. Linux alone says so here."""
+    process = Path(f"/proc/{pid}")
     try:
-        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0] in "ZX"
+        state = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state in "ZX" and len(list((process / "task").iterdir())) <= 1  # no other thread is still on its way out
     except (OSError, IndexError):
         return False
 
