@@ -1,6 +1,7 @@
 """Check and repair of a daemon that works: its views, over its socket, at the command line. SPEC 3.8."""
 
 import asyncio
+import contextlib
 import json
 import random
 import shutil
@@ -22,7 +23,7 @@ from mnemo_daemon import checking, indexing, installation, settings
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
-from mnemo_daemon.indexing import Serving
+from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Caller
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.repairing import Repairing
@@ -30,10 +31,11 @@ from mnemo_daemon.routes import Request
 from mnemo_daemon.sockets import Peer
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store import rewriting
+from mnemo_store.check import Violation
 from mnemo_store.errors import StoreError
 from mnemo_store.layout import id_key
 from mnemo_store.records import DropMemory, PutMeta
-from mnemo_store.tables import Applying
+from mnemo_store.tables import Applying, TableSnapshot
 from mnemo_store.words import Fields
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS, write
@@ -229,6 +231,43 @@ def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
         is_over.set()
         writer.join()
     assert deaths == []
+
+
+class Unlucky(Checking):
+    """Whenever it looks at vectors, a memory goes to the trash right behind the moment it looks at, and comes back."""
+
+    house: House
+    memory_id: str
+    looks = 0
+    is_at_vectors = False
+
+    @contextlib.contextmanager
+    def source(self) -> Iterator[TableSnapshot]:
+        daemon, number = self.house.daemon, self.house.number(self.memory_id)
+        with super().source() as at:
+            if self.is_at_vectors:
+                daemon.memories.delete([self.memory_id], "test", PERSON).result(WAIT_SECONDS)
+                until(lambda: not daemon.indexing.holds(number))
+                self.looks += 1
+            yield at
+        if self.is_at_vectors:
+            daemon.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
+            until(lambda: daemon.indexing.holds(number))
+
+    def _vectors(self, indexing: Indexing, report: Report) -> Iterator[Violation]:
+        self.is_at_vectors = True
+        yield from super()._vectors(indexing, report)
+
+
+def test_what_changes_each_time_that_it_is_looked_at_is_not_called_wrong(house: House) -> None:
+    """The index has heard of the change already, and the moment that is compared with it lies before."""
+    kept = house.add("a b c")
+    house.serving()
+    checking = Unlucky(house.daemon.store, house.daemon.views, house.daemon.indexing)
+    checking.house, checking.memory_id = house, kept
+    report = checking.check()
+    assert checking.looks >= 2, "once, and once more to be sure"
+    assert (report.violations, report.notes) == ([], [])
 
 
 # Views
