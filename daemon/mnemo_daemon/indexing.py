@@ -226,13 +226,15 @@ class Indexing:
 
     def progress(self) -> Progress:
         """How far the view is: of the one being filled, where a model is switched to or all is computed anew."""
-        serving = self._filling or self._serving
+        filling = self._filling
+        serving = filling or self._serving
         if serving is None:
             return Progress("off", 0, 0, 0.0, self._behind_since, self._reason or "no embedding model is loaded")
         eligible = self.eligible()
         seq, items = (0, 0) if self._anew_asked else (self._seq, len(serving.view))
         share = min(1.0, items / eligible) if eligible else 1.0
-        state: ViewState = "ready" if seq >= self._store.seq else "building" if share < 1.0 else "catching_up"
+        is_ready = seq >= self._store.seq and filling is None  # one that is whole has yet to take over
+        state: ViewState = "ready" if is_ready else "building" if share < 1.0 else "catching_up"
         wants_graph = self._is_growing() or serving.view.needs_index()
         growing = "the graph over the vectors is being built: searches are exact until then" if wants_graph else ""
         return Progress(state, seq, items, share, self._behind_since, self._reason or growing)

@@ -173,3 +173,18 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
     until(lambda: len(looks) == 2)
     time.sleep(0.05)
     assert len(looks) == 2, "once told is looked at once"
+
+
+def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: Filled) -> None:
+    filled.remember("a b c")
+    while filled.indexing.progress().state != "ready":
+        filled.indexing._step()
+    was = filled.indexing.serving()
+    filled.indexing.reindex(anew=True)
+    states = []
+    while filled.indexing.serving() is was:
+        filled.indexing._step()
+        states.append((filled.indexing.progress().state, filled.indexing.serving() is was))
+    assert ("catching_up", True) in states, "it was whole for a moment before it took over"
+    assert ("ready", True) not in states
+    assert states[-1] == ("ready", False)
