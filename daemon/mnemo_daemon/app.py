@@ -265,7 +265,6 @@ class Daemon:
         change = PutMeta(name=MODEL_IN_USE, value=name)
         self.store.transact(lambda _: Turn((change,), None, "models use"), by="models").result()
         self.embedding.use(name)
-        self.indexing.wake()
 
     def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
         """Has vectors computed: those that are missing, with `force` all of them."""
@@ -372,7 +371,6 @@ class Daemon:
         except ModelError as error:
             log.warning("%s, which was in use, cannot be loaded: %s", chosen, error)
             self.embedding.refresh()
-        self.indexing.wake()
 
     def _keep_house(self) -> None:
         """What is due now and then: touches written, views saved, a broken view rebuilt, what was forgotten or lies in
@@ -390,7 +388,6 @@ class Daemon:
                 if time.monotonic() - looked >= REFRESH_SECONDS and self.embedding.status().state == "absent":
                     looked = time.monotonic()
                     self.embedding.refresh()
-                    self.indexing.wake()
             except (StoreError, OSError) as error:
                 log.warning("housekeeping: %s", error)
             except Exception:  # the supervisor of this thread: what else is due must not end with it

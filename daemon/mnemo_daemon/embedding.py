@@ -428,6 +428,7 @@ class EmbeddingService:
     ) -> None:  # fmt: skip
         """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
         late: whether models that can give token rows do. give_way: waits for whoever goes before texts."""
+        self.when_loaded: Callable[[], None] = lambda: None  # once a load has ended, well or ill
         self._catalogue = catalogue
         self._late = late
         self._give_way = give_way
@@ -601,6 +602,7 @@ class EmbeddingService:
             self._current = embedder or self._current
             if self._name == name:  # otherwise another load was begun since, and the status is about that one
                 self._loading, self._failure = None, failure
+        self.when_loaded()
 
     def _open(self, name: str) -> Embedder:
         """The embedder of that name: the current one if it is that already."""

@@ -141,10 +141,12 @@ class Indexing:
 
     def __init__(
         self, store: Store, views: Views, embedding: EmbeddingService, disk: Disk,
-        give_way: Callable[[], None] = at_once,
+        give_way: Callable[[], None] = at_once, idle_seconds: float = IDLE_SECONDS,
     ) -> None:  # fmt: skip
-        """give_way: waits for whoever goes before what is filled behind."""
+        """give_way: waits for whoever goes before what is filled behind. idle_seconds: from one look to the next, where
+        nobody tells of anything."""
         self._store = store
+        self._idle_seconds = idle_seconds
         self._give_way = give_way
         self.handed = Handed()
         # What is to be done once all have their vectors, up to that change; whether it did something.
@@ -179,6 +181,7 @@ class Indexing:
         self._reason = ""
         self._thread = threading.Thread(target=self._run, name="mnemo-indexing", daemon=True)
         views.listen(self._notice)
+        embedding.when_loaded = self.wake
         store.when_renumbered(self._be_renumbered)
 
     def start(self) -> None:
@@ -200,7 +203,7 @@ class Indexing:
         return self._serving
 
     def wake(self) -> None:
-        """Looks at once whether there is something to do: a model has arrived, or another is to be used."""
+        """Looks at once whether there is something to do: a model has been loaded, or a graph is built."""
         with self._wake:
             self._tell()
 
@@ -291,12 +294,12 @@ class Indexing:
                 worked = self._step()
             except (StoreError, OSError, ValueError, RuntimeError) as error:
                 if not self._stopping:
-                    log.exception("indexing stumbled and goes on in %s s", IDLE_SECONDS)
+                    log.exception("indexing stumbled and goes on in %s s", self._idle_seconds)
                     self._reason = str(error)
                 worked = False
             if not worked:
                 with self._wake:
-                    self._wake.wait_for(lambda: self._is_told or self._stopping, IDLE_SECONDS)
+                    self._wake.wait_for(lambda: self._is_told or self._stopping, self._idle_seconds)
         for future in self._renewals:
             future.set_exception(Closed("the daemon is shutting down"))
 

@@ -19,7 +19,7 @@ import pytest
 from mnemo_client import care_protocol
 from mnemo_client.errors import Refused
 from mnemo_core.changing import Draft
-from mnemo_daemon import checking, indexing, installation, settings
+from mnemo_daemon import checking, installation, settings
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.checking import Checking, Report
 from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
@@ -117,8 +117,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def house(tmp_path: Path, tiny_source: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    monkeypatch.setattr(indexing, "IDLE_SECONDS", 0.05)  # before it looks whether a model has come
+def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     house = House(tmp_path)
     house.daemon.use_model("tiny-letters")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from mnemo_client.recall_protocol import CandidateTrace
-from mnemo_daemon import indexing
 from mnemo_daemon.channels import CORE_CANDIDATES
 from mnemo_store.records import Memory, PutMemory
 from tests.desk import Desk, made_desk_in, put
@@ -24,9 +23,8 @@ PAGE = 37  # of which BETTER take nine
 
 
 @pytest.fixture(params=["with vectors", "without a model"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """With memories that answer the question better than a core memory of something else."""
-    monkeypatch.setattr(indexing, "IDLE_SECONDS", 0.05)
     with made_desk_in(tmp_path, has_model=request.param == "with vectors") as desk:
         put(desk, *(sample_memory(number, f"The blue boat in harbour {number}.") for number in range(BETTER)))
         desk.at = EARLY

@@ -10,9 +10,9 @@ import pytest
 
 from mnemo_core.changing import Draft
 from mnemo_core.late_interaction import Codes
-from mnemo_daemon import indexing, installation
+from mnemo_daemon import installation
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
-from mnemo_daemon.indexing import Indexing
+from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.views import Views
@@ -21,6 +21,7 @@ from mnemo_store.records import text_hash
 from mnemo_store.store import Store, Vectors
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
+IDLE_SECONDS = 4 * WAIT_SECONDS  # nothing here is found by looking now and then
 
 
 class Counting(EmbeddingService):
@@ -43,7 +44,7 @@ class Filled:
         self.views = Views(self.store, Disk())
         self.views.open()
         self.embedding = embedding
-        self.indexing = Indexing(self.store, self.views, embedding, Disk())
+        self.indexing = Indexing(self.store, self.views, embedding, Disk(), idle_seconds=IDLE_SECONDS)
         self.memories = Memories(self.store, self.views)
 
     def remember(self, *texts: str) -> None:
@@ -154,13 +155,10 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
         (tmp_path / "data" / "views" / "vectors.view").unlink()
 
 
-def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(
-    filled: Filled, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexing, "IDLE_SECONDS", 4 * WAIT_SECONDS)
+def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(filled: Filled) -> None:
     looks: list[int] = []
 
-    def look(_: indexing.Serving, seq: int) -> bool:
+    def look(_: Serving, seq: int) -> bool:
         looks.append(seq)
         if len(looks) == 1:
             filled.indexing.wake()
@@ -188,3 +186,17 @@ def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: Filled) -> N
     assert ("catching_up", True) in states, "it was whole for a moment before it took over"
     assert ("ready", True) not in states
     assert states[-1] == ("ready", False)
+
+
+def test_a_model_that_has_been_loaded_is_used_without_waiting(tmp_path: Path, tiny_source: Path) -> None:
+    installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
+    embedding = Counting(tmp_path / "models")
+    filled = Filled(tmp_path / "data", embedding)
+    filled.remember("a b c")
+    filled.indexing.start()
+    time.sleep(0.05)  # it has looked, and there was no model
+    assert filled.indexing.serving() is None
+    embedding.refresh()
+    filled.wait()
+    filled.close()
+    embedding.close()

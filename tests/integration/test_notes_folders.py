@@ -9,7 +9,6 @@ import pytest
 
 from mnemo_core.note_changes import MEMORIES_A_TURN, Progress, decide, plan
 from mnemo_core.note_matching import ChunkText
-from mnemo_daemon import notes
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.notes_scan import Folder, understand
 from mnemo_daemon.notes_watch import CannotWatch, Watch
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning"
 
 
 @pytest.fixture
-def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Vault]:
-    monkeypatch.setattr(notes, "PRESENCE_SECONDS", 0.1)
+def vault(tmp_path: Path) -> Iterator[Vault]:
     with watched_vault(tmp_path) as vault:
         yield vault
 

@@ -21,7 +21,6 @@ from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.token_rows import LateForm, Projection
 from mnemo_daemon.upkeep import Upkeep
 from mnemo_daemon.views import Progress
-from mnemo_store import keeper
 from mnemo_store.disk import Disk
 from mnemo_store.records import text_hash
 from mnemo_store.store import Vectors
@@ -313,11 +312,8 @@ def test_the_token_rows_of_a_forgotten_text_go_and_no_others(ground: Ground, emb
     assert not service._queries
 
 
-def test_while_the_journal_stands_in_none_are_made(
-    tmp_path: Path, embedding: Models, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Models) -> None:
     """It has none of those that are kept in the database: all would be computed again."""
-    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.05)
     disk = Faulty()
     ground = Ground(tmp_path / "data", embedding, disk)
     add_without_rows(ground, embedding, "b c", "d e")
