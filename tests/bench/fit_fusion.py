@@ -201,18 +201,18 @@ def _trees(second: Linear, rows: _Rows) -> Trees:
     counts = rows.counts / rows.counts.mean()
     data = lightgbm.Dataset(rows.values, rows.right, weight=counts, init_score=odds, feature_name=[*second.names])
     found = lightgbm.train(BOOSTING, data, TREES).dump_model()
-    trees = [_preorder(each["tree_structure"]) for each in found["tree_info"]]
+    trees = [preorder(each["tree_structure"]) for each in found["tree_info"]]
     return Trees.read({"features": second.names, "trees": trees})
 
 
-def _preorder(node: dict[str, Any], place: int = 0) -> list[list[float]]:
+def preorder(node: dict[str, Any], place: int = 0) -> list[list[float]]:
     """A branch of LightGBM's that begins at that place, as Trees.read takes it."""
     if "split_feature" not in node:
         return [[float(node["leaf_value"])]]
-    left = _preorder(node["left_child"], place + 1)
+    left = preorder(node["left_child"], place + 1)
     behind = place + 1 + len(left)
     split = [node["split_feature"], node["threshold"], behind, node["internal_value"]]
-    return [split, *left, *_preorder(node["right_child"], behind)]
+    return [split, *left, *preorder(node["right_child"], behind)]
 
 
 def _weight(group: str) -> float:
@@ -251,7 +251,7 @@ def document(found: Fusion) -> dict[str, Any]:
 
     def nodes(tree: Any) -> list[list[float]]:
         rows = zip(tree.features, tree.thresholds, tree.rights, tree.values, strict=True)
-        return [[f, float(f"{t:.9g}"), r, float(f"{v:.4g}")] if f >= 0 else [float(f"{v:.4g}")] for f, t, r, v in rows]
+        return [[f, t, r, float(f"{v:.4g}")] if f >= 0 else [float(f"{v:.4g}")] for f, t, r, v in rows]
 
     trees = {"features": found.trees.names, "trees": [nodes(tree) for tree in found.trees.trees]}
     return {"first": linear(found.first), "second": linear(found.second), "trees": trees}

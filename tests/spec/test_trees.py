@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemo_core.fusion import Fusion
 from mnemo_core.trees import LEAVES_MAX, Trees, Unfit
 from mnemo_daemon.surroundings import WEIGHTS_FILE
+from tests.bench.fit_fusion import preorder, written
 
 # near > 0.5 ? (named > 0 ? 2.0 : 0.25) : −1.0, worked out by hand
 NODES = [[0, 0.5, 2, 0.125], [-1.0], [1, 0.0, 4, 1.0], [0.25], [2.0]]
@@ -122,6 +124,21 @@ def test_all_at_once_is_what_each_tree_gives_when_it_is_walked(data: st.DataObje
     parts, always = trees.parts(asked)
     assert (parts.sum(axis=1) + always).tolist() == pytest.approx(found.tolist())
     assert trees.odds(asked[:1]).tolist() == found[:1].tolist()
+
+
+def test_a_tree_as_the_library_that_fits_it_tells_it_becomes_the_same_nodes() -> None:
+    """By LightGBM's names: what is not greater goes to the left, which is what stands first here."""
+    right = {"split_feature": 1, "threshold": 0.0, "internal_value": 1.0,
+             "left_child": {"leaf_value": 0.25}, "right_child": {"leaf_value": 2.0}}  # fmt: skip
+    told = {"split_feature": 0, "threshold": 0.5, "internal_value": 0.125,
+            "left_child": {"leaf_value": -1.0}, "right_child": right}  # fmt: skip
+    assert preorder(told) == NODES
+    assert preorder({"leaf_value": 0.5}) == [[0.5]]
+
+
+def test_what_is_written_of_a_fit_is_read_as_it_was() -> None:
+    text = WEIGHTS_FILE.read_text(encoding="utf-8")
+    assert written(Fusion.read(json.loads(text))) == text
 
 
 def test_those_that_are_shipped_add_the_same_to_a_row_in_any_company() -> None:
