@@ -46,6 +46,11 @@ class Invocation:
         return self.stdin.isatty() and self.terminal.out.isatty()
 
     @property
+    def draws_for_a_person(self) -> bool:
+        """True where a person reads the answer: it goes to a terminal, and not as JSON."""
+        return self.terminal.out.isatty() and not self.wants_json
+
+    @property
     def home(self) -> Path:
         return home(self.environ)
 

@@ -82,7 +82,8 @@ def recall(invocation: Invocation) -> int:
     if options.explain and answer.trace is not None:
         invocation.say("", *explained.trace_lines(answer.trace, invocation.look))
     if not answer.memories:
-        return _nothing(invocation, answer.namespace, display.degraded_words(answer.degraded, status))
+        missing = display.degraded_words(answer.degraded, status)
+        return _nothing(invocation, answer.namespace, missing, is_cut=answer.abstained)
     invocation.say(display.recall_summary(answer, status, invocation.look))
     return EXIT_DONE
 
@@ -106,7 +107,8 @@ def _asked(invocation: Invocation) -> dict[str, Any]:
         "trust_min": options.trust,
         "min_score": options.min_score,
         "sort": options.sort or "score",
-        "ranker": options.ranker or "auto",
+        "ranker": options.ranker,
+        "cut": options.cut or ("gap" if invocation.draws_for_a_person else None),
     }
     if options.budget is not None:
         fields["token_budget"] = options.budget or None
@@ -171,8 +173,11 @@ def context(invocation: Invocation) -> int:
     return EXIT_DONE if answer.block else EXIT_NOTHING
 
 
-def _nothing(invocation: Invocation, namespace: str, missing: str) -> int:
-    invocation.tell(f"nothing found in namespace {namespace}" + (f" ({missing})" if missing else ""))
+def _nothing(invocation: Invocation, namespace: str, missing: str, *, is_cut: bool = False) -> int:
+    said = f"nothing found in namespace {namespace}"
+    if is_cut:
+        said = f"nothing in namespace {namespace} is near enough to answer this; see what is nearest with: --cut none"
+    invocation.tell(said + (f" ({missing})" if missing else ""))
     return EXIT_NOTHING
 
 

@@ -25,9 +25,6 @@ Preferences = Literal["first", "inline"]
 Cut = Literal["none", "gap"]
 TopK = Annotated[int, Meta(ge=1, le=100)]
 
-TOP_K_DEFAULT = 5
-TOKEN_BUDGET_DEFAULT = 2000
-
 
 class RecallRequest(Ask):
     """POST /v1/recall. SPEC 7.1"""
@@ -36,7 +33,7 @@ class RecallRequest(Ask):
     top_k: TopK | None = None
     limit: TopK | None = None  # alias of top_k; both is an error
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: none; absent: 2000
+    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: none; absent: the default, 2000
     namespace: Namespace | None = None
     user_id: ShortText | None = None
     agent_id: ShortText | None = None
@@ -57,14 +54,14 @@ class RecallRequest(Ask):
     include_compressed: bool = False
     include_superseded: bool = False
     include_discarded: bool = False
-    ranker: Ranker = "auto"
+    ranker: Ranker | None = None  # None, here and below: the namespace's profile, else the [recall] settings
     mode: Mode = "hybrid"
     recency_bias: Unit = 0.35
     semantic_weight: Unit = 0.5
-    preferences: Preferences = "inline"
-    cut: Cut = "none"
+    preferences: Preferences | None = None
+    cut: Cut | None = None
     expand: Literal["auto"] | bool = "auto"
-    rerank: bool = False  # drops what does not bear on the question
+    rerank: bool | None = None  # drops what does not bear on the question
     exact: bool = False
     as_of: Time | None = None  # what was known then; also a span back from now: 2h, 3d
     dry: bool = False

@@ -270,7 +270,7 @@ class Api:
     async def recall(self, request: Request) -> Reply:
         await self._daemon.opened()
         asked: recall_protocol.RecallRequest = request.ask
-        question = wire.question_of(request, asked, self._daemon.store.now())
+        question = self._question(request, asked)
         recalled = await self._ask(question, dry=asked.dry or question.as_of is not None)
         self._note_shown(recalled.hits, asked.session_id)
         namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
@@ -279,7 +279,7 @@ class Api:
     async def why(self, request: Request) -> Reply:
         await self._daemon.opened()
         asked: recall_protocol.WhyRequest = request.ask
-        question = wire.question_of(request, asked, self._daemon.store.now())
+        question = self._question(request, asked)
         memory_id = self._memories.resolve(asked.id, wire.caller_of(request), "id")
         with self._daemon.precedence.question():
             told = await self._off_loop(self._daemon.recall.why, question, memory_id)
@@ -291,10 +291,11 @@ class Api:
         query: SearchQuery = request.query
         asked = recall_protocol.RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
-            ranker="words", highlight=query.highlight, as_of=query.as_of, since=_time(query.since),
+            ranker="words", preferences="inline", cut="none", rerank=False,
+            highlight=query.highlight, as_of=query.as_of, since=_time(query.since),
             until=_time(query.until),
         )  # fmt: skip
-        question = wire.question_of(request, asked, self._daemon.store.now())
+        question = self._question(request, asked)
         recalled = await self._ask(question, dry=True)
         roots = self._daemon.root_paths()
         memories = [wire.recalled_view(hit, roots) for hit in recalled.hits]
@@ -326,7 +327,7 @@ class Api:
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
             session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
-        question = wire.question_of(request, inner, self._daemon.store.now())
+        question = self._question(request, inner)
         if SENSITIVE not in question.filter.tags:
             question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
         question = question._replace(working_session=asked.session_id)
@@ -427,6 +428,9 @@ class Api:
         if not dry:
             self._daemon.touches.note(recalled.hits)
         return recalled
+
+    def _question(self, request: Request, asked: recall_protocol.RecallRequest) -> Question:
+        return wire.question_of(request, asked, self._daemon.store.now(), self._daemon.settings)
 
     def _view(self, memory_id: str) -> protocol.MemoryView:
         return wire.memory_view(self._memories.get(memory_id), self._daemon.root_paths())

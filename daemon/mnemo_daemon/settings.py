@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from mnemo_client import places
-from mnemo_core.profiles import OWN, PROFILES, Name, Profile
+from mnemo_core.profiles import OWN, PROFILES, Name, Profile, RecallDefaults
 from mnemo_daemon.models import DEFAULT_RERANKER, models_folder
 
 ENVIRONMENT_PREFIX = "MNEMO_"
@@ -68,6 +68,26 @@ class IntakeSettings(Section, frozen=True):
             description="how long a write waits for its vector, of a batch for each; it is compared by words without",
         ),
     ] = 200
+
+
+class RecallSettings(Section, frozen=True):
+    """Parameters of a recall that gives none."""
+
+    ranker: Annotated[
+        Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"],
+        Meta(description="how answers are ranked"),
+    ] = "auto"
+    top_k: Annotated[int, Meta(ge=1, le=100, description="how many answers")] = 5
+    token_budget: Annotated[
+        int, Meta(ge=0, le=1_000_000, description="tokens of all answers together; 0: no limit")
+    ] = 2000
+    cut: Annotated[
+        Literal["none", "gap"],
+        Meta(description="none: as many answers as there are; gap: only those near enough to the question"),
+    ] = "none"
+    rerank: Annotated[
+        bool, Meta(description="each answer is judged by itself, and dropped where it does not bear on the question")
+    ] = False
 
 
 class ModelsSettings(Section, frozen=True):
@@ -142,6 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     daemon: DaemonSettings = DaemonSettings()
     notes: NotesSettings = NotesSettings()
     intake: IntakeSettings = IntakeSettings()
+    recall: RecallSettings = RecallSettings()
     models: ModelsSettings = ModelsSettings()
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
@@ -153,6 +174,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """By whose letter the namespace takes in. SPEC 15"""
         name = self.profiles.get(namespace)
         return OWN if name is None else PROFILES[name]
+
+    def recall_defaults(self, namespace: str) -> RecallDefaults:
+        """Recall parameters of a request in this namespace that gives none: its profile's, else those of [recall]."""
+        own = self.recall
+        return self.profile_of(namespace).recall or RecallDefaults(
+            ranker=own.ranker, top_k=own.top_k, token_budget=own.token_budget or None, cut=own.cut, rerank=own.rerank
+        )
 
 
 class Folders(NamedTuple):
@@ -450,7 +478,7 @@ def default_text() -> str:
                 restart = ", read at the start only" if key.needs_restart else ""
                 parts += [f"# {key.description} ({expected(key)}{restart})", f"# {key.name} = {_toml(key.default)}"]
     named = expected(profile_key(""))
-    parts += ["", f"[{PROFILES_TABLE}]  # how namespaces take in: as the manual says, or by the letter of a source"]
+    parts += ["", f"[{PROFILES_TABLE}]  # whose rules a namespace follows: `own`, or those of a source"]
     parts += [f"# a namespace ({named})", f"# default = {_toml(OWN.name)}"]
     return "\n".join(parts) + "\n"
 

@@ -17,6 +17,7 @@ from mnemo_daemon.memories import SENSITIVE, Caller, Found
 from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
+from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import bound, milliseconds, past_moment
 from mnemo_daemon.views import Progress
 from mnemo_store.columns import Filter
@@ -272,8 +273,13 @@ def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
     return _tags([*tags, SENSITIVE]) if secrets.find(content) and SENSITIVE not in tags else tags
 
 
-def question_of(request: Request, asked: recall_protocol.RecallRequest, now: int) -> Question:
-    """A recall request, checked. Raises a Refusal."""
+def question_of(
+    request: Request, asked: recall_protocol.RecallRequest, now: int, settings: Settings | None = None
+) -> Question:
+    """Validate a recall request; fields that it leaves out come from the profile of its namespace, else from settings.
+
+    Raises a Refusal that names the field.
+    """
     if not asked.query.strip():
         raise bad_value("an empty query asks nothing: say what to look for", "query")
     _refuse_broken(asked.query, "query")
@@ -285,23 +291,24 @@ def question_of(request: Request, asked: recall_protocol.RecallRequest, now: int
         now = milliseconds(asked.now, "now")
     elif as_of is not None:
         now = min(as_of, now)  # what had expired, and how fresh things were, is told of that time
+    defaults = (settings or Settings()).recall_defaults(namespace)
     budget = asked.token_budget
     return Question(
         query=asked.query,
-        filter=_filter(request, asked, namespace, now),
-        top_k=asked.top_k or asked.limit or recall_protocol.TOP_K_DEFAULT,
+        filter=_filter(request, asked, namespace, now, defaults.min_importance),
+        top_k=asked.top_k or asked.limit or defaults.top_k,
         offset=asked.offset,
-        token_budget=recall_protocol.TOKEN_BUDGET_DEFAULT if budget is UNSET else budget,
+        token_budget=defaults.token_budget if budget is UNSET else budget,
         min_score=asked.min_score or 0.0,
         sort=asked.sort,
-        ranker=asked.ranker,
+        ranker=asked.ranker or defaults.ranker,
         mode=asked.mode,
         recency_bias=asked.recency_bias,
         semantic_weight=asked.semantic_weight,
-        preferences=asked.preferences,
-        cut=asked.cut,
+        preferences=asked.preferences or defaults.preferences,
+        cut=asked.cut or defaults.cut,
         expand="auto" if asked.expand == "auto" else "true" if asked.expand else "false",
-        rerank=asked.rerank,
+        rerank=defaults.rerank if asked.rerank is None else asked.rerank,
         exact=asked.exact,
         highlight=asked.highlight,
         explain=asked.explain,
@@ -357,7 +364,9 @@ def date_of(milliseconds_at: int) -> str:
     return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
 
 
-def _filter(request: Request, asked: recall_protocol.RecallRequest, namespace: str, now: int) -> Filter:
+def _filter(
+    request: Request, asked: recall_protocol.RecallRequest, namespace: str, now: int, min_importance: float
+) -> Filter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
     return Filter(
@@ -377,7 +386,7 @@ def _filter(request: Request, asked: recall_protocol.RecallRequest, namespace: s
         trust_min=asked.trust_min,
         since=None if asked.since is None else bound(asked.since, "since", "since", now),
         until=None if asked.until is None else bound(asked.until, "until", "until", now),
-        min_importance=asked.min_importance or 0.0,
+        min_importance=min_importance if asked.min_importance is None else asked.min_importance,
         min_importance_unasked=MIN_IMPORTANCE_UNASKED if asked.min_importance is None else 0.0,
         now=now,
     )

@@ -46,6 +46,18 @@ def say(client: Client, *turns: tuple[str, str], session: str = "s1", **fields: 
     return [each for each in answer.results if isinstance(each, Taken)]
 
 
+def test_a_namespace_recalls_by_the_letter_of_its_profile(daemon: RunningDaemon) -> None:
+    rankers = {"L": "cosine", "M": "hybrid", "E": "cosine", "G": "layered", "T": "fused"}
+    for letter, ranker in rankers.items():
+        with daemon.client(f"by-{letter}") as client:
+            client.remember("The ferry to Ringvaart leaves at seven from pier four.", importance=0.1)
+            daemon.wait_for_vectors()
+            answer = client.recall("When does the ferry to Ringvaart leave?")
+            assert answer.ranker == ranker
+            assert len(answer.memories) == (0 if letter == "L" else 1)  # [L 2.4]: nothing under 0.2
+            assert client.recall("ferry", ranker="words", min_importance=0.0).ranker == "words"
+
+
 def count(client: Client) -> int:
     return len(client.list_memories(limit=500).memories)
 

@@ -25,6 +25,11 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     time.tzset()
 
 
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 class Person:
     """Someone at the command line: gives commands, reads what is said."""
 
@@ -32,9 +37,10 @@ class Person:
         self.environ = environ
         self.out = ""
         self.err = ""
+        self.sits_at_a_terminal = False
 
     def give(self, *words: str, typed: str = "") -> int:
-        out, err = io.StringIO(), io.StringIO()
+        out, err = Screen() if self.sits_at_a_terminal else io.StringIO(), io.StringIO()
         code = cli.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
@@ -65,6 +71,21 @@ def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: Cann
     assert json.loads(kept.read_text()) == {"1": {"id": ID, "path": "/n/deploy.md", "line": 44}}
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "POST /v1/recall", recall_answer(total=0, abstained=True))
+    person.sits_at_a_terminal = True
+    assert person.give("recall", "x") == 3
+    assert person.err == (
+        "nothing in namespace default is near enough to answer this; see what is nearest with: --cut none\n"
+    )
+    person.give("recall", "x", "--cut", "none")
+    person.give("recall", "x", "--json")
+    person.sits_at_a_terminal = False
+    person.give("recall", "x")
+    person.give("recall", "x", "--cut", "gap")
+    assert [asked.body.get("cut") for asked in canned.asked] == ["gap", "none", None, None, "gap"]
 
 
 def test_nothing_found_is_said_and_is_exit_code_3(person: Person, canned: CannedDaemon) -> None:

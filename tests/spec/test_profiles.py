@@ -1,4 +1,4 @@
-"""What each source prescribes for intake, by its letter. SPEC 15
+"""What each source prescribes for intake and recall, by its letter. SPEC 15
 
 Every expected value is read off the source's text, named beside it, not off the program.
 """
@@ -11,6 +11,7 @@ from mnemo_core.profiles import (
     OWN,
     PROFILES,
     Door,
+    RecallDefaults,
     default_importance,
     is_set_aside,
     preference_by_letter,
@@ -18,6 +19,7 @@ from mnemo_core.profiles import (
     settled_importance,
 )
 from mnemo_core.routing import route
+from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind
 
 
@@ -25,6 +27,25 @@ def test_there_is_one_row_for_each_source_and_one_for_this_page() -> None:
     assert list(PROFILES) == ["own", "L", "M", "E", "G", "T"]
     assert all(profile.name == name for name, profile in PROFILES.items())
     assert PROFILES["own"] is OWN
+
+
+# Recall
+
+
+def test_a_profile_sets_the_recall_parameters_that_a_request_leaves_out() -> None:
+    settings = Settings(
+        recall=RecallSettings(ranker="words", top_k=7, token_budget=0, cut="gap", rerank=True),
+        profiles={"l": "L", "m": "M", "e": "E", "g": "G", "t": "T", "mine": "own"},
+    )
+    own = RecallDefaults(ranker="words", top_k=7, token_budget=None, cut="gap", rerank=True)
+    assert settings.recall_defaults("mine") == settings.recall_defaults("any other") == own
+    assert settings.recall_defaults("l") == RecallDefaults(
+        ranker="cosine", top_k=5, token_budget=2000, preferences="first", min_importance=0.2
+    )  # [L 2.1, 2.4, 2.5, 2.6]
+    assert settings.recall_defaults("m") == RecallDefaults(ranker="hybrid", top_k=10, token_budget=None)  # [M3, M8]
+    assert settings.recall_defaults("e") == RecallDefaults(ranker="cosine", top_k=10, token_budget=None)  # [E7]
+    assert settings.recall_defaults("g") == RecallDefaults(ranker="layered", top_k=20, token_budget=2000)  # [G41]
+    assert settings.recall_defaults("t") == RecallDefaults(ranker="fused", top_k=10, token_budget=2000)  # [T12]
 
 
 # L
