@@ -120,7 +120,8 @@ def hits(
     for place, memory in enumerate(memories, first):
         head = f"{place:>{digits}}  {memory.score:.2f}  "
         day = f"was, {date(memory.event_at)}" if memory.was else date(memory.event_at)
-        spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), day]
+        cut = ["cut to the token budget"] if memory.content_cut else []
+        spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), day, *cut]
         room = None if look.width is None else look.width - cells(" · ".join([head, spot, *rest]))
         parts = [look.dim(part) for part in (_last_headings(plain(trail(memory)), room), *rest) if part]
         line = look.dim(" · ").join([look.place(spot), *parts])

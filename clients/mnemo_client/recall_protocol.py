@@ -83,6 +83,7 @@ class RecalledMemory(MemoryView, kw_only=True):
     channels: list[str] = []
     best: BestSentence | None = None
     was: bool = False  # an older value of one before it
+    content_cut: bool = False  # `content` has only the lines around the best sentence: the whole exceeds the budget
 
 
 class LeftOut(Answer):
@@ -155,7 +156,7 @@ class RecallAnswer(Answer):
     mode: str | None = None  # that was used, by the rankers `hybrid` and `rerank`
     expanded: list[str] = []  # the words that were added to the query
     abstained: bool = False  # nothing that was found is near enough to be an answer
-    needs_tokens: int | None = None  # where nothing fits `token_budget`: what would have been enough
+    needs_tokens: int | None = None  # where nothing fits `token_budget` whole: what would have been enough
     took_ms: float = 0.0
     trace: Trace | None = None
 

@@ -95,6 +95,7 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     line: int | UnsetType = UNSET
     heading: str | UnsetType = UNSET
     was: bool = False  # an older value of one before it
+    content_cut: bool = False  # only the lines around the best sentence: memory_get has the whole
 
 
 class RecallResult(msgspec.Struct, kw_only=True):
@@ -316,6 +317,7 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
     if isinstance(memory, recall_protocol.RecalledMemory):
         found.score = round(memory.score, 4)
         found.was = memory.was
+        found.content_cut = memory.content_cut
         if memory.best is not None and memory.best.line is not None:
             found.line = memory.best.line
     return found
@@ -330,4 +332,6 @@ def _paragraph(memory: FoundMemory) -> str:
         head.append(str(memory.heading))
     if memory.tags:
         head.append(f"tags: {', '.join(memory.tags)}")
+    if memory.content_cut:
+        head.append("cut to fit; memory_get has the whole")
     return f"{' · '.join(head)}\n{memory.content}"

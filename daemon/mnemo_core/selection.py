@@ -69,7 +69,8 @@ class Wanted(NamedTuple):
 class Chosen(NamedTuple):
     """One of the answers. through: the candidate in whose place it stands, which a newer value takes from an older.
 
-    was: an older value of one before it. preference: it stands ahead, in the quota.
+    was: an older value of one before it. preference: it stands ahead, in the quota. is_cut: it is larger than the
+    budget, and only a passage of it, of up to `tokens`, is answered.
     """
 
     number: int
@@ -77,12 +78,13 @@ class Chosen(NamedTuple):
     through: int
     was: bool = False
     preference: bool = False
+    is_cut: bool = False
 
 
 class Selected(NamedTuple):
     """The answers in order. dropped: why what was looked at is not among them.
 
-    needs: where nothing fits the budget, the tokens of the smallest; else 0.
+    needs: where nothing fits the budget whole, the tokens of the smallest; else 0. The best is then answered cut.
     """
 
     chosen: list[Chosen]
@@ -97,6 +99,7 @@ def select(ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thre
     Pages continue each other: what `offset` passes over is what the pages before held, cut as this one is, so going on
     by as many as came neither repeats nor skips any. Preferences that stand ahead are on the first page alone, and
     counted neither in top_k nor in offset; they stand where they are ranked if nothing else would fit beside them.
+    Where everything else is larger than the budget, the first page has a passage of the best.
     """
     line = _Line(ranked, shelf, wanted, thresholds)
     ahead = line.preferences() if wanted.preferences_first else []
@@ -112,8 +115,12 @@ def select(ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thre
         passed += len(page)
         budget = wanted.budget
     page = _page(queue, wanted.top_k, budget, line.dropped)
+    needs = 0 if page else line.smallest
+    if not page and not wanted.offset and line.oversized is not None and budget is not None:
+        page = [line.oversized._replace(tokens=budget, is_cut=True)]
+        line.dropped.pop(line.oversized.number, None)
     chosen = page if wanted.offset else [*ahead, *page]
-    return Selected(chosen, sum(each.tokens for each in chosen), 0 if chosen else line.smallest, line.dropped)
+    return Selected(chosen, sum(each.tokens for each in chosen), needs, line.dropped)
 
 
 def is_preference(memory: Memory) -> bool:
@@ -180,6 +187,7 @@ class _Line:
     def __init__(self, ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thresholds) -> None:
         self.dropped: dict[int, str] = {}
         self.smallest = 0  # of what is larger than the whole budget, the least tokens
+        self.oversized: Chosen | None = None  # and the first of them
         self._ranked = ranked
         self._places = {number: place for place, number in enumerate(ranked)}
         self._shelf = shelf
@@ -229,6 +237,8 @@ class _Line:
         if budget is not None and tokens > budget:
             self.dropped[number] = "over_budget"
             self.smallest = min(tokens, self.smallest or tokens)
+            if not was:
+                self.oversized = self.oversized or Chosen(number, tokens, through)
             return None
         if why := self._copies.why_not(number, memory):
             self.dropped[number] = why

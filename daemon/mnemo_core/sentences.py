@@ -1,7 +1,9 @@
 """The sentences of a text, and which of them answers best. For showing, never for storing."""
 
+import functools
 import re
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 
 SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the words that were asked for
 
@@ -35,6 +37,29 @@ def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int
         if len(words) > most and not _is_markup(text[start:end]):
             best, most = (start, end), len(words)
     return _cut(text, best, marks)
+
+
+def cut_to_lines(text: str, best: tuple[int, int], budget: int, count: Callable[[str], int]) -> tuple[int, int]:
+    """The span of the whole lines around the best sentence that have at most `budget` tokens together.
+
+    Where the sentence's own lines are larger, the span is the sentence alone; empty where that is larger too.
+    """
+    ends = [*(match.start() for match in re.finditer("\n", text)), len(text)]
+    starts = [0, *(end + 1 for end in ends[:-1])]
+    first = bisect_right(starts, best[0]) - 1
+    last = bisect_left(ends, best[1])
+    sizes = functools.cache(lambda place: count(text[starts[place] : ends[place]] + "\n"))
+    total = sum(map(sizes, range(first, last + 1)))
+    if total > budget:
+        return best if count(text[slice(*best)]) <= budget else (best[0], best[0])
+    grows = True
+    while grows:
+        grows = False
+        if last + 1 < len(ends) and total + sizes(last + 1) <= budget:
+            last, total, grows = last + 1, total + sizes(last + 1), True
+        if first > 0 and total + sizes(first - 1) <= budget:
+            first, total, grows = first - 1, total + sizes(first - 1), True
+    return starts[first], ends[last]
 
 
 def _is_markup(sentence: str) -> bool:

@@ -5,6 +5,7 @@ Only the memories that the answer comes to are read from the database.
 
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +13,7 @@ from mnemo_core import cut, ranking, selection
 from mnemo_core.chunking import estimate_tokens
 from mnemo_core.ranking import Asked, Candidates, Scored
 from mnemo_core.selection import Chosen, Wanted
-from mnemo_core.sentences import best_sentence
+from mnemo_core.sentences import best_sentence, cut_to_lines
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
@@ -100,13 +101,19 @@ class Answering:
         with self._store.snapshot() as snapshot:
             shelf = Reading(snapshot, ranked.scene, numbers, serving, self.tokens)
             selected = selection.select(numbers.tolist(), shelf, wanted, ranked.asked.thresholds)
-            hits = []
+            hits, tokens = [], 0
             for each in selected.chosen:
                 memory = shelf.memory(each.number)
-                if memory is not None:
-                    hits.append(self._hit(ranked, each, found(snapshot, memory)))
+                if memory is None:
+                    continue
+                hit, size = self._hit(ranked, each, found(snapshot, memory)), each.tokens
+                if each.is_cut:
+                    hit, size = self._cut(hit, question.query, each.tokens)
+                if hit.found.memory.content:
+                    hits.append(hit)
+                    tokens += size
         abstained = question.is_cut and not rows
-        return Answered(hits, selected.tokens, selected.needs, abstained, selected.dropped, evidence)
+        return Answered(hits, tokens, selected.needs, abstained, selected.dropped, evidence)
 
     def _evidence(self, ranked: Ranked, serving: Serving | None) -> Evidence:
         """Where the list would end, in the order of the scores whatever order is asked for."""
@@ -142,6 +149,16 @@ class Answering:
         score, relevance = (float(each[places].max()) for each in (ranked.scored.scores, ranked.scored.relevance))
         return Hit(answer, score, relevance, names, best, chosen.was)
 
+    def _cut(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
+        """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""
+        memory = hit.found.memory
+        best = best_sentence(memory.content, self._views.words.tokenizer.marks(memory.content, query))
+        serving = self._indexing.serving()
+        start, end = cut_to_lines(memory.content, best, budget, lambda text: self._count(text, serving))
+        content = memory.content[start:end].strip("\n")
+        part = hit.found._replace(memory=msgspec.structs.replace(memory, content=content))
+        return hit._replace(found=part, is_cut=True), self._count(content, serving)
+
     def tokens(self, number: int | None, memory: Memory) -> int:
         """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
 
@@ -152,12 +169,16 @@ class Answering:
         if known:
             return known
         serving = self._indexing.serving()
-        if serving is None:
-            return estimate_tokens([memory.content])[0]
-        counted = self._embedding.count_tokens(serving.embedder, memory.content)
-        if number is not None:
+        counted = self._count(memory.content, serving)
+        if number is not None and serving is not None:
             columns.set_tokens(number, counted, memory.modified_at)
         return counted
+
+    def _count(self, text: str, serving: Serving | None) -> int:
+        """The tokens of a text, by the model's tokenizer; estimated while there is no model."""
+        if serving is None:
+            return estimate_tokens([text])[0]
+        return self._embedding.count_tokens(serving.embedder, text)
 
     def _best(self, answer: Found, query: str) -> Best:
         content = answer.memory.content

@@ -59,6 +59,7 @@ class Hit(NamedTuple):
     channels: tuple[str, ...]
     best: Best | None = None
     was: bool = False  # an older value of one before it
+    is_cut: bool = False  # its content is a passage of what it has, which is larger than the budget
 
 
 class Recalled(NamedTuple):
@@ -71,5 +72,5 @@ class Recalled(NamedTuple):
     trace: Trace | None = None
     mode: ModeUsed | None = None  # that was used, by a ranker that has some
     abstained: bool = False
-    needs: int = 0  # where nothing fits the budget, the tokens of the smallest
+    needs: int = 0  # where nothing fits the budget whole, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words that were added to the query

@@ -40,12 +40,18 @@ def memory_view(found: Found, root_paths: Mapping[str, str]) -> protocol.MemoryV
 
 
 def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.RecalledMemory:
+    """A hit as it is answered."""
     best = None
     if hit.best is not None:
         best = recall_protocol.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
     fields = _fields(hit.found, root_paths)
     return recall_protocol.RecalledMemory(
-        **fields, score=round(hit.score, 6), channels=list(hit.channels), best=best, was=hit.was
+        **fields,
+        score=round(hit.score, 6),
+        channels=list(hit.channels),
+        best=best,
+        was=hit.was,
+        content_cut=hit.is_cut,
     )
 
 

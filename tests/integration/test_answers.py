@@ -169,6 +169,25 @@ def test_where_nothing_fits_the_budget_the_answer_says_what_would(client: Client
     assert (block.block, block.cut, block.abstained) == ("", True, False)
 
 
+def test_of_a_hit_larger_than_the_budget_the_lines_around_its_best_sentence_are_answered(client: Client) -> None:
+    rows = [f"2026-03-{n % 28 + 1:02},till {n % 7},{n * 37 % 1000}.{n % 100:02},EUR,ref{n:05}" for n in range(200)]
+    rows[140] = "2026-03-05,walrus deposit,512.40,EUR,ref99999"
+    remember(client, "date,what,amount,currency,reference\n" + "\n".join(rows))
+    answer = ask(client, "how much was the walrus deposit", token_budget=500)
+    (memory,) = answer.memories
+    assert memory.content_cut
+    lines = memory.content.split("\n")
+    assert rows[140] in lines
+    assert set(lines) <= set(rows)
+    assert len(lines) > 5
+    assert 0 < answer.total_tokens <= 500 < (answer.needs_tokens or 0)
+    assert memory.best is None
+    block = client.context("how much was the walrus deposit", token_budget=500)
+    assert rows[140] in block.block
+    assert block.cut
+    assert not ask(client, "how much was the walrus deposit", token_budget=None).memories[0].content_cut
+
+
 def test_min_score_cuts_one_by_one(client: Client) -> None:
     remember(client, *FACTS)
     whole = ask(client, "when does the ferry leave", ranker="cosine").memories

@@ -103,7 +103,23 @@ def test_G41_without_a_budget_everything_fits() -> None:
 
 def test_L24_where_nothing_fits_the_answer_says_how_much_the_smallest_needs() -> None:
     found = answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100)
-    assert (found.chosen, found.tokens, found.needs) == ([], 0, 120)
+    assert found.needs == 120
+
+
+def test_where_nothing_fits_the_best_is_answered_cut_to_the_budget() -> None:
+    found = answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100)
+    assert [(each.number, each.tokens, each.is_cut) for each in found.chosen] == [(0, 100, True)]
+    assert found.dropped == {1: "over_budget", 2: "over_budget"}
+
+
+def test_beside_preferences_the_best_is_cut_to_what_they_leave() -> None:
+    taste = sample_memory(2, "word2", kind="procedural")
+    found = answer(Memories(*plain(2), taste, tokens=[300, 120, 20]), budget=100, preferences_first=True)
+    assert [(each.number, each.tokens, each.is_cut) for each in found.chosen] == [(2, 20, False), (0, 80, True)]
+
+
+def test_only_the_first_page_has_something_cut() -> None:
+    assert answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100, offset=1).chosen == []
 
 
 def test_where_something_fits_nothing_is_needed() -> None:
@@ -344,7 +360,7 @@ def pages(shelf: Memories, **wanted: Any) -> list[int]:
     seen: list[int] = []
     offset, came = 0, 1
     while came and (page := answer(shelf, offset=offset, **wanted).chosen):
-        seen += [each.number for each in page]
+        seen += [each.number for each in page if not each.is_cut]
         came = sum(not each.preference for each in page)
         offset += came
     return seen

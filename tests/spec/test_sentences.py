@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, spans
+from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, cut_to_lines, spans
 
 
 def shown(text: str, *words: str) -> str:
@@ -63,3 +63,24 @@ def test_a_title_or_an_initial_ends_no_sentence() -> None:
     assert [text[start:end] for start, end in spans(text)] == [
         "My dentist is Dr. Okafor on Mill Lane.", "J. R. Finch, e.g. in May, is away.", "No.", "She is here.",
     ]  # fmt: skip
+
+
+def cut(text: str, best: str, budget: int) -> str:
+    """Each word counts as a token."""
+    start = text.index(best)
+    first, last = cut_to_lines(text, (start, start + len(best)), budget, lambda part: len(part.split()))
+    return text[first:last]
+
+
+def test_a_passage_is_the_whole_lines_around_the_best_sentence_that_fit() -> None:
+    text = "one two\nthree four\nfive six\nseven eight\nnine ten"
+    assert cut(text, "five", 2) == "five six"
+    assert cut(text, "five", 5) == "five six\nseven eight"
+    assert cut(text, "five", 6) == "three four\nfive six\nseven eight"
+    assert cut(text, "nine", 4) == "seven eight\nnine ten"
+    assert cut(text, "five", 100) == text
+
+
+def test_where_its_own_line_does_not_fit_a_passage_is_the_sentence_alone_or_nothing() -> None:
+    assert cut("One two three. Four five. Six.", "Four five.", 2) == "Four five."
+    assert cut("One two three. Four five. Six.", "Four five.", 1) == ""
