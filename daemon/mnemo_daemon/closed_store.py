@@ -6,7 +6,6 @@ repair opens the store as a daemon would, which by itself recovers what a crash 
 
 import contextlib
 import logging
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -26,9 +25,9 @@ from mnemo_store.comparison import JournalChanged, Owner, check_journal, damaged
 from mnemo_store.database import FILE, Database
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat, StoreError, ViewMismatch
-from mnemo_store.gate import take_lock
 from mnemo_store.journal import newest_header
 from mnemo_store.layout import FORMAT
+from mnemo_store.lock import FolderLock
 from mnemo_store.soundness import is_long_enough, verifies
 from mnemo_store.store import Store
 from mnemo_store.tables import DUPLICATES, TABLES, Tables
@@ -94,11 +93,11 @@ def _held(folder: Path) -> Iterator[None]:
     """The lock of the data folder."""
     if not any((folder / part).exists() for part in (manifest.FILE, "journal", "db")):
         raise NoStore(f"there is no store in {folder}")
-    held = take_lock(folder / "lock")
+    held = FolderLock.acquire(folder)
     try:
         yield
     finally:
-        os.close(held)
+        held.release()
 
 
 def _checked(folder: Path) -> Report:

@@ -566,7 +566,12 @@ class Indexing:
     def _save(self, *, unchanged_too: bool = False) -> bool:
         """Whether the view's files are those of the view that answers now."""
         serving = self._serving
-        if serving is None or self._filling is not None or (self._seq == self._saved_seq and not unchanged_too):
+        if (
+            self._store.lock_loss
+            or serving is None
+            or self._filling is not None
+            or (self._seq == self._saved_seq and not unchanged_too)
+        ):
             return False
         seq = self._seq
         with contextlib.suppress(StoreError):

@@ -133,7 +133,11 @@ class Views:
         """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""
         with self._saving:
             seq = self.applied_seq
-            if self.state != "ready" or (seq == self._saved_seq and not self.columns.has_unsaved_counts):
+            if (
+                self._store.lock_loss
+                or self.state != "ready"
+                or (seq == self._saved_seq and not self.columns.has_unsaved_counts)
+            ):
                 return
             try:
                 self._save(seq)

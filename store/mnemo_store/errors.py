@@ -8,7 +8,8 @@ StoreError
 ├── Busy                the write queue is full
 ├── Closed              the store is shut or shutting down
 ├── WriteFailed         nothing was written, and nothing of it will come back
-│   └── DiskFull        there was no room
+│   ├── DiskFull        there was no room
+│   └── LockLost        another process may be using the data folder
 ├── OutcomeUnknown      it may or may not be there after the next start
 ├── BadBackup           a backup that is not whole, or cannot be made there
 ├── TooOld              a moment before the history that is kept
@@ -78,6 +79,12 @@ class DiskFull(WriteFailed):
 
     code = "disk_full"
     hint = "free some space; deleting memories still works"
+
+
+class LockLost(WriteFailed):
+    """The data folder or its lock was moved, deleted or replaced: nothing is written any more."""
+
+    hint = ""
 
 
 class OutcomeUnknown(StoreError):

@@ -1,16 +1,8 @@
-"""Who may come in: one process a data folder, and of its threads many readers or one alone. SPEC 3.6."""
+"""Access of threads to the database: many readers or one alone. SPEC 3.6."""
 
 import contextlib
-import errno
-import fcntl
-import os
 import threading
 from collections.abc import Iterator
-from pathlib import Path
-
-from mnemo_store.errors import Locked
-
-_NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class Gate:
@@ -54,23 +46,3 @@ class Gate:
             with self._condition:
                 self._closed = False
                 self._condition.notify_all()
-
-
-def take_lock(path: Path) -> int:
-    """A lock that the kernel releases with the process. Raises Locked that names the holder."""
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        if error.errno not in _NOT_WRITABLE or not path.exists():
-            raise
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # it can still be locked, if not signed
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(fd)
-        raise Locked(f"process {holder} is using {path.parent}") from None
-    with contextlib.suppress(OSError):  # on a disk that is full or read-only nobody gets to know who holds it
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd

@@ -6,7 +6,6 @@ there is kept. Nobody may have the store open meanwhile.
 
 import contextlib
 import itertools
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,9 +17,9 @@ from mnemo_store.backup import Progress
 from mnemo_store.database import FILE, Database
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, NothingLeft, TooOld
-from mnemo_store.gate import take_lock
 from mnemo_store.journal import FILES, Journal
 from mnemo_store.layout import FORMAT, Header, seal
+from mnemo_store.lock import FolderLock
 from mnemo_store.migrations import BACKUPS
 from mnemo_store.reading import SLICE, Snapshot
 from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
@@ -72,7 +71,7 @@ def restore(
         raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
     refuse_half_restored(data)
     replaced = _look_at_replaced(data) if keep_forgotten else _Replaced({}, frozenset())
-    lock = take_lock(data / "lock") if data.exists() else -1
+    lock = FolderLock.acquire(data) if data.exists() else None
     stage = data.with_name(f"{data.name}{RESTORING}")
     try:
         if (source / backup.LIST).exists():
@@ -92,8 +91,8 @@ def restore(
         shutil.rmtree(stage, ignore_errors=True)
         raise
     finally:
-        if lock >= 0:
-            os.close(lock)
+        if lock is not None:
+            lock.release()
     progress("done", 1.0)
     return Restored(seq, memories, kept, unwanted, said)
 

@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from mnemo_store import manifest
 from mnemo_store.database import CALLERS_ERRORS, MAP_BYTES, Database, is_full
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, OutcomeUnknown, StoreError, WriteFailed
-from mnemo_store.gate import take_lock
+from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, LockLost, OutcomeUnknown, StoreError, WriteFailed
 from mnemo_store.ids import IdSource
 from mnemo_store.journal import SEGMENT_BYTES, Damage
 from mnemo_store.keeper import Keeper
 from mnemo_store.layout import Line, Sealed, open_line, seal
+from mnemo_store.lock import FolderLock
 from mnemo_store.reading import Group, Snapshot, Touched
 from mnemo_store.records import Change, ChangeEntry, is_long_term
 from mnemo_store.reserve import RESERVE_BYTES
@@ -46,6 +46,7 @@ ATTEMPTS = 3  # to write a group: the database may have to grow, or to be replac
 QUEUE_MAX = 1024  # interactive turns waiting
 BACKGROUND_QUEUE_MAX = 256
 CLOSE_SECONDS_MAX = 10.0
+LOCK_POLL_SECONDS = 1.0  # between two looks whether a lost lock is back
 RESTORING, REPLACED = ".restoring", ".before-restore-"  # behind a folder's name: see `restoring`
 
 log = logging.getLogger("mnemo.store")
@@ -115,10 +116,10 @@ class _StateFailed(Exception):
 class Store:
     """Open with `Store.open`; close with `close`. Every method is safe in any thread."""
 
-    def __init__(self, keeper: Keeper, lock: int, now: Callable[[], int], ids: IdSource) -> None:
+    def __init__(self, keeper: Keeper, lock: FolderLock, now: Callable[[], int], ids: IdSource) -> None:
         self.folder = keeper.folder
         self._keeper = keeper
-        self._lock_fd = lock
+        self._lock = lock
         self._now = now
         self._ids = ids
         self._followers: list[Callable[[Applied], None]] = []
@@ -157,7 +158,7 @@ class Store:
         for each in made:  # or a power loss could take the folder with all that was acknowledged in it
             (disk or Disk()).sync_folder(each.parent)
         ids = IdSource(now, random_bytes)
-        held = take_lock(folder / "lock")
+        held = FolderLock.acquire(folder)
         keeper = Keeper(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
         store = cls(keeper, held, now, ids)
         try:
@@ -209,9 +210,16 @@ class Store:
     @property
     def trouble(self) -> str:
         """Why not everything can be written now; "" when it can. Each write tries anew."""
+        if lock_loss := self.lock_loss:
+            return lock_loss
         if self._keeper.broken is not None:
             return str(self._keeper.broken)
         return "the disk is full: nothing new is taken until there is room" if self._keeper.reserve.is_full else ""
+
+    @property
+    def lock_loss(self) -> str:
+        """Why another process may be using the data folder, in which nothing may then be changed; "" normally."""
+        return self._lock.loss()
 
     def now(self) -> int:
         """Milliseconds since the epoch."""
@@ -325,13 +333,11 @@ class Store:
             if self._writer.is_alive():
                 log.error("the writer did not finish in %s s; the store is not marked clean", CLOSE_SECONDS_MAX)
                 return
-        self._release(clean=self._keeper.broken is None)
+        self._release(clean=self._keeper.broken is None and not self.lock_loss)
 
     def _release(self, *, clean: bool) -> None:
         self._keeper.close(clean=clean)
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        self._lock.release()
 
     # The writer thread
 
@@ -353,7 +359,7 @@ class Store:
                     while not self._has_work():
                         if self._closing:
                             return
-                        seconds = self._keeper.seconds_to_wait()
+                        seconds = LOCK_POLL_SECONDS if self._lock.loss() else self._keeper.seconds_to_wait()
                         if seconds == 0.0:
                             break
                         if not self._wake.wait(seconds):
@@ -371,6 +377,10 @@ class Store:
 
     def _work_once(self) -> None:
         """One step of each thing that there is to do."""
+        if lock_loss := self._lock.loss():
+            self._doubt = None
+            self._fail_all_waiting(LockLost(lock_loss))
+            return
         if self._doubt is not None:
             doubt, self._doubt = self._doubt, None
             if not self._keeper.degraded:
@@ -474,7 +484,9 @@ class Store:
         self._commit(group, done, end if lines else None)
 
     def _append(self, lines: list[tuple[Sealed, bool]], first_seq: int) -> None:
-        """To the journal; on a full disk once more, with the reserve given back."""
+        """To the journal; on a full disk once more, with the reserve given back. Raises LockLost before it writes."""
+        if lock_loss := self._lock.loss():
+            raise LockLost(lock_loss)
         try:
             self._keeper.journal.append(lines, first_seq)
         except DiskFull:

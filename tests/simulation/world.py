@@ -165,9 +165,7 @@ class SteppedStore(Store):
         self._keeper._give_up_returning()
         if hasattr(self._keeper, "journal"):
             self._keeper.journal.close()
-        if self._lock_fd >= 0:
-            os.close(self._lock_fd)
-            self._lock_fd = -1
+        self._lock.release()
 
     @property
     def is_replayed(self) -> bool:
