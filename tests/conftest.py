@@ -1,5 +1,6 @@
 """What tests of several folders share: real models, fetched once, and a daemon that says what it is told to say."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -9,12 +10,15 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnxruntime  # noqa: F401 - before usearch, whichever test comes first: the other way round its import crashes
 import pytest
 
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find, models_folder
 from tests.canned import CannedDaemon
 from tests.samples import quick_folder
+
+# After mnemo_daemon, which silences it, and before usearch, whichever test comes first: the other way round its import
+# crashes.
+importlib.import_module("onnxruntime")
 
 # Hundreds of programs are started, most of them daemons: one that has to compile all its modules takes twice as long.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

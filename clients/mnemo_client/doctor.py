@@ -1,5 +1,6 @@
 """`mnemo doctor`: named checks, each with what was found and the command that mends it."""
 
+import contextlib
 import os
 import secrets
 import stat
@@ -21,6 +22,9 @@ FREE_BYTES_WARN = 1_000_000_000
 FREE_BYTES_FAIL = 100_000_000  # a few times the daemon's own reserve (SPEC 3.4)
 WATCHES_MIN = 8192  # one a folder of notes; the kernel's usual least
 WATCHES_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
+
+TELEMETRY_FOLDER = Path("Microsoft", "DeveloperTools", ".onnxruntime")
+TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # and what has these names in front: journals, unfinished files
 
 Outcome = Literal["ok", "warn", "fail"]
 
@@ -47,6 +51,7 @@ def _checks(invocation: Invocation) -> Iterator[Check]:
     environ = invocation.environ
     yield data_check(data_folder(environ))
     yield disk_check(data_folder(environ))
+    yield telemetry_check(telemetry_folders(environ, sys.platform))
     if sys.platform == "linux":
         yield watches_check(WATCHES_FILE)
     try:
@@ -92,6 +97,47 @@ def disk_check(folder: Path) -> Check:
     if free < FREE_BYTES_WARN:
         return Check("disk", "warn", f"{display.size(free)} free", "free some space soon")
     return Check("disk", "ok", f"{display.size(free)} free")
+
+
+def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
+    """The folders in which onnxruntime 1.29 and newer keeps a device id and unsent events, unless it is silenced."""
+    home = Path(environ.get("HOME") or Path.home())
+    if platform == "darwin":
+        return [home / "Library" / "Application Support" / TELEMETRY_FOLDER]
+    named = environ.get("XDG_CACHE_HOME", "")
+    caches = [Path(named)] if named.startswith("/") else []
+    return [cache / TELEMETRY_FOLDER for cache in dict.fromkeys([*caches, home / ".cache"])]
+
+
+def telemetry_check(folders: list[Path]) -> Check:
+    """Delete what onnxruntime's telemetry left while earlier versions did not silence it, and say so.
+
+    No program needs it: another one that uses onnxruntime makes new files. Anything else in the folders stays.
+    """
+    try:
+        deleted = [folder for folder in folders if _delete_telemetry(folder)]
+    except OSError as failed:
+        fix = f"delete it yourself: {failed.filename}"
+        return Check("telemetry", "warn", f"files of onnxruntime's telemetry cannot be deleted: {failed.strerror}", fix)
+    if not deleted:
+        return Check("telemetry", "ok", "none: no library keeps a device id or events here")
+    where = ", ".join(str(folder) for folder in deleted)
+    found = f"deleted the device id and events that onnxruntime had left in {where}; mnemod no longer lets it"
+    return Check("telemetry", "ok", f"{found}. If they come back, another program uses onnxruntime")
+
+
+def _delete_telemetry(folder: Path) -> bool:
+    """Whether there was any. The folder goes too, and those above it, where nothing else is in them."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    files = [file for file in folder.iterdir() if file.name.startswith(TELEMETRY_FILES) and not file.is_dir()]
+    for file in files:
+        file.unlink(missing_ok=True)
+    if files:
+        with contextlib.suppress(OSError):  # not empty
+            for each in (folder, *folder.parents[: len(TELEMETRY_FOLDER.parts) - 1]):
+                each.rmdir()
+    return bool(files)
 
 
 def watches_check(file: Path) -> Check:

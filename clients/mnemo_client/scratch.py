@@ -34,7 +34,7 @@ def daemon(invocation: Invocation, name: str) -> Iterator[Client]:
         "MNEMO_DATA_DIR": str(scratch),
         "MNEMO_SOCKET": str(scratch / "mnemo.sock"),
         "MNEMO_CONFIG": str(scratch / "config.toml"),
-        "TMPDIR": str(scratch),  # where onnxruntime leaves a file of its own
+        "TMPDIR": str(scratch),  # so that no temporary file of the daemon outlives it
     }
     (scratch / "config.toml").touch()
     client = Client(socket_path(environ), door="cli")

@@ -34,6 +34,7 @@ class Encoder:
     """The embedding model: mnemod's own ONNX file and tokenizer."""
 
     def __init__(self, folder: Path) -> None:
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read when onnxruntime is loaded
         onnxruntime: Any = importlib.import_module("onnxruntime")
         tokenizers: Any = importlib.import_module("tokenizers")
         options = onnxruntime.SessionOptions()
