@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_store import backup, manifest, stream
+from mnemo_store import backup, manifest, replacement, stream
 from mnemo_store.backup import Progress
 from mnemo_store.database import FILE, Database
 from mnemo_store.disk import Disk
@@ -20,12 +20,11 @@ from mnemo_store.errors import BadBackup, NothingLeft, TooOld
 from mnemo_store.journal import FILES, Journal
 from mnemo_store.layout import FORMAT, Header, seal
 from mnemo_store.lock import FolderLock
-from mnemo_store.migrations import BACKUPS
 from mnemo_store.reading import SLICE, Snapshot
 from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
 from mnemo_store.rewriting import put_vectors
 from mnemo_store.soundness import verifies
-from mnemo_store.store import REPLACED, RESTORING, Store, Turn, refuse_half_restored
+from mnemo_store.store import Store, Turn
 from mnemo_store.tables import Row
 
 WHOLE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
@@ -69,10 +68,10 @@ def restore(
     progress("looking at what is there", 0.0)
     if (data / backup.LIST).exists():
         raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
-    refuse_half_restored(data)
+    replacement.finish(data, disk)
     replaced = _look_at_replaced(data) if keep_forgotten else _Replaced({}, frozenset())
     lock = FolderLock.acquire(data) if data.exists() else None
-    stage = data.with_name(f"{data.name}{RESTORING}")
+    stage = replacement.stage_of(data)
     try:
         if (source / backup.LIST).exists():
             backup.look_at(source)
@@ -86,7 +85,7 @@ def restore(
         progress("opening", 0.6)
         seq, memories, unwanted, said = _look_through(stage, disk, now, replaced, finish)
         progress("putting it in place", 0.9)
-        kept = _swap(stage, data, disk, now())
+        kept = replacement.put_in_place(data, disk, now())
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
@@ -232,24 +231,3 @@ def _saying(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[st
             break
         after = memories[-1].id
     return found
-
-
-def _swap(stage: Path, data: Path, disk: Disk, now: int) -> Path | None:
-    while (kept := data.with_name(f"{data.name}{REPLACED}{now}")).exists():
-        now += 1
-    is_there = data.exists()
-    if is_there:
-        disk.rename(data, kept)
-    try:
-        disk.rename(stage, data)
-    except OSError:
-        if is_there:
-            disk.rename(kept, data)
-        raise
-    disk.sync_folder(data.parent)
-    backups = sorted((kept / BACKUPS).glob("*"))  # they belong to the place, not to the store that stood in it
-    if backups:
-        (data / BACKUPS).mkdir(mode=0o700, exist_ok=True)  # it is there where what was restored has been migrated
-    for each in backups:
-        disk.rename(each, data / BACKUPS / each.name)
-    return kept if is_there else None

@@ -25,7 +25,7 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_store import manifest
+from mnemo_store import replacement
 from mnemo_store.database import CALLERS_ERRORS, MAP_BYTES, Database, is_full
 from mnemo_store.disk import Disk
 from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, LockLost, OutcomeUnknown, StoreError, WriteFailed
@@ -47,7 +47,6 @@ QUEUE_MAX = 1024  # interactive turns waiting
 BACKGROUND_QUEUE_MAX = 256
 CLOSE_SECONDS_MAX = 10.0
 LOCK_POLL_SECONDS = 1.0  # between two looks whether a lost lock is back
-RESTORING, REPLACED = ".restoring", ".before-restore-"  # behind a folder's name: see `restoring`
 
 log = logging.getLogger("mnemo.store")
 
@@ -148,17 +147,18 @@ class Store:
     ) -> "Store":
         """Opens or makes the store in folder, recovers what a crash left, and starts the writer.
 
-        Raises Locked, NewerFormat, DiskFull, OSError, or StoreError where a restore was cut short. A database that does
+        Raises Locked, NewerFormat, DiskFull, OSError, or StoreError where a restore is under way. A database that does
         not verify is put aside and restored from the journal; `reasons` says so. One that cannot be opened is done
         without; `degraded` says so.
         """
-        refuse_half_restored(folder)
+        replacement.finish(folder, disk or Disk())
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:  # or a power loss could take the folder with all that was acknowledged in it
             (disk or Disk()).sync_folder(each.parent)
         ids = IdSource(now, random_bytes)
         held = FolderLock.acquire(folder)
+        replacement.remove_stage(folder)
         keeper = Keeper(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
         store = cls(keeper, held, now, ids)
         try:
@@ -595,17 +595,6 @@ class Store:
             work = self._works.popleft()
             if work.future.set_running_or_notify_cancel():
                 work.future.set_exception(failure)
-
-
-def refuse_half_restored(folder: Path) -> None:
-    """Between the two renames of a restore nothing stands here, and a start would begin an empty store in silence."""
-    if any((folder / part).exists() for part in (manifest.FILE, "journal", "db")):
-        return
-    kept = sorted(folder.parent.glob(f"{folder.name}{REPLACED}*"))
-    stage = folder.with_name(f"{folder.name}{RESTORING}")
-    if kept and stage.exists():
-        why = f"a restore of {folder} was cut short"
-        raise StoreError(f"{why}: move {kept[-1]} back there and restore again, or remove {stage} to do without it")
 
 
 def _decide(

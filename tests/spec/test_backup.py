@@ -182,35 +182,111 @@ def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> N
         assert contents(store) == ["memory number 1"]
 
 
-class Keeping(Disk):
-    """What stands around `data` when the restored store is put in its place is kept, as a crash would leave it."""
+class StepCopies(Disk):
+    """Copies what a kill would leave before each change of a name and each removal of a file."""
 
-    def __init__(self, data: Path, kept: Path) -> None:
-        self._data, self._kept = data, kept
+    def __init__(self, place: Path, kept: Path) -> None:
+        self.steps = 0
+        self._place = place
+        self._kept = kept
 
     def rename(self, source: Path, target: Path) -> None:
-        if target == self._data:
-            shutil.copytree(self._data.parent, self._kept)
+        self._keep()
         super().rename(source, target)
 
+    def unlink(self, path: Path) -> None:
+        self._keep()
+        super().unlink(path)
 
-def test_a_restore_that_a_crash_ended_between_its_renames_leaves_no_empty_store_in_silence(tmp_path: Path) -> None:
+    def _keep(self) -> None:
+        self.steps += 1
+        shutil.copytree(self._place, self._kept / str(self.steps))
+
+
+def test_a_restore_that_is_killed_at_any_step_is_finished_or_cleaned_up_by_the_next_start(tmp_path: Path) -> None:
     place, crashed = tmp_path / "place", tmp_path / "crashed"
     with opened(place / "data") as store:
         remember(store, 1)
         backup.make(store, tmp_path / "kept", DISK)
+        backup.make(store, place / "data" / "backups" / "mine", DISK)
         remember(store, 2)
-    restoring.restore(tmp_path / "kept", place / "data", Keeping(place / "data", crashed), lambda: AT)
-    assert not (crashed / "data").exists()
-    (crashed / "data").mkdir()  # as a service manager may have made it
+    disk = StepCopies(place, crashed)
+    restoring.restore(tmp_path / "kept", place / "data", disk, lambda: AT)
+    seen = set()
+    for step in range(1, disk.steps + 1):
+        data = crashed / str(step) / "data"
+        is_between = not data.exists()
+        if is_between:
+            data.mkdir()  # as a service manager may have made it, or the start of a daemon, which has its log there
+            (data / "run").mkdir()
+            (data / "run" / "mnemod.log").write_text("started")
+        with opened(data) as store:
+            found = tuple(contents(store))
+        assert found in (("memory number 1", "memory number 2"), ("memory number 1",))
+        assert not is_between or found == ("memory number 1",)
+        assert not data.with_name("data.restoring").exists()
+        assert not (data / "restored.json").exists()
+        assert [path.name for path in (data / "backups").iterdir()] == ["mine"]
+        assert len(list(data.parent.glob("data.before-restore-*"))) == (len(found) == 1)
+        seen.add((is_between, found))
+    assert len(seen) == 3
+
+
+def test_a_restore_that_was_finished_half_way_by_a_start_is_finished_by_the_next(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    with opened(place / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "kept", DISK)
+        remember(store, 2)
+    disk = StepCopies(place, tmp_path / "crashed")
+    restoring.restore(tmp_path / "kept", place / "data", disk, lambda: AT)
+    between = next(path for path in (tmp_path / "crashed").iterdir() if not (path / "data").exists())
+    (between / "data").mkdir()
+    again = StepCopies(between, tmp_path / "again")
+    with opened(between / "data", disk=again) as store:
+        assert contents(store) == ["memory number 1"]
+    for step in range(1, again.steps + 1):
+        with opened(tmp_path / "again" / str(step) / "data") as store:
+            assert contents(store) == ["memory number 1"]
+        assert not (tmp_path / "again" / str(step) / "data.restoring").exists()
+
+
+def test_what_an_older_version_left_between_two_renames_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    """Without the mark nobody knows whether what stands beside is whole."""
+    for name in ("data", "data.restoring"):
+        with opened(tmp_path / name) as store:
+            remember(store, 1)
+    (tmp_path / "data").rename(tmp_path / "data.before-restore-5")
     with pytest.raises(StoreError, match="was cut short: move /"):
-        Store.open(crashed / "data")
+        Store.open(tmp_path / "data")
     with pytest.raises(StoreError, match="was cut short"):  # what was forgotten there would come back
-        restore(tmp_path / "kept", crashed / "data")
-    (crashed / "data").rmdir()
-    next(crashed.glob("data.before-restore-*")).rename(crashed / "data")
-    assert restore(tmp_path / "kept", crashed / "data").memories == 1
-    with opened(crashed / "data") as store:
+        restore(tmp_path / "data.before-restore-5", tmp_path / "data")
+    (tmp_path / "data.before-restore-5").rename(tmp_path / "data")
+    with opened(tmp_path / "data") as store:
+        assert contents(store) == ["memory number 1"]
+    assert not (tmp_path / "data.restoring").exists()
+
+
+def test_a_start_does_not_finish_a_restore_that_is_under_way(tmp_path: Path) -> None:
+    class RivalDisk(Disk):
+        """Starts a store between the two changes of names."""
+
+        met = ""
+
+        def rename(self, source: Path, target: Path) -> None:
+            if source.name == "data.restoring":
+                with pytest.raises(StoreError) as refused:
+                    Store.open(target)
+                self.met = str(refused.value)
+            super().rename(source, target)
+
+    with opened(tmp_path / "data") as store:
+        remember(store, 1)
+        backup.make(store, tmp_path / "kept", DISK)
+    disk = RivalDisk()
+    restoring.restore(tmp_path / "kept", tmp_path / "data", disk, lambda: AT)
+    assert "a restore is under way" in disk.met
+    with opened(tmp_path / "data") as store:
         assert contents(store) == ["memory number 1"]
 
 
