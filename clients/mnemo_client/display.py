@@ -62,6 +62,11 @@ def date(at: int) -> str:
     return _local(at, "%Y-%m-%d")
 
 
+def happened(memory: protocol.MemoryView) -> str:
+    """The day that it tells of; empty where nothing but the time of a file is known."""
+    return date(memory.event_at) if memory.note is None or memory.note.dated else ""
+
+
 def moment(at: int) -> str:
     """Day and time in the local zone."""
     return _local(at, "%Y-%m-%d %H:%M:%S")
@@ -119,7 +124,7 @@ def hits(
     digits = len(str(first + len(memories) - 1))
     for place, memory in enumerate(memories, first):
         head = f"{place:>{digits}}  {memory.score:.2f}  "
-        day = f"was, {date(memory.event_at)}" if memory.was else date(memory.event_at)
+        day = ", ".join(part for part in ("was" if memory.was else "", happened(memory)) if part)
         cut = ["cut to the token budget"] if memory.content_cut else []
         spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), day, *cut]
         room = None if look.width is None else look.width - cells(" · ".join([head, spot, *rest]))
@@ -301,7 +306,7 @@ def memory_lines(memory: protocol.MemoryView, look: Look, here: Path, home: Path
         ["layer", memory.layer],
         ["importance", f"{memory.importance:.2f} ({memory.importance_source}), strength {memory.strength:.2f}"],
         ["from", " · ".join(part for part in (memory.speaker, memory.trust, memory.source, memory.agent_id) if part)],
-        ["happened", moment(memory.event_at)],
+        ["happened" if happened(memory) else "file changed", moment(memory.event_at)],
         ["stored", moment(memory.created_at)],
     ]
     if memory.modified_at != memory.created_at:

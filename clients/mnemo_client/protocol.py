@@ -64,6 +64,7 @@ class NoteView(Answer):
     headings: list[str]
     ordinal: int  # 0-based place among the file's chunks
     lines: tuple[int, int]  # first and last, 1-based, inclusive
+    dated: bool = True  # False: the note gives no date, and `event_at` is only the time of its file
 
 
 class TurnView(Answer):

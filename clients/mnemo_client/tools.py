@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mnemo_client import protocol, recall_protocol
 from mnemo_client.client import Client
-from mnemo_client.display import date, trail
+from mnemo_client.display import happened, trail
 
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
@@ -82,12 +82,12 @@ class StatusArguments(_Arguments):
 class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     id: str
     content: str
-    date: str  # the day it tells of
     kind: str
     category: str
     namespace: str
     trust: str
     version: int
+    date: str | UnsetType = UNSET  # the day it tells of; unset where only the time of its file is known
     score: float | UnsetType = UNSET
     tags: list[str] = []
     speaker: str | UnsetType = UNSET
@@ -300,7 +300,6 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
     found = FoundMemory(
         id=memory.id,
         content=memory.content,
-        date=date(memory.event_at),
         kind=memory.kind,
         category=memory.category,
         namespace=memory.namespace,
@@ -308,6 +307,8 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
         version=memory.version,
         tags=memory.tags,
     )
+    if day := happened(memory):
+        found.date = day
     if memory.speaker:
         found.speaker = memory.speaker
     if memory.note is not None:
@@ -325,7 +326,8 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
 
 def _paragraph(memory: FoundMemory) -> str:
     """A head of where it stands and whose word it is, then what it says."""
-    head = [f"[{memory.id}]", f"was, {memory.date}" if memory.was else memory.date, memory.trust]
+    day = "" if memory.date is UNSET else memory.date
+    head = [f"[{memory.id}]", *(part for part in ("was" if memory.was else "", day) if part), memory.trust]
     if memory.path is not UNSET:
         head.append(f"{memory.path}:{memory.line}")
     if memory.heading is not UNSET:

@@ -26,6 +26,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     tags: tuple[str, ...] = ()
     date: str = ""  # as written; the daemon knows the time zone
+    created: str = ""  # likewise: when the file was made, which may not be when what it tells happened
     namespace: str = ""
     importance: float | None = None  # 0 to 1
     memory: bool = True  # False: nothing of this file is to be remembered
@@ -87,7 +88,8 @@ def _meta(fields: dict[str, list[str]]) -> Meta:
     return Meta(
         title=first("title")[:TITLE_CHARS_MAX],
         tags=_tags([*fields.get("tags", []), *fields.get("tag", [])]),
-        date=first("date", "created"),
+        date=first("date", "day", "event_date", "date-start"),
+        created=first("created", "created_at", "creation_date", "date created", "date_created", "created at"),
         namespace=namespace if len(namespace) <= NAMESPACE_CHARS_MAX and namespace != "*" else "",
         importance=_importance(first("importance")),
         memory=first("memory").lower() not in _FALSE,

@@ -522,7 +522,7 @@ def _org_meta(lines: Sequence[str]) -> Meta:
         if match is not None:
             found.setdefault(match[1].lower(), match[2].strip()[:HEADING_CHARS_MAX])
     tags = fitting_tags(found.get("filetags", "").replace(":", " ").split())
-    return Meta(title=found.get("title", ""), date=found.get("date", "").strip("<>[]"), tags=tags)
+    return Meta(title=found.get("title", ""), created=found.get("date", "").strip("<>[]"), tags=tags)
 
 
 # Links and tags

@@ -64,6 +64,7 @@ class NoteChunk(NamedTuple):
     tags: tuple[str, ...]
     first_line: int
     last_line: int
+    date: int | None = None  # ms, of the heading above it or of a timestamp in it; None: the file's
 
 
 class Reading(NamedTuple):
@@ -72,7 +73,7 @@ class Reading(NamedTuple):
     file: NoteFile
     chunks: tuple[NoteChunk, ...]
     namespace: str
-    date: int | None  # ms, of the front matter
+    date: int | None  # ms, that the file gives for all of it; None: it gives none
     modified: int  # ms, of the file
     remembered: bool  # False: the front matter says `memory: false`
 
@@ -291,13 +292,22 @@ def _gone(ref: ChunkRef, why: str, store: Store, now: int) -> list[Change]:
     return [PutMemory(data=after), PutTrash(data=entry)]
 
 
+def _date(reading: Reading, chunk: NoteChunk) -> int | None:
+    return reading.date if chunk.date is None else chunk.date
+
+
+def _place(reading: Reading, chunk: NoteChunk) -> NotePlace:
+    return NotePlace(title=reading.file.title, headings=chunk.headings, dated=_date(reading, chunk) is not None)
+
+
 def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now: int) -> Memory:
+    date = _date(reading, chunk)
     return Memory(
         id=memory_id,
         content=chunk.text,
         created_at=now,
         modified_at=now,
-        event_at=reading.modified if reading.date is None else reading.date,
+        event_at=reading.modified if date is None else date,
         kind=sort.kind,
         form=sort.form,
         category=sort.category,
@@ -309,7 +319,7 @@ def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now:
         tags=chunk.tags,
         namespace=reading.namespace,
         managed=reading.file.id,
-        note=NotePlace(title=reading.file.title, headings=chunk.headings),
+        note=_place(reading, chunk),
     )
 
 
@@ -318,10 +328,10 @@ def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory
     own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
     reading, chunk = planned.reading, step.after
     assert chunk is not None
-    event_at = memory.event_at
-    if reading.date is not None:
-        event_at = reading.date
-    elif chunk.text != memory.content:
+    event_at, date = memory.event_at, _date(reading, chunk)
+    if date is not None:
+        event_at = date
+    elif chunk.text != memory.content or (memory.note is not None and memory.note.dated):
         event_at = reading.modified
     importance = memory.importance
     if memory.importance_source != "user":
@@ -338,7 +348,7 @@ def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory
         form=form,
         category=category,
         content=chunk.text,
-        note=NotePlace(title=reading.file.title, headings=chunk.headings),
+        note=_place(reading, chunk),
         namespace=reading.namespace,
         tags=_merged_tags(memory.tags, ref.tags, chunk.tags),
         event_at=event_at,

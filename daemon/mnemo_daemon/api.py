@@ -26,6 +26,7 @@ from mnemo_daemon.routes import Reply, Request, Route
 from mnemo_daemon.times import bound, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
+from mnemo_store.records import Memory
 
 T = TypeVar("T")
 
@@ -481,8 +482,9 @@ def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
     return () if wire.sees_sensitive(request) or SENSITIVE in asked else (SENSITIVE,)
 
 
-def _line(memory: Any, was: bool) -> briefing.Remembered:
-    return briefing.Remembered(memory.id, memory.kind, wire.date_of(memory.event_at), memory.content, was)
+def _line(memory: Memory, was: bool) -> briefing.Remembered:
+    date = wire.date_of(memory.event_at) if memory.note is None or memory.note.dated else ""
+    return briefing.Remembered(memory.id, memory.kind, date, memory.content, was)
 
 
 def _time(value: str | None) -> int | str | None:

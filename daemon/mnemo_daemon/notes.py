@@ -21,7 +21,7 @@ from mnemo_client import protocol
 from mnemo_core import note_changes
 from mnemo_core.ignore import IGNORE_FILE
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
-from mnemo_daemon.notes_scan import Folder, Seen, Walked
+from mnemo_daemon.notes_scan import READER, Folder, Seen, Walked
 from mnemo_daemon.notes_watch import CannotWatch, Watch
 from mnemo_daemon.notes_writing import BY, Found, Writing
 from mnemo_daemon.refusals import Refusal, bad_value
@@ -576,7 +576,9 @@ class NotesService:
         if skipped is not None and skipped[1] == seen:
             return False
         at = self._catalogue.at(root.record.id, seen.path)
-        return at is None or (at.inode, at.mtime_ns, at.size) != (seen.inode, seen.mtime_ns, seen.size)
+        if at is None or at.reader != READER:
+            return True
+        return (at.inode, at.mtime_ns, at.size) != (seen.inode, seen.mtime_ns, seen.size)
 
     def _moved_from(self, seen: Seen) -> Iterator[KnownFile]:
         """Files that a new one may have been until now, in whatever root: of the same inode, and gone from their

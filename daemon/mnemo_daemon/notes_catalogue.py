@@ -22,12 +22,13 @@ class KnownFile(NamedTuple):
     chunks: int
     first: str  # id of the first chunk's memory, "" without chunks
     links: tuple[str, ...]
+    reader: int
 
     @classmethod
     def of(cls, file: NoteFile) -> "KnownFile":
         return cls(
             file.id, file.root, file.path, file.inode, file.mtime_ns, file.size, file.hash, file.missing,
-            len(file.chunks), file.chunks[0].memory if file.chunks else "", file.links,
+            len(file.chunks), file.chunks[0].memory if file.chunks else "", file.links, file.reader,
         )  # fmt: skip
 
     def before(self) -> FileBefore:

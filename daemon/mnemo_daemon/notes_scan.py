@@ -22,12 +22,15 @@ from mnemo_core import chunking, markup, secrets
 from mnemo_core.cleaning import composed, fitting_tags, without_private
 from mnemo_core.ignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
 from mnemo_core.note_changes import NoteChunk, Reading
+from mnemo_core.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
 from mnemo_core.note_matching import text_hash
+from mnemo_daemon.times import zone_offset
 from mnemo_store.records import NoteFile, NoteRoot
 
 DEPTH_MAX = 64  # of folders
 IGNORE_FILE_BYTES_MAX = 64 << 10
 LINKS_MAX = 1000  # of one file
+READER = 1  # grows with what is read of a file: those that were read by an older one are read again
 SENSITIVE = "sensitive"  # the tag of what holds a secret [SPEC 5.1]
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -220,6 +223,8 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     document = markup.parse(text, suffix, name[: -len(suffix)])
     has_inline_tags = suffix in (".md", ".markdown", ".txt")
     secret_lines = _lines_of(text, secrets.find(text))
+    own_date, other_date = _file_dates(document, path)
+    headings = HeadingDates(zone_offset)
     chunks = []
     for chunk in chunking.split(document.blocks):
         tags = document.meta.tags
@@ -228,31 +233,41 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
         if secret_lines and _is_sensitive(chunk, secret_lines):
             tags = (SENSITIVE, *tags)
         tags = fitting_tags(tags) if tags is not document.meta.tags else tags
+        date = headings.nearest(chunk.headings)
+        if date is None and own_date is None:
+            date = date_in_org(chunk.text, zone_offset) if suffix == ".org" else date_in_logseq(chunk.text, zone_offset)
         chunks.append(
-            NoteChunk(chunk.text, text_hash(chunk.text), chunk.headings, tags, chunk.first_line, chunk.last_line)
+            NoteChunk(chunk.text, text_hash(chunk.text), chunk.headings, tags, chunk.first_line, chunk.last_line, date)
         )
     links = tuple(dict.fromkeys(link.target for link in document.links))[:LINKS_MAX]
     seen = content.seen
     file = NoteFile(
         id=file_id, root=root.id, path=path, inode=seen.inode, mtime_ns=seen.mtime_ns, size=seen.size,
-        hash=content.hash, title=document.title, links=links, importance=document.meta.importance,
+        hash=content.hash, title=document.title, links=links, importance=document.meta.importance, reader=READER,
     )  # fmt: skip
     meta = document.meta
+    date = other_date if own_date is None else own_date
     return Reading(
-        file, tuple(chunks), meta.namespace or root.namespace, moment(meta.date), max(0, seen.mtime_ns // 1_000_000),
-        meta.memory,
-    )  # fmt: skip
+        file, tuple(chunks), meta.namespace or root.namespace, date, max(0, seen.mtime_ns // 1_000_000), meta.memory
+    )
+
+
+def _file_dates(document: markup.Document, path: str) -> tuple[int | None, int | None]:
+    """The day that the whole file tells of (`date`, else its name, else its title), and the one it was created on,
+    which is only its date where nothing in it has another."""
+    dates = (moment(document.meta.date), date_in_name(path, zone_offset), date_in_heading(document.title, zone_offset))
+    return next((date for date in dates if date is not None), None), moment(document.meta.created)
 
 
 def moment(text: str) -> int | None:
     """ms since the epoch of a date as people write it into a note, or None: ISO 8601, without a zone in the local
-    one, and whatever follows a date (a weekday, in Org) passed over."""
+    one, and whatever follows a date (a weekday, in Org) passed over; or a day in words, with its year."""
     for part in (text.strip(), text.strip()[:10]):
         try:
             return max(0, int(dt.datetime.fromisoformat(part).timestamp() * 1000))
         except (ValueError, OverflowError, OSError):
             continue
-    return None
+    return date_in_heading(text, zone_offset)
 
 
 def with_new_place(file: NoteFile, seen: Seen) -> NoteFile:

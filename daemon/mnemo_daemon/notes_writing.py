@@ -16,7 +16,7 @@ from mnemo_core.markup import links_in
 from mnemo_core.note_changes import MEMORIES_A_TURN, Decided, Plan, Progress
 from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
-from mnemo_daemon.notes_scan import Content, Folder, Seen, Unreadable, understand, with_new_place
+from mnemo_daemon.notes_scan import READER, Content, Folder, Seen, Unreadable, understand, with_new_place
 from mnemo_store.errors import Busy
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
@@ -406,7 +406,8 @@ def _first(snapshot: Snapshot, target: KnownFile) -> str:
 def _says_the_same(before: NoteFile, content: Content, root: NoteRoot) -> bool:
     """Whether nothing but the place of the file has changed; another name may be another title."""
     named_alike = before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
-    return named_alike and before.hash == content.hash and not before.missing and before.root == root.id
+    is_same_text = before.hash == content.hash and before.reader == READER
+    return named_alike and is_same_text and not before.missing and before.root == root.id
 
 
 def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -182,7 +182,9 @@ def has(reason: str, memory: Memory) -> str:
         case "trust_min":
             return memory.trust
         case "since" | "until":
-            return f"happened at {explaining.moment(memory.event_at)}"
+            is_dated = memory.note is None or memory.note.dated
+            what = "happened" if is_dated else "its file was changed"
+            return f"{what} at {explaining.moment(memory.event_at)}"
         case "min_importance":
             return f"{memory.importance:g}, from {memory.source}"
         case "working":

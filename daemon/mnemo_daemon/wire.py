@@ -437,6 +437,7 @@ def _note(memory: Memory, found: Found, root_paths: Mapping[str, str]) -> protoc
                 headings=list(memory.note.headings),
                 ordinal=ordinal,
                 lines=(chunk.first_line, chunk.last_line),
+                dated=memory.note.dated,
             )
     return None
 

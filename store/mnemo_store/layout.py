@@ -27,7 +27,7 @@ from mnemo_store.records import (
     Usage,
 )
 
-FORMAT = 3
+FORMAT = 4
 
 _FIRST, _REST = itemgetter(slice(1)), itemgetter(slice(1, None))
 _TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one

@@ -47,6 +47,7 @@ class NotePlace(Record, frozen=True):
 
     title: str
     headings: tuple[str, ...] = ()  # the trail from the top heading down, without the title
+    dated: bool = False  # its event_at is a date that the note gives; False: the time of the file, and no event
 
 
 class Said(Record, frozen=True):
@@ -163,6 +164,7 @@ class NoteFile(Record, frozen=True):
     missing: bool = False  # gone from the folder; its chunks are in the trash and come back with it
     links: tuple[str, ...] = ()  # wiki-link targets as written
     importance: float | None = None  # that its front matter gives its chunks
+    reader: int = 0  # the version of the rules it was read by: a file read by older ones is read again
 
 
 class NoteRoot(Record, frozen=True):

@@ -99,6 +99,15 @@ def fill_yet_further(store: Store) -> None:
     write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
 
 
+def fill_dated(store: Store) -> None:
+    """What formats from 4 on have besides: a chunk of a note with a date, of a file that knows how it was read."""
+    chunk = ChunkRef(sample_id(23), "hash23", 1, 2)
+    note = NoteFile(id=sample_id(903), root=ROOT, path="2026-08-14.md", title="2026-08-14", chunks=(chunk,), reader=1)
+    place = NotePlace(title="2026-08-14", dated=True)
+    memory = sample_memory(23, "golden chunk 23", managed=note.id, trust="note", source="note", note=place)
+    write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
+
+
 def state_of(store: Store) -> bytes:
     """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
     lines: list[object] = []
@@ -135,6 +144,7 @@ def main(target: Path) -> None:
         fill(store)
         fill_further(store)
         fill_yet_further(store)
+        fill_dated(store)
         expected = state_of(store)
         store.close()
         packed = io.BytesIO()

@@ -144,7 +144,7 @@ def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> 
     book.add("short")
     header = json.loads((tmp_path / "short_term.jsonl").read_bytes().splitlines()[0])
     header.pop("sum")
-    expected = {"journal": 3, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
+    expected = {"journal": 4, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
     assert header == expected
     found = newest_header(tmp_path)
     assert found is not None
@@ -450,11 +450,11 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path
     book = Book(tmp_path)
     book.add("short")
     book.journal.close()
-    body = b'{"journal":4,"pepper":"a field that nobody knows yet"'
+    body = b'{"journal":5,"pepper":"a field that nobody knows yet"'
     newer = body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}\n'
     (tmp_path / f"{name}.000001.jsonl").write_bytes(newer)
     before = bytes_of(tmp_path)
-    with pytest.raises(NewerFormat, match="journal format 4, this version knows 3"):
+    with pytest.raises(NewerFormat, match="journal format 5, this version knows 4"):
         Book(tmp_path)
     assert bytes_of(tmp_path) == before
 

@@ -74,7 +74,7 @@ def opened(folder: Path, disk: Disk | None = None) -> Journal:
 
 def stream_of(facts: Facts, last: End, *more: stream.Row) -> list[bytes]:
     """A stream that holds these facts, and more rows."""
-    header = stream.StreamHeader(mnemo_stream=1, format=3, last=last, next_number=0, salt=SALT)
+    header = stream.StreamHeader(mnemo_stream=1, format=4, last=last, next_number=0, salt=SALT)
     rows = [header, *(PutMeta(name=name, value=value) for name, value in facts.items()), *more]
     tally = stream.Tally()
     for row in rows:
@@ -130,7 +130,7 @@ def test_a_snapshot_is_a_header_and_the_stream_each_line_with_its_checksum(tmp_p
     number = 1 + max(json.loads(path.read_bytes().splitlines()[0])["segment"] for path in tmp_path.iterdir())
     written.write_anew()
     lines = (tmp_path / f"snapshot.{number:06d}.jsonl").read_bytes().splitlines()
-    header = {"journal": 3, "file": "snapshot", "segment": number, "store": STORE, "salt": SALT, "first_seq": 3}
+    header = {"journal": 4, "file": "snapshot", "segment": number, "store": STORE, "salt": SALT, "first_seq": 3}
     bodies = [json.dumps(header, separators=(",", ":")).encode()]
     bodies += [line.rstrip(b"\n") for line in stream_of(written.facts, written.last)]
     for line, body in zip(lines, bodies, strict=True):

@@ -277,7 +277,7 @@ def test_org_headings_keywords_drawers_and_blocks() -> None:
         - item
         """
     document = parse(textwrap.dedent(text), ".org", "stem")
-    assert (document.title, document.meta.tags, document.meta.date) == ("Agenda", ("work", "home"), "2024-01-20 Sat")
+    assert (document.title, document.meta.tags, document.meta.created) == ("Agenda", ("work", "home"), "2024-01-20 Sat")
     assert [(b.kind, b.headings, b.first_line) for b in document.blocks] == [
         ("paragraph", ("TODO Call Bob :phone:",), 8),
         ("code", ("TODO Call Bob :phone:", "Later"), 10),

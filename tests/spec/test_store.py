@@ -471,10 +471,10 @@ def test_another_process_holds_the_lock_until_it_is_killed(tmp_path: Path) -> No
 def test_a_store_of_a_newer_format_is_refused_unlocked_and_unchanged(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     manifest = tmp_path / "store.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format":3', b'"format":4'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format":4', b'"format":5'))
     before = manifest.read_bytes()
     for _ in range(2):  # the second time shows that the lock was given back
-        with pytest.raises(NewerFormat, match="format 4, this version knows 3"):
+        with pytest.raises(NewerFormat, match="format 5, this version knows 4"):
             Store.open(tmp_path)
     assert manifest.read_bytes() == before
 

@@ -145,7 +145,7 @@ def fill(kept: Kept) -> None:
 
 
 EXPECTED = string.Template("""\
-{"mnemo_stream":1,"format":3,"last":[7,"0000000000000007"],"next_number":2,"salt":"$salt"}
+{"mnemo_stream":1,"format":4,"last":[7,"0000000000000007"],"next_number":2,"salt":"$salt"}
 {"record_type":"meta","name":"epoch","value":"4"}
 {"record_type":"notes_root","data":{"id":"$root","path":"/notes","added_at":1700000000000}}
 {"record_type":"note","data":{"id":"$note","root":"$root","path":"a.md","chunks":[["$two","00",1,2,[]]]}}
@@ -188,7 +188,7 @@ def test_a_stream_has_every_row_in_the_order_that_the_format_says(kept: Kept) ->
 
 
 def test_an_empty_store_is_a_header_and_a_footer(kept: Kept) -> None:
-    header = b'{"mnemo_stream":1,"format":3,"last":[0,""],"next_number":0,"salt":"%b"}' % SALT.encode()
+    header = b'{"mnemo_stream":1,"format":4,"last":[0,""],"next_number":0,"salt":"%b"}' % SALT.encode()
     assert kept.stream() == ended([header])
 
 
@@ -401,8 +401,8 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: Kept, row: int) 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"mnemo_stream":2,"format":3,"new":"shape"}', "version 2 and format 3; this program knows 1 and 3"),
-        (b'{"mnemo_stream":1,"format":4}', "version 1 and format 4"),
+        (b'{"mnemo_stream":2,"format":4,"new":"shape"}', "version 2 and format 4; this program knows 1 and 4"),
+        (b'{"mnemo_stream":1,"format":5}', "version 1 and format 5"),
         (b'{"record_type":"meta","name":"a","value":"b"}', "one header, as its first line"),
         (b'{"record_type":"nobody_knows"}', "Invalid value"),
         (b'{"record_type":"meta","name":"a"}', "missing required field `value`"),
