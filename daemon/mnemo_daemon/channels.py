@@ -89,12 +89,11 @@ class Scene(NamedTuple):
 
     def column(self, name: str, numbers: NDArray[np.uint32]) -> NDArray[Any]:
         """A column's values for these numbers."""
-        now = self.columns.column(name)
         if self.then is None:
-            return now.take(numbers)
+            return self.columns.values(name, numbers)
         is_former = numbers >= self.base
-        values: NDArray[Any] = now[np.where(is_former, 0, numbers)] if self.base else np.zeros(len(numbers), now.dtype)
-        values[is_former] = self.then.columns.column(name)[numbers[is_former] - self.base]
+        values: NDArray[Any] = self.columns.values(name, np.where(is_former, 0, numbers), clip=True)
+        values[is_former] = self.then.columns.values(name, numbers[is_former] - self.base)
         return values
 
     def is_one_of(
@@ -355,7 +354,7 @@ def _allowed(question: Question, columns: Columns) -> NDArray[np.bool_]:
     working = working[working < len(mask)]
     if not len(working):
         return mask
-    sessions, created_at = columns.column("session_id")[working], columns.column("created_at")[working]
+    sessions, created_at = columns.values("session_id", working), columns.values("created_at", working)
     is_own = columns.allowed(wanted._replace(session_id=question.working_session or "\0"))[working]
     is_fresh = created_at > wanted.now - WORKING_HOURS * 3_600_000
     is_homeless = (sessions == 0) & (is_fresh | question.working_any)

@@ -122,7 +122,7 @@ class Memories:
         """
         parts = self._parts(wanted, then)
         high, low, first = (
-            np.concatenate([columns.column(name)[rows] for columns, rows in parts])
+            np.concatenate([columns.values(name, rows) for columns, rows in parts])
             for name in ("id_high", "id_low", "event_at")
         )
         if not recent:

@@ -196,7 +196,7 @@ class Nearness:
         sought = marks_sought(draft.content, draft.speaker)
         for some in sought[: CLAIMING // CLAIMING_EACH_MIN]:
             numbers = self._views.words.holding(some, mask)
-            times = np.minimum(columns.column("event_at")[numbers], columns.column("created_at")[numbers])
+            times = np.minimum(columns.values("event_at", numbers), columns.values("created_at", numbers))
             is_earlier = times < said_at
             numbers, times = numbers[is_earlier], times[is_earlier]
             latest = numbers[np.lexsort((numbers, times))[-_share(sought) :]]

@@ -302,10 +302,10 @@ def _beside(scene: Scene, numbers: NDArray[np.int32], steps: int = 2) -> NDArray
     seen."""
     if not scene.base:
         return np.full((2 * steps, len(numbers)), _NONE, np.int32)
-    before, after = scene.columns.column("before"), scene.columns.column("after")
+    columns = scene.columns
     rows, at = [], np.stack([numbers, numbers])
     for _ in range(steps):
-        found = np.stack([before.take(at[0], mode="clip"), after.take(at[1], mode="clip")])
+        found = np.stack([columns.values("before", at[0], clip=True), columns.values("after", at[1], clip=True)])
         # Without its sign, -1 is beyond the end as well.
         is_seen = (at.view(np.uint32) < scene.base) & (found.view(np.uint32) < scene.base)
         at = np.where(is_seen & scene.mask.take(found, mode="clip"), found, np.int32(_NONE))

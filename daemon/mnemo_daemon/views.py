@@ -195,7 +195,7 @@ class Views:
         Of words a view that was saved has only those that some memory has. Where it cannot be saved, it is built.
         """
         counted, columns = self.columns, self._build_columns()
-        tokens, modified_at = counted.column("tokens"), counted.column("modified_at")
+        tokens, modified_at = counted.together("tokens", "modified_at")
         for number in np.flatnonzero(tokens):
             columns.set_tokens(int(number), int(tokens[number]), int(modified_at[number]))
         path = self._folder / "words.view"

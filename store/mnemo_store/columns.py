@@ -93,7 +93,10 @@ class _Kept(NamedTuple):
 
 
 class Columns:
-    """The arrays, and names as small integers. Safe for one writer and many readers."""
+    """The arrays, and names as small integers. Safe for one writer and many readers.
+
+    Readers on other threads get copies: a numpy function that reads an array twice may meet two states of it.
+    """
 
     def __init__(self, *, linked: bool = True) -> None:
         """Without `linked`, what is put has no neighbours until `link_sessions`: for a rebuild."""
@@ -169,9 +172,9 @@ class Columns:
     def link_sessions(self) -> None:
         """Gives every memory of a session its neighbours, and has `put` do so from here on."""
         with self._lock:
-            before, after = session_links({name: self.column(name) for name in _DTYPES})
-            is_said = self.column("managed") == 0
-            self.column("before")[is_said], self.column("after")[is_said] = before[is_said], after[is_said]
+            before, after = session_links({name: self._live(name) for name in _DTYPES})
+            is_said = self._live("managed") == 0
+            self._live("before")[is_said], self._live("after")[is_said] = before[is_said], after[is_said]
             self._linked = True
             self._find_ends()
 
@@ -212,23 +215,36 @@ class Columns:
         return self._size
 
     def column(self, name: str) -> NDArray[Any]:
-        """One array by its field's name. Not to be written to."""
-        return self._arrays[name][: self._size]
+        """A copy of one array by its field's name: later changes of the view do not reach it."""
+        return self.together(name)[0]
 
     def together(self, *names: str) -> list[NDArray[Any]]:
-        """Some arrays of one and the same length, whoever is adding rows meanwhile. Not to be written to."""
+        """Copies of some arrays, all of one moment and so of the same length."""
         with self._lock:
-            return [self.column(name) for name in names]
+            return [self._live(name).copy() for name in names]
+
+    def values(self, name: str, numbers: NDArray[np.integer[Any]], *, clip: bool = False) -> NDArray[Any]:
+        """One field of these memories, in their order. `clip`: a number that is out of range gives any value, instead
+        of an IndexError."""
+        array = self._arrays[name]
+        if clip and not len(array):
+            return np.zeros(numbers.shape, array.dtype)
+        taken: NDArray[Any] = array.take(numbers, mode="clip" if clip else "raise")
+        return taken
+
+    def _live(self, name: str) -> NDArray[Any]:
+        """The array itself, which the writer changes: for callers that hold the lock, or that read it once."""
+        return self._arrays[name][: self._size]
 
     def tokens_of(self, number: int) -> int:
         """How many tokens a memory's content has; 0 when nobody has counted, or its row is still to come."""
-        tokens = self.column("tokens")
+        tokens = self._live("tokens")
         return int(tokens[number]) if number < len(tokens) else 0
 
     def count_by(self, name: str) -> dict[str, int]:
         """How many memories have each value of a coded or named column; of active and archived ones but for state."""
         with self._lock:
-            states, values = self.column("state"), self.column(name)
+            states, values = self._live("state"), self._live(name)
             wanted = states != _NO_STATE if name == "state" else _has_state(states, ("active", "archived"))
             codes, counts = np.unique(values[wanted], return_counts=True)
             names = CODED.get(name) or self._names[name]
@@ -266,7 +282,7 @@ class Columns:
     def _kept(self, wanted: Filter) -> _Kept:
         """The filter's mask, and how long it holds."""
         mask = self._passing(wanted)
-        expires = self.column("expires_at")
+        expires = self._live("expires_at")
         ends = expires[expires != 0]
         since, until = ends[ends <= wanted.now].max(initial=NEVER_SINCE), ends[ends > wanted.now].min(initial=NEVER)
         if len(ends):
@@ -276,30 +292,30 @@ class Columns:
 
     def _passing(self, wanted: Filter) -> NDArray[np.bool_]:
         """Of the filter all but what has expired."""
-        mask = _has_state(self.column("state"), wanted.states)
+        mask = _has_state(self._live("state"), wanted.states)
         for name, values in (("kind", wanted.kinds), ("category", wanted.categories), ("layer", wanted.layers)):
             if values:
-                mask &= np.isin(self.column(name), [CODED[name].index(value) for value in values])
+                mask &= np.isin(self._live(name), [CODED[name].index(value) for value in values])
         if wanted.namespaces:
             codes = [self._codes["namespace"].get(name, -1) for name in wanted.namespaces]
-            column = self.column("namespace")
+            column = self._live("namespace")
             mask &= np.logical_or.reduce([column == code for code in codes])
         for name in ("user_id", "agent_id", "run_id", "session_id", "source", "speaker"):
             value = getattr(wanted, name)
             if value is not None:
-                mask &= self.column(name) == self._codes[name].get(value, -1)
+                mask &= self._live(name) == self._codes[name].get(value, -1)
         if wanted.trust_min is not None:
-            mask &= self.column("trust") <= TRUSTS.index(wanted.trust_min)
+            mask &= self._live("trust") <= TRUSTS.index(wanted.trust_min)
         if wanted.min_importance > 0:
-            mask &= self.column("importance") >= np.float32(wanted.min_importance)
+            mask &= self._live("importance") >= np.float32(wanted.min_importance)
         if wanted.min_importance_unasked > 0:
             codes = [self._codes["source"].get(name, -1) for name in UNASKED]
-            is_unasked = np.isin(self.column("source"), codes)
-            mask &= ~is_unasked | (self.column("importance") >= np.float32(wanted.min_importance_unasked))
+            is_unasked = np.isin(self._live("source"), codes)
+            mask &= ~is_unasked | (self._live("importance") >= np.float32(wanted.min_importance_unasked))
         if wanted.since is not None:
-            mask &= self.column("event_at") >= wanted.since
+            mask &= self._live("event_at") >= wanted.since
         if wanted.until is not None:
-            mask &= self.column("event_at") < wanted.until
+            mask &= self._live("event_at") < wanted.until
         self._filter_tags(mask, wanted)
         return mask
 
@@ -313,7 +329,8 @@ class Columns:
     def text_hashes(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
         """The hash of each one's embedded text, under which its vectors and token rows are kept."""
         together = np.empty((len(numbers), 2), ">u8")
-        together[:, 0], together[:, 1] = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
+        with self._lock:  # a change between the two reads would give the hash of no text
+            together[:, 0], together[:, 1] = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
         hashes: list[bytes] = together.view("V16").ravel().tolist()
         return hashes
 
@@ -321,8 +338,8 @@ class Columns:
         """Ids, in any state, that begin or end with these 8 to 32 hexadecimal digits (no dashes)."""
         value, bits = int(digits, 16), 4 * len(digits)
         with self._lock:
-            known = self.column("state") != _NO_STATE
-            high, low = self.column("id_high"), self.column("id_low")
+            known = self._live("state") != _NO_STATE
+            high, low = self._live("id_high"), self._live("id_low")
             begins = _leading(high, low, value, bits)
             ends = _trailing(high, low, value, bits)
             numbers = np.flatnonzero(known & (begins | ends))[:limit]
@@ -337,7 +354,7 @@ class Columns:
         codes = self._speaker_words.get(word)
         if not codes:
             return False
-        column = self.column("speaker")[: len(mask)]
+        column = self._live("speaker")[: len(mask)]
         last = self._narrowed
         every = (*self._masks.values(), last[2]) if last is not None else tuple(self._masks.values())
         kept = next((each for each in every if each.mask is mask), None)
@@ -515,10 +532,10 @@ class Columns:
     def _earlier_of_all(self, number: int) -> int:
         """The same, of a session of any length and order: one look at every row."""
         numbers = np.arange(self._size)
-        times = self.column("event_at")
-        found = (self.column("state") != _NO_STATE) & (self.column("managed") == 0)
+        times = self._live("event_at")
+        found = (self._live("state") != _NO_STATE) & (self._live("managed") == 0)
         for name in ("session_id", "user_id", "namespace"):
-            column = self.column(name)
+            column = self._live(name)
             found &= column == column[number]
         found &= (times < times[number]) | ((times == times[number]) & (numbers < number))
         rows = np.flatnonzero(found)
@@ -533,9 +550,9 @@ class Columns:
 
     def _find_ends(self) -> None:
         """Who is first and last, from the neighbours."""
-        before, after, managed = self.column("before"), self.column("after"), self.column("managed")
-        lasts = np.flatnonzero(_in_session({name: self.column(name) for name in _DTYPES}) & (after == _NOBODY))
-        names = (self.column(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
+        before, after, managed = self._live("before"), self._live("after"), self._live("managed")
+        lasts = np.flatnonzero(_in_session({name: self._live(name) for name in _DTYPES}) & (after == _NOBODY))
+        names = (self._live(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
         self._last = {_packed(*codes): number for *codes, number in zip(*names, lasts.tolist(), strict=True)}
         firsts = np.flatnonzero((managed != 0) & (before == _NOBODY) & (after != _NOBODY))
         self._first = dict(zip((-managed[firsts]).tolist(), firsts.tolist(), strict=True))

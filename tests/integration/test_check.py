@@ -281,7 +281,7 @@ class Touch(NamedTuple):
 
 def alter_column(name: str, value: float) -> Callable[[House, int], None]:
     def act(house: House, number: int) -> None:
-        house.daemon.views.columns.column(name)[number] = value
+        house.daemon.views.columns._arrays[name][number] = value
 
     return act
 

@@ -1,9 +1,13 @@
 """Token rows of every memory: kept with its vectors, made behind where they are missing, and gone with the text."""
 
 import asyncio
+import itertools
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,7 +26,7 @@ from mnemo_daemon.token_rows import LateForm, Projection
 from mnemo_daemon.upkeep import Upkeep
 from mnemo_daemon.views import Progress
 from mnemo_store.disk import Disk
-from mnemo_store.records import text_hash
+from mnemo_store.records import Memory, text_hash
 from mnemo_store.store import Vectors
 from tests.faulty import BROKEN, Faulty
 from tests.grounds import Ground, wait_until
@@ -402,3 +406,34 @@ def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Pa
     query = embedder.encode_query_tokens("b c")
     assert (query.words, query.spans, query.rows.shape) == (("b", "c"), ((0, 1), (2, 3)), (2, 8))
     assert np.array_equal(query.vector, embedder.encode_query("b c"))
+
+
+def test_what_is_still_to_come_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
+    """The columns are the writer's, which another thread stands for here; it is a copy of theirs that is looked at."""
+    filling, columns, rows = TokenFilling(ground.store, ground.views, embedding), ground.views.columns, 60_000
+    assert not filling.work(embedding.seen)  # takes up the model
+    text = Memory(id="018f0000-0000-7000-8000-000000000001", content="a", created_at=1, modified_at=1, event_at=1)
+    columns.put(0, text, None)
+    columns.put(rows - 1, text, None)
+    stopping = threading.Event()
+
+    def change() -> None:
+        for number in itertools.count(rows):
+            columns.put(rows - 1, msgspec.structs.replace(text, state="discarded"), None)
+            columns.put(rows - 1, text, None)
+            columns.put(number, text, None)
+            if stopping.is_set():
+                return
+
+    thread, before = threading.Thread(target=change), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread.start()
+    try:
+        for _ in range(2_000):
+            progress = filling.progress(0)
+            assert progress is not None
+            assert 0.0 <= progress.share <= 1.0
+    finally:
+        stopping.set()
+        thread.join()
+        sys.setswitchinterval(before)

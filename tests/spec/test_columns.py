@@ -293,6 +293,26 @@ def test_a_count_of_tokens_that_comes_after_a_change_of_the_text_is_not_kept() -
     assert columns.column("tokens").tolist() == [0]
 
 
+def test_a_column_that_was_read_stays_as_it_was() -> None:
+    columns = columns_of({}, {})
+    state, importance = columns.together("state", "importance")
+    alone = columns.column("state")
+    columns.put(1, sample_memory(1, state="trashed", importance=0.9), None)
+    columns.drop(0)
+    assert state.tolist() == alone.tolist() == [0, 0]
+    assert importance[1] == np.float32(sample_memory(1).importance)
+
+
+def test_the_values_of_some_memories_come_in_their_order() -> None:
+    columns = columns_of({"importance": 0.25}, {"importance": 0.5}, {"importance": 0.75})
+    assert columns.values("importance", np.array([2, 0])).tolist() == [0.75, 0.25]
+    assert columns.values("importance", np.array([1, 9_999]), clip=True)[0] == 0.5
+    assert columns.values("importance", np.array([[0], [2]])).tolist() == [[0.25], [0.75]]
+    with pytest.raises(IndexError):
+        columns.values("importance", np.array([9_999]))
+    assert Columns().values("state", np.array([3]), clip=True).tolist() == [0]
+
+
 def test_columns_read_together_have_one_length_while_rows_are_added() -> None:
     columns, is_over, seen = Columns(), threading.Event(), set[int]()
 

@@ -274,7 +274,7 @@ def test_a_neighbour_that_cannot_be_is_found_by_a_check(
     columns.link_file("f", [4, 5])
     truth, _ = as_files(columns, EMPTY, tmp_path, Disk())
     assert column_faults(truth, truth) == {}
-    columns.column(name)[number] = value
+    columns._arrays[name][number] = value
     live, _ = as_files(columns, EMPTY, tmp_path, Disk())
     found = column_faults(live, truth)
     if name == "event_at":
