@@ -190,7 +190,24 @@ def status_checks(status: protocol.Status) -> Iterator[Check]:
             f"{view.state.replace('_', ' ')}, {display.percent(view.share)}{': ' + view.reason if view.reason else ''}"
         )
         yield Check(name, outcome, found, "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up")
+    yield _threads_check(status)
     yield _notes_check(status.notes)
+
+
+def _threads_check(status: protocol.Status) -> Check:
+    """Whether every background thread of the daemon does its work."""
+    log = f"its log: {status.data_dir}/run/mnemod.log"
+    failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
+    failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
+    if failing:
+        return Check("threads", "fail", "; ".join(failing), log)
+    if failures:
+        told = [
+            f"{name} was restarted {display.plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
+            for name, each in failures.items()
+        ]
+        return Check("threads", "warn", "; ".join(told), log)
+    return Check("threads", "ok", "all of them work")
 
 
 def _model_check(model: protocol.ModelStatus | None) -> Check:

@@ -467,6 +467,15 @@ class ViewStatus(Answer):
     reason: str | None = None
 
 
+class ThreadStatus(Answer):
+    """A background thread of the daemon. `failing`: it was restarted, and has not done a round of its work since."""
+
+    failing: bool
+    restarts: int
+    last_failure: str | None = None
+    failed_at: int | None = None
+
+
 class NotesRootStatus(Answer):
     id: str
     path: str
@@ -520,6 +529,7 @@ class Status(Answer):
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0
     protocol: str = API_VERSION
+    threads: dict[str, ThreadStatus] = {}  # by name, once the store is open
 
 
 class Undone(Answer):

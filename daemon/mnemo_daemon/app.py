@@ -12,9 +12,9 @@ import os
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from mnemo_client import protocol
 from mnemo_daemon import wire
@@ -31,6 +31,7 @@ from mnemo_daemon.recall import Recall
 from mnemo_daemon.refusals import Refusal
 from mnemo_daemon.reranking import Reranking
 from mnemo_daemon.settings import Configuration, NotesSettings, Settings
+from mnemo_daemon.supervision import ThreadReport, ThreadSupervisor
 from mnemo_daemon.touches import Touches
 from mnemo_daemon.trash import Trash
 from mnemo_daemon.upkeep import Upkeep
@@ -41,7 +42,6 @@ from mnemo_store.records import STATES, PutMeta
 from mnemo_store.store import Store, Turn
 
 HOUSEKEEPING_SECONDS = 1.0
-STUMBLED_SECONDS = 30.0  # of rest after something that should not have happened, so that it does not fill the log
 MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
 RENEWAL_SECONDS_MAX = 60.0  # how long the views are waited for when they are built for another state
 RENEWAL_POLL_SECONDS = 0.02
@@ -94,7 +94,11 @@ class Daemon:
         self._opened = asyncio.Event()
         self._is_open = False
         self._closing = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._opener: threading.Thread | None = None
+        self._starter = ThreadSupervisor("mnemo-start", self._follow_behind)
+        self._housekeeper = ThreadSupervisor("mnemo-house", self._keep_house)
+        self._chores: deque[Callable[[], object]] = deque()  # the one that is next comes first
+        self._refreshed = time.monotonic()  # when it was last looked whether a model has been installed
         self._trash_size_at: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})  # by seq
 
     @property
@@ -103,7 +107,8 @@ class Daemon:
 
     def open_beside(self) -> None:
         """Begins opening on a thread; `opened` waits for it."""
-        self._start(self._open_and_tell, "mnemo-open")
+        self._opener = threading.Thread(target=self._open_and_tell, name="mnemo-open", daemon=True)
+        self._opener.start()
 
     async def opened(self) -> None:
         """Returns once store, columns and words are there, and no reader has to wait. Raises what kept them from
@@ -143,8 +148,8 @@ class Daemon:
         self.notes = self._make_notes(self.store, self.settings.notes)
         self._is_open = True
         log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
-        self._start(self._follow_behind, "mnemo-start")
-        self._start(self._keep_house, "mnemo-house")
+        self._chores.extend(self._all_chores())
+        self._start_threads()
 
     def renew(self) -> None:
         """After the store has taken over a whole stream: returns once views and notes go by what it holds now."""
@@ -174,8 +179,10 @@ class Daemon:
         self._closing.set()
         if self._is_open:
             self.forgetting.stop()
-        for thread in self._threads:
-            thread.join(10.0)
+        if self._opener is not None:
+            self._opener.join(10.0)
+        self._starter.stop()
+        self._housekeeper.stop()
         if self._is_open:
             self.notes.stop()
             self.touches.write_if_due(now=True)
@@ -197,6 +204,11 @@ class Daemon:
             reasons.append(f"words and columns are rebuilt: {self.views.reason}")
         if self.forgetting.pending:
             reasons.append(f"files still hold traces of forgotten memories: {self.forgetting.pending}")
+        reasons += [
+            f"a background thread fails and is restarted again and again: {each.name}: {each.last_failure}"
+            for each in self.thread_reports()
+            if each.is_failing
+        ]
         model = self.embedding.status()
         if model.state == "failed":
             reasons.append(f"embedding model: {model.reason}")
@@ -240,6 +252,11 @@ class Daemon:
         if self._is_open:
             self._fill(status)
         return status
+
+    def thread_reports(self) -> list[ThreadReport]:
+        """Of every background thread that was started."""
+        own = [self._starter.report(), self._housekeeper.report()]
+        return [*own, *self.indexing.thread_reports(), self.notes.supervisor.report()] if self._is_open else []
 
     def root_paths(self) -> dict[str, str]:
         """The folders of notes by their ids."""
@@ -303,6 +320,13 @@ class Daemon:
         if (tokens := self.indexing.token_progress()) is not None:
             status.views["tokens"] = wire.view_status(tokens, seq, now)
         status.notes = self.notes.status()
+        status.threads = {
+            each.name: protocol.ThreadStatus(
+                failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
+                failed_at=each.failed_at or None,
+            )
+            for each in self.thread_reports()
+        }  # fmt: skip
         waiting = self.indexing.waiting() or (self.late.waiting() if self.indexing.serving() is not None else 0)
         status.queue = {"writes": self.store.waiting(), "vectors": waiting}
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
@@ -371,28 +395,38 @@ class Daemon:
         except ModelError as error:
             log.warning("%s, which was in use, cannot be loaded: %s", chosen, error)
             self.embedding.refresh()
+        self._starter.note_success()
 
-    def _keep_house(self) -> None:
+    def _all_chores(self) -> list[Callable[[], object]]:
         """What is due now and then: touches written, views saved, a broken view rebuilt, what was forgotten or lies in
         the trash for too long removed, a new model noticed."""
-        looked = time.monotonic()
+        return [
+            self.touches.write_if_due,
+            self.reranking.let_go_if_idle,
+            lambda: self.views.rebuild() if self.views.state == "stale" else None,
+            self.views.save_if_due,
+            self.forgetting.finish_if_due,
+            lambda: self.trash.drop_old_if_due(self.settings.trash.keep_days),
+            self._refresh_model_if_due,
+        ]
+
+    def _keep_house(self) -> None:
+        """Begins each round with the chore behind the one that failed last, so that none keeps the others from their
+        turn."""
         while not self._closing.wait(HOUSEKEEPING_SECONDS):
-            try:
-                self.touches.write_if_due()
-                self.reranking.let_go_if_idle()
-                if self.views.state == "stale":
-                    self.views.rebuild()
-                self.views.save_if_due()
-                self.forgetting.finish_if_due()
-                self.trash.drop_old_if_due(self.settings.trash.keep_days)
-                if time.monotonic() - looked >= REFRESH_SECONDS and self.embedding.status().state == "absent":
-                    looked = time.monotonic()
-                    self.embedding.refresh()
-            except (StoreError, OSError) as error:
-                log.warning("housekeeping: %s", error)
-            except Exception:  # the supervisor of this thread: what else is due must not end with it
-                log.exception("housekeeping stumbled")
-                self._closing.wait(STUMBLED_SECONDS)
+            for _ in range(len(self._chores)):
+                chore = self._chores[0]
+                self._chores.rotate(-1)
+                try:
+                    chore()
+                except (StoreError, OSError) as error:
+                    log.warning("housekeeping: %s", error)
+            self._housekeeper.note_success()
+
+    def _refresh_model_if_due(self) -> None:
+        if time.monotonic() - self._refreshed >= REFRESH_SECONDS and self.embedding.status().state == "absent":
+            self._refreshed = time.monotonic()
+            self.embedding.refresh()
 
     def _empty_views(self) -> None:
         """Nothing of what was dropped is left in views, their files and caches."""
@@ -402,10 +436,9 @@ class Daemon:
         self.intake.forget()
         self.recall.forget()
 
-    def _start(self, target: Any, name: str) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def _start_threads(self) -> None:
+        self._starter.start()
+        self._housekeeper.start()
 
 
 def _private_bytes() -> int:

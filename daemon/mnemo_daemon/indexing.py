@@ -8,6 +8,7 @@ come from the same run of the model and are kept with its vectors; where they ar
 """
 
 import contextlib
+import functools
 import itertools
 import logging
 import threading
@@ -24,6 +25,7 @@ from mnemo_core.late_interaction import Codes
 from mnemo_daemon.centroids import Centroids, Scope
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
 from mnemo_daemon.precedence import at_once
+from mnemo_daemon.supervision import ThreadReport, ThreadSupervisor, settle
 from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
@@ -43,11 +45,15 @@ HANDED_WAIT_SECONDS = 8.0  # for a vector that a door is computing; after that i
 ATTEMPTS = 10  # a second apart, to get a vector for a text from a model that gives NaN; then it is passed over
 FAILED_AGAIN_SECONDS = 600.0  # after which what was passed over is tried again
 IDLE_SECONDS = 1.0
-GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built
+GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built; searches stay exact meanwhile
 SAVE_AFTER_CHANGES = 20_000
 SAVE_AFTER_SECONDS = 300.0
 
 log = logging.getLogger("mnemo.indexing")
+
+
+class NoVector(Exception):
+    """The model gave no vector for a text, and is asked for it again."""
 
 
 Rows = NDArray[np.float16]  # the vectors of one text, (windows, dimensions)
@@ -167,9 +173,8 @@ class Indexing:
         self._wake = threading.Condition()
         self._is_told = False  # that there may be something to do, since a look at it began
         self._stopping = False
-        self._builder: threading.Thread | None = None
+        self._builder: ThreadSupervisor | None = None
         self._has_new_graph = False
-        self._grow_after = 0.0  # monotonic
         self._is_new = store.seq == 0
         self._anew_asked = False  # by `reindex`; the thread takes it up
         self._computes_anew = False  # the view that is filled takes no vectors from the database
@@ -179,23 +184,28 @@ class Indexing:
         self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
-        self._thread = threading.Thread(target=self._run, name="mnemo-indexing", daemon=True)
+        self.supervisor = ThreadSupervisor("mnemo-indexing", self._run, on_failure=self._note_failure)
         views.listen(self._notice)
         embedding.when_loaded = self.wake
         store.when_renumbered(self._be_renumbered)
 
     def start(self) -> None:
-        self._thread.start()
+        self.supervisor.start()
+
+    def thread_reports(self) -> list[ThreadReport]:
+        """Of the thread that fills the views, and of the one that builds a graph, if there was any."""
+        builder = self._builder
+        return [each.report() for each in (self.supervisor, builder) if each is not None]
 
     def stop(self) -> None:
         """Ends the thread and saves the view."""
         with self._wake:
             self._stopping = True
             self._tell()
-        for thread in (self._builder, self._thread):
-            if thread is not None and thread.is_alive():
-                thread.join(10.0)
-        if not self._thread.is_alive():
+        if self._builder is not None:
+            self._builder.stop()
+        if self.supervisor.stop():
+            self._refuse_renewals()
             self._save(unchanged_too=self._has_new_graph)
 
     def serving(self) -> Serving | None:
@@ -206,6 +216,7 @@ class Indexing:
         """Looks at once whether there is something to do: a model has been loaded, or a graph is built."""
         with self._wake:
             self._tell()
+        self.supervisor.resume()
 
     def _tell(self) -> None:
         """For who holds the lock."""
@@ -238,8 +249,11 @@ class Indexing:
         share = min(1.0, items / eligible) if eligible else 1.0
         is_ready = seq >= self._store.seq and filling is None  # one that is whole has yet to take over
         state: ViewState = "ready" if is_ready else "building" if share < 1.0 else "catching_up"
-        wants_graph = self._is_growing() or serving.view.needs_index()
-        growing = "the graph over the vectors is being built: searches are exact until then" if wants_graph else ""
+        growing = ""
+        if self._builder is not None and (failure := self._builder.report()).is_failing:
+            growing = f"the graph over the vectors could not be built, searches are exact: {failure.last_failure}"
+        elif self._is_growing() or serving.view.needs_index():
+            growing = "the graph over the vectors is being built: searches are exact until then"
         return Progress(state, seq, items, share, self._behind_since, self._reason or growing)
 
     def token_progress(self) -> Progress | None:
@@ -256,6 +270,7 @@ class Indexing:
             self._batch = batch or BATCH
             self._anew_asked = self._anew_asked or anew
             self._tell()
+        self.supervisor.resume()
 
     def renew(self) -> None:
         """Returns once no row of a memory that was dropped is left in the view or in its files, and what was being
@@ -266,7 +281,8 @@ class Indexing:
                 raise Closed("the daemon is shutting down")
             self._renewals.append(future)
             self._tell()
-        if not self._thread.is_alive():
+        self.supervisor.resume()
+        if not self.supervisor.is_alive():
             self._renew_if_asked()
         future.result()
 
@@ -292,25 +308,29 @@ class Indexing:
             self._give_way()
             try:
                 worked = self._step()
-            except (StoreError, OSError, ValueError, RuntimeError) as error:
-                if not self._stopping:
-                    log.exception("indexing stumbled and goes on in %s s", self._idle_seconds)
-                    self._reason = str(error)
+            except (StoreError, OSError, NoVector) as error:  # what is out of order outside; it may be over soon
+                if not self._stopping and str(error) != self._reason:
+                    log.warning("indexing waits and tries again every %s s: %s", self._idle_seconds, error)
+                self._reason = str(error)
                 worked = False
+            else:
+                self._reason = ""
+                self.supervisor.note_success()
             if not worked:
                 with self._wake:
                     self._wake.wait_for(lambda: self._is_told or self._stopping, self._idle_seconds)
-        for future in self._renewals:
-            future.set_exception(Closed("the daemon is shutting down"))
+
+    def _note_failure(self, error: Exception) -> None:
+        self._reason = str(error)
 
     def _renew_if_asked(self) -> None:
         while self._renewals:
-            try:
-                self._renew()
-            except (StoreError, OSError, ValueError, RuntimeError) as error:
-                self._renewals.popleft().set_exception(error)
-            else:
-                self._renewals.popleft().set_result(None)
+            settle(self._renewals[0], self._renew)
+            self._renewals.popleft()
+
+    def _refuse_renewals(self) -> None:
+        while self._renewals:
+            self._renewals.popleft().set_exception(Closed("the daemon is shutting down"))
 
     def _renew(self) -> None:
         was, filling = self._serving, self._filling
@@ -321,7 +341,7 @@ class Indexing:
         if filling is not None:
             self._filling = filling._replace(view=_copied(filling.view))
         if self._builder is not None:
-            self._builder.join()  # it builds for a view that is no more, and soon sees that
+            self._builder.stop(None)  # it builds for a view that is no more, and soon sees that
         self._has_new_graph = False
         if not self._save(unchanged_too=True):
             for path in self._folder.glob("vectors*"):
@@ -343,7 +363,7 @@ class Indexing:
             worked = bool(target.centroids.uncounted) or self.follow_up(target, self._seq)
             return worked or self._tokens.work(target.embedder)
         self._index(target, batch)
-        self._seq, self._reason = seq, ""
+        self._seq = seq
         if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:
             self._save()
         return True
@@ -405,7 +425,8 @@ class Indexing:
 
     def _drop_rows(self, target: Serving) -> None:
         while self._dropped:
-            _drop(target, self._dropped.popleft())
+            _drop(target, self._dropped[0])
+            self._dropped.popleft()  # only now: what cannot be dropped is tried again
 
     def _next_batch(self) -> tuple[list[str], int]:
         """Ids of memories to look at, and the seq that is applied once they are: the express lane first."""
@@ -446,7 +467,7 @@ class Indexing:
                 target.centroids.put(row.number, row.scope, rows, current)
         self._count_tokens(target.embedder, wanted)
         if any(self._failed[digest] < ATTEMPTS for digest in missing.keys() - fresh.keys()):
-            raise ValueError("the model gave no vector for a text, and is asked again")
+            raise NoVector("the model gave no vector for a text, and is asked again")
 
     def _count_tokens(self, embedder: Embedder, wanted: Sequence[_Wanted]) -> None:
         """Keeps the token counts that budgets are made of, so that no recall has to count."""
@@ -539,8 +560,9 @@ class Indexing:
         if self._has_new_graph:
             self._has_new_graph = False
             self._save(unchanged_too=True)
-        if target.view.needs_index() and not self._is_growing() and time.monotonic() >= self._grow_after:
-            self._builder = threading.Thread(target=self._grow, args=(target.view,), name="mnemo-graph", daemon=True)
+        if target.view.needs_index() and not self._is_growing():
+            grow = functools.partial(self._grow, target.view)
+            self._builder = ThreadSupervisor("mnemo-graph", grow, pause_seconds=GROW_AGAIN_SECONDS)
             self._builder.start()
         changes, waited = self._seq - self._saved_seq, time.monotonic() - self._saved_at
         if changes and (changes >= SAVE_AFTER_CHANGES or waited >= SAVE_AFTER_SECONDS):
@@ -552,12 +574,11 @@ class Indexing:
     def _grow(self, view: VectorView) -> None:
         """Builds the view's graph, in a thread of its own: it takes minutes, in which new vectors still come in."""
         step_back()
-        try:
+        if not self._stopping and self._is_in_use(view):
             view.build_index(self._folder, self._disk, lambda: self._stopping or not self._is_in_use(view))
             self._has_new_graph = True
-        except (OSError, RuntimeError, ValueError, MemoryError) as error:
-            log.warning("the graph over the vectors could not be built, searches stay exact: %s", error)
-            self._grow_after = time.monotonic() + GROW_AGAIN_SECONDS
+        if self._builder is not None:
+            self._builder.note_success()
         self.wake()
 
     def _is_in_use(self, view: VectorView) -> bool:

@@ -6,6 +6,7 @@ folder that cannot be watched is scanned every few seconds instead. While a fold
 touched: an unplugged disk is not a mass deletion.
 """
 
+import contextlib
 import logging
 import math
 import os
@@ -26,6 +27,7 @@ from mnemo_daemon.notes_watch import CannotWatch, Watch
 from mnemo_daemon.notes_writing import BY, Found, Writing
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.settings import NotesSettings
+from mnemo_daemon.supervision import ThreadSupervisor, settle
 from mnemo_store.errors import Closed
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, Turn
@@ -85,7 +87,7 @@ class NotesService:
         self._settings = settings
         self._clock = clock
         self._make_watch = make_watch
-        self._on_error = on_error or (lambda error: log.error("notes: %s", error, exc_info=error))
+        self._on_error = on_error or (lambda _: None)
         self._catalogue = Catalogue()
         self._writing = Writing(
             store, self._catalogue, settings.file_mib_max << 20, self._is_interrupted, self._note_skipped
@@ -94,7 +96,10 @@ class NotesService:
         with store.snapshot() as snapshot:
             self._roots = {root.id: _Root(root) for root in snapshot.roots()}
         self._commands: deque[tuple[Callable[[], list[str]], Future[list[str]]]] = deque()
-        self._thread: threading.Thread | None = None
+        self.supervisor = ThreadSupervisor(
+            "mnemo-notes", self._work_until_stopped, on_failure=self._recover, pause_seconds=0.0
+        )
+        self._is_started = False
         self._is_stopping = False
         self._is_unsure = False  # what became of a write, and so which folders there are
         self._is_busy = True  # until the worker first waits
@@ -105,16 +110,15 @@ class NotesService:
 
     def start(self) -> None:
         """Begins to look; returns at once."""
-        self._thread = threading.Thread(target=self._work_until_stopped, name="mnemo-notes", daemon=True)
-        self._thread.start()
+        self._is_started = True
+        self.supervisor.start()
 
     def stop(self) -> None:
         """Ends the watches and the work; what is on its way to the store is finished by the store."""
         with self._wake:
             self._is_stopping = True
             self._wake.notify_all()
-        if self._thread is not None:
-            self._thread.join(10.0)
+        self.supervisor.stop()
         for root in self._roots.values():
             _stop_watch(root)
 
@@ -148,7 +152,7 @@ class NotesService:
             self._drop_root(root)
         root.is_cut_short = False
         try:
-            if self._thread is None:
+            if not self._is_started:
                 self._load()
                 return self._let_go(root)
             return self._command(lambda: self._let_go(root)).result()
@@ -303,25 +307,24 @@ class NotesService:
 
     def _work_until_stopped(self) -> None:
         is_loaded = False
-        while not self._is_stopping:
-            try:
-                while self._wait_for_work():
-                    if not is_loaded:
-                        self._load()
-                        is_loaded = True
-                    self._work()
-                    self._retry_seconds = 0.0
-            except Closed:
-                return
-            except Exception as error:  # noqa: BLE001 - the supervisor of this thread: told, and tried again later
-                is_loaded = False
-                self._is_unsure = True
-                self._on_error(error)
-                self._refuse_commands(error)
-                self._retry_seconds = min(max(self._retry_seconds * 2, RETRY_SECONDS), RETRY_SECONDS_MAX)
-                self._retry_at = self._clock() + self._retry_seconds
-                for root in self._roots.values():
-                    root.scan_due = 0.0
+        with contextlib.suppress(Closed):
+            while self._wait_for_work():
+                if not is_loaded:
+                    self._load()
+                    is_loaded = True
+                self._work()
+                self._retry_seconds = 0.0
+                self.supervisor.note_success()
+
+    def _recover(self, error: Exception) -> None:
+        """Whoever waits is told; the folders are compared anew after a pause, in which commands are still taken."""
+        self._is_unsure = True
+        self._on_error(error)
+        self._refuse_commands(error)
+        self._retry_seconds = min(max(self._retry_seconds * 2, RETRY_SECONDS), RETRY_SECONDS_MAX)
+        self._retry_at = self._clock() + self._retry_seconds
+        for root in list(self._roots.values()):
+            root.scan_due = 0.0
 
     def _load(self) -> None:
         """Fills the catalogue from the store, and finishes what a crash left of a folder's removal."""
@@ -408,7 +411,8 @@ class NotesService:
     def _work(self) -> None:
         """Does what is due."""
         while self._commands:
-            self._run(*self._commands.popleft())
+            command, future = self._commands.popleft()
+            settle(future, command)
         if self._is_unsure:
             self._end_doubt()
             self._follow_roots()
@@ -429,12 +433,6 @@ class NotesService:
                     self._settle_dirty(root)
             finally:
                 self._settling = None
-
-    def _run(self, run: Callable[[], list[str]], future: "Future[list[str]]") -> None:
-        try:
-            future.set_result(run())
-        except Exception as error:  # noqa: BLE001 - it is the caller's, who waits for it
-            future.set_exception(error)
 
     def _refuse_commands(self, error: Exception) -> None:
         """Whoever waits is told, and need not wait until the store is well again."""

@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
-from mnemo_daemon import app, settings
+from mnemo_daemon import app, settings, supervision
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue, Manifest
+from mnemo_daemon.notes import NotesService
 from mnemo_daemon.refusals import Refusal
+from mnemo_daemon.supervision import ThreadReport
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, Turn
+from tests.grounds import wait_until
 from tests.samples import sample_memory
 
 
@@ -58,20 +61,62 @@ def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: 
 
 def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "HOUSEKEEPING_SECONDS", 0.01)
-    monkeypatch.setattr(app, "STUMBLED_SECONDS", 0.01)
-    calls = threading.Semaphore(0)
+    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(supervision, "PAUSE_SECONDS_MAX", 0.01)
+    tried, others = threading.Semaphore(0), threading.Semaphore(0)
+    is_ill = True
 
     def stumble() -> None:
-        calls.release()
-        raise Surprise("no touch today")
+        if is_ill:
+            tried.release()
+            raise Surprise("no touch today")
+
+    def report(daemon: Daemon) -> ThreadReport:
+        (found,) = (each for each in daemon.thread_reports() if each.name == "mnemo-house")
+        return found
 
     async def run() -> None:
+        nonlocal is_ill
         daemon = Daemon(configuration(tmp_path))
         await asyncio.to_thread(daemon.open)
-        monkeypatch.setattr(daemon.touches, "write_if_due", stumble)
-        assert all([await asyncio.to_thread(calls.acquire, timeout=10.0) for _ in range(3)])
-        monkeypatch.undo()
+        daemon._chores.extend([stumble, others.release])
+        assert all([await asyncio.to_thread(tried.acquire, timeout=60.0) for _ in range(3)])
+        assert all([await asyncio.to_thread(others.acquire, timeout=60.0) for _ in range(3)]), "they have their turn"
+        assert daemon.state()[0] == "degraded"
+        (reason,) = (each for each in daemon.state()[1] if "mnemo-house" in each)
+        assert reason.endswith("Surprise: no touch today")
+        is_ill = False
+        await asyncio.to_thread(wait_until, lambda: not report(daemon).is_failing)
+        assert not any("mnemo-house" in each for each in daemon.state()[1])
+        assert report(daemon).restarts >= 3
+        assert report(daemon).last_failure == "Surprise: no touch today"
         await asyncio.to_thread(daemon.close)
+
+    asyncio.run(run())
+
+
+def test_a_start_that_fails_in_the_middle_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else neither the notes nor the vectors would ever come."""
+    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    failures = [Surprise("not now")]
+
+    class Reluctant(NotesService):
+        def start(self) -> None:
+            if failures:
+                raise failures.pop()
+            super().start()
+
+    async def run() -> None:
+        daemon = Daemon(configuration(tmp_path), make_notes=Reluctant)
+        await asyncio.to_thread(daemon.open)
+        await asyncio.to_thread(wait_until, daemon.notes.supervisor.is_alive)
+        await asyncio.to_thread(wait_until, daemon.indexing.supervisor.is_alive)
+        status = daemon.status().threads["mnemo-start"]
+        assert (status.restarts, status.last_failure) == (1, "Surprise: not now")
+        assert status.failed_at is not None
+        await asyncio.to_thread(daemon.close)
+        assert not daemon.notes.supervisor.is_alive()
+        assert not daemon.indexing.supervisor.is_alive()
 
     asyncio.run(run())
 

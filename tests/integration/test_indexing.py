@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_core.changing import Draft
 from mnemo_core.late_interaction import Codes
-from mnemo_daemon import installation
+from mnemo_daemon import installation, supervision
 from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Caller, Memories
@@ -39,12 +39,12 @@ class Counting(EmbeddingService):
 class Filled:
     """A store whose memories are embedded by the tiny model."""
 
-    def __init__(self, folder: Path, embedding: Counting) -> None:
+    def __init__(self, folder: Path, embedding: Counting, disk: Disk | None = None) -> None:
         self.store = Store.open(folder)
         self.views = Views(self.store, Disk())
         self.views.open()
         self.embedding = embedding
-        self.indexing = Indexing(self.store, self.views, embedding, Disk(), idle_seconds=IDLE_SECONDS)
+        self.indexing = Indexing(self.store, self.views, embedding, disk or Disk(), idle_seconds=IDLE_SECONDS)
         self.memories = Memories(self.store, self.views)
 
     def remember(self, *texts: str) -> None:
@@ -200,3 +200,89 @@ def test_a_model_that_has_been_loaded_is_used_without_waiting(tmp_path: Path, ti
     filled.wait()
     filled.close()
     embedding.close()
+
+
+# The threads fail
+
+
+def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a read of a column met a change of it: the thread had ended, and no memory got its vector any more."""
+    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    failures = [IndexError("index 5 is out of bounds")]
+
+    def fail_once(serving: Serving, seq: int) -> bool:
+        if failures:
+            raise failures.pop()
+        return False
+
+    filled.indexing.follow_up = fail_once
+    filled.remember("a b c")
+    filled.indexing.start()
+    until(lambda: filled.indexing.supervisor.report().restarts == 1)
+    filled.remember("d e f")
+    filled.wait()
+    report = filled.indexing.supervisor.report()
+    assert (report.is_failing, report.last_failure) == (False, "IndexError: index 5 is out of bounds")
+    assert filled.indexing.progress().reason == ""
+
+
+def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    filled.indexing.start()
+    filled.remember("a b c", "d e f")
+    filled.wait()
+    is_ill = True
+
+    def fail(serving: Serving, seq: int) -> bool:
+        if is_ill:
+            raise IndexError("index 5 is out of bounds")
+        return False
+
+    filled.indexing.follow_up = fail
+    filled.indexing.wake()
+    until(lambda: filled.indexing.supervisor.report().is_failing)
+    with filled.store.snapshot() as snapshot:
+        first, _ = snapshot.memories()
+        number = snapshot.number(first.id)
+    assert number is not None
+    filled.memories.delete([first.id], "test", Caller("test")).result()
+    is_ill = False
+    until(lambda: not filled.indexing.supervisor.report().is_failing)
+    until(lambda: not filled.indexing.holds(number))
+
+
+class NoGraphs(Disk):
+    """A disk on which no graph can be written, until it can."""
+
+    def __init__(self) -> None:
+        self.failures = [TypeError("no graph today")]
+
+    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        if path.suffix == ".usearch" and self.failures:
+            raise self.failures.pop()
+        super().write_whole(path, pieces)
+
+
+def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embedding: Counting) -> None:
+    filled = Filled(tmp_path / "data", embedding, NoGraphs())
+    filled.indexing.start()
+    filled.remember("a")
+    filled.wait()
+    serving = filled.indexing.serving()
+    assert serving is not None
+    serving.view.exact_max = 3  # as if it held more
+    filled.remember("a b", "b c", "c d", "d e")
+    reports = filled.indexing.thread_reports
+    until(lambda: len(reports()) == 2 and reports()[1].is_failing)
+    assert reports()[1].last_failure == "TypeError: no graph today"
+    assert "could not be built, searches are exact" in filled.indexing.progress().reason
+    assert filled.indexing._builder is not None
+    filled.indexing._builder.resume()
+    until(lambda: filled.indexing.progress().reason == "")
+    assert not reports()[1].is_failing
+    assert not serving.view.needs_index()
+    filled.close()

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -17,7 +18,7 @@ from mnemo_daemon.settings import NotesSettings
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, Turn
-from tests.vaults import Vault, watched_vault
+from tests.vaults import QUICK, Vault, watched_vault
 
 # The service puts the same filter in place for itself; pytest puts its own in place for each phase of a test.
 pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
@@ -163,6 +164,32 @@ def test_without_watches_the_folder_is_polled_and_that_is_said(vault: Vault) -> 
     assert root.state == "polling"
     assert root.reason is not None
     assert "no file watches left" in root.reason
+    vault.write("a.md", "text, changed")
+    vault.wait_for("a.md", ["text, changed"])
+
+
+class BrokenOnce(Watch):
+    """A watch whose first making fails as nothing expects."""
+
+    failures: ClassVar[list[Exception]] = []
+
+    def __init__(self, root: Path, on_paths: Callable[[list[str]], None], on_lost: Callable[[], None]) -> None:
+        if self.failures:
+            raise self.failures.pop()
+        super().__init__(root, on_paths, on_lost)
+
+
+def test_notes_are_read_again_after_an_error_that_nothing_expects(vault: Vault) -> None:
+    BrokenOnce.failures = [IndexError("index 5 is out of bounds")]
+    vault.notes = NotesService(vault.store, QUICK, on_error=vault.errors.append, make_watch=BrokenOnce)
+    vault.write("a.md", "text")
+    vault.watch()
+    vault.wait_for("a.md", ["text"])
+    assert [type(error) for error in vault.errors] == [IndexError]
+    vault.errors.clear()
+    vault.wait(lambda: not vault.notes.supervisor.report().is_failing)
+    report = vault.notes.supervisor.report()
+    assert (report.restarts, report.last_failure) == (1, "IndexError: index 5 is out of bounds")
     vault.write("a.md", "text, changed")
     vault.wait_for("a.md", ["text, changed"])
 

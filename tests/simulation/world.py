@@ -22,6 +22,7 @@ import msgspec
 
 from mnemo_daemon.api import Api
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.indexing import NoVector
 from mnemo_daemon.models import DEFAULT_EMBEDDING
 from mnemo_daemon.notes import NotesService
 from mnemo_daemon.refusals import Refusal, refusal_of
@@ -204,7 +205,7 @@ class SteppedNotes(NotesService):
 
     def work(self) -> None:
         self._rounds = self.failures = 0
-        self._work_until_stopped()
+        self.supervisor.run()
 
     def _load(self) -> None:
         if not self.is_loaded:
@@ -221,7 +222,7 @@ class SteppedNotes(NotesService):
 class SteppedDaemon(Daemon):
     """The daemon whose threads are never begun."""
 
-    def _start(self, target: Any, name: str) -> None:
+    def _start_threads(self) -> None:
         """What would be done there is done by the world."""
 
     def renew(self) -> None:
@@ -433,7 +434,7 @@ class World:
             try:
                 if not self.daemon.indexing._step():
                     return
-            except (StoreError, OSError, ValueError, RuntimeError):
+            except (StoreError, OSError, NoVector, ValueError, RuntimeError):
                 return  # as its thread does: it goes on a little later
         raise Wrong("the vectors never come to rest")
 

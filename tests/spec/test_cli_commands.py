@@ -535,6 +535,22 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
     assert checks["notes"].outcome == "ok"
 
 
+def test_the_doctor_tells_of_threads_that_failed() -> None:
+    quiet = protocol.ThreadStatus(failing=False, restarts=0)
+    mended = protocol.ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
+    ill = protocol.ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
+
+    def found(**threads: protocol.ThreadStatus) -> doctor.Check:
+        (check,) = (each for each in doctor.status_checks(status(threads=threads)) if each.name == "threads")
+        return check
+
+    assert (found(notes=quiet).outcome, found().outcome) == ("ok", "ok")
+    assert found(notes=quiet, house=mended).outcome == "warn"
+    assert found(house=mended).found == "house was restarted 2 times and works again; last: IndexError: 5"
+    assert (found(house=mended, notes=ill).outcome, found(notes=ill).found) == ("fail", "notes fails: KeyError: 7")
+    assert found(notes=ill).fix.endswith("mnemod.log")
+
+
 def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: Person, canned: CannedDaemon) -> None:
     canned.stop()
     assert person.give("doctor") == 1
