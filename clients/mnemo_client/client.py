@@ -141,6 +141,10 @@ class Client:
         query = {**filters, "confirm": confirm or None}
         return self._ask("DELETE", "/memories", protocol.DeletedMany, query=query, namespace=namespace)
 
+    def delete_ids(self, ids: Sequence[str]) -> protocol.DeletedMany:
+        """Move these to the trash in one change: all of them, or none where one is not there."""
+        return self._ask("DELETE", "/memories", protocol.DeletedMany, query={"id": ids, "confirm": True})
+
     def trash(
         self,
         *,
@@ -228,6 +232,10 @@ class Client:
         """Newest first."""
         query = {"limit": limit, **filters}
         return self._ask("GET", "/recent", recall_protocol.SearchAnswer, query=query, namespace=namespace)
+
+    def tags(self, namespace: str | None = None) -> protocol.TagsAnswer:
+        """How many memories of the namespace have each tag."""
+        return self._ask("GET", "/tags", protocol.TagsAnswer, namespace=namespace)
 
     def why(self, id: str, query: str, **fields: Any) -> recall_protocol.WhyAnswer:  # noqa: A002
         """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
@@ -358,6 +366,24 @@ class Client:
         finally:
             self.close()
         return _decode(self.last_body, care_protocol.Imported)
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
+        """Send any request, and yield its answer line by line, without line ends. `path` stands below the version."""
+        response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
+        if response.status >= 400:
+            self._finish(response)
+        try:
+            rest = b""
+            for piece in response.pieces():
+                *whole, rest = (rest + piece).split(b"\n")
+                yield from whole
+            if rest:
+                yield rest
+        except (Garbled, OSError) as broken:
+            raise Interrupted("the daemon went away in the middle of its answer", "try again") from broken
+        finally:
+            if not response.keeps_open:
+                self.close()
 
     # One exchange
 

@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 
 
 class Argument(NamedTuple):
-    """`names` is one bare name (positional) or the option strings; `settings` go to argparse. `files` and `words`
-    tell the shell completion what may stand there."""
+    """`names` is one bare name (positional) or the option strings; `settings` go to argparse.
+
+    `files` and `values` tell the shell completion what may stand there: files, or what `mnemo completion values` lists.
+    """
 
     names: tuple[str, ...]
     help: str
     settings: Mapping[str, Any] = {}
     files: bool = False
+    values: str = ""
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -49,8 +52,8 @@ def _flag(*names: str, help: str) -> Argument:  # noqa: A002 - argparse's own wo
     return Argument(names, help, {"action": "store_true"})
 
 
-def _option(*names: str, help: str, files: bool = False, **settings: Any) -> Argument:  # noqa: A002
-    return Argument(names, help, settings, files)
+def _option(*names: str, help: str, files: bool = False, values: str = "", **settings: Any) -> Argument:  # noqa: A002
+    return Argument(names, help, settings, files, values)
 
 
 KINDS = ("semantic", "episodic", "procedural", "working")
@@ -63,15 +66,17 @@ RANKERS = ("auto", "words", "cosine", "deterministic", "hybrid", "layered", "fus
 # Every command takes these.
 COMMON = (
     _flag("--json", help="print the daemon's answer as JSON"),
-    _option("-n", "--namespace", help="the namespace to act in, instead of the folder's own", metavar="NAME"),
-)
+    _option("-n", "--namespace", help="the namespace to act in, instead of the folder's own", metavar="NAME",
+            values="namespaces"),
+)  # fmt: skip
 
 _WORDS = Argument(("words",), "what to look for; - reads it from standard input", {"nargs": "*", "metavar": "WORDS"})
 _ID = Argument(
     ("id",), "an id, 8 or more digits of its end or start, or a number of the last answer", {"metavar": "ID"}
 )
 _IDS = Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "+"})
-_TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG")
+_TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG",
+               values="tags")  # fmt: skip
 _SPEAKER = _option("--speaker", help="who said it", metavar="NAME")
 _DRY = _flag("--dry-run", help="only say what would happen")
 _YES = _flag("-y", "--yes", help="do not ask")
@@ -150,7 +155,9 @@ _RECALL = (
 _EDIT = (
     _ID,
     _option("--content", help="the new text; - reads it from standard input", metavar="TEXT"),
-    _option("-t", "--tag", help="the new tags; may be given several times", action="append", metavar="TAG"),
+    _option(
+        "-t", "--tag", help="the new tags; may be given several times", action="append", metavar="TAG", values="tags"
+    ),
     _option("--importance", help="how much it matters, 0 to 1", type=float, metavar="X"),
     _option("--kind", help="what sort of memory it is", choices=KINDS),
     _option("--category", help="what it is about", choices=CATEGORIES),
@@ -169,12 +176,12 @@ _NOTES = (
     Command("rm", "no longer watch a folder; its files stay as they are", "upkeep:notes_rm", (_FOLDER,)),
     Command("rescan", "look through every watched folder now", "upkeep:notes_rescan"),
 )
-_MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"})
+_MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"}, values="models")
 _MODELS = (
     Command("list", "the catalogue: what there is, what is installed, what is in use", "upkeep:models_list"),
     Command(
         "pull", "fetch a model; the only time the network is touched", "upkeep:models_pull",
-        (Argument(("name",), "the model's name", {"metavar": "NAME", "nargs": "?"}),),
+        (Argument(("name",), "the model's name", {"metavar": "NAME", "nargs": "?"}, values="models"),),
     ),
     Command(
         "import", "take a model from a file or folder of this machine", "upkeep:models_import",
@@ -186,7 +193,8 @@ _MODELS = (
     Command(
         "calibrate", "measure from which similarity on texts count as near, for a model of your own",
         "upkeep:models_calibrate",
-        (Argument(("name",), "the model's name; else the one in use", {"metavar": "NAME", "nargs": "?"}),),
+        (Argument(("name",), "the model's name; else the one in use", {"metavar": "NAME", "nargs": "?"},
+                  values="models"),),
     ),
     Command("reindex", "compute missing vectors", "upkeep:reindex", _REINDEX),
 )  # fmt: skip
@@ -254,6 +262,20 @@ _FORGET = (
     _YES,
 )
 
+_LISTED = (
+    _COUNT,
+    _TAG,
+    _option("--kind", help="only this kind", choices=KINDS, action="append", default=[]),
+    _option("--category", help="only this category", choices=CATEGORIES, action="append", default=[]),
+    _option("--layer", help="only this layer", choices=LAYERS, action="append", default=[]),
+    _option("--state", help="only in this state, such as trashed", choices=STATES, action="append", default=[]),
+    _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
+    _SPEAKER,
+    _SINCE,
+    _UNTIL,
+    _AS_OF,
+)
+
 MEMORIES, DAEMON, PARTS = "Memories", "The daemon", "Notes, models, agents"
 
 COMMANDS = (
@@ -266,6 +288,12 @@ COMMANDS = (
             (_ID, _WORDS, *_ASKED), group=MEMORIES),
     Command("search", "look for words alone", "memories:search",
             (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF), group=MEMORIES),
+    Command("list", "the memories of the namespace, the last stored first", "lists:list_memories", _LISTED,
+            group=MEMORIES),
+    Command("recent", "what happened last, in the namespace and in default", "lists:recent", _LISTED, group=MEMORIES),
+    Command("tags", "which tags there are, and how many memories have each", "lists:tags", group=MEMORIES),
+    Command("namespaces", "which namespaces there are, and how many memories each has", "lists:namespaces",
+            group=MEMORIES),
     Command(
         "open", "open a hit of the last answer in your editor, at its line", "memories:open_hit",
         (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
@@ -345,7 +373,16 @@ COMMANDS = (
     Command("service", "start the daemon with your session", "service:status", (), _SERVICE, DAEMON),
     Command(
         "completion", "print the completion script for a shell", "completion:run",
-        (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),), group=DAEMON,
+        (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),),
+        (Command("values", "what may stand for a tag, a namespace or a model, for such a script", "lists:values",
+                 (Argument(("of",), "of what", {"choices": ("tags", "namespaces", "models")}),)),), DAEMON,
+    ),
+    Command(
+        "api", "send a request to the daemon, and print its answer", "raw:call",
+        (Argument(("method",), "GET, POST, PATCH or DELETE", {"metavar": "METHOD"}),
+         Argument(("path",), "the route, such as /v1/status", {"metavar": "PATH"}),
+         Argument(("data",), "the body, as JSON; - reads it from standard input", {"metavar": "BODY", "nargs": "?"})),
+        group=DAEMON,
     ),
 )  # fmt: skip
 

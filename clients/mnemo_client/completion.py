@@ -28,7 +28,13 @@ def words_of(command: Command) -> list[str]:
     """What may stand at the cursor: subcommands, choices of positional arguments, options."""
     words = [part.name for part in command.parts]
     words += [word for argument in command.arguments if not argument.is_option for word in argument.choices]
+    words += [_values(argument) for argument in command.arguments if not argument.is_option and argument.values]
     return words + [name for option in options_of(command) for name in option.names if name.startswith("--")]
+
+
+def _values(argument: Argument) -> str:
+    """A shell's substitution by what there is when it is asked: tags, namespaces, models."""
+    return f"$(mnemo completion values {argument.values} 2>/dev/null)"
 
 
 def bash() -> str:
@@ -77,9 +83,9 @@ def _choice_cases(indent: str) -> list[str]:
     cases = []
     for name, command in leaves():
         for option in options_of(command):
-            if option.choices:
+            if offered := " ".join(option.choices) or (option.values and _values(option)):
                 pattern = "|".join(f'"{" ".join(name)}:{each}"' for each in option.names)
-                cases.append(f'{indent}{pattern}) offered="{" ".join(option.choices)}"; files="";;')
+                cases.append(f'{indent}{pattern}) offered="{offered}"; files="";;')
     return cases
 
 
@@ -97,15 +103,19 @@ def _fish_rules(command: Command) -> Iterator[str]:
     for part in command.parts:
         yield f"-a {part.name} -d {_quoted(part.help)}"
     for argument in command.arguments:
-        if not argument.is_option and argument.choices:
-            yield f"-a '{' '.join(argument.choices)}'"
+        if not argument.is_option and (offered := _fish_words(argument)):
+            yield f"-a '{offered}'"
     if takes_files(command):
         yield "-F"
     for option in options_of(command):
         names = " ".join(f"-l {each[2:]}" if each.startswith("--") else f"-s {each[1:]}" for each in option.names)
         takes = "" if option.is_flag else " -x"
-        choices = f" -a '{' '.join(option.choices)}'" if option.choices else ""
+        choices = f" -a '{offered}'" if (offered := _fish_words(option)) else ""
         yield f"{names}{takes}{choices} -d {_quoted(option.help)}"
+
+
+def _fish_words(argument: Argument) -> str:
+    return " ".join(argument.choices) or (f"({_values(argument)[2:-1]})" if argument.values else "")
 
 
 def _quoted(text: str) -> str:

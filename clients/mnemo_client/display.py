@@ -145,17 +145,18 @@ def _last_headings(headings: str, room: int | None) -> str:
     return headings if " › ".join(parts) == headings else " › ".join(["…", *parts])
 
 
-def where(memory: recall_protocol.RecalledMemory, here: Path, home: Path) -> str:
+def where(memory: protocol.MemoryView, here: Path, home: Path) -> str:
     """path:line of a note's chunk, else the end of the id."""
     if memory.note is None:
         return short_id(memory.id)
     return f"{short_path(memory.note.path, here, home)}:{line_of(memory)}"
 
 
-def line_of(memory: recall_protocol.RecalledMemory) -> int:
+def line_of(memory: protocol.MemoryView) -> int:
     """The line of the best sentence, else the chunk's first; 1 where it is no note."""
-    if memory.best is not None and memory.best.line is not None:
-        return memory.best.line
+    best = memory.best if isinstance(memory, recall_protocol.RecalledMemory) else None
+    if best is not None and best.line is not None:
+        return best.line
     return memory.note.lines[0] if memory.note is not None else 1
 
 
@@ -324,7 +325,7 @@ def memory_lines(memory: protocol.MemoryView, look: Look, here: Path, home: Path
     rows += [[name, ", ".join(values)] for name, values in listed if values]
     used = plural(memory.access_count, "time")
     rows.append(["recalled", used + (f", last {moment(memory.last_accessed)}" if memory.last_accessed else "")])
-    lines = table([[look.dim(name), plain(value)] for name, value in rows])
+    lines = table([[look.dim(name), plain(value)] for name, value in rows], width=look.width)
     return [*lines, "", plain(memory.content, lines=True)]
 
 
@@ -339,7 +340,28 @@ def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
         [look.place(short_id(entry.memory.id)), date(entry.at), reason(entry.why), first_line(entry.memory)]
         for entry in entries
     ]
-    return table(rows)
+    return table(rows, width=look.width, clips=True)
+
+
+def listed_lines(
+    memories: Sequence[protocol.MemoryView], look: Look, here: Path, home: Path, first: int = 1
+) -> list[str]:
+    """A line each: its number, when it happened, where it is or its id, and how it begins."""
+    rows = [
+        [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(date(memory.event_at)),
+         look.place(plain(where(memory, here, home))), first_line(memory)]
+        for number, memory in enumerate(memories, first)
+    ]  # fmt: skip
+    return table(rows, width=look.width, clips=True)
+
+
+def count_lines(counts: Mapping[str, int], look: Look, chosen: str | None = None) -> list[str]:
+    """A name and how many memories it has, a line each; `chosen` is marked."""
+    rows = [
+        [f"{number(count):>9}", look.bold(plain(name)) + (look.dim(" (this folder's)") if name == chosen else "")]
+        for name, count in counts.items()
+    ]
+    return table(rows, width=look.width)
 
 
 def reason(why: str) -> str:
@@ -394,7 +416,11 @@ def status_lines(status: protocol.Status, look: Look, home: Path) -> list[str]:
         ["socket", plain(short_path(status.socket, None, home))],
     ]
     reasons = [f"  {look.warn('!')} {plain(reason)}" for reason in status.reasons]
-    return [look.dim(" · ").join(head), *reasons, *table([[look.dim(name), text] for name, text in rows if text], "  ")]
+    return [
+        look.dim(" · ").join(head),
+        *reasons,
+        *table([[look.dim(name), text] for name, text in rows if text], "  ", look.width),
+    ]
 
 
 def _counts(by_state: Mapping[str, int]) -> str:
@@ -465,7 +491,9 @@ def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path)
         lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
         shown = notes.skipped[:SKIPPED_SHOWN]
         lines += table(
-            [[plain(short_path(file.path, here, home)), look.dim(plain(file.reason))] for file in shown], "  "
+            [[plain(short_path(file.path, here, home)), look.dim(plain(file.reason))] for file in shown],
+            "  ",
+            look.width,
         )
         if notes.skipped_total > len(shown):
             lines.append(f"  … and {number(notes.skipped_total - len(shown))} more")
@@ -501,7 +529,7 @@ def model_lines(answer: protocol.ModelsAnswer, look: Look) -> list[str]:
         if model.dimensions:
             facts.insert(0, f"{model.dimensions} dimensions")
         rows.append([plain(model.name), model.role, state, look.dim(" · ".join(facts))])
-    return table(rows)
+    return table(rows, width=look.width)
 
 
 def config_lines(answer: protocol.ConfigAnswer, look: Look) -> list[str]:
@@ -512,7 +540,7 @@ def config_lines(answer: protocol.ConfigAnswer, look: Look) -> list[str]:
         is_default = value.origin == "default"
         origin = look.dim("default") if is_default else plain(value.origin)
         rows.append([plain(value.key), text if is_default else look.bold(text), origin])
-    return table(rows)
+    return table(rows, width=look.width)
 
 
 def _toml(value: object) -> str:

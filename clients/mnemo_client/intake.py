@@ -117,9 +117,14 @@ def _turns(text: str, name: str) -> list[protocol.Turn]:
             continue
         try:
             said.append(msgspec.json.decode(line, type=protocol.Turn))
-        except (msgspec.DecodeError, msgspec.ValidationError) as wrong:
+        except msgspec.DecodeError as wrong:
+            message = str(wrong)
+            if isinstance(wrong, msgspec.ValidationError):
+                from mnemo_client import validation
+
+                message = validation.explain(wrong, protocol.Turn, msgspec.json.decode(line)).message
             hint = 'a line is {"role": "user", "content": "…"}, with "speaker" and "at" where they are known'
-            raise BadUsage(f"{name}:{number}: {wrong}", hint) from wrong
+            raise BadUsage(f"{name}:{number}: {message}", hint) from wrong
     return said
 
 

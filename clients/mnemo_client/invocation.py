@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TextIO
@@ -80,6 +80,10 @@ class Invocation:
     def say(self, *lines: str) -> None:
         for line in lines:
             self.terminal.say(line)
+
+    def page(self, lines: Sequence[str]) -> None:
+        """Lines of data, in a pager where a person would have to scroll back to their beginning."""
+        self.terminal.page(lines, self.environ)
 
     def tell(self, line: str) -> None:
         self.terminal.tell(line)

@@ -192,6 +192,7 @@ class Bridge:
     def _call(self, params: Message) -> Message:
         import msgspec
 
+        from mnemo_client import validation
         from mnemo_client.tools import TOOLS
 
         name, given = params.get("name"), params.get("arguments", {})
@@ -204,7 +205,7 @@ class Bridge:
             asked = msgspec.convert(given, tool.arguments)
             called = self._asking(lambda client: tool.run(client, asked), agent or self._agent)
         except msgspec.ValidationError as wrong:
-            return _told(f"{name}: {wrong}")
+            return _told(f"{name}: {validation.explain(wrong, tool.arguments, given).message}")
         except MnemoError as error:
             return _told(f"{error.message} ({error.hint})" if error.hint else error.message)
         except OSError as failed:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ def recall(invocation: Invocation) -> int:
     client = invocation.client()
     answer = client.recall(request)
     body = client.last_body.decode()
-    _keep(invocation, answer.memories, options.offset + 1)
+    keep_numbers(invocation, answer.memories, options.offset + 1)
     if invocation.wants_json:
         invocation.say(body.rstrip("\n"))
         return EXIT_DONE if answer.memories else EXIT_NOTHING
@@ -137,7 +137,7 @@ def search(invocation: Invocation) -> int:
         invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
         since=as_ms(options.since), until=as_ms(options.until), as_of=as_ms(options.as_of),
     )  # fmt: skip
-    _keep(invocation, answer.memories, 1)
+    keep_numbers(invocation, answer.memories, 1)
     if invocation.wants_json:
         invocation.say_answer()
         return EXIT_DONE if answer.memories else EXIT_NOTHING
@@ -184,8 +184,11 @@ def _nothing(invocation: Invocation, namespace: str, missing: str, *, is_cut: bo
 # The last answer
 
 
-def _keep(invocation: Invocation, memories: list[recall_protocol.RecalledMemory], first: int) -> None:
-    """Note down which hit was which, for `open`, `show`, `edit` and `rm`. Only its owner can read it."""
+def keep_numbers(invocation: Invocation, memories: Sequence[protocol.MemoryView], first: int) -> None:
+    """Write down which memory has which number in the last answer, for `open`, `show`, `edit` and `rm`.
+
+    Only its owner can read the file.
+    """
     hits = {
         str(number): {
             "id": memory.id,
@@ -273,7 +276,7 @@ def show(invocation: Invocation) -> int:
     if invocation.wants_json:
         invocation.say_answer()
     else:
-        invocation.say(*display.memory_lines(memory, invocation.look, invocation.here, invocation.home))
+        invocation.page(display.memory_lines(memory, invocation.look, invocation.here, invocation.home))
     return EXIT_DONE
 
 
@@ -339,24 +342,19 @@ def _edit_text(invocation: Invocation, memory: protocol.MemoryView) -> protocol.
 
 
 def rm(invocation: Invocation) -> int:
+    """Moves all of them to the trash in one change, or none where one id is wrong."""
+    ids = [id_of(invocation, text) for text in invocation.options.id]
     client = invocation.client()
-    worst: MnemoError | None = None
-    gone = []
-    for text in invocation.options.id:
-        try:
-            with telling_apart(client):
-                gone.append(client.delete(id_of(invocation, text)).id)
-        except (Refused, NothingFound, BadUsage) as error:
-            worst = worst or error
-            invocation.terminal.complain(error.message, error.hint)
+    with telling_apart(client):
+        answer = client.delete_ids(ids)
     if invocation.wants_json:
-        invocation.say_value({"deleted": len(gone), "ids": gone})
-    elif gone:
-        ids = list(map(display.short_id, gone))
-        invocation.say(f"moved to the trash: {', '.join(ids)}")
-        again = f"take them back with: mnemo trash restore {' '.join(ids)}"
-        invocation.tell("take it back with: mnemo undo" if len(ids) == 1 else again)
-    return worst.exit_code if worst is not None else EXIT_DONE
+        invocation.say_answer()
+    elif not answer.ids:
+        invocation.tell("already in the trash")
+    else:
+        invocation.say(f"moved to the trash: {', '.join(map(display.short_id, answer.ids))}")
+        invocation.tell(f"take {'it' if len(answer.ids) == 1 else 'them'} back with: mnemo undo")
+    return EXIT_DONE
 
 
 def trash(invocation: Invocation) -> int:
@@ -367,7 +365,7 @@ def trash(invocation: Invocation) -> int:
     elif not page.memories:
         invocation.tell("nothing is set aside" if set_aside else "the trash is empty")
     else:
-        invocation.say(*display.trash_lines(page, invocation.look))
+        invocation.page(display.trash_lines(page, invocation.look))
         if page.cursor is not None:
             invocation.tell(f"there is more; show it with: mnemo trash{' --set-aside' if set_aside else ''} --top 500")
         stays = "; what is set aside goes after 30 days" if set_aside else ""
@@ -378,9 +376,10 @@ def trash(invocation: Invocation) -> int:
 def trash_restore(invocation: Invocation) -> int:
     client = invocation.client()
     bodies = []
-    for text in invocation.options.id:
-        with telling_apart(client):
-            memory = client.restore(id_of(invocation, text))
+    with telling_apart(client):  # all of them are there before the first is restored
+        ids = [client.get(id_of(invocation, text)).id for text in invocation.options.id]
+    for memory_id in ids:
+        memory = client.restore(memory_id)
         bodies.append(json.loads(client.last_body))
         if not invocation.wants_json:
             invocation.say(f"{invocation.look.good('restored')}: {display.short_id(memory.id)}  "

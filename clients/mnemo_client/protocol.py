@@ -375,6 +375,13 @@ class DeletedMany(Answer):
     would_delete: int | UnsetType = UNSET
 
 
+class TagsAnswer(Answer):
+    """GET /v1/tags: how many memories have each tag, the commonest first."""
+
+    tags: dict[str, int]
+    namespace: str = "default"
+
+
 class MemoryPage(Answer):
     memories: list[MemoryView]
     cursor: str | None = None

@@ -8,11 +8,14 @@ terminal.
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TextIO
 
 WIDTH_DEFAULT = 80
 WIDTH_MAX = 110  # longer lines are hard to read
+ROWS_DEFAULT = 24
+PAGER_NOT_FOUND = 127  # the shell's exit code
+LAST_COLUMN_MIN = 24  # cells; a narrower last column of a table goes below the others
 
 _CODES = {"bold": "1", "dim": "2", "mark": "1;33", "good": "32", "warn": "33", "bad": "31", "place": "36"}
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
@@ -67,6 +70,27 @@ class Terminal:
         """A line of data."""
         self.clear_progress()
         self.out.write(line + "\n")
+
+    def page(self, lines: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Show lines of data in the person's pager where they are more than the screen has."""
+        pager = environ.get("MNEMO_PAGER", environ.get("PAGER", "less")).strip()
+        if self.out.isatty() and pager not in ("", "cat") and len(lines) >= self._rows():
+            import subprocess
+
+            self.flush()
+            text = "".join(line + "\n" for line in lines).encode(errors="backslashreplace")
+            # Of less: colours, no pager for what fits, and the screen stays as it is.
+            done = subprocess.run(pager, shell=True, input=text, env={"LESS": "FRX", **environ}, check=False)
+            if done.returncode != PAGER_NOT_FOUND:
+                return
+        for line in lines:
+            self.say(line)
+
+    def _rows(self) -> int:
+        try:
+            return os.get_terminal_size(self.out.fileno()).lines or ROWS_DEFAULT
+        except (OSError, ValueError):
+            return ROWS_DEFAULT
 
     def tell(self, line: str = "") -> None:
         """A message."""
@@ -206,12 +230,39 @@ def wrap(text: str, width: int | None, lines_max: int) -> list[tuple[int, int]]:
     return lines
 
 
-def table(rows: list[list[str]], indent: str = "") -> list[str]:
-    """The rows with their columns aligned; the last column is left as long as it is."""
+def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, clips: bool = False) -> list[str]:
+    """The rows with their columns aligned, in lines of at most `width` cells.
+
+    The last column is cut off where it `clips`; else it goes on below itself, or, where less than `LAST_COLUMN_MIN`
+    cells are left for it, on lines of its own.
+    """
     if not rows:
         return []
     widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
-    return [
-        (indent + "  ".join([*(pad(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]])).rstrip()
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        head = indent + "".join(pad(cell, size) + "  " for cell, size in zip(row, widths, strict=False))
+        room = None if width is None else width - cells(head)
+        if room is None or cells(row[-1]) <= room:
+            lines.append((head + row[-1]).rstrip())
+        elif clips:
+            lines.append((head + clip(row[-1], max(room, 1))).rstrip())
+        elif room >= LAST_COLUMN_MIN:
+            first, *more = _fill(row[-1], room)
+            lines += [head + first, *(" " * cells(head) + line for line in more)]
+        else:
+            below = indent + "    "
+            lines += [head.rstrip(), *(below + line for line in _fill(row[-1], (width or 0) - cells(below)))]
+    return lines
+
+
+def _fill(text: str, width: int) -> list[str]:
+    """The words of the text in lines of at most `width` cells; a longer word has a line of its own."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and cells(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines

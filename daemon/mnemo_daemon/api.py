@@ -69,6 +69,7 @@ class OneQuery(protocol.Ask):
 
 
 class DeleteQuery(_ListFilter):
+    id: list[str] = []  # these, instead of what passes filters: all of them, or none where one is not there
     confirm: bool = False
 
 
@@ -80,6 +81,10 @@ class PageQuery(protocol.Ask):
     namespace: protocol.Namespace | None = None
     limit: protocol.Limit = protocol.LIMIT_DEFAULT
     cursor: str = ""
+
+
+class NamespaceQuery(protocol.Ask):
+    namespace: protocol.Namespace | None = None
 
 
 class TrashQuery(PageQuery):
@@ -136,7 +141,7 @@ class Api:
         return [
             Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "The newest first", query=ListQuery),
             Route("DELETE", "/v1/memories", self.delete_many, protocol.DeletedMany,
-                  "Move to the trash by filter; without `confirm` a dry run", query=DeleteQuery),
+                  "Move to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
             Route("GET", IdPath, self.get, one, "One memory", query=OneQuery),
             Route("PATCH", IdPath, self.edit, one, "Edit", ask=protocol.Patch, read_only=read_only | _NOT_EDITED),
             Route("DELETE", IdPath, self.delete, protocol.Deleted, "Move to the trash", query=DeleteOneQuery),
@@ -154,6 +159,8 @@ class Api:
             Route("GET", "/v1/search", self.search, recall_protocol.SearchAnswer, "By words alone", query=SearchQuery),
             Route("GET", "/v1/recent", self.recent, recall_protocol.SearchAnswer, "By when it happened",
                   query=RecentQuery),
+            Route("GET", "/v1/tags", self.tags, protocol.TagsAnswer, "How many memories have each tag",
+                  query=NamespaceQuery),
             Route("POST", "/v1/context", self.context, recall_protocol.ContextAnswer,
                   "The block to put before a prompt", ask=recall_protocol.ContextRequest),
         ]  # fmt: skip
@@ -225,6 +232,8 @@ class Api:
     async def delete_many(self, request: Request) -> Reply:
         await self._daemon.opened()
         query: DeleteQuery = request.query
+        if query.id:
+            return await self._delete_ids(request, query)
         wire.writable_namespace(request)
         if request.namespace is None and not any(getattr(query, name) for name in _ListFilter.__struct_fields__):
             raise bad_value("name at least one filter, the namespace for one: this would delete everything")
@@ -241,6 +250,16 @@ class Api:
             raise Refusal(422, "refused", message, field="confirm")
         future = self._memories.delete(ids, "deleted by filter", wire.caller_of(request))
         done = await asyncio.wrap_future(future)
+        return Reply(protocol.DeletedMany(ids=done.result, deleted=len(done.result)))
+
+    async def _delete_ids(self, request: Request, query: DeleteQuery) -> Reply:
+        if any(getattr(query, name) for name in _ListFilter.__struct_fields__):
+            raise bad_value("give ids or filters, not both", "id")
+        caller = wire.caller_of(request)
+        ids = [self._memories.resolve(text, caller, f"id[{place}]") for place, text in enumerate(query.id)]
+        if not query.confirm:
+            return Reply(protocol.DeletedMany(ids=ids, would_delete=len(ids)))
+        done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
         return Reply(protocol.DeletedMany(ids=done.result, deleted=len(done.result)))
 
     async def restore(self, request: Request) -> Reply:
@@ -320,6 +339,14 @@ class Api:
         return Reply(
             recall_protocol.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None)
         )
+
+    async def tags(self, request: Request) -> Reply:
+        await self._daemon.opened()
+        wanted = Filter(
+            namespaces=wire.listed(request), without_tags=_hidden_tags(request, []), now=self._daemon.store.now()
+        )
+        counts = await self._off_loop(self._daemon.views.columns.count_tags, wanted)
+        return Reply(protocol.TagsAnswer(tags=counts, namespace=request.namespace or wire.DEFAULT_NAMESPACE))
 
     async def context(self, request: Request) -> Reply:
         await self._daemon.opened()

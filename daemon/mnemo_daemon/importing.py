@@ -12,12 +12,12 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 import msgspec
 
 from mnemo_client import care_protocol, protocol
+from mnemo_client.validation import shown
 from mnemo_core import importing
 from mnemo_core.importing import Admitted, Guard, Into, Malformed, Tool, Unfit
 from mnemo_daemon.dropping import BUSY_SECONDS
 from mnemo_daemon.memories import SENSITIVE, Caller
 from mnemo_daemon.refusals import Refusal, refusal_of
-from mnemo_daemon.routes import shown
 from mnemo_daemon.times import MS_MAX, milliseconds
 from mnemo_store.errors import Busy, StoreError
 from mnemo_store.reading import Snapshot

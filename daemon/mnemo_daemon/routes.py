@@ -13,7 +13,9 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from mnemo_client import validation
 from mnemo_client.protocol import Ask, Namespace
+from mnemo_client.validation import shown
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.sockets import Peer
 
@@ -137,7 +139,7 @@ def decode(data: bytes | msgspec.Raw, kind: type[T], *, read_only: frozenset[str
         value: T = decoder.decode(data)
         return value
     except msgspec.ValidationError as wrong:
-        raise _refused_value(str(wrong), read_only, at) from None
+        raise _refused_value(validation.explain(wrong, kind, _without_type(data)), read_only, at) from None
     except msgspec.DecodeError as malformed:
         lone = _LONE_SURROGATE.search(data)
         message = f"a lone surrogate (byte {lone.start()})" if lone else str(malformed)
@@ -155,33 +157,29 @@ _LONE_SURROGATE = re.compile(
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 
-_WHERE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(.*)`$", re.DOTALL)
-_MISSING = re.compile(r"^Object missing required field `(.*)`$", re.DOTALL)
-
-
 _decoders: dict[Any, "msgspec.json.Decoder[Any]"] = {}  # making one costs more than decoding a request
 
 
-def _refused_value(said: str, read_only: frozenset[str], at: str) -> Refusal:
-    """msgspec's words (``Expected `int`, got `str` - at `$.tags[3]` ``) as a refusal that names the field."""
-    what, where = _parts(said)
-    path = ".".join(part for part in (at, where) if part) if not where.startswith("[") else at + where
-    if unknown := _UNKNOWN.match(what):
-        name = unknown.group(1)
-        field = f"{path}.{name}" if path else name
-        if name in read_only and not where:
-            return Refusal(400, "read_only", f"`{shown(name)}` is set by the daemon alone", field=shown(field))
-        return Refusal(400, "unknown_field", f"there is no field `{shown(name)}` here", field=shown(field))
-    if missing := _MISSING.match(what):
-        field = f"{path}.{missing.group(1)}" if path else missing.group(1)
-        return Refusal(400, "missing_field", f"`{field}` is required", field=field)
-    return bad_value(what[:1].lower() + what[1:], shown(path) or None)
+def _without_type(data: bytes | msgspec.Raw) -> Any:
+    """The value whatever its type; UNSET where it is no JSON, or has a number that no float holds."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.UNSET
 
 
-def _parts(said: str) -> tuple[str, str]:
-    found = _WHERE.match(said)
-    return (found.group(1), found.group(2) or "") if found else (said, "")
+def _refused_value(wrong: validation.Violation, read_only: frozenset[str], at: str) -> Refusal:
+    """The violation as a refusal; its field below `at`."""
+    if wrong.code == "unknown_field" and wrong.field in read_only:
+        name = shown(at + "." + wrong.field if at else wrong.field)
+        return Refusal(400, "read_only", f"`{wrong.field}` is set by the daemon alone", field=name)
+    if not at:
+        return Refusal(400, wrong.code, wrong.message, field=wrong.field or None)
+    field = at + ("" if not wrong.field or wrong.field.startswith("[") else ".") + wrong.field
+    message = wrong.message
+    if wrong.code != "unknown_field":
+        message = message.replace(f"`{wrong.field}`", f"`{field}`", 1)
+    return Refusal(400, wrong.code, message, field=shown(field))
 
 
 def decode_query(raw: str, route: Route) -> Any:
@@ -204,7 +202,7 @@ def decode_query(raw: str, route: Route) -> Any:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as wrong:
-        raise _refused_value(str(wrong), frozenset(), "") from None
+        raise _refused_value(validation.explain(wrong, kind, values), frozenset(), "") from None
 
 
 def _pairs(raw: str) -> list[tuple[str, str]]:
@@ -241,7 +239,7 @@ def namespace_of(header: str | None, ask: Any, query: Any) -> str | None:
         try:
             header = msgspec.convert(_clean_header(header, "X-Namespace"), Namespace)
         except msgspec.ValidationError as wrong:
-            raise bad_value(_parts(str(wrong))[0], "X-Namespace") from None
+            raise bad_value(validation.explain(wrong, Namespace, header).message, "X-Namespace") from None
     named: str | None = header
     for place, value in (("query string", query), ("body", ask)):
         other = getattr(value, "namespace", None)
@@ -287,9 +285,3 @@ def _unquoted(segment: str) -> str:
         return unquote(segment, errors="strict")
     except UnicodeDecodeError:
         raise bad_value("the path is not UTF-8") from None
-
-
-def shown(text: str) -> str:
-    """Text of a stranger as it may stand in a message: one short line that can be encoded."""
-    cut = text if len(text) <= 100 else text[:100] + "…"
-    return "".join(character if character.isprintable() else "�" for character in cut)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from mnemo_client import places
+from mnemo_client.validation import describe
 from mnemo_core.profiles import OWN, PROFILES, Name, Profile, RecallDefaults
 from mnemo_daemon.models import DEFAULT_RERANKER, models_folder
 
@@ -410,24 +411,11 @@ def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
 def expected(key: Key) -> str:
     """What a value of this key must be, in words."""
     kind = inspect.type_info(key.kind)
-    while isinstance(kind, inspect.Metadata):
-        kind = kind.type
-    match kind:
-        case inspect.IntType(ge=low, le=high):
-            return f"a whole number from {low} to {high}"
-        case inspect.FloatType(ge=low, le=high):
-            return f"a number from {low} to {high}"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.LiteralType(values=values):
-            return "one of " + ", ".join(f'"{value}"' for value in values)
-        case inspect.StrType(pattern=None):
-            return "a text"
-        case inspect.StrType():
-            meta = next(part for part in get_args(key.kind) if isinstance(part, Meta))
-            return "something like " + " or ".join(f'"{example}"' for example in meta.examples or ())
-        case _:
-            raise TypeError(f"{key.path} is of a type that no setting has yet: {kind}")
+    inner = kind.type if isinstance(kind, inspect.Metadata) else kind
+    if isinstance(inner, inspect.StrType) and inner.pattern is not None:
+        meta = next(part for part in get_args(key.kind) if isinstance(part, Meta))
+        return "something like " + " or ".join(f'"{example}"' for example in meta.examples or ())
+    return describe(kind)
 
 
 def lines_of_keys(text: str) -> dict[tuple[str, ...], int]:

@@ -250,6 +250,14 @@ class Columns:
             names = CODED.get(name) or self._names[name]
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
 
+    def count_tags(self, wanted: Filter) -> dict[str, int]:
+        """How many memories that pass the filter have each tag, the commonest first, then by name."""
+        mask = self.allowed(wanted)
+        with self._lock:
+            rows = {tag: np.fromiter(numbers, np.int64, len(numbers)) for tag, numbers in self._tags.items()}
+        counts = {tag: int(mask[numbers[numbers < len(mask)]].sum()) for tag, numbers in rows.items()}
+        return dict(sorted(((tag, n) for tag, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
+
     def allowed(self, wanted: Filter) -> NDArray[np.bool_]:
         """A mask by number of the memories that pass the filter. Not to be written to."""
         with self._lock:

@@ -243,13 +243,13 @@ def test_the_status_is_short(agent: Agent, canned: CannedDaemon) -> None:
     ("arguments", "said"),
     [
         ({}, "query"),
-        ({"query": ""}, "length >= 1"),
-        ({"query": "x" * 8193}, "length <= 8192"),
-        ({"query": "x", "limit": 51}, "<= 50"),
-        ({"query": "x", "limit": "5"}, "Expected `int`"),
-        ({"query": "x", "mood": 1}, "unknown field `mood`"),
-        ({"query": "x", "tags": ["t"] * 21}, "length <= 20"),
-        ([], "Expected `object`"),
+        ({"query": ""}, '`query` must be a text of 1 to 8192 characters, not ""'),
+        ({"query": "x" * 8193}, "`query` must be a text of 1 to 8192 characters"),
+        ({"query": "x", "limit": 51}, "`limit` must be a whole number from 1 to 50"),
+        ({"query": "x", "limit": "5"}, "`limit` must be a whole number from 1 to 50"),
+        ({"query": "x", "mood": 1}, "there is no field `mood` here"),
+        ({"query": "x", "tags": ["t"] * 21}, "`tags` must be a list of at most 20 values"),
+        ([], "the value must be an object, not []"),
     ],
 )
 def test_arguments_that_do_not_fit_are_told_to_the_agent(

@@ -66,6 +66,33 @@ def test_a_keyed_memory_in_the_trash_is_restored_by_writing_it_again(client: Cli
     assert (again.outcome, again.memory.id, again.memory.state) == ("duplicate", first.memory.id, "active")
 
 
+def test_ids_are_deleted_all_together_or_not_at_all(client: Client) -> None:
+    namespace = fresh()
+    ids = [client.remember(f"Box {number} holds cables.", namespace=namespace).memory.id for number in range(3)]
+    missing = "00000000-0000-7000-8000-000000000000"
+    with pytest.raises(Refused) as error:
+        client.delete_ids([ids[0], missing, ids[1]])
+    assert (error.value.status, error.value.field) == (404, "id[1]")
+    assert {client.get(each).state for each in ids} == {"active"}
+    answer = client.delete_ids([ids[0], ids[1][-8:], ids[0]])
+    assert answer.ids == ids[:2]
+    assert [client.get(each).state for each in ids] == ["trashed", "trashed", "active"]
+    client.undo()
+    assert {client.get(each).state for each in ids} == {"active"}
+
+
+def test_tags_are_counted_in_their_namespace(client: Client) -> None:
+    one, other = fresh(), fresh()
+    gone = client.remember("Ada.", namespace=one, tags=["people", "gone"]).memory
+    client.remember("Otto.", namespace=one, tags=["people"])
+    client.remember("Ines.", namespace=one, tags=["people", "friend"])
+    client.remember("Mira.", namespace=other, tags=["people"])
+    client.delete(gone.id)
+    assert client.tags(one).tags == {"people": 2, "friend": 1}
+    assert client.tags("*").tags["people"] >= 3
+    assert client.tags(fresh()).tags == {}
+
+
 def test_an_id_is_accepted_by_its_last_eight_digits(client: Client) -> None:
     stored = client.remember("Short ids are enough.", namespace=fresh())
     assert client.get(stored.memory.id[-8:]).id == stored.memory.id

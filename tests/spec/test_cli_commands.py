@@ -122,7 +122,7 @@ def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon)
 def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
+    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[ID], deleted=1))
     assert person.give("show", "1") == 3
     assert "there is no last answer" in person.err
     person.give("recall", "x")
@@ -213,7 +213,7 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
 ) -> None:
     other = ID[:-8] + "c0ffee02"
     error = {"code": "ambiguous_id", "message": f"'01999999' could be {ID}, {other}: give more digits", "field": "id"}
-    canned.say("DELETE /v1/memories/01999999", {"error": error}, 409)
+    canned.say("DELETE /v1/memories", {"error": error}, 409)
     canned.say("GET /v1/memories/01999999", {"error": error}, 409)
     say(canned, f"GET /v1/memories/{ID}", recalled())
     say(canned, f"GET /v1/memories/{other}", recalled(id=other, content="The key is with Otto.\nOr was."))
@@ -228,12 +228,20 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
         assert (person.out, person.err) == ("", said)
 
 
-def test_what_cannot_be_removed_does_not_keep_the_others(person: Person, canned: CannedDaemon) -> None:
-    canned.say("DELETE /v1/memories/deadbeef", {"error": {"code": "not_found", "message": "there is none"}}, 404)
-    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
-    assert person.give("rm", "deadbeef", "abc", ID) == 3
-    assert person.out == "moved to the trash: c0ffee01\n"
-    assert person.err.startswith("mnemo: there is none\nmnemo: 'abc' is too short for an id\n")
+def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon) -> None:
+    other = ID.replace("c0ffee01", "c0ffee02")
+    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[ID, other], deleted=2))
+    assert person.give("rm", ID, other) == 0
+    assert (person.out, person.err) == (
+        "moved to the trash: c0ffee01, c0ffee02\n", "take them back with: mnemo undo\n"
+    )  # fmt: skip
+    assert [asked.query for asked in canned.asked] == [{"id": [ID, other], "confirm": ["true"]}]
+    assert person.give("rm", ID, "abc") == 2
+    assert person.err.startswith("mnemo: 'abc' is too short for an id\n")
+    assert len(canned.asked) == 1
+    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[], deleted=0))
+    assert person.give("rm", ID) == 0
+    assert person.err == "already in the trash\n"
 
 
 @pytest.mark.parametrize(
@@ -447,17 +455,24 @@ def test_bash_completes_as_the_script_says(tmp_path: Path) -> None:
     script.write_text(completion.bash())
     ask = 'source "$1"; shift; COMP_WORDS=(mnemo "$@"); COMP_CWORD=$#; _mnemo; printf "%s\\n" "${COMPREPLY[@]}"'
 
+    (tmp_path / "mnemo").write_text('#!/bin/sh\n[ "$1 $2" = \'completion values\' ] && echo "$3-one $3-two"\n')
+    (tmp_path / "mnemo").chmod(0o755)
+    environ = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
     def complete(*words: str) -> list[str]:
         done = subprocess.run(
-            ["bash", "-c", ask, "bash", str(script), *words], capture_output=True, text=True, check=True
+            ["bash", "-c", ask, "bash", str(script), *words], capture_output=True, text=True, check=True, env=environ
         )
         return done.stdout.split()
 
-    assert complete("rec") == ["recall", "reclassify"]
+    assert complete("rec") == ["recall", "recent", "reclassify"]
     assert complete("rei") == ["reindex"]
     assert complete("notes", "r") == ["rm", "rescan"]
     assert complete("add", "--kind", "e") == ["episodic"]
     assert complete("models", "reindex", "--d") == ["--dry-run"]
+    assert complete("recall", "--tag", "") == ["tags-one", "tags-two"]
+    assert complete("recall", "-n", "namespaces-t") == ["namespaces-two"]
+    assert complete("models", "use", "models-") == ["models-one", "models-two"]
 
 
 @pytest.mark.parametrize(

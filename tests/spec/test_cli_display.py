@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mnemo_client import display, protocol, terminal
-from mnemo_client.terminal import Look, Terminal
+from mnemo_client.terminal import Look, Terminal, cells, table
 from tests.canned import ID, NOON, best, note, recall_answer, recalled, status, view
 
 HERE, HOME = Path("/w/app"), Path("/h/ines")
@@ -279,6 +279,18 @@ def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:
         "client.project_namespaces  true  /c.toml:3",
         'models.folder              ""    MNEMO_MODELS_FOLDER',
     ]
+
+
+def test_a_table_fits_the_width_and_loses_nothing_but_what_it_clips() -> None:
+    rows = [["name", "short", "x"], ["another", "b", "words " * 20]]
+    lines = table(rows, width=60)
+    assert all(cells(line) <= 60 for line in lines)
+    assert " ".join(lines).split() == [word for row in rows for cell in row for word in cell.split()]
+    assert lines[2].startswith(" " * len("another  short  ") + "words")
+    narrow = table([["a" * 50, "far too long for what is left here"]], width=60)
+    assert narrow == ["a" * 50, "    far too long for what is left here"]
+    assert table(rows, width=30, clips=True)[1] == "another  b      words words w…"
+    assert table(rows)[1] == "another  b      " + ("words " * 20).rstrip()
 
 
 class FakeTerminal(io.StringIO):

@@ -111,7 +111,9 @@ def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: Canned
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "a"}\n{"role": "judge", "content": "b"}\n')
     assert person.give("turns", str(file), "--session", "s1") == 2
-    assert f"{file}:2: Invalid enum value 'judge'" in person.err
+    assert f"{file}:2: `role` must be one of " in person.err
+    assert '"user"' in person.err
+    assert person.err.count(', not "judge"') == 1
     assert canned.asked == []
 
 

@@ -174,7 +174,7 @@ def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: Canne
 @pytest.mark.parametrize(
     ("status", "message", "said", "code"),
     [
-        (400, "expected `float` <= 1.0", "importance: expected `float` <= 1.0", 2),
+        (400, "wrong", "importance: wrong", 2),
         (400, "`importance` is given twice", "`importance` is given twice", 2),
         (404, "there is no change 7", "there is no change 7", 3),
         (409, "it is watched already", "it is watched already", 1),

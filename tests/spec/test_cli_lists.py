@@ -1,0 +1,99 @@
+"""Lists, raw requests, the pager, and what a shell is offered. SPEC 14."""
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from mnemo_client import protocol, recall_protocol
+from tests.canned import Asked, CannedDaemon, Said, recalled, status
+from tests.spec.test_cli_commands import Person, person, say, utc
+
+__all__ = ["person", "utc"]  # fixtures
+
+
+def run_with(person: Person, *words: str) -> str:
+    assert person.give(*words) == 0
+    return person.out
+
+
+def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned: CannedDaemon) -> None:
+    ids = [f"01999999-aaaa-7bbb-8ccc-ddddc0ff{number:04d}" for number in range(600)]
+
+    def page(asked: Asked) -> Said:
+        start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query["limit"][0])
+        memories = [recalled(id=each) for each in ids[start : start + limit]]
+        following = str(start + limit) if start + limit < len(ids) else None
+        return Said(msgspec.to_builtins(protocol.MemoryPage(memories=list(memories), cursor=following)))
+
+    canned.answers["GET /v1/memories"] = page
+    assert person.give("list", "--top", "2", "--tag", "home", "--state", "trashed") == 0
+    assert person.out == (
+        "1  2025-12-01  c0ff0000  The key is with Ines.\n2  2025-12-01  c0ff0001  The key is with Ines.\n"
+    )
+    assert person.err == "there are more; show them with: --top 20\n"
+    assert canned.asked[-1].query == {"limit": ["2"], "tag": ["home"], "state": ["trashed"]}
+    assert person.give("list", "--top", "10000") == 0
+    assert person.out.splitlines()[-1] == "600  2025-12-01  c0ff0599  The key is with Ines."
+    assert len(json.loads(run_with(person, "list", "--top", "550", "--json"))["memories"]) == 550
+    say(canned, f"GET /v1/memories/{ids[1]}", recalled(id=ids[1]))
+    assert person.give("show", "2") == 0
+
+
+def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDaemon) -> None:
+    say(canned, "GET /v1/recent", recall_protocol.SearchAnswer(memories=[recalled()], total=1))
+    assert person.give("recent") == 0
+    assert person.out == "1  2025-12-01  c0ffee01  The key is with Ines.\n"
+    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={"home": 1200, "boat": 3}))
+    assert person.give("tags") == 0
+    assert person.out == "    1,200  home\n        3  boat\n"
+    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={}, namespace="x"))
+    assert person.give("tags") == 3
+    assert person.err == "nothing in namespace x has a tag\n"
+    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    assert person.give("namespaces", "-n", "boat") == 0
+    assert person.out == "        2  boat (this folder's)\n        7  default\n"
+
+
+def test_api_sends_a_request_and_prints_what_is_answered(person: Person, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/recall", {"memories": [], "é": 1})
+    for path in ("/v1/recall", "v1/recall", "/recall", "recall"):
+        assert person.give("api", "post", path, '{"query": "x"}') == 0
+        assert json.loads(person.out) == {"memories": [], "é": 1}
+        assert canned.asked[-1].body == {"query": "x"}
+    canned.say("GET /v1/nothing", {"error": {"code": "no_route", "message": "there is no /v1/nothing"}}, 404)
+    assert person.give("api", "GET", "nothing") == 3
+    assert json.loads(person.out)["error"]["code"] == "no_route"
+    assert person.err == "mnemo: there is no /v1/nothing\n"
+    assert person.give("api", "FETCH", "nothing") == 2
+
+
+def test_what_is_longer_than_the_screen_goes_through_the_pager(
+    person: Person, canned: CannedDaemon, short_folder: Path
+) -> None:
+    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
+    shown = short_folder / "shown"
+    person.environ["PAGER"] = f"cat >{shown}"
+    person.give("tags")
+    assert (len(person.out.splitlines()), shown.exists()) == (100, False)  # no terminal, no pager
+    person.sits_at_a_terminal = True
+    person.give("tags")
+    assert (person.out, len(shown.read_text().splitlines())) == ("", 100)
+    for absent in ("cat", "", str(short_folder / "there-is-no-such-pager")):
+        person.environ["PAGER"] = absent
+        person.give("tags")
+        assert len(person.out.splitlines()) == 100
+
+
+def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(person: Person, canned: CannedDaemon) -> None:
+    tags = {"home": 3, "$(rm x)": 1, "two words": 1, "project:boat": 1, "`id`": 1}
+    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags=tags))
+    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    assert person.give("completion", "values", "tags") == 0
+    assert person.out == "home\nproject:boat\n"
+    assert canned.asked[-1].headers["x-namespace"] == "*"
+    assert person.give("completion", "values", "namespaces") == 0
+    assert person.out == "default\nboat\n"
+    canned.stop()
+    assert person.give("completion", "values", "models") == 0
+    assert (person.out, person.err) == ("", "")
