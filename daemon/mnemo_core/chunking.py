@@ -41,6 +41,7 @@ class Chunk(NamedTuple):
     headings: tuple[str, ...]
     first_line: int
     last_line: int
+    tags: tuple[str, ...] = ()  # of the headings above
 
 
 _SAYS = re.compile(r"[^\W_]")  # a letter or a digit of any script
@@ -97,7 +98,7 @@ def split(source: str | Sequence[Block], count_tokens: CountTokens = estimate_to
         for piece in pieces:
             text = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
             if text:
-                chunks.append(Chunk(text, together[0].headings, piece.first, piece.last))
+                chunks.append(Chunk(text, together[0].headings, piece.first, piece.last, together[0].tags))
     return chunks
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.cleaning import fitting_tags
-from mnemo_core.front_matter import Meta, read_front_matter
+from mnemo_core.front_matter import Meta, Property, is_noise, read_front_matter
 
 __all__ = ["Block", "BlockKind", "Document", "Link", "Meta", "inline_tags", "links_in", "parse", "suffix_of"]
 
@@ -21,6 +21,7 @@ NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # long
 HEADING_CHARS_MAX = 256  # a longer "heading" is a paragraph: it would be repeated with every chunk below it
 HEADING_DEPTH_MAX = 16  # deeper headings count as of this depth
 LINK_CHARS_MAX = 256
+PROPERTIES_CHARS_MAX = 4096  # of one note, in all
 TABLE_LOOKAHEAD_LINES = 20  # how far behind a blank line a simple table's last border is looked for
 DRAWER_LINES_MAX = 50
 
@@ -34,6 +35,7 @@ class Block(NamedTuple):
     section: int  # blocks below the same heading share it; two headings of the same name do not
     first_line: int  # 1-based, inclusive
     last_line: int
+    tags: tuple[str, ...] = ()  # of the headings above
 
 
 class Link(NamedTuple):
@@ -54,6 +56,7 @@ class _Heading(NamedTuple):
     level: int
     text: str
     line: int
+    tags: tuple[str, ...] = ()
 
 
 _Item = _Heading | Block  # what a reader of lines yields; a Block's headings and section are not yet known
@@ -73,6 +76,7 @@ def parse(text: str, suffix: str, stem: str) -> Document:
     match suffix:
         case ".md" | ".markdown":
             meta, begin = read_front_matter(lines)
+            lines = _visible(lines, begin)
             items = _markdown(lines, begin)
         case ".rst" | ".rst.txt":
             items = _restructured(lines)
@@ -82,7 +86,15 @@ def parse(text: str, suffix: str, stem: str) -> Document:
         case _:
             items = _plain(lines)
     title, blocks = _in_sections(list(items), meta.title, stem, may_title=suffix != ".org")
-    return Document(title, meta, blocks, tuple(_links(lines, begin)))
+    if meta.properties:
+        blocks = (_property_block(meta.properties, begin), *blocks)
+    return Document(title, meta, blocks, tuple(_links(lines)))
+
+
+def _property_block(properties: Sequence[Property], end: int) -> Block:
+    """What a note says of itself as a passage of its own: it joins no other, and so is in no excerpt of one."""
+    text = "\n".join(f"{each.key}: {each.value}" for each in properties)[:PROPERTIES_CHARS_MAX]
+    return Block("list", text, (), -1, 1, end)
 
 
 # Headings, titles, sections
@@ -105,10 +117,12 @@ def _in_sections(
     blocks: list[Block] = []
     trail: list[_Heading] = []
     texts: tuple[str, ...] = ()
+    of_all = _tags_of(tops[0]) if titled else ()
+    tags = of_all
     section = 0
     for index, item in enumerate(items):
         if isinstance(item, Block):
-            blocks.append(item._replace(headings=texts, section=section))
+            blocks.append(item._replace(headings=texts, section=section, tags=tags))
             continue
         section += 1
         if titled and item is tops[0]:
@@ -117,10 +131,15 @@ def _in_sections(
             trail.pop()
         trail.append(item)
         texts = tuple(heading.text for heading in trail)
+        tags = of_all + tuple(tag for heading in trail for tag in _tags_of(heading))
         after = items[index + 1] if index + 1 < len(items) else None
         if after is None or (isinstance(after, _Heading) and after.level <= item.level):
-            blocks.append(Block("paragraph", item.text, texts[:-1], section, item.line, item.line))
+            blocks.append(Block("paragraph", item.text, texts[:-1], section, item.line, item.line, tags))
     return title, tuple(blocks)
+
+
+def _tags_of(heading: _Heading) -> tuple[str, ...]:
+    return heading.tags or inline_tags(heading.text)
 
 
 # Blocks that the formats share
@@ -277,6 +296,39 @@ def _markdown(lines: Sequence[str], begin: int) -> Iterator[_Item]:
             else:
                 yield _block("paragraph", lines, index, end)
                 index = end
+
+
+def _visible(lines: Sequence[str], begin: int) -> list[str]:
+    """The lines from `begin` on without Obsidian's comments (`%% … %%`) and without properties that only programs
+    read; what goes leaves its line empty. A comment that is never closed is none."""
+    marks: dict[int, list[int]] = {}
+    shown, fence = list(lines), ""
+    for index in range(begin, len(lines)):
+        line = lines[index]
+        stripped = line.lstrip()
+        if fence:
+            fence = "" if stripped.startswith(fence) else fence
+        elif stripped.startswith(("```", "~~~")):
+            fence = stripped[:3]
+        elif is_noise(line):
+            shown[index] = ""
+        elif "%%" in line:
+            plain = _INLINE_CODE.sub(lambda code: " " * len(code[0]), line) if "`" in line else line
+            marks[index] = [mark.start() for mark in _COMMENT_MARK.finditer(plain)]
+    count = sum(map(len, marks.values()))
+    if count % 2:
+        marks[max(marks)].pop()
+    hidden = False
+    for index in range(min(marks), max(marks) + 1) if count > 1 else ():
+        parts, last = [], 0
+        for at in marks.get(index, ()):
+            parts.append("" if hidden else shown[index][last:at])
+            hidden, last = not hidden, at + 2
+        shown[index] = "" if hidden and not parts else "".join([*parts, "" if hidden else shown[index][last:]]).rstrip()
+    return shown
+
+
+_COMMENT_MARK = re.compile("%%")
 
 
 def _is_setext(underline: str) -> bool:
@@ -442,6 +494,9 @@ def _simple_table_end(lines: Sequence[str], start: int) -> int:
 _ORG_BEGIN = re.compile(r"[ \t]*#\+begin_([a-z]{1,20})", re.IGNORECASE)
 _ORG_KEYWORD = re.compile(r"#\+(title|date|filetags|category):[ \t]*(.*)", re.IGNORECASE)
 _ORG_HEADING = re.compile(r"(\*+)[ \t]+(.*)")
+_ORG_TAGS = re.compile(r"[ \t]:([\w@#%:]{1,200}):[ \t]*$")
+_ORG_PROPERTY = re.compile(r"[ \t]*:([\w+-]{1,64}):[ \t]+(\S.*)")
+_ORG_NOISE = frozenset({"ID", "CUSTOM_ID", "CREATED", "CATEGORY", "STYLE", "EFFORT", "LAST_REPEAT", "VISIBILITY"})
 _DRAWERS = frozenset({":PROPERTIES:", ":LOGBOOK:"})
 _ORG_CODE = frozenset({"src", "example", "export", "comment", "verse"})
 
@@ -463,7 +518,14 @@ def _org(lines: Sequence[str]) -> Iterator[_Item]:
         elif stripped[0] == "#" and _ORG_KEYWORD.match(stripped):
             index += 1
         elif stripped.upper() in _DRAWERS:
-            index = _drawer_end(lines, index)
+            end = _drawer_end(lines, index)
+            found = [match for line in lines[index:end] if (match := _ORG_PROPERTY.match(line)) is not None]
+            text = "\n".join(
+                f"{each[1].lower()}: {each[2].strip()}" for each in found if each[1].upper() not in _ORG_NOISE
+            )
+            if text and stripped.upper() == ":PROPERTIES:":
+                yield Block("paragraph", text[:PROPERTIES_CHARS_MAX], (), 0, index + 1, end)
+            index = end
         elif stripped[0] == "|":
             end = _rows_end(lines, index, lambda row: row.lstrip()[:1] == "|")
             yield _block("table", lines, index, end)
@@ -487,7 +549,12 @@ def _org_heading(line: str) -> _Heading | None:
     match = _ORG_HEADING.match(line) if len(line) <= HEADING_CHARS_MAX else None
     if match is None or not match[2].strip():
         return None
-    return _Heading(min(len(match[1]), HEADING_DEPTH_MAX), match[2].strip(), 0)
+    text = match[2].strip()
+    tags = _ORG_TAGS.search(text)
+    if tags is None or not tags.start():
+        return _Heading(min(len(match[1]), HEADING_DEPTH_MAX), text, 0)
+    own = fitting_tags(tags[1].split(":"))
+    return _Heading(min(len(match[1]), HEADING_DEPTH_MAX), text[: tags.start()].rstrip(), 0, own)
 
 
 def _is_org_start(line: str) -> bool:
@@ -544,11 +611,11 @@ def links_in(text: str) -> tuple[str, ...]:
     return tuple(targets)
 
 
-def _links(lines: Sequence[str], begin: int) -> Iterator[Link]:
-    for number in range(begin, len(lines)):
-        if "[[" in lines[number]:
-            for target in links_in(lines[number]):
-                yield Link(target, number + 1)
+def _links(lines: Sequence[str]) -> Iterator[Link]:
+    for number, line in enumerate(lines, 1):
+        if "[[" in line:
+            for target in links_in(line):
+                yield Link(target, number)
 
 
 def inline_tags(text: str) -> tuple[str, ...]:

@@ -227,12 +227,12 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     headings = HeadingDates(zone_offset)
     chunks = []
     for chunk in chunking.split(document.blocks):
-        tags = document.meta.tags
+        tags = (*document.meta.tags, *chunk.tags)
         if has_inline_tags and (inline := markup.inline_tags(chunk.text)):
             tags = (*tags, *inline)
         if secret_lines and _is_sensitive(chunk, secret_lines):
             tags = (SENSITIVE, *tags)
-        tags = fitting_tags(tags) if tags is not document.meta.tags else tags
+        tags = fitting_tags(tags)
         date = headings.nearest(chunk.headings)
         if date is None and own_date is None:
             date = date_in_org(chunk.text, zone_offset) if suffix == ".org" else date_in_logseq(chunk.text, zone_offset)

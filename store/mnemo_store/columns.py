@@ -10,7 +10,7 @@ filter does. A reader may meet a list that is being changed; what it finds there
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ Arrays = Mapping[str, NDArray[Any]]
 class Filter(NamedTuple):
     """Which memories are wanted. Empty tuples and None filter nothing. SPEC 7.1
 
-    Times are ms and bound event_at: since ≤ event_at < until. `tags`: all of them.
+    Times are ms and bound event_at: since ≤ event_at < until. `tags`: all of them, each itself or one nested in it.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -423,14 +423,17 @@ class Columns:
     def _filter_tags(self, mask: NDArray[np.bool_], wanted: Filter) -> None:
         for tag in wanted.tags:
             has = np.zeros(self._size, np.bool_)
-            numbers = self._tags.get(tag)
-            if numbers:
+            for numbers in self._tagged(tag):
                 has[np.fromiter(numbers, np.int64, len(numbers))] = True
             mask &= has
         for tag in wanted.without_tags:
-            numbers = self._tags.get(tag)
-            if numbers:
+            for numbers in self._tagged(tag):
                 mask[np.fromiter(numbers, np.int64, len(numbers))] = False
+
+    def _tagged(self, tag: str) -> Iterator[set[int]]:
+        """The numbers of the memories with the tag, and with each that is nested in it: `people/friend` in `people`."""
+        nested = f"{tag}/"
+        return (numbers for each, numbers in self._tags.items() if each == tag or each.startswith(nested))
 
     def _set_usage(self, number: int, usage: Usage) -> None:
         arrays = self._arrays

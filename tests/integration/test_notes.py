@@ -50,6 +50,18 @@ def test_a_note_becomes_memories_that_say_where_they_stand(vault: Vault) -> None
     assert usage.strength == 0.9
 
 
+def test_tags_and_properties_belong_to_the_passages_that_have_them(vault: Vault) -> None:
+    vault.write(
+        "ines.md",
+        "---\ntags: [people/friend]\nbirthday: 12 March 1985\n---\n# Ines\n\n## Music #cello\n\nShe plays.\n",
+    )
+    vault.watch()
+    assert [(memory.content, memory.tags) for memory in vault.memories("ines.md")] == [
+        ("birthday: 12 March 1985", ("people/friend",)),
+        ("She plays.", ("people/friend", "cello")),
+    ]
+
+
 def test_without_a_date_the_files_time_is_the_memorys(vault: Vault) -> None:
     path = vault.write("a.md", "text")
     os.utime(path, ns=(0, 1_700_000_000_123_000_000))

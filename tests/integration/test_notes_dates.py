@@ -40,6 +40,7 @@ def dates(vault: Vault, path: str) -> list[tuple[int, bool]]:
         ("2026-08-20.md", "---\ndate: 2026-08-14\n---\nWe planted the pear tree."),
         ("2026-08-14.md", "---\ncreated: 2026-09-20\n---\nWe planted the pear tree."),
         ("tree.md", "- DONE plant the pear tree\n  SCHEDULED: <2026-08-14 Fri>"),
+        ("tree.md", "date:: [[Aug 14th, 2026]]\n\nWe planted the pear tree."),
         ("tree.org", "* Planted the pear tree <2026-08-14 Fri>\nIt stands by the gate."),
         ("tree.org", "#+date: 2026-01-01\n* DONE Plant it\nCLOSED: [2026-08-14 Fri]\nIt stands by the gate."),
         ("tree.org", "#+date: <2026-08-14 Fri>\n\nIt stands by the gate."),

@@ -96,6 +96,15 @@ def test_a_changed_memory_passes_by_what_it_is_now() -> None:
     assert columns.tags_of(0) == ("b", "c")
 
 
+def test_a_tag_stands_for_those_that_are_nested_in_it() -> None:
+    columns = Columns()
+    for number, tag in enumerate(("people", "people/friend", "people/friend/old", "peoples", "my/people")):
+        columns.put(number, sample_memory(number, tags=(tag,)), None)
+    assert passing(columns, tags=("people",)) == [0, 1, 2]
+    assert passing(columns, tags=("people/friend",)) == [1, 2]
+    assert passing(columns, without_tags=("people",)) == [3, 4]
+
+
 def test_a_tag_named_twice_counts_once_and_can_be_taken_away() -> None:
     columns = columns_of({"tags": ("a", "a")})
     columns.put(0, sample_memory(0), None)
