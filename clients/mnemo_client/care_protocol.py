@@ -33,12 +33,16 @@ class PurgeRequest(Ask):
     ids: Annotated[list[str], Meta(max_length=10_000)] = []
     filter: PurgeFilter | None = None
     dry_run: bool = False
+    quoting: bool = False  # with the memories that say the whole of one of the texts
+    everywhere: bool = False  # out of the backups and other copies of the store too, which are rewritten
 
 
 class PurgeOneRequest(Ask):
     """POST /v1/memories/{id}/purge."""
 
     dry_run: bool = False
+    quoting: bool = False
+    everywhere: bool = False
 
 
 class Place(Answer):
@@ -47,6 +51,14 @@ class Place(Answer):
     place: str
     state: Literal["clean", "removed", "still there"]
     detail: str = ""
+
+
+class Quotation(Answer):
+    """A memory that stays and says the whole of a forgotten text, in the latest version that does."""
+
+    id: str
+    version: int
+    excerpt: str
 
 
 class Searched(Answer):
@@ -67,7 +79,8 @@ class Purged(Answer):
     revived: list[str] = []  # what was hidden for the sake of something that went, and is shown again
     mended: list[str] = []  # what stays and no longer names what went
     places: list[Place] = []
-    backups: list[str] = []  # copies of the store, which are not touched and may hold it
+    candidates: list[Quotation] = []  # what stays and quotes it: `quoting` takes these along
+    backups: list[str] = []  # copies of the store that hold it; of a dry run, those that may
     searched: Searched = msgspec.field(default_factory=Searched)
     complete: bool = True
     dry_run: bool = False

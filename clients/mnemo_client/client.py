@@ -162,9 +162,16 @@ class Client:
         query = {"confirm": confirm or None}
         return self._ask("DELETE", "/trash", care_protocol.EmptiedTrash, query=query, namespace=namespace)
 
-    def purge(self, id: str, *, dry_run: bool = False) -> care_protocol.Purged:  # noqa: A002
+    def purge(
+        self,
+        id: str,  # noqa: A002 - the field's own name
+        *,
+        dry_run: bool = False,
+        quoting: bool = False,
+        everywhere: bool = False,
+    ) -> care_protocol.Purged:
         """Forget one memory, every trace of it, and what was derived from it."""
-        asked = care_protocol.PurgeOneRequest(dry_run=dry_run)
+        asked = care_protocol.PurgeOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         return self.patiently()._ask("POST", f"/memories/{_quoted(id)}/purge", care_protocol.Purged, asked)
 
     def purge_many(
@@ -173,9 +180,14 @@ class Client:
         *,
         filter: care_protocol.PurgeFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
+        quoting: bool = False,
+        everywhere: bool = False,
     ) -> care_protocol.Purged:
-        """Forget these, or all that pass the filter."""
-        asked = care_protocol.PurgeRequest(ids=list(ids), filter=filter, dry_run=dry_run)
+        """Forget these, or all that pass the filter; `quoting`: and what says the same as one of them; `everywhere`:
+        out of the backups too."""
+        asked = care_protocol.PurgeRequest(
+            ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere
+        )
         named = filter.namespace if filter is not None else None
         return self.patiently()._ask("POST", "/purge", care_protocol.Purged, asked, namespace=named)
 

@@ -258,6 +258,8 @@ _FORGET = (
     _SINCE,
     _UNTIL,
     _flag("--all", help="everything in the namespace"),
+    _flag("--quoting", help="with the memories that quote it"),
+    _flag("--everywhere", help="out of the backups and other copies of the store too, which are rewritten"),
     _DRY,
     _YES,
 )

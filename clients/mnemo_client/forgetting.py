@@ -30,12 +30,20 @@ def forget(invocation: Invocation) -> int:
             invocation.say_answer()
         else:
             invocation.say(*_plan_lines(planned, "would be forgotten", invocation.look))
+            invocation.say(*_candidate_lines(planned, invocation.look), *_copy_lines(planned, invocation.look))
         return EXIT_DONE
+    quoting, everywhere = options.quoting, options.everywhere
     if not options.yes:
         shown = [client.get(memory_id) for memory_id in planned.purged[:SHOWN]]
         invocation.say(*display.candidate_lines(shown, invocation.look))
         invocation.confirm(f"forget {_counted(planned)} for good, with every trace")
-    report = client.purge_many(planned.purged)
+        if planned.candidates and not quoting:
+            invocation.say(*_candidate_lines(planned, invocation.look))
+            quoting = invocation.ask(f"forget too what quotes it ({_memories(len(planned.candidates))})")
+        if planned.backups and not everywhere:
+            invocation.say(*_copy_lines(planned, invocation.look))
+            everywhere = invocation.ask("rewrite these copies without it too")
+    report = client.purge_many(planned.purged, quoting=quoting, everywhere=everywhere)
     if invocation.wants_json:
         invocation.say_answer()
     else:
@@ -93,8 +101,28 @@ def report_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:
         f"for {display.plural(searched.needles, 'trace')}: "
         f"{'none is left' if report.complete else 'some are left, as said above'}"
     )
+    yield from _candidate_lines(report, look)
+    if report.candidates:
+        yield "  to forget these too: mnemo forget with their ids"
+    told = {place.place for place in report.places}
     for path in report.backups:
-        yield f"  {look.warn('not touched')} {plain(path)}, which may hold it: remove it when you need it no more"
+        if path not in told:
+            yield (
+                f"  {look.warn('not touched')} {plain(path)}, which holds it: remove it when you need it no more "
+                "(mnemo forget --everywhere rewrites such copies)"
+            )
+
+
+def _candidate_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:
+    for each in report.candidates[:SHOWN]:
+        yield f"  {look.warn('quotes it')}   {look.place(display.short_id(each.id))} {plain(each.excerpt)}"
+    if len(report.candidates) > SHOWN:
+        yield f"  {look.warn('quotes it')}   and {_memories(len(report.candidates) - SHOWN)} more"
+
+
+def _copy_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:
+    for path in report.backups:
+        yield f"  {look.warn('may hold it')} {plain(path)}"
 
 
 def _plan_lines(report: care_protocol.Purged, verb: str, look: Look) -> Iterator[str]:

@@ -110,11 +110,15 @@ class Invocation:
         """Returns when a person says yes. Raises BadUsage where none does, or none is there."""
         if not self.has_terminal:
             raise BadUsage("this cannot be asked here", "say --yes if it is meant")
+        if not self.ask(question):
+            raise BadUsage("nothing was changed")
+
+    def ask(self, question: str) -> bool:
+        """Whether the person at the terminal says yes."""
         self.terminal.flush()
         self.terminal.out.write(f"{question}? [y/N] ")
         self.terminal.out.flush()
-        if self.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise BadUsage("nothing was changed")
+        return self.stdin.readline().strip().lower() in ("y", "yes")
 
     def _read_standard_input(self, bytes_max: int) -> str:
         if not isinstance(self.stdin, io.TextIOWrapper):

@@ -48,8 +48,12 @@ class Sought:
 
     def add_text(self, text: str) -> None:
         """The whole of it, every run of five words, every longer word."""
-        self._add("text" if len(_WORD.findall(text)) >= RUN_WORDS else "short", bare(text))
+        self.add_whole(text)
         self.add_parts(text)
+
+    def add_whole(self, text: str) -> None:
+        """The whole of it alone."""
+        self._add("text" if len(_WORD.findall(text)) >= RUN_WORDS else "short", bare(text))
 
     def add_parts(self, text: str) -> None:
         """Its runs and words, without the whole."""
@@ -194,6 +198,14 @@ def texts_of(memory: Memory) -> Iterator[str]:
         yield from (memory.trace.action, memory.trace.task_objective, memory.trace.context)
     if memory.turn is not None:
         yield memory.turn.summary
+
+
+def whole_texts_of(memories: Iterable[Memory]) -> Sought:
+    """The content of these memories, each as a whole."""
+    sought = Sought()
+    for memory in memories:
+        sought.add_whole(memory.content)
+    return sought
 
 
 def sought_of(memories: Iterable[Memory]) -> Sought:

@@ -16,16 +16,17 @@ read once more in the journal, which holds it until it is written anew.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
 
-from mnemo_client.care_protocol import Place, Purged, Searched
+from mnemo_client.care_protocol import Place, Purged, Quotation, Searched
 from mnemo_core import forgetting
 from mnemo_core.forgetting import Plan
-from mnemo_core.traces import sought_of
-from mnemo_daemon import remains
+from mnemo_core.traces import Sought, sought_of, whole_texts_of
+from mnemo_daemon import copy_rewriting, remains
+from mnemo_daemon.copy_rewriting import CopyRewriting
 from mnemo_daemon.dropping import BUSY_SECONDS, Dropping, Told
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_store import rewriting
@@ -33,12 +34,13 @@ from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import Busy, Closed, DiskFull, StoreError
 from mnemo_store.keeper import Keeper
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import Change, Memory, PutMemory, PutMeta
+from mnemo_store.records import Change, Forgotten, Memory, PutMemory, PutMeta, skip_hash
 from mnemo_store.store import Store, Turn
 from mnemo_store.stream import MemoryRow, VersionRow
 
 MARK = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
 PURGE = "purge"  # what the history calls it
+NAMED_MAX = 20  # memories that say the same, as far as they are told of as places
 RETRY_SECONDS = 60.0  # before what could not be finished is tried again
 
 log = logging.getLogger("mnemo.forgetting")
@@ -49,6 +51,7 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
 
     asked: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
+    everywhere: bool = False  # out of the copies of the store too
 
 
 class Forgetting:
@@ -78,10 +81,24 @@ class Forgetting:
 
     def plan(self, ids: Collection[str]) -> Purged:
         """What forgetting these would come to."""
-        return _report(forgetting.plan(tuple(ids), self._dropping.ties()), dry_run=True)
+        report = _report(forgetting.plan(tuple(ids), self._dropping.ties()), dry_run=True)
+        report.candidates = self._quoting([*report.purged, *report.derived])
+        report.backups = [str(path) for path in copy_rewriting.copies_of(self._store.folder)]
+        return report
 
-    def purge(self, ids: Sequence[str], by: str) -> Purged:
-        """Forgets these memories (whole ids) and what was derived from them.
+    def _quoting(self, ids: Collection[str]) -> list[Quotation]:
+        """What says the whole of a text of these memories, which are still there."""
+        sought = whole_texts_of(self._versions(ids))
+        return remains.quotations(self._store, sought, self._go_on, besides=frozenset(ids))
+
+    def _versions(self, ids: Iterable[str]) -> Iterator[Memory]:
+        for memory_id in ids:
+            with self._store.snapshot() as snapshot:
+                yield from (stored.memory for stored in snapshot.versions(memory_id))
+
+    def purge(self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False) -> Purged:
+        """Forgets these memories (whole ids) and what was derived from them; with `quoting` what says the whole of one
+        of their texts too, and with `everywhere` out of the copies of the store that are known of.
 
         Raises a Refusal or what the store raises. What was dropped by then stays dropped, and the rest is done as soon
         as it can be.
@@ -90,9 +107,13 @@ class Forgetting:
         with self._one:
             self._refuse_out_of_order()
             before = self._take_up()
-            planned = self._drop(Mark((*before.asked, *ids), before.derived), by)
+            if quoting:
+                planned = forgetting.plan(tuple(ids), self._dropping.ties())
+                ids = [*ids, *(each.id for each in self._quoting(planned.dropped))]
+            mark = Mark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
+            planned = self._drop(mark, by)
             report = _report(planned._replace(asked=tuple(ids)))
-            self._erase_and_tell(report)
+            self._erase_and_tell(report, everywhere=mark.everywhere)
         report.seconds = round(time.monotonic() - began, 3)
         log.info(
             "forgot %d memories and %d derived from them in %.1f s", len(ids), len(planned.derived), report.seconds
@@ -117,7 +138,7 @@ class Forgetting:
             return
         self._drop(mark, PURGE)
         report = Purged(purged=list(mark.asked), derived=list(mark.derived))
-        self._erase_and_tell(report)
+        self._erase_and_tell(report, everywhere=mark.everywhere)
         log.info("forgetting %d memories, which had been cut short, is finished", len(mark.asked) + len(mark.derived))
         for place in report.places:
             if place.state == "still there":
@@ -146,7 +167,7 @@ class Forgetting:
             whole = planned if whole is None else _joined(whole, planned)
             if not self._exist(planned.dropped) and not planned.mended:
                 return whole
-            mark = Mark(planned.asked, planned.derived)
+            mark = Mark(planned.asked, planned.derived, mark.everywhere)
             self._put_mark(mark, told)
             self.pending = "it goes on"
             try:
@@ -187,10 +208,10 @@ class Forgetting:
 
     # 2 to 5: out of every file
 
-    def _erase_and_tell(self, report: Purged) -> None:
+    def _erase_and_tell(self, report: Purged, *, everywhere: bool) -> None:
         """Completes the report. Raises a Refusal that says what is still to be done."""
         try:
-            self._erase(report)
+            self._erase(report, everywhere=everywhere)
         except (StoreError, OSError) as error:
             is_full = isinstance(error, OSError) and is_disk_full(error)
             refusal = refusal_of(DiskFull(str(error)) if is_full else error) or Refusal(503, "write_failed", str(error))
@@ -203,15 +224,16 @@ class Forgetting:
             raise refusal from error
         self._unsearched, self.pending = [], ""
 
-    def _erase(self, report: Purged) -> None:
+    def _erase(self, report: Purged, *, everywhere: bool) -> None:
         folder = self._store.folder
-        sought, held = remains.telling(self._store, sought_of(self._unsearched), self._go_on)
+        sought = remains.telling(self._store, sought_of(self._unsearched), self._go_on)
+        report.candidates = remains.quotations(self._store, whole_texts_of(self._unsearched), self._go_on)
         self._renew()
         report.places += remains.remove_left_overs(folder, sought, self._disk, self._go_on)
         sizes = self._store.maintain(self._write_anew).result()
         looked = remains.look_through(folder, sought, self._go_on)
         if looked.found:  # it may have been said again meanwhile, in what stays
-            still, _ = remains.telling(self._store, sought.only(set().union(*looked.found.values())), self._go_on)
+            still = remains.telling(self._store, sought.only(set().union(*looked.found.values())), self._go_on)
             looked = looked.only(still)
         details = {
             "db": f"written anew: {sizes.database_before} to {sizes.database} bytes",
@@ -226,13 +248,42 @@ class Forgetting:
             Place(place=str(path), state="still there", detail=f"it holds {remains.described(sought, names)}")
             for path, names in looked.found.items()
         ]
-        report.places += held
+        report.places += [
+            Place(place=f"memory {each.id}", state="still there", detail=f"its version {each.version} says the same")
+            for each in report.candidates[:NAMED_MAX]
+        ]
+        self._look_at_copies(report, sought, everywhere=everywhere)
         report.searched = Searched(
             files=looked.files, bytes=looked.bytes, needles=len(sought), found=[str(path) for path in looked.found]
         )
-        report.backups = [str(path) for path in remains.backups_of(folder)]
         report.complete = all(place.state != "still there" for place in report.places)
         self._put_mark(Mark(), Told(PURGE, PURGE, ""))
+
+    def _look_at_copies(self, report: Purged, sought: Sought, *, everywhere: bool) -> None:
+        """Names the copies of the store that hold any of it; with `everywhere` rewrites them without it."""
+        folder, disk = self._store.folder, self._disk
+        needles = sought.without(())
+        for text in (*(memory.content for memory in self._unsearched), *report.purged, *report.derived):
+            needles.add_whole(text)
+        if everywhere:
+            with self._store.snapshot() as snapshot:
+                salt, now = snapshot.meta("salt"), snapshot.now
+            hashes = {skip_hash(salt, memory.content) for memory in self._unsearched}
+            rewriter = CopyRewriting(
+                disk,
+                lambda store, ids: Forgetting(store, disk, self._spaces, lambda: None).purge(ids, PURGE),
+                [*report.purged, *report.derived],
+                {salt: {digest: Forgotten(hash=digest, at=now) for digest in hashes}},
+                lambda memory_id: self._exist([memory_id]),
+            )
+            rewriter.tidy(folder)
+            for copy in copy_rewriting.copies_holding(folder, needles, self._go_on):
+                report.places.append(rewriter.rewrite(copy, folder, sought, self._go_on))
+                self._go_on()
+            still = {place.place for place in report.places if place.state == "still there"}
+            report.backups = [str(path) for path in copy_rewriting.copies_of(folder) if str(path) in still]
+        else:
+            report.backups = [str(path) for path in copy_rewriting.copies_holding(folder, needles, self._go_on)]
 
     def _renew(self) -> None:
         while True:

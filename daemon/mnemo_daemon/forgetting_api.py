@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from unicodedata import normalize
 
@@ -87,7 +88,9 @@ class ForgettingApi:
             return Reply(care_protocol.Purged(purged=[], derived=[], dry_run=request.ask.dry_run))
         if request.ask.dry_run:
             return Reply(await self._off_loop(forgetting.plan, ids))
-        return Reply(await self._off_loop(forgetting.purge, ids, wire.caller_of(request).name))
+        by, asked = wire.caller_of(request).name, request.ask
+        purge = partial(forgetting.purge, ids, by, quoting=asked.quoting, everywhere=asked.everywhere)
+        return Reply(await self._off_loop(purge))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
         resolve = self._daemon.memories.resolve

@@ -12,14 +12,14 @@ import re
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import mnemo_core
 import mnemo_daemon
 import mnemo_store
-from mnemo_client.care_protocol import Place
+from mnemo_client.care_protocol import Place, Quotation
 from mnemo_core.traces import Finder, Kind, Sought, bare
 from mnemo_daemon.repairing import QUARANTINE
 from mnemo_store.disk import Disk
@@ -31,7 +31,8 @@ from mnemo_store.store import Store
 
 MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
 PIECE_BYTES = 4 << 20  # of a file, looked through at once
-NAMED_MAX = 20  # memories that say the same, as far as they are named
+EXCERPT_CHARS = 160  # of a memory that quotes what is forgotten
+EXCERPT_CHARS_BEFORE = 40  # before the quotation
 
 _LOCKS = frozenset({"lock", "lock.mdb"})  # hold no text, and closing a second handle of one would let its lock go
 _BASE64 = re.compile(rb'"value":"([A-Za-z0-9+/=]+)"')  # a row as quarantine has it
@@ -55,32 +56,52 @@ class Looked(NamedTuple):
         return self._replace(found={path: names for path, names in left.items() if names})
 
 
-def telling(store: Store, sought: Sought, pause: Pause) -> tuple[Sought, list[Place]]:
-    """Of what is sought what only the dropped memories had; and the memories that stay and say the same as one."""
+def telling(store: Store, sought: Sought, pause: Pause) -> Sought:
+    """Of what is sought what only the dropped memories had."""
     if not sought:
-        return sought, []
+        return sought
     finder = Finder(sought)
     shared = {name for name in finder.find(own_words()) if sought.kinds[name] in ("word", "short")}
     for data in _other_records(store):
         shared |= finder.find(data)
         pause()
     texts = {name for name, kind in sought.kinds.items() if kind in ("text", "short")}
-    places: dict[str, Place] = {}
     narrower = 1  # slices after which the finder is made anew: of what others have most is found in the first few
     for number, versions in enumerate(_kept_versions(store)):
         if number == narrower:
             finder, narrower = Finder(sought.without(shared - texts)), 4 * narrower
-        found = finder.find(b"\n".join(map(encode_json, versions)))
-        shared |= found
-        whole = {name for name in found if sought.kinds[name] == "text"}
-        finder_of_whole = Finder(sought.only(whole)) if whole else None
-        for memory in versions:
-            says_it = finder_of_whole is not None and bool(finder_of_whole.find(encode_json(memory)))
-            if says_it or normalised(bare(memory.content)) in texts:
-                detail = f"its version {memory.version} says the same"
-                places.setdefault(memory.id, Place(place=f"memory {memory.id}", state="still there", detail=detail))
+        shared |= finder.find(b"\n".join(map(encode_json, versions)))
         pause()
-    return sought.without(shared), list(places.values())[:NAMED_MAX]
+    return sought.without(shared)
+
+
+def quotations(store: Store, sought: Sought, pause: Pause, besides: Collection[str] = ()) -> list[Quotation]:
+    """The memories that say the whole of a sought text, or nothing but a short one; but for those of `besides`."""
+    texts = sought.only({name for name, kind in sought.kinds.items() if kind in ("text", "short")})
+    if not texts:
+        return []
+    finder, found = Finder(texts), dict[str, Quotation]()
+    for versions in _kept_versions(store):
+        names = finder.find(b"\n".join(map(encode_json, versions)))
+        narrow = Finder(texts.only(names))
+        for memory in versions if names else ():
+            if memory.id in besides:
+                continue
+            said = [name for name in narrow.find(encode_json(memory)) if texts.kinds[name] == "text"]
+            whole = normalised(bare(memory.content))
+            if said or whole in names:
+                excerpt = _excerpt(memory.content, said[0] if said else whole)
+                found[memory.id] = Quotation(id=memory.id, version=memory.version, excerpt=excerpt)
+        pause()
+    return list(found.values())
+
+
+def _excerpt(content: str, name: str) -> str:
+    """As much of a text as tells where it says this (normalised)."""
+    whole = normalised(content)
+    start = max(0, round(len(content) * max(0, whole.find(name)) / max(1, len(whole))) - EXCERPT_CHARS_BEFORE)
+    cut = " ".join(content[start : start + EXCERPT_CHARS].split())
+    return ("… " if start else "") + cut + (" …" if start + EXCERPT_CHARS < len(content) else "")
 
 
 def own_words() -> bytes:
@@ -90,12 +111,12 @@ def own_words() -> bytes:
     return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
 
 
-def look_through(folder: Path, sought: Sought, pause: Pause) -> Looked:
-    """Looks for it in every file of the data folder but the backups."""
+def look_through(folder: Path, sought: Sought, pause: Pause, *, with_backups: bool = False) -> Looked:
+    """Looks for it in every file of a data folder, the backups in it only if they are asked for."""
     finder = Finder(sought)
     found: dict[Path, set[str]] = {}
     files = size = 0
-    for path in _files(folder):
+    for path in _files(folder, with_backups=with_backups):
         files += 1
         names: set[str] = set()
         for piece in _pieces(folder / path, finder.overlap):
@@ -137,15 +158,6 @@ def described(sought: Sought, names: set[str]) -> str:
     return ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
 
 
-def backups_of(folder: Path) -> list[Path]:
-    """The copies of the store that are known of: in its own folder of backups, what a restore put aside, and what one
-    that was killed left."""
-    beside = [
-        path for name in ("before-restore-*", "restoring") for path in folder.parent.glob(f"{folder.name}.{name}")
-    ]
-    return sorted([*(folder / BACKUPS).glob("*"), *beside])
-
-
 def _kept_versions(store: Store) -> Iterator[list[Memory]]:
     """Every version of every memory, some at once."""
     after = ""
@@ -184,9 +196,9 @@ def _other_records(store: Store) -> Iterator[bytes]:
     yield "\n".join(said).encode()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """The regular files of the data folder, relative to it, but for backups and locks. Links to folders are followed,
-    each folder once."""
+def _files(folder: Path, *, with_backups: bool = False) -> Iterator[Path]:
+    """The regular files of the data folder, relative to it, but for locks and, normally, backups. Links to folders are
+    followed, each folder once."""
     seen: set[tuple[int, int]] = set()
     for place, folders, names in os.walk(folder, followlinks=True):
         status = Path(place).stat()
@@ -194,7 +206,7 @@ def _files(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
-        if Path(place) == folder and BACKUPS in folders:
+        if Path(place) == folder and BACKUPS in folders and not with_backups:
             folders.remove(BACKUPS)
         for name in sorted(names):
             path = Path(place, name)

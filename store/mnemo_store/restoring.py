@@ -78,7 +78,7 @@ def restore(
         shutil.rmtree(stage, ignore_errors=True)
         stage.mkdir(mode=0o700, parents=True)
         progress("copying", 0.2)
-        _copy(source, stage, disk)
+        copy_parts(source, stage, disk)
         if at is not None:
             progress("going back", 0.4)
             _go_back(stage, at, disk)
@@ -111,12 +111,13 @@ def _look_at_replaced(data: Path) -> _Replaced:
                 found.update((row.hash, row) for row in rows)
                 after = rows[-1].hash
         forgotten = {salt: found} if found else {}
-        return _Replaced(forgotten, frozenset(_saying(store, forgotten)))
+        return _Replaced(forgotten, frozenset(saying(store, forgotten)))
     finally:
         store.close()
 
 
-def _copy(source: Path, stage: Path, disk: Disk) -> None:
+def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
+    """Copies what a store or a backup consists of. Raises BadBackup where there is none."""
     parts = [source / manifest.FILE, *sorted((source / "journal").glob("*.jsonl")), source / "db" / FILE]
     if not any(part.exists() for part in parts[1:]):
         raise BadBackup(f"{source} holds neither a database nor a journal")
@@ -180,7 +181,7 @@ def _look_through(
         if went_back := (stage / WHOLE).exists():
             _take_vectors(stage / WHOLE, store, disk)
             shutil.rmtree(stage / WHOLE)
-        unwanted = tuple(each for each in _saying(store, replaced.forgotten) if each not in replaced.spared)
+        unwanted = tuple(each for each in saying(store, replaced.forgotten) if each not in replaced.spared)
         if unwanted:
             finish(store, unwanted)
         _go_on_forgetting(store, replaced.forgotten)
@@ -216,7 +217,7 @@ def _go_on_forgetting(store: Store, forgotten: dict[str, dict[str, Forgotten]]) 
     store.transact(decide, by="restore").result()
 
 
-def _saying(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
+def saying(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
     """The memories of which some version is a text that was purged."""
     found: list[str] = []
     after = ""

@@ -120,6 +120,9 @@ def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground:
     beside = [ground.folder.with_name(f"{ground.folder.name}.{name}") for name in ("before-restore-9", "restoring")]
     for folder in beside:
         folder.mkdir()
+        (folder / "some.file").write_text(f"the {CANARY} key")
+    (ground.folder / "backups" / "two").mkdir()
+    (ground.folder / "backups" / "two" / "some.file").write_text("nothing of it")
     report = ground.forget(asked)
     assert {place.place for place in report.places if place.state == "removed"} == {
         *(name for name in holding if not name.startswith("db.")), "db.damaged-17",

@@ -70,7 +70,8 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
         "  clean       db: written anew: 20 to 10 bytes\n"
         "  removed     quarantine/5.jsonl: it held a word\n"
         "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
-        "  not touched /data/backups/one, which may hold it: remove it when you need it no more\n"
+        "  not touched /data/backups/one, which holds it: remove it when you need it no more "
+        "(mnemo forget --everywhere rewrites such copies)\n"
     )
 
 
@@ -98,6 +99,29 @@ def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: Person,
     assert person.give("forget", ID, "--dry-run") == 0
     assert person.out == "would be forgotten: 1 memory and 1 made of it (c0ffee01)\n"
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
+
+
+def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(person: Person, canned: CannedDaemon) -> None:
+    quotation = care_protocol.Quotation(id=OTHER, version=2, excerpt="you told me that")
+    plan = care_protocol.Purged(purged=[ID], derived=[], candidates=[quotation], backups=["/data/b"], dry_run=True)
+    canned.answers["POST /v1/purge"] = lambda asked: json.loads(
+        protocol_json(plan if asked.body.get("dry_run") else REPORT)
+    )
+    assert at_a_terminal(person, "forget", ID, typed="y\ny\ny\n") == 0
+    assert bodies(canned)[-1] == {"ids": [ID], "quoting": True, "everywhere": True}
+    assert "0000beef you told me that\nforget too what quotes it (1 memory)? [y/N] " in person.out
+    assert "may hold it /data/b\nrewrite these copies without it too? [y/N] " in person.out
+    assert at_a_terminal(person, "forget", ID, typed="y\nno\ny\n") == 0
+    assert bodies(canned)[-1] == {"ids": [ID], "everywhere": True}
+    assert at_a_terminal(person, "forget", ID, "--quoting", typed="y\nno\n") == 0
+    assert bodies(canned)[-1] == {"ids": [ID], "quoting": True}
+    assert person.give("forget", ID, "--yes") == 0  # nothing is asked where nobody can answer, and nothing more is done
+    assert bodies(canned)[-1] == {"ids": [ID]}
+    assert person.give("forget", ID, "--yes", "--quoting", "--everywhere") == 0
+    assert bodies(canned)[-1] == {"ids": [ID], "quoting": True, "everywhere": True}
+    assert person.give("forget", ID, "--dry-run") == 0
+    assert "you told me that" in person.out
+    assert "/data/b" in person.out
 
 
 def test_forget_takes_what_passes_its_options_in_one_namespace(person: Person, canned: CannedDaemon) -> None:
