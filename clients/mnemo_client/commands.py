@@ -371,7 +371,9 @@ COMMANDS = (
         (_flag("-w", "--watch", help="keep showing it until ^C"),), group=DAEMON,
     ),
     Command("doctor", "check that everything works, and say how to mend what does not", "doctor:run", group=DAEMON),
-    Command("config", "every setting, its value, and where it came from", "upkeep:config", group=DAEMON),
+    Command("config", "every setting, its value, and where it came from", "upkeep:config",
+            (Argument(("key",), "only the value of one, such as folders.socket", {"metavar": "KEY", "nargs": "?"}),),
+            group=DAEMON),
     Command("service", "start the daemon with your session", "service:status", (), _SERVICE, DAEMON),
     Command(
         "completion", "print the completion script for a shell", "completion:run",

@@ -107,11 +107,17 @@ def _watch_status(invocation: Invocation) -> int:
 
 
 def config(invocation: Invocation) -> int:
-    answer = invocation.client().config()
-    if invocation.wants_json:
+    """Every setting with its origin, or the bare value of the one that is named."""
+    answer, key = invocation.client().config(), invocation.options.key
+    if key is not None:
+        named = next((each for each in answer.values if each.key == key), None)
+        if named is None:
+            raise BadUsage(f"there is no setting {key!r}", "see them all: mnemo config")
+        invocation.say_value(named.value) if invocation.wants_json else invocation.say(str(named.value))
+    elif invocation.wants_json:
         invocation.say_answer()
     else:
-        invocation.say(*display.config_lines(answer, invocation.look))
+        invocation.page(display.config_lines(answer, invocation.look))
         invocation.tell(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY goes before it")
     return EXIT_DONE
 

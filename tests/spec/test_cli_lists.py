@@ -68,6 +68,19 @@ def test_api_sends_a_request_and_prints_what_is_answered(person: Person, canned:
     assert person.give("api", "FETCH", "nothing") == 2
 
 
+def test_config_prints_the_bare_value_of_one_setting(person: Person, canned: CannedDaemon) -> None:
+    values = [
+        protocol.ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
+        protocol.ConfigValue(key="recall.top_k", value=5, origin="default"),
+    ]
+    say(canned, "GET /v1/config", protocol.ConfigAnswer(values=values, file="/c.toml"))
+    assert run_with(person, "config", "folders.socket") == "/run/m.sock\n"
+    assert run_with(person, "config", "recall.top_k", "--json") == "5\n"
+    assert person.give("config", "recall.top") == 2
+    assert person.err == "mnemo: there is no setting 'recall.top'\n       see them all: mnemo config\n"
+    assert 'folders.socket  "/run/m.sock"  default' in run_with(person, "config")
+
+
 def test_what_is_longer_than_the_screen_goes_through_the_pager(
     person: Person, canned: CannedDaemon, short_folder: Path
 ) -> None:
