@@ -83,6 +83,7 @@ class RecalledMemory(MemoryView, kw_only=True):
     channels: list[str] = []
     best: BestSentence | None = None
     was: bool = False  # an older value of one before it
+    preference: bool = False  # it stands ahead whatever was asked, beside `top_k`
     content_cut: bool = False  # `content` has only the lines around the best sentence: the whole exceeds the budget
 
 

@@ -95,6 +95,7 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     line: int | UnsetType = UNSET
     heading: str | UnsetType = UNSET
     was: bool = False  # an older value of one before it
+    preference: bool = False  # told whatever was asked
     content_cut: bool = False  # only the lines around the best sentence: memory_get has the whole
 
 
@@ -147,7 +148,8 @@ def recall(client: Client, asked: RecallArguments) -> Called:
         cut="gap",
     )
     answer = client.recall(request)
-    found = [_found(memory) for memory in answer.memories]
+    answers, preferences = _split(answer)
+    found = [_found(memory) for memory in (*answers, *preferences)]
     result = RecallResult(
         memories=found,
         total=answer.total,
@@ -156,13 +158,28 @@ def recall(client: Client, asked: RecallArguments) -> Called:
         degraded=answer.degraded,
         abstained=answer.abstained,
     )
-    lines = [f"{len(found)} of {answer.total} memories, namespace {answer.namespace}"]
+    lines = [f"{len(answers)} of {answer.total} memories, namespace {answer.namespace}"]
     if answer.degraded:
         lines[0] += f" (answered without {', '.join(answer.degraded)})"
     if answer.abstained and answer.total:
         lines[0] += "; none is near enough to be an answer"
-    lines += [_paragraph(memory) for memory in found]
+    lines += [_paragraph(memory) for memory in found[: len(answers)]]
+    if preferences:
+        lines.append("Preferences that hold whatever is asked:")
+        lines += [_paragraph(memory) for memory in found[len(answers) :]]
     return Called(result, "\n\n".join(lines))
+
+
+def _split(answer: recall_protocol.RecallAnswer) -> tuple[list[recall_protocol.RecalledMemory], ...]:
+    """The memories that answer, and the preferences that are told beside them. A preference that is the best answer
+    itself stands first among those that answer."""
+    answers = [memory for memory in answer.memories if not memory.preference]
+    preferences = [memory for memory in answer.memories if memory.preference]
+    best = max(preferences, key=lambda memory: memory.score, default=None)
+    if best is not None and not answer.abstained and best.score > max((each.score for each in answers), default=0.0):
+        preferences.remove(best)
+        answers.insert(0, best)
+    return answers, preferences
 
 
 def remember(client: Client, asked: RememberArguments) -> Called:
@@ -318,6 +335,7 @@ def _found(memory: protocol.MemoryView) -> FoundMemory:
     if isinstance(memory, recall_protocol.RecalledMemory):
         found.score = round(memory.score, 4)
         found.was = memory.was
+        found.preference = memory.preference
         found.content_cut = memory.content_cut
         if memory.best is not None and memory.best.line is not None:
             found.line = memory.best.line
@@ -328,6 +346,8 @@ def _paragraph(memory: FoundMemory) -> str:
     """A head of where it stands and whose word it is, then what it says."""
     day = "" if memory.date is UNSET else memory.date
     head = [f"[{memory.id}]", *(part for part in ("was" if memory.was else "", day) if part), memory.trust]
+    if memory.score is not UNSET:
+        head.append(f"score {memory.score:.2f}")
     if memory.path is not UNSET:
         head.append(f"{memory.path}:{memory.line}")
     if memory.heading is not UNSET:

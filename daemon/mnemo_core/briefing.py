@@ -12,6 +12,10 @@ from typing import Literal, NamedTuple
 
 Dates = Literal["episodic", "all", "none"]
 
+PART_CHARS_MAX = 240  # of each part of what stands in the bracket behind the kind
+
+_CLOSED = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
+_SQUARE = str.maketrans("()", "[]")
 _BRACKETS = "<＜﹤‹〈⟨"
 _OPENING = re.compile(f"[{_BRACKETS}]")
 _INVISIBLE = re.compile(r"[\s/\u200b-\u200f\u2060\ufeff]")
@@ -19,13 +23,20 @@ _LEADING_BRACKET = re.compile(r"^(\s*)\[", re.MULTILINE)
 
 
 class Remembered(NamedTuple):
-    """A line of the block. `date` as it is shown, "" for none. was: an older value of one before it."""
+    """A line of the block. `date` as it is shown, "" for none. was: an older value of one before it.
+
+    place: title and headings, and the file and line, of a passage of a note. score: None where it was not ranked.
+    is_cut: the content is a part of what it has.
+    """
 
     id: str
     kind: str
     date: str
     content: str
     was: bool = False
+    place: tuple[str, ...] = ()
+    score: float | None = None
+    is_cut: bool = False
 
 
 def block(memories: Sequence[Remembered], *, dates: Dates = "all", ids: bool = False) -> str:
@@ -36,15 +47,24 @@ def block(memories: Sequence[Remembered], *, dates: Dates = "all", ids: bool = F
 
 
 def line(memory: Remembered, *, dates: Dates = "all", ids: bool = False) -> str:
-    """`[KIND] content`, with its date and id where they are wanted; further lines of the content are indented.
+    """`[KIND] (id · place · score) date: content`, with what is known and wanted of these; further lines of the content
+    are indented.
 
-    An older value is always dated, and says `(was)` where its id would stand.
+    An older value is always dated, and says `was` where its id would stand.
     """
     dated = memory.date and (memory.was or dates == "all" or (dates == "episodic" and memory.kind == "episodic"))
     head = f"[{memory.kind.upper()}]"
-    named = " (was)" if memory.was else f" ({memory.id[-8:]})" if ids else ""
+    parts = ["was" if memory.was else memory.id[-8:] if ids else "", "cut" if memory.is_cut else "", *memory.place]
+    parts.append("" if memory.score is None else f"{memory.score:.2f}")
+    named = f" ({inside})" if (inside := " · ".join(filter(None, map(_inline, parts)))) else ""
     date = f" {memory.date}:" if dated else ""
     return f"{head}{named}{date} {escaped(memory.content)}"
+
+
+def _inline(text: str) -> str:
+    """The text as it may stand in the bracket behind the kind: on one line, its own brackets closed."""
+    text = _OPENING.sub(_escape_tag, " ".join(text.split()))[:PART_CHARS_MAX]
+    return text if _CLOSED.fullmatch(text) else text.translate(_SQUARE)
 
 
 def escaped(content: str) -> str:

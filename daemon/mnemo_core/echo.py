@@ -106,13 +106,16 @@ _WORD = re.compile(
 _SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s|\Z)|[。！？]++[」』”）]*+|\n++")
 _NAMED = rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})\]"
 _DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?:"
-_HEAD = re.compile(rf"(?<!\\){_NAMED}(?P<id>[\s>]{{1,4}}\(\w{{1,8}}\))?(?P<date>[\s>]{{1,4}}{_DATE})?", re.IGNORECASE)
+_INSIDE = r"(?:[^()]|\([^()]{0,200}\)){0,400}+"  # the bracket behind the kind: id, title, headings, path, score
+_HEAD = re.compile(rf"(?<!\\){_NAMED}(?P<id>[\s>]{{1,4}}\({_INSIDE}\))?(?P<date>[\s>]{{1,4}}{_DATE})?", re.IGNORECASE)
 # What is left of a head, or of a tag, at the very end or front of a torn text.
 _HEAD_FRONT = re.compile(
-    rf"\s*(?:[A-Z]{{0,10}}\](?:\s\(\w{{1,8}}\))?(?:\s{_DATE})?|\(?\w{{0,8}}\)(?:\s{_DATE})?"
+    rf"\s*(?:[A-Z]{{0,10}}\](?:\s\({_INSIDE}\))?(?:\s{_DATE})?"
+    rf"|\(?(?:\w{{0,10}}|[^()\[\]]{{0,400}}?\d?\.\d\d)\)(?:\s{_DATE})?"
     r"|[\d-]{0,9}[T ]?[\d:]{0,8}Z?:)(?=\s)"
 )
-_HEAD_END = re.compile(r"\[[A-Z]{0,10}(?:\](?:\s\(\w{0,8}\)?)?(?:\s[\d-]{0,10}:?)?)?")
+_HEAD_END = re.compile(rf"\[[A-Z]{{0,10}}\]?|{_NAMED}(?:\s\({_INSIDE}\)?)?(?:\s[\d-]{{0,10}}:?)?")
+_ID = re.compile(r"[\s>]*\(([0-9a-f]{8})\b", re.IGNORECASE)
 _HEAD_OF_LINE = re.compile(rf"^[ \t>]*+{_HEAD.pattern}", re.IGNORECASE | re.MULTILINE)
 _TAGS = ("<memory>", "</memory>")
 _TAG = re.compile(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
@@ -248,7 +251,8 @@ def claims(text: str) -> list[Claim]:
         ]
         for head, following in zip(heads, [*heads[1:], None], strict=True):
             content = text[head.end() : following.start() if following else closed]
-            found.append(Claim(_unescaped(content.strip()), (head["id"] or "").strip(" \n()")))
+            named = _ID.match(head["id"] or "")
+            found.append(Claim(_unescaped(content.strip()), named[1] if named else ""))
     return found
 
 

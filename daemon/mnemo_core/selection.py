@@ -25,6 +25,7 @@ PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]
 PREFERENCES_SHARE = 4  # of the budget they get a quarter at most
 WAS_SHARE = 4  # of top_k, at most a quarter are older values of one that stands before them; one at least
 COMPARED_MAX = 48  # answers that one more is compared with for being a near copy; farther down nobody reads
+IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where all of it stands in the other
 
@@ -93,8 +94,13 @@ class Selected(NamedTuple):
     dropped: dict[int, str]
 
 
-def select(ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thresholds) -> Selected:
+def select(
+    ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thresholds,
+    preferences: Sequence[int] | None = None,
+) -> Selected:  # fmt: skip
     """What is answered of `ranked`, the numbers of the candidates from best to worst.
+
+    preferences: what may stand ahead, ranked or not, best first; None: whatever of `ranked` is a preference.
 
     Pages continue each other: what `offset` passes over is what the pages before held, cut as this one is, so going on
     by as many as came neither repeats nor skips any. Preferences that stand ahead are on the first page alone, and
@@ -102,7 +108,7 @@ def select(ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thre
     Where everything else is larger than the budget, the first page has a passage of the best.
     """
     line = _Line(ranked, shelf, wanted, thresholds)
-    ahead = line.preferences() if wanted.preferences_first else []
+    ahead = line.preferences(ranked if preferences is None else preferences) if wanted.preferences_first else []
     budget = None if wanted.budget is None else wanted.budget - sum(each.tokens for each in ahead)
     queue = _Queue(line.entries())
     if ahead and budget is not None and not _fitting(queue, 1, budget)[0] and next(iter(queue), None):
@@ -124,8 +130,12 @@ def select(ranked: Sequence[int], shelf: Shelf, wanted: Wanted, thresholds: Thre
 
 
 def is_preference(memory: Memory) -> bool:
-    """Whether it says how somebody wants things done. A step of a run and a how-to are procedural too. SPEC 2.1"""
-    return memory.kind == "procedural" and memory.form in (None, "preference")
+    """Whether a person or an agent said how things are to be done. SPEC 2.1, 7.5
+
+    A step of a run and a how-to are procedural too; a passage of documentation is nobody's own.
+    """
+    is_own = memory.trust in ("user", "agent") and memory.source not in IMPERSONAL_SOURCES
+    return memory.kind == "procedural" and memory.form in (None, "preference") and is_own
 
 
 def is_copy(
@@ -195,11 +205,11 @@ class _Line:
         self._copies = _Copies(shelf, thresholds)
         self._seen: set[int] = set()
 
-    def preferences(self) -> list[Chosen]:
+    def preferences(self, numbers: Sequence[int]) -> list[Chosen]:
         """Those that stand ahead: the best PREFERENCES_MAX that fit into their share of the budget."""
         room = None if self._wanted.budget is None else self._wanted.budget // PREFERENCES_SHARE
         found: list[Chosen] = []
-        for number in self._ranked:
+        for number in numbers:
             if len(found) == PREFERENCES_MAX:
                 break
             if not self._shelf.is_preference(number):

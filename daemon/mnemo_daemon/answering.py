@@ -99,8 +99,10 @@ class Answering:
             question.sort == "score", question.as_of,
         )  # fmt: skip
         with self._store.snapshot() as snapshot:
-            shelf = Reading(snapshot, ranked.scene, numbers, serving, self.tokens)
-            selected = selection.select(numbers.tolist(), shelf, wanted, ranked.asked.thresholds)
+            shelf = Reading(snapshot, ranked.scene, channels.numbers[ranked.rows], serving, self.tokens)
+            preferences = shelf.preferences() if wanted.preferences_first else ()
+            thresholds = ranked.asked.thresholds
+            selected = selection.select(numbers.tolist(), shelf, wanted, thresholds, preferences)
             hits, tokens = [], 0
             for each in selected.chosen:
                 memory = shelf.memory(each.number)
@@ -136,7 +138,8 @@ class Answering:
     def _hit(self, ranked: Ranked, chosen: Chosen, answer: Found) -> Hit:
         channels = ranked.channels
         own, through = (np.flatnonzero(channels.numbers == number) for number in (chosen.number, chosen.through))
-        names: tuple[str, ...] = ("updates",)  # a newer value of what was found, in its place
+        # Else a newer value of what was found, in its place, or a preference that stands ahead whatever is asked.
+        names: tuple[str, ...] = ("updates",) if len(through) else ("preferences",)
         if len(own):
             at = own[0]
             by = (
@@ -146,8 +149,9 @@ class Answering:
             names = tuple(name for name, has_it in by if has_it)
         places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes
         best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
-        score, relevance = (float(each[places].max()) for each in (ranked.scored.scores, ranked.scored.relevance))
-        return Hit(answer, score, relevance, names, best, chosen.was)
+        scored = ranked.scored
+        score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
+        return Hit(answer, score, relevance, names, best, chosen.was, preference=chosen.preference)
 
     def _cut(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
         """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""

@@ -26,7 +26,6 @@ from mnemo_daemon.routes import Reply, Request, Route
 from mnemo_daemon.times import bound, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
-from mnemo_store.records import Memory
 
 T = TypeVar("T")
 
@@ -360,7 +359,8 @@ class Api:
             question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._ask(question, dry=False)
-        lines = [_line(hit.found.memory, hit.was) for hit in recalled.hits]
+        root_paths = self._daemon.root_paths()
+        lines = [wire.remembered(hit, root_paths) for hit in recalled.hits]
         block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
         while asked.max_chars is not None and len(block) > asked.max_chars:
             lines.pop()
@@ -507,11 +507,6 @@ _NOT_EDITED = frozenset({
 def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
     """The tags whose memories this request does not see, unless it asks for them."""
     return () if wire.sees_sensitive(request) or SENSITIVE in asked else (SENSITIVE,)
-
-
-def _line(memory: Memory, was: bool) -> briefing.Remembered:
-    date = wire.date_of(memory.event_at) if memory.note is None or memory.note.dated else ""
-    return briefing.Remembered(memory.id, memory.kind, date, memory.content, was)
 
 
 def _time(value: str | None) -> int | str | None:

@@ -59,6 +59,7 @@ class Hit(NamedTuple):
     channels: tuple[str, ...]
     best: Best | None = None
     was: bool = False  # an older value of one before it
+    preference: bool = False  # it stands ahead, in the quota
     is_cut: bool = False  # its content is a passage of what it has, which is larger than the budget
 
 

@@ -9,14 +9,19 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.selection import Windows, is_preference
+from mnemo_core.selection import IMPERSONAL_SOURCES, Windows, is_preference
 from mnemo_daemon.channels import Scene
 from mnemo_daemon.indexing import Serving
+from mnemo_store.columns import Columns
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import KINDS, STATES, Memory
 
 _SUPERSEDED = STATES.index("superseded")
 _PROCEDURAL = KINDS.index("procedural")
+
+
+def _impersonal(columns: Columns) -> list[int]:
+    return [columns.code("source", name) for name in IMPERSONAL_SOURCES]
 
 
 class Reading:
@@ -61,6 +66,19 @@ class Reading:
             return False
         memory = self.memory(number)
         return memory is not None and is_preference(memory)
+
+    def preferences(self) -> list[int]:
+        """What may stand ahead of an answer: the candidates in their order, then the others in question by importance
+        and strength."""
+        scene = self._scene
+        numbers = np.concatenate([np.flatnonzero(scene.mask), np.flatnonzero(scene.rows) + scene.base])
+        numbers = numbers[(scene.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
+        impersonal = scene.is_one_of("source", numbers, _impersonal)
+        others = numbers[~impersonal]
+        worth = scene.column("importance", others) * scene.column("strength", others)
+        ids = scene.column("id_low", others), scene.column("id_high", others)
+        order = np.lexsort((*ids, -scene.column("event_at", others), -worth))
+        return [*self._numbers.tolist(), *others[order].tolist()]
 
     @functools.cached_property
     def _unlike_preferences(self) -> frozenset[int]:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from mnemo_client import protocol, recall_protocol
 from mnemo_core import cleaning, secrets
+from mnemo_core.briefing import Remembered
 from mnemo_core.changing import Draft
 from mnemo_core.intake import NEW
 from mnemo_daemon.history import Difference, Version
@@ -25,6 +26,7 @@ from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, T
 
 MIN_IMPORTANCE_UNASKED = 0.2  # [L 2.4]
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
+TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
 DEFAULT_NAMESPACE = "default"
 
 
@@ -51,8 +53,21 @@ def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.Re
         channels=list(hit.channels),
         best=best,
         was=hit.was,
+        preference=hit.preference,
         content_cut=hit.is_cut,
     )
+
+
+def remembered(hit: Hit, root_paths: Mapping[str, str]) -> Remembered:
+    """A hit as a line of the context block."""
+    memory, note = hit.found.memory, _note(hit.found.memory, hit.found, root_paths)
+    place: tuple[str, ...] = ()
+    if note is not None:
+        trail = note.headings if note.headings[:1] == [note.title] else [note.title, *note.headings]
+        place = " › ".join(trail)[:TRAIL_CHARS_MAX], f"{note.path}:{note.lines[0]}"
+    score = None if hit.channels == ("preferences",) else hit.score
+    date = date_of(memory.event_at) if memory.note is None or memory.note.dated else ""
+    return Remembered(memory.id, memory.kind, date, memory.content, hit.was, place, score, hit.is_cut)
 
 
 def recall_answer(

@@ -197,7 +197,7 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(agent: Agent, canne
     assert result["structuredContent"]["degraded"] == ["vectors"]
     text = result["content"][0]["text"]
     assert text.startswith("1 of 4 memories, namespace default (answered without vectors)")
-    assert "/n/home.md:5 · Home › Keys" in text
+    assert "score 0.88 · /n/home.md:5 · Home › Keys" in text
     assert text.endswith("The key is with Ines.")
     asked = canned.asked[0]
     assert asked.body == {
@@ -205,6 +205,29 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(agent: Agent, canne
         "cut": "gap",
     }  # fmt: skip
     assert asked.headers["x-mnemo-door"] == "mcp"
+
+
+def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: Agent, canned: CannedDaemon) -> None:
+    tea, metric = (
+        recalled(content=content, preference=True, score=score, kind="procedural")
+        for content, score in (("I prefer tea.", 0.3), ("Answer in metric units.", 0.0))
+    )
+    ahead = canned_answer(tea, metric, memory(), total=4)
+    for score, expected in (
+        (0.3, ["The key is with Ines.", "I prefer tea.", "Answer in metric units."]),
+        (0.95, ["I prefer tea.", "The key is with Ines.", "Answer in metric units."]),
+    ):
+        ahead.memories[0].score = score
+        canned.say("POST /v1/recall", msgspec.to_builtins(ahead))
+        result = agent.call("memory_recall", {"query": "who has the key"})
+        assert [each["content"] for each in result["structuredContent"]["memories"]] == expected
+        text = result["content"][0]["text"]
+        assert sorted(expected, key=text.index) == expected
+        assert text.index("Preferences that hold whatever is asked:") < text.index("Answer in metric units.")
+    told = msgspec.to_builtins(canned_answer(tea, total=4, abstained=True))
+    canned.say("POST /v1/recall", told)
+    text = agent.call("memory_recall", {"query": "zzzz"})["content"][0]["text"]
+    assert text.startswith("0 of 4 memories, namespace default; none is near enough to be an answer\n\nPreferences")
 
 
 def test_what_an_agent_remembers_carries_its_name_and_door(agent: Agent, canned: CannedDaemon) -> None:

@@ -1,5 +1,6 @@
 """What becomes of the ranked candidates, through the socket of a real daemon with the real model. SPEC 7.5, 7.6, 11"""
 
+import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -115,7 +116,8 @@ def test_in_an_order_by_time_nothing_is_moved(client: Client) -> None:
 def test_a_block_dates_an_older_value_and_says_that_it_was(client: Client) -> None:
     remember_move(client)
     block = client.context(ASKED_HOME, dates="none").block
-    assert block == f"<memory>\n[SEMANTIC] {MOVED}\n[SEMANTIC] (was) 2023-11-14: {HOME}\n</memory>"
+    lines = [re.sub(r"\d\.\d\d", "SCORE", line) for line in block.splitlines()]
+    assert lines[1:-1] == [f"[SEMANTIC] (SCORE) {MOVED}", f"[SEMANTIC] (was · SCORE) 2023-11-14: {HOME}"]
 
 
 # Copies
@@ -223,6 +225,37 @@ def test_preferences_first_is_what_a_block_has_unless_it_is_asked_otherwise(clie
     assert [line.split("]")[0] for line in block.splitlines()[1:-1]] == ["[PROCEDURAL"] * 5 + ["[EPISODIC"]
     block = client.context("ferry to the island", top_k=1, cut="none", dates="none", preferences="inline").block
     assert block.count("\n") == 2
+
+
+def test_preferences_come_whatever_is_asked_and_are_not_counted_out_by_the_cut(client: Client) -> None:
+    remember(client, *FACTS, "Please always answer me in metric units.")
+    block = client.context("when does the ferry to the island leave")
+    assert block.block.splitlines()[1].endswith("in metric units.")
+    assert len(block.memories) == 2
+    answer = ask(client, "what is my blood type?", preferences="first", cut="gap")
+    assert answer.abstained
+    assert [(each.content, each.preference) for each in answer.memories] == [
+        ("Please always answer me in metric units.", True)
+    ]
+
+
+def test_preferences_that_no_channel_found_stand_ahead_by_importance(client: Client) -> None:
+    for number, taste in enumerate(TASTES):
+        client.remember(f"I prefer {taste} in the morning.", importance=number / 10)
+    client.remember("The ferry to the island leaves at seven.")
+    answer = ask(client, "ferry island", ranker="words", preferences="first")
+    expected = [f"I prefer {taste} in the morning." for taste in TASTES[:1:-1]]
+    assert contents(answer) == [*expected, "The ferry to the island leaves at seven."]
+    assert answer.memories[0].channels == ["preferences"]
+    assert ask(client, "ferry island", ranker="words", preferences="first", kinds=["semantic", "episodic"]).total == 1
+
+
+def test_what_documentation_prefers_is_nobodys_preference(client: Client) -> None:
+    client.ingest("I prefer tabs over spaces.\n\nPlease always use tabs in Makefiles, never spaces.", wait="indexed")
+    kept = client.list_memories(limit=10).memories
+    assert {each.kind for each in kept} == {"procedural"}
+    remember(client, FACTS[0])
+    assert contents(ask(client, "when does the ferry leave", preferences="first", top_k=1)) == [FACTS[0]]
 
 
 # What is touched

@@ -75,6 +75,26 @@ def test_there_is_no_answer_where_not_one_is_near_by_itself_however_far_it_is_ah
     assert cut.kept(rows, sure, "vectors").tolist() == [left, False]
 
 
+@pytest.mark.parametrize(
+    ("closest", "others", "coverage", "left"),
+    [
+        (0.40, [0.32] * 5, 0.0, False),  # 0.08 ahead: the nearest of thousands to no question at all
+        (0.40, [0.32] * 5, 0.1, True),  # one that holds a word is no chance
+        (0.43, [0.32] * 5, 0.0, True),  # 0.11 ahead
+        (0.46, [0.45] * 5, 0.0, True),  # nearer than anything is by chance
+        (0.40, [0.40] * 4, 0.0, True),  # of five candidates nothing can be told
+        (0.40, [0.32] * 5 + [0.01] * 90, 0.0, False),  # the next five count
+    ],
+)
+def test_where_no_word_is_held_the_closest_has_to_stand_out(
+    closest: float, others: list[float], coverage: float, left: bool
+) -> None:
+    rows = np.array([[near, 0.0, 0.0, 0.0] for near in [*others, closest]])
+    rows[0, 1] = coverage
+    sure = Cut((9.0, 9.0, 9.0, 9.0, 0.0), share=0.1, floor=0.3)
+    assert cut.kept(rows, sure, "vectors").any() == left
+
+
 def test_where_words_alone_are_known_they_have_to_be_enough() -> None:
     assert cut.nearness(np.array([[0.5, 1.0]]), "words").tolist() == [pytest.approx(0.1)]
 

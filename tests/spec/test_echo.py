@@ -53,6 +53,41 @@ def test_the_question_behind_a_block_is_kept() -> None:
     assert rest(f"Hello.\n{block(ALL)}\nAnd now?", *ALL) == "Hello.\nAnd now?"
 
 
+def placed(memory: Remembered) -> Remembered:
+    """As a passage of a note stands in a block."""
+    return memory._replace(place=("Boat (old) › The engine room", "/n/a b/notes (1)/boat.md:12"), score=0.83)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("dates", ["all", "none"])
+def test_a_block_that_says_where_each_stands_leaves_nothing(ids: bool, dates: str) -> None:
+    text = block([placed(each) for each in ALL], ids=ids, dates="all" if dates == "all" else "none")
+    assert strip(text, shown(*ALL), "s") == Echo("", tuple(memory.id for memory in ALL))
+    assert [claim.content for claim in claims(text)] == [memory.content for memory in ALL]
+    assert {claim.id_end for claim in claims(text)} == ({each.id[-8:] for each in ALL} if ids else {""})
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_block_with_places_changed_on_its_way_leaves_nothing(number: int) -> None:
+    text = mutated(block([placed(each) for each in (ANNA, TEA, HAN)]))[number]
+    assert rest(text, ANNA, TEA, HAN) == ""
+
+
+@pytest.mark.parametrize("cut", range(3, 700, 13))
+def test_a_block_with_places_torn_at_either_end_leaves_nothing_of_a_memory(cut: int) -> None:
+    text = block(
+        [placed(each)._replace(place=("Boat › The engine room", "/n/a b/boat.md:12")) for each in ALL], ids=True
+    )
+    for torn in (text[:cut], text[cut:]):
+        left = rest(torn, *ALL)
+        assert len(left) <= len("<memory"), left
+
+
+def test_what_a_person_puts_in_brackets_behind_an_echo_is_kept() -> None:
+    assert rest(f"{ANNA.content}\n[NOTE] (she moves out on May 3", ANNA) == "[NOTE] (she moves out on May 3"
+    assert rest(f"My birthday is May 3 :) {ANNA.content}", ANNA).startswith("My birthday is May 3")
+
+
 @pytest.mark.parametrize("cut", range(3, 300, 7))
 def test_a_block_torn_at_either_end_leaves_nothing_of_a_memory(cut: int) -> None:
     text = block(ALL, ids=True)

@@ -73,9 +73,11 @@ def dated(*contents: str) -> list[Memory]:
     return [sample_memory(n, content, event_at=AT + n * DAY) for n, content in enumerate(contents)]
 
 
-def answer(shelf: Memories, ranked: Sequence[int] | None = None, **wanted: Any) -> Selected:
+def answer(
+    shelf: Memories, ranked: Sequence[int] | None = None, preferences: Sequence[int] | None = None, **wanted: Any
+) -> Selected:
     order = range(len(shelf.memories)) if ranked is None else ranked
-    return select(list(order), shelf, Wanted(**{"top_k": 5, **wanted}), THRESHOLDS)
+    return select(list(order), shelf, Wanted(**{"top_k": 5, **wanted}), THRESHOLDS, preferences)
 
 
 def numbers(selected: Selected) -> list[int]:
@@ -338,6 +340,22 @@ def test_of_what_is_procedural_only_preferences_are_put_first() -> None:
     for form, expected in kinds:
         assert is_preference(sample_memory(0, kind="procedural", form=form)) is expected
     assert not is_preference(sample_memory(0, kind="semantic"))
+
+
+def test_only_what_a_person_or_an_agent_said_is_a_preference() -> None:
+    for trust, expected in (("user", True), ("agent", True), ("note", False), ("import", False), ("tool", False)):
+        assert is_preference(sample_memory(0, kind="procedural", trust=trust)) is expected
+    assert not is_preference(sample_memory(0, kind="procedural", source="ingest"))
+
+
+def test_preferences_stand_ahead_whatever_was_found() -> None:
+    shelf = Memories(*preferences(3, others=2))
+    found = answer(shelf, ranked=[0, 3], preferences_first=True, preferences=[3, 4, 2])
+    assert [(each.number, each.preference) for each in found.chosen] == [
+        (3, True), (4, True), (2, True), (0, False)
+    ]  # fmt: skip
+    nothing = answer(shelf, ranked=[], preferences_first=True, preferences=[4])
+    assert [(each.number, each.preference) for each in nothing.chosen] == [(4, True)]
 
 
 def test_of_equal_preferences_one_stands_first_and_none_comes_later() -> None:
