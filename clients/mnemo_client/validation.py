@@ -74,8 +74,8 @@ def describe(kind: inspect.Type) -> str:
         case inspect.DictType() | inspect.StructType():
             return "an object"
         case inspect.UnionType(types=types):
-            options = [describe(each) for each in types]
-            return " or ".join(sorted(dict.fromkeys(options), key=lambda option: option == "null"))
+            options = dict.fromkeys(describe(each) for each in types)
+            return " or ".join(option for option in options if option != "null") or "null"
         case _:
             return "any value"
 
