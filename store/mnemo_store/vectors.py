@@ -79,6 +79,7 @@ TAIL_SHARE = 8  # or an eighth of the base, where that is more: each row is then
 CONNECTIVITY = 16  # edges a node. With these three recall@10 is above 0.99 at 100,000: tests/bench/bench_vectors.py
 EXPANSION_ADD = 128  # candidates looked at to place a row
 EXPANSION_SEARCH = 64  # and to find one; usearch looks at as many as are fetched, if that is more
+WHOLE_GRAPH_MAX = 1_000  # rows; so small a graph is compared row by row: it costs no more, and HNSW can miss a row
 GRAPH_BATCH = 256  # rows added between two looks at `cancelled`: 0.1 to 0.3 s
 FETCH_SHARE = 200  # one more candidate from the graph costs (6 µs) what a 200th of EXACT_MAX rows cost exactly
 DELTA_SHARE_OF_GRAPH = 20  # a twentieth of the graph, or a quarter of EXACT_MAX, may wait outside it
@@ -119,7 +120,8 @@ class _Graph:
 
     def nearest(self, question: Question, fetch: int) -> Integers:
         """The serials of about the `fetch` nearest rows, dead ones too. usearch lets one search in at a time."""
-        return np.asarray(self._index.search(question.vector, fetch, threads=1).keys).astype(np.uint32)
+        found = self._index.search(question.vector, fetch, threads=1, exact=self.rows <= WHOLE_GRAPH_MAX)
+        return np.asarray(found.keys).astype(np.uint32)
 
 
 def _owner(counts: Mapping[int, int], row: int) -> int:
@@ -447,11 +449,14 @@ class VectorView:
             rows = rows[moment.alive[rows]]
             if allowed is not None:
                 rows = rows[are_allowed(moment.take("numbers", rows), allowed)]
+            from_graph = len(rows)
             if len(delta):
                 rows = np.concatenate([rows, find_candidates(moment, question, delta, fetch)])
             sims = question.sims(moment.take("vectors", rows))
             hits = rank(moment.take("numbers", rows), sims, k, distinct=moment.spread == 1)
-            if len(hits.numbers) == k:
+            # What the graph did not give is no nearer than the farthest it gave. Where most of that is dead or not
+            # allowed, the delta alone could make up k, and nearer rows of the graph would be missing.
+            if len(hits.numbers) == k and from_graph and hits.sims[-1] >= sims[:from_graph].min():
                 return hits
             fetch *= WIDENING
         return None

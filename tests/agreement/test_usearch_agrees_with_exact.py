@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -135,3 +136,34 @@ def test_the_graph_finds_99_of_100_of_the_ten_nearest_and_as_many_again_after_a_
     assert found >= 990
     assert overlap >= 990
     assert filtered >= 990
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize(("count", "exact_max"), [(1_000, 200), (5_000, 1_000)])
+def test_the_ten_nearest_are_found_after_many_were_dropped_and_replaced(
+    tmp_path: Path, count: int, exact_max: int, share: float
+) -> None:
+    """At every point: before a graph is built anew too, when dead rows stand in the graph and new ones beside it."""
+    vectors, queries = clustered(count, 1), clustered(50, 2)
+    view = VectorView(64, "s", exact_max=exact_max)
+    view.put_many(range(count), list(vectors[:, None]))
+    view.build_index(tmp_path, Disk(), lambda: False)
+    order = np.random.default_rng(4).permutation(count)[: int(share * count)]
+    fresh = clustered(len(order), 5)
+    for part in np.array_split(np.arange(len(order)), 6):
+        for number in order[part].tolist():
+            view.drop(number)
+        view.put_many(order[part].tolist(), list(fresh[part, None]))
+        assert recall_at_10(view, queries) >= 0.99
+        if view.needs_index():
+            view.build_index(tmp_path, Disk(), lambda: False)
+            assert recall_at_10(view, queries) >= 0.99
+
+
+def recall_at_10(view: VectorView, queries: NDArray[np.float32]) -> float:
+    """The share of the ten nearest by exact search that the view finds."""
+    found = [
+        len(np.intersect1d(view.nearest(query, 10).numbers, view.nearest(query, 10, exact=True).numbers))
+        for query in queries
+    ]
+    return sum(found) / 10 / len(queries)

@@ -1,6 +1,11 @@
 """The vector view's times, memory and recall, beside the bare parts it is made of. Not collected by pytest.
 
     python tests/bench/bench_vectors.py 10000 20000 100000
+    python tests/bench/bench_vectors.py --replaced 1000 30000 100000
+
+The second form drops 10, 30 and 60% of the memories and puts others in their place, and compares the ten nearest with
+exact search: with the graph as it was left, with the graph grown by all that came, and by the rule of `needs_index`,
+looked at after every fiftieth of the changes.
 
 Vectors are clustered as a model's are: 2,000 clusters in a latent space of 64 dimensions, with noise, in 384. The
 peers in the same run: a float32 product with argpartition, and a bare search of the same usearch index.
@@ -19,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_store import vectors as vectors_module
 from mnemo_store.disk import Disk
 from mnemo_store.vectors import VectorView
 
@@ -143,6 +149,61 @@ def keep(view: VectorView, queries: NDArray[np.float32], folder: Path) -> None:
     print(f"private memory of the loaded view {private_mb() - before:.1f} MB")
 
 
+def recall(view: VectorView, queries: NDArray[np.float32], k: int = 10) -> tuple[float, float]:
+    """The share of the k nearest by exact search that the view finds, and the milliseconds of CPU of a search."""
+    found, started = 0, time.thread_time()
+    hits = [view.nearest(query, k).numbers for query in queries]
+    took = time.thread_time() - started
+    for query, numbers in zip(queries, hits, strict=True):
+        found += len(np.intersect1d(numbers, view.nearest(query, k, exact=True).numbers))
+    return found / k / len(queries), took / len(queries) * 1000
+
+
+def measure_replaced(count: int) -> None:
+    """A table of recall@10 after drops and puts. Up to EXACT_MAX rows the graph is forced, which is never asked there."""
+    exact_max = vectors_module.EXACT_MAX if count > vectors_module.EXACT_MAX else count // 5
+    vectors, queries = clustered(count, 1).astype(np.float16), clustered(QUERIES, 2)
+    view = VectorView(DIMENSIONS, "bench", exact_max=exact_max)
+    view.put_many(range(count), list(vectors[:, None]))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        view.build_index(folder, Disk(), lambda: False)
+        view.save(folder, {}, Disk())
+        print(f"{count} rows, graph asked above {exact_max}: recall@10 {recall(view, queries)[0]:.4f}", flush=True)
+        for share in (0.1, 0.3, 0.6):
+            numbers = np.random.default_rng(4).permutation(count)[: int(share * count)]
+            fresh = clustered(len(numbers), 5).astype(np.float16)
+            left = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
+            replace(left, numbers, fresh)
+            line = (
+                f"  {share:4.0%} replaced: as left {recall(left, queries)[0]:.4f} ({recall(left, queries)[1]:.2f} ms)"
+            )
+            share_before, vectors_module.DEAD_SHARE_OF_GRAPH = vectors_module.DEAD_SHARE_OF_GRAPH, 1
+            left.build_index(folder, Disk(), lambda: False)
+            vectors_module.DEAD_SHARE_OF_GRAPH = share_before
+            print(
+                f"{line}, grown {recall(left, queries)[0]:.4f} ({recall(left, queries)[1]:.2f} ms)", end="", flush=True
+            )
+            kept = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
+            worst, builds = 1.0, 0
+            for start in range(0, len(numbers), max(1, count // 50)):
+                part = slice(start, start + max(1, count // 50))
+                replace(kept, numbers[part], fresh[part])
+                worst = min(worst, recall(kept, queries)[0])
+                if kept.needs_index():
+                    kept.build_index(folder, Disk(), lambda: False)
+                    builds += 1
+                    worst = min(worst, recall(kept, queries)[0])
+            print(f", by the rule at worst {worst:.4f}, {builds} builds", flush=True)
+
+
+def replace(view: VectorView, numbers: NDArray[np.int64], vectors: NDArray[np.float16]) -> None:
+    for number in numbers.tolist():
+        view.drop(number)
+    view.put_many(numbers.tolist(), list(vectors[:, None]))
+
+
 if __name__ == "__main__":
-    for size in sys.argv[1:] or ["10000"]:
-        measure(int(size))
+    replaced = "--replaced" in sys.argv
+    for size in [word for word in sys.argv[1:] if word.isdigit()] or ["10000"]:
+        (measure_replaced if replaced else measure)(int(size))
