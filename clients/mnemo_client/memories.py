@@ -27,23 +27,27 @@ def add(invocation: Invocation) -> int:
     options = invocation.options
     text = invocation.text(options.text, "remember")
     client = invocation.client()
+    fields: dict[str, Any] = {
+        "tags": options.tag,
+        "kind": options.kind,
+        "category": options.category,
+        "importance": options.importance,
+        "speaker": options.speaker,
+        "event_at": as_ms(options.at),
+        "expires_at": as_ms(options.expires),
+        "evidence": options.evidence,
+        "pinned": options.pin or None,
+    }
     answer = client.remember(
         protocol.NewMemory(
             content=text,
-            tags=options.tag,
             key=options.key,
-            kind=options.kind,
-            category=options.category,
-            importance=options.importance,
-            speaker=options.speaker,
-            event_at=as_ms(options.at),
-            expires_at=as_ms(options.expires),
-            evidence=options.evidence,
             supersedes=[id_of(invocation, text) for text in options.supersedes],
-            pinned=options.pin,
             infer=options.infer or None,
             dedup=options.dedup,
             explain=options.explain,
+            # What no option names stays as it is under a known key.
+            **{name: value for name, value in fields.items() if value is not None and value != []},
         )
     )
     if invocation.wants_json:

@@ -24,6 +24,7 @@ Relation = Literal["repeats", "updates", "related"]
 Dedup = Literal["guarded", "off", "source"]
 Wait = Literal["stored", "indexed", "extracted"]
 DaemonState = Literal["ready", "warming", "degraded"]
+TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
 ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
 Time = int | str  # ms since the epoch, or ISO 8601
@@ -122,30 +123,34 @@ class MemoryView(Answer):
 
 
 class NewMemory(Ask):
-    """POST /v1/memories. Only `content` is required."""
+    """POST /v1/memories. Only `content` is required.
+
+    Under a known `key` a field that is absent stays as it is; null or an empty list clears it, and leaves kind,
+    category and importance to the rules.
+    """
 
     content: str
-    kind: Kind | None = None
-    form: Form | None = None
-    category: Category | None = None
-    importance: Unit | None = None
-    event_at: Time | None = None
+    kind: Kind | UnsetType | None = UNSET
+    form: Form | UnsetType | None = UNSET
+    category: Category | UnsetType | None = UNSET
+    importance: Unit | UnsetType | None = UNSET
+    event_at: Time | UnsetType | None = UNSET
     created_at: Time | None = None  # imports only
-    expires_at: Time | None = None
-    speaker: ShortText | None = None
-    source: Annotated[str, Meta(max_length=64)] | None = None
-    tags: list[str] = []
+    expires_at: Time | UnsetType | None = UNSET
+    speaker: ShortText | UnsetType | None = UNSET
+    source: Annotated[str, Meta(max_length=64)] | UnsetType | None = UNSET
+    tags: list[str] | UnsetType = UNSET
     namespace: Namespace | None = None
     user_id: ShortText | None = None
-    agent_id: ShortText | None = None
-    run_id: ShortText | None = None
-    session_id: ShortText | None = None
+    agent_id: ShortText | UnsetType | None = UNSET
+    run_id: ShortText | UnsetType | None = UNSET
+    session_id: ShortText | UnsetType | None = UNSET
     key: Annotated[str, Meta(max_length=256)] | None = None
-    evidence: list[str] = []
-    derived_from: list[str] = []
+    evidence: list[str] | UnsetType = UNSET
+    derived_from: list[str] | UnsetType = UNSET
     supersedes: list[str] = []
-    pinned: bool = False
-    trace: Trace | None = None
+    pinned: bool | UnsetType = UNSET
+    trace: Trace | UnsetType | None = UNSET
     layer: Layer | None = None  # accepted and ignored [G 1]
     infer: bool | None = None  # break it into statements, each a memory of its own; null: as the profile says
     dedup: Dedup | None = None  # null: as the profile says
@@ -251,9 +256,13 @@ class IngestRequest(Ask):
 
 
 class Turn(Ask):
-    """One side of a conversation. `at` is when it was said, now where it is null."""
+    """One side of a conversation. `at` is when it was said, now where it is null.
 
-    role: Literal["user", "agent"]
+    `assistant` is another name for `agent`; what a `system` prompt says is no word of the person's and counts as the
+    agent's; what a `tool` gave back has trust `tool`.
+    """
+
+    role: TurnRole
     content: str
     speaker: ShortText | None = None
     at: Time | None = None
@@ -328,6 +337,7 @@ class ErrorBody(Answer):
     code: str
     message: str
     field: str | None = None
+    id: str | UnsetType = UNSET  # of the memory that stands in the way, where one does: `pinned`
     later: list[LaterChange] | UnsetType = UNSET  # of an undo that something stands in the way of: the first 20
 
 

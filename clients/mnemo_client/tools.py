@@ -186,15 +186,15 @@ def remember(client: Client, asked: RememberArguments) -> Called:
     answer = client.remember(
         protocol.NewMemory(
             content=asked.content,
-            tags=_given(asked.tags, []),
-            kind=_given(asked.kind),
-            category=_given(asked.category),
-            importance=_given(asked.importance),
-            event_at=_given(asked.event_at),
+            tags=asked.tags,
+            kind=asked.kind,
+            category=asked.category,
+            importance=asked.importance,
+            event_at=asked.event_at,
             key=_given(asked.key),
-            evidence=_given(asked.evidence, []),
+            evidence=asked.evidence,
             namespace=_given(asked.namespace),
-            agent_id=client.agent,
+            agent_id=client.agent or UNSET,
         )
     )
     memory = answer.memory

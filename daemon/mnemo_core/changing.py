@@ -11,6 +11,7 @@ import msgspec
 
 from mnemo_core.salience import IMPORTANCE_KEPT
 from mnemo_store.records import (
+    TAGS_MAX,
     Category,
     Change,
     DropTrash,
@@ -71,6 +72,7 @@ class Draft(NamedTuple):
     trace: Trace | None = None
     turn: Said | None = None
     method: str = "said"
+    given: frozenset[str] | None = None  # the fields that a caller named; None: all of them
 
 
 class Tie(NamedTuple):
@@ -118,8 +120,8 @@ def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
 def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
     """A write under a key that is known: equal content is a duplicate, other content a new version. SPEC 2.1
 
-    A keyed memory in the trash is restored first, and one that is hidden is shown again: who says it under its key
-    means it now.
+    Fields that the caller did not name stay as they are. A keyed memory in the trash is restored first, and one that
+    is hidden or has expired is shown again: who says it under its key means it now.
     """
     is_hidden = before.state in ("superseded", "discarded", "compressed")
     if normalised(before.content) == normalised(draft.content) and not is_hidden:
@@ -127,10 +129,7 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
             return Decision("duplicate", before, (PutUsage(data=repeated(usage, now)),))
         changes = restore(before, entry, now)
         return Decision("duplicate", _memory_of(changes), changes)
-    fields = _written(draft, before.created_at)
-    is_told = draft.trust == "import" and before.importance_source != "user"  # by the tool whose memory it is
-    if draft.importance is not None and (draft.importance_source == "user" or is_told):
-        fields |= {"importance": draft.importance, "importance_source": draft.importance_source}
+    fields = _rewritten(draft, before, now)
     if is_hidden:
         fields |= {"state": "active", "superseded_by": ""}
     if entry is None:
@@ -238,6 +237,35 @@ def _written(draft: Draft, created_at: int) -> dict[str, Any]:
         "turn": draft.turn,
         "method": draft.method,
     }
+
+
+def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
+    """The fields of a keyed memory that a draft sets: the content, and what its caller named.
+
+    A date that the new text itself holds counts as named, and an expiry that has passed does not stay.
+    """
+    fields = _written(draft, before.created_at)
+    named = draft.given
+    if named is None:
+        is_told = draft.trust == "import" and before.importance_source != "user"  # by the tool whose memory it is
+        takes_importance = draft.importance_source == "user" or is_told
+    else:
+        if draft.event_at is not None:
+            named |= {"event_at"}
+        if 0 < before.expires_at <= now:
+            named |= {"expires_at"}
+        if "tags" not in named and draft.tags:  # those that cleaning added: `sensitive`
+            kept = (tag for tag in before.tags if tag not in draft.tags)
+            fields["tags"] = (*draft.tags, *kept)[:TAGS_MAX]
+            named |= {"tags"}
+        fields = {name: value for name, value in fields.items() if name in named or name in _ALWAYS_WRITTEN}
+        takes_importance = "importance" in named
+    if draft.importance is not None and takes_importance:
+        fields |= {"importance": draft.importance, "importance_source": draft.importance_source}
+    return fields
+
+
+_ALWAYS_WRITTEN = frozenset({"content", "trust", "method"})
 
 
 def _memory_of(changes: Sequence[Change]) -> Memory:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core import changing, note_changes, profiles
+from mnemo_core import changing, note_changes, profiles, trust
 from mnemo_core.changing import Decision, Draft, Tie
 from mnemo_core.claims import SEARCHED_CHARS_MAX
 from mnemo_core.duplicates import TIES_MAX, Near, is_near, jaccard, judge
@@ -308,6 +308,7 @@ def tied(decision: Decision, ties: Sequence[Tie], store: Store, made: Mapping[st
         other = _as_judged(tie, store, made)
         if other is None or other.id == decision.memory.id:
             continue
+        tie = tie._replace(relation=trust.relation_to(other, tie.relation, decision.memory.trust))
         edge = Edge(source=decision.memory.id, target=other.id, relation=tie.relation, at=store.now)
         changes.append(PutEdge(data=edge))
         if tie.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
@@ -331,7 +332,8 @@ def merged(item: Item, store: Store, made: Mapping[str, str]) -> Decision | None
         changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
         is_longer = len(item.draft.content) > len(earlier.content)
         if item.takes_text and is_longer and not earlier.managed and not earlier.pinned:
-            earlier = changing.new_version(earlier, store.now, {"content": item.draft.content})
+            fields = {"content": item.draft.content, "trust": item.draft.trust}
+            earlier = changing.new_version(earlier, store.now, fields)
             changes.append(PutMemory(data=earlier))
         return Decision("merged", earlier, tuple(changes), (tie._replace(id=earlier.id),))
     return None

@@ -348,6 +348,7 @@ def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory
         form=form,
         category=category,
         content=chunk.text,
+        trust="note" if chunk.text != memory.content else memory.trust,
         note=_place(reading, chunk),
         namespace=reading.namespace,
         tags=_merged_tags(memory.tags, ref.tags, chunk.tags),

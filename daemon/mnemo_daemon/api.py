@@ -13,7 +13,7 @@ from mnemo_client import protocol, recall_protocol
 from mnemo_core import briefing
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.backup_api import BackupApi
+from mnemo_daemon.backup_api import BackupApi, refuse_agents
 from mnemo_daemon.forgetting_api import ForgettingApi
 from mnemo_daemon.history_api import HistoryApi
 from mnemo_daemon.import_api import ImportApi
@@ -87,6 +87,7 @@ class NamespaceQuery(protocol.Ask):
 
 
 class TrashQuery(PageQuery):
+    user_id: protocol.ShortText | None = None
     set_aside: bool = False  # what a door set aside, instead
 
 
@@ -272,7 +273,10 @@ class Api:
         await self._daemon.opened()
         query: TrashQuery = request.query
         states = ("discarded",) if query.set_aside else ("trashed",)
-        wanted = Filter(states=states, namespaces=wire.listed(request), without_tags=_hidden_tags(request, []))
+        wanted = Filter(
+            states=states, namespaces=wire.listed(request), user_id=query.user_id or "local",
+            without_tags=_hidden_tags(request, []),
+        )  # fmt: skip
         rows, cursor = await self._off_loop(self._memories.page, wanted, query.limit, query.cursor)
         roots = self._daemon.root_paths()
         views, entries = [], []
@@ -391,7 +395,8 @@ class Api:
         ]
         return Reply(protocol.ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
-    async def shutdown(self, _: Request) -> Reply:
+    async def shutdown(self, request: Request) -> Reply:
+        refuse_agents(request)
         self._daemon.stop_soon()
         return Reply({"stopping": True, "pid": os.getpid()})
 
@@ -400,11 +405,13 @@ class Api:
 
     async def use_model(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         await self._off_loop(self._daemon.use_model, request.ask.name)
         return Reply(await self._off_loop(self._daemon.models_answer))
 
     async def reindex(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         return Reply(await self._off_loop(self._daemon.reindex, request.ask))
 
     async def notes_status(self, _: Request) -> Reply:
@@ -413,12 +420,14 @@ class Api:
 
     async def add_root(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         asked: protocol.NewRoot = request.ask
         namespace = wire.writable_namespace(request, asked.namespace)
         return Reply(await self._off_loop(self._daemon.add_root, asked.path, namespace))
 
     async def remove_root(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         query: RootQuery = request.query
         if (query.path is None) == (query.id is None):
             raise bad_value("give the folder's `path` or its `id`", "path")

@@ -27,6 +27,7 @@ PURGED_MAX = 10_000  # memories that one request by filter forgets
 
 class EmptyQuery(protocol.Ask):
     namespace: protocol.Namespace | None = None
+    user_id: protocol.ShortText | None = None
     confirm: bool = False
 
 
@@ -78,8 +79,11 @@ class ForgettingApi:
         query: EmptyQuery = request.query
         by = wire.caller_of(request).name
         trash, namespaces, is_stopping = self._daemon.trash, wire.listed(request), self._daemon.stopped.is_set
+        user_id = query.user_id or "local"
         return Reply(
-            await self._off_loop(lambda: trash.empty(namespaces, by, confirm=query.confirm, is_stopping=is_stopping))
+            await self._off_loop(
+                lambda: trash.empty(namespaces, by, user_id, confirm=query.confirm, is_stopping=is_stopping)
+            )
         )
 
     async def _purge(self, request: Request, ids: Sequence[str]) -> Reply:

@@ -14,9 +14,9 @@ from mnemo_client import care_protocol, protocol
 from mnemo_core.importing import Guard, Into
 from mnemo_daemon import exporting, wire
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.backup_api import refuse_agents
 from mnemo_daemon.exporting import Space
 from mnemo_daemon.importing import BYTE_ORDER_MARK, LINE_BYTES_MAX, Importing, Progress, Wanted
-from mnemo_daemon.memories import SENSITIVE
 from mnemo_daemon.merging import Merging
 from mnemo_daemon.refusals import Refusal, refusal_of
 from mnemo_daemon.routes import Reply, Request, Route
@@ -72,17 +72,17 @@ class ImportApi:
 
     async def export(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         query: ExportQuery = request.query
         namespace = None if request.namespace == wire.EVERY_NAMESPACE else request.namespace
-        sees_sensitive = wire.sees_sensitive(request)
 
         def keep(memory: Memory) -> bool:
-            return namespace in (None, memory.namespace) and (sees_sensitive or SENSITIVE not in memory.tags)
+            return namespace in (None, memory.namespace)
 
         space = self._space() if query.vectors else None
         if query.vectors and space is None:
             raise Refusal(503, "degraded", "no embedding model is in use, so there are no vectors", field="vectors")
-        is_whole = namespace is None and sees_sensitive
+        is_whole = namespace is None
         lines = exporting.lines(self._daemon.store, keep=None if is_whole else keep, history=query.history, space=space)
         return Reply(self._pieces(lines))
 

@@ -13,7 +13,7 @@ import msgspec
 
 from mnemo_client import care_protocol, protocol
 from mnemo_client.validation import shown
-from mnemo_core import importing
+from mnemo_core import importing, trust
 from mnemo_core.importing import Admitted, Guard, Into, Malformed, Tool, Unfit
 from mnemo_daemon.dropping import BUSY_SECONDS
 from mnemo_daemon.memories import SENSITIVE, Caller
@@ -30,6 +30,7 @@ PROBLEMS_SHOWN = 100
 NAMES_SHOWN = 100  # of what was not kept
 SECONDS_BELOW = 100_000_000_000  # a smaller number is in seconds: in ms it would be a day before 1973
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PINNED = "pinned: "  # begins the outcome of what an import may not change
 KNOWN = "mnemo's own export, mem0 (JSON), mcp-memory (the JSON lines of the MCP memory server), engram (JSON)"
 
 T = TypeVar("T")
@@ -153,6 +154,9 @@ class Importing:
             if outcome == "hidden":
                 note_problem(answer, item.place, f"the key {item.new.draft.key!r} is in use")
                 continue
+            if outcome.startswith(PINNED):
+                note_problem(answer, item.place, outcome.removeprefix(PINNED))
+                continue
             setattr(answer, outcome, getattr(answer, outcome) + 1)
             if outcome in ("stored", "updated"):
                 _note_details(answer, item.new)
@@ -160,8 +164,8 @@ class Importing:
                 answer.group = group
 
     def _settled(self, snapshot: Snapshot, item: _Item) -> tuple[str, tuple[Change, ...]]:
-        """What becomes of one: its outcome, or `forgotten`, or `hidden` where the caller may not see what has its key;
-        and the changes."""
+        """What becomes of one: its outcome, or `forgotten`, or `hidden` where the caller may not see what has its key,
+        or PINNED and why it must stay as it is; and the changes."""
         draft, wanted = item.new.draft, self._wanted
         forgotten = [digest for digest in sorted(item.hashes) if snapshot.forgotten(digest) is not None]
         if forgotten and not wanted.allow_forgotten:
@@ -178,6 +182,10 @@ class Importing:
             return "hidden", ()
         usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
         outcome, changes = importing.settled(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        try:
+            changes = tuple(trust.authorise(changes, snapshot, draft.trust))
+        except trust.PinnedError as pinned:
+            return f"{PINNED}{pinned}", ()
         wanted_again = [DropForgotten(hash=digest) for digest in forgotten] if changes else []
         return outcome, (*changes, *wanted_again)
 

@@ -13,6 +13,7 @@ from mnemo_core import chunking, markup, secrets
 from mnemo_core.profiles import Profile
 from mnemo_daemon import wire
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.backup_api import refuse_agents
 from mnemo_daemon.intake import Asked, Intake, Took
 from mnemo_daemon.memories import Caller
 from mnemo_daemon.reclassifying import Reclassifying
@@ -71,7 +72,8 @@ class IntakeApi:
         await self._daemon.opened()
         put = self._put(request, request.ask)
         group = self._daemon.store.new_id() if self._intake.infers(put.asked) else ""
-        (took,) = await self._intake.take([put.asked], wire.caller_of(request), group)
+        caller = wire.caller_of(request, put.asked.draft.agent_id)
+        (took,) = await self._intake.take([put.asked], caller, group)
         if isinstance(took, Refusal):
             raise took
         await self._daemon.opened()  # a write may have found the disk failing
@@ -85,7 +87,10 @@ class IntakeApi:
         size = len(request.ask.memories)
         read = await self._intake.off_loop(size, self._read_many, request)
         group = self._daemon.store.new_id()
-        results = await self._taken(read, wire.caller_of(request), group, protocol.Remembered)
+        agent_id = next(
+            (each.asked.draft.agent_id for each in read if isinstance(each, _Put) and each.asked.draft.agent_id), ""
+        )
+        results = await self._taken(read, wire.caller_of(request, agent_id), group, protocol.Remembered)
         return Reply(protocol.BatchAnswer(results=results, group=group))
 
     async def ingest(self, request: Request) -> Reply:
@@ -103,6 +108,7 @@ class IntakeApi:
 
     async def reclassify(self, request: Request) -> Reply:
         await self._daemon.opened()
+        refuse_agents(request)
         asked: protocol.ReclassifyRequest = request.ask
         namespace = wire.writable_namespace(request, asked.namespace)
         daemon = self._daemon
@@ -192,7 +198,7 @@ class IntakeApi:
             request, asked, place, daemon.mask_key, daemon.settings.privacy.mask, text, now
         )  # fmt: skip
         taken = Asked(
-            draft, "turn", turn.role, dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes,
+            draft, "turn", wire.role_of(turn), dedup=asked.dedup, infer=False, masked=tuple(masked), echoes=echoes,
             explain=asked.explain,
         )  # fmt: skip
         return _Put(taken, asked.wait, asked.explain)
@@ -208,7 +214,7 @@ class IntakeApi:
 
     async def _answer(self, request: Request, read: Sequence[_Read]) -> protocol.TakenAnswer:
         group = self._daemon.store.new_id()
-        results = await self._taken(read, wire.caller_of(request), group, protocol.Taken)
+        results = await self._taken(read, wire.caller_of(request, request.ask.agent_id), group, protocol.Taken)
         counts = Counter(each.outcome if isinstance(each, protocol.Taken) else "refused" for each in results)
         return protocol.TakenAnswer(
             results=results, counts=dict(sorted(counts.items())), group=group,

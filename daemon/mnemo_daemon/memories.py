@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import changing, intake
+from mnemo_core import changing, intake, trust
 from mnemo_core.changing import Decision, Draft
 from mnemo_core.intake import Item, Pending
 from mnemo_core.intake import Store as Reading
@@ -25,7 +25,6 @@ from mnemo_store.columns import Columns, Filter
 from mnemo_store.layout import id_key, id_text
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import (
-    TRUSTS,
     Change,
     DropForgotten,
     DropSkip,
@@ -212,9 +211,10 @@ class Memories:
                 return Turn((), memory_id)
             for source in fields.get("derived_from", ()):
                 _existing(snapshot, source, field="derived_from")
-            after = changing.new_version(before, snapshot.now, fields)
+            after = changing.new_version(before, snapshot.now, {**fields, "trust": caller.trust})
             known = _wanted_again(snapshot, after, caller.trust) if after.content != before.content else []
-            return Turn((PutMemory(data=after), *known), memory_id, "edit")
+            changes = authorised([PutMemory(data=after)], snapshot, caller.trust)
+            return Turn((*changes, *known), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -228,7 +228,7 @@ class Memories:
                 memory = _existing(snapshot, memory_id)
                 if memory.state == "trashed":
                     continue
-                changes.extend(changing.trash(memory, why, snapshot.now))
+                changes += authorised(changing.trash(memory, why, snapshot.now), snapshot, caller.trust)
                 if memory.managed:
                     salted = skip_hash(snapshot.meta("salt"), memory.content)
                     changes.append(PutSkip(data=Skip(file=memory.managed, hash=salted)))
@@ -247,7 +247,8 @@ class Memories:
                 raise Refusal(409, "not_trashed", f"the memory is {memory.state}: there is nothing to restore")
             memory = freed(snapshot, memory)
             changes = changing.restore(memory, snapshot.trash(memory_id), snapshot.now)
-            return Turn((*changes, *unskip(snapshot, [memory])), memory_id, "restore")
+            back = authorised(changes, snapshot, caller.trust)
+            return Turn((*back, *unskip(snapshot, [memory])), memory_id, "restore")
 
         return self._store.transact(decide, by=caller.name)
 
@@ -279,12 +280,15 @@ class Memories:
         decision = self._decide(pending, item, caller, made)
         for source in draft.derived_from:
             _existing(pending, source, field="derived_from")
+        decision = decision._replace(changes=tuple(authorised(decision.changes, pending, draft.trust)))
+        decision = decision._replace(memory=_made(decision))
         known = [] if decision.outcome == "duplicate" else _wanted_again(pending, decision.memory, draft.trust)
         hidden: tuple[Change, ...] = ()
         if decision.outcome != "discarded":
             older = [_existing(pending, memory_id, field="supersedes") for memory_id in draft.supersedes]
             _refuse_superseding(pending, older)
             hidden = changing.supersede(older, decision.memory.id, pending.now)
+            hidden = tuple(authorised(hidden, pending, draft.trust))
         pending.make((*decision.changes, *hidden, *known, *intake.begun_late(item, decision, pending)))
         if item.is_seen:
             self.when_seen(decision.memory.id)
@@ -295,8 +299,7 @@ class Memories:
 
     def _settle_part(self, pending: Pending, part: Item, source: Memory, caller: Caller) -> Decision | None:
         """What a statement of the source comes to: never trusted more than it. None where its text was forgotten."""
-        trust = max(part.draft.trust, source.trust, key=TRUSTS.index)
-        draft = part.draft._replace(derived_from=(source.id,), trust=trust)
+        draft = part.draft._replace(derived_from=(source.id,), trust=trust.least(part.draft.trust, source.trust))
         try:
             return self._settle(pending, part._replace(draft=draft), caller, {})
         except Refusal as refusal:
@@ -330,6 +333,22 @@ class Memories:
             if is_seen(same, caller) and not intake.is_outdated(same, item.said_at, pending):
                 return same
         return None
+
+
+def authorised(
+    changes: Sequence[Change], store: trust.Memories, writer: Trust, *, put_back: bool = False
+) -> list[Change]:
+    """As `trust.authorise`; raises a Refusal with 422 `pinned` that names the memory."""
+    try:
+        return trust.authorise(changes, store, writer, put_back=put_back)
+    except trust.PinnedError as pinned:
+        raise Refusal(422, "pinned", str(pinned), field="pinned", id=pinned.memory_id or None) from None
+
+
+def _made(decision: Decision) -> Memory:
+    """The memory of a decision as its changes write it."""
+    written = (change.data for change in decision.changes if isinstance(change, PutMemory))
+    return next((memory for memory in written if memory.id == decision.memory.id), decision.memory)
 
 
 def is_seen(memory: Memory | None, caller: Caller) -> bool:

@@ -6,6 +6,8 @@ find theirs in REFUSALS. What is in neither is a fault of ours, and is answered 
 
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from mnemo_client.protocol import ErrorBody, Failure
 from mnemo_daemon import models
 from mnemo_store import errors
@@ -14,21 +16,25 @@ from mnemo_store import errors
 class Refusal(Exception):
     """A request that gets an error for an answer.
 
-    `field` names what is wrong in the words of the request (`tags[3]`, `X-Namespace`, `limit`); `retry_after` seconds.
+    `field` names what is wrong in the words of the request (`tags[3]`, `X-Namespace`, `limit`); `retry_after` seconds;
+    `id` the memory that stands in the way.
     """
 
     def __init__(
-        self, status: int, code: str, message: str, *, field: str | None = None, retry_after: int | None = None
-    ) -> None:
+        self, status: int, code: str, message: str, *, field: str | None = None, retry_after: int | None = None,
+        id: str | None = None,  # noqa: A002 - the field's own name
+    ) -> None:  # fmt: skip
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.field = field
         self.retry_after = retry_after
+        self.id = id
 
     def answer(self) -> Failure:
-        return Failure(error=ErrorBody(code=self.code, message=self.message, field=self.field))
+        body = ErrorBody(code=self.code, message=self.message, field=self.field, id=self.id or UNSET)
+        return Failure(error=body)
 
 
 class Rule(NamedTuple):

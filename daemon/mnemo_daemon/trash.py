@@ -39,14 +39,16 @@ class Trash:
         self._look_at = 0.0  # monotonic
 
     def empty(
-        self, namespaces: Sequence[str], by: str, *, confirm: bool, is_stopping: Callable[[], bool] = lambda: False
-    ) -> EmptiedTrash:
-        """Drops what is in the trash in these namespaces (none named: in all); without `confirm` says what that is.
+        self, namespaces: Sequence[str], by: str, user_id: str = "local", *, confirm: bool,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> EmptiedTrash:  # fmt: skip
+        """Drops what is in the user's trash in these namespaces (none named: in all); without `confirm` says what that
+        is.
         Raises Closed between two slices when the daemon stops."""
         ids: list[str] = []
         size = 0
         for memory, _ in self._trashed():
-            if not namespaces or memory.namespace in namespaces:
+            if memory.user_id == user_id and (not namespaces or memory.namespace in namespaces):
                 ids.append(memory.id)
                 size += len(memory.content.encode())
         if confirm:

@@ -15,11 +15,11 @@ from mnemo_core import changing, timeline
 from mnemo_core.changing import Reverted
 from mnemo_daemon import trash
 from mnemo_daemon.forgetting import PURGE
-from mnemo_daemon.memories import Caller, freed, is_seen, place_of, unskip
+from mnemo_daemon.memories import Caller, authorised, freed, is_seen, place_of, unskip
 from mnemo_daemon.past import VERSIONS_A_SLICE, Past, compacted
 from mnemo_daemon.refusals import Refusal
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import Change, ChangeEntry, DropEdge, PutSkip, Skip, skip_hash
+from mnemo_store.records import Change, ChangeEntry, DropEdge, PutMemory, PutSkip, Skip, skip_hash
 from mnemo_store.store import Store, Turn
 
 UNDO_SEARCH = 10_000  # transactions looked back over for the last change to undo
@@ -71,12 +71,13 @@ class Undoing:
         self._past = Past(store)
 
     def undo(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> Undone:
-        """Takes back the change of `seq`, those of `group`, or the last one that a person or agent made.
+        """Takes back the change of `seq`, those of `group`, or the last one that a person or agent made: for an agent,
+        the last one of its own.
 
         Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
         something came after it, 422 for what is a note's to say or lies before the history that is kept.
         """
-        chosen = dict(self._chosen(seq, group))
+        chosen = dict(self._chosen(seq, group, caller))
         oldest = self._past.oldest()
         if min(chosen) <= oldest.seq:
             raise compacted(oldest)
@@ -91,7 +92,7 @@ class Undoing:
             return undone._replace(made=self._put_back(chosen, changed, caller, ""))
         return self._in_slices(undone, chosen, caller)
 
-    def _chosen(self, seq: int | None, group: str | None) -> list[tuple[int, ChangeEntry]]:
+    def _chosen(self, seq: int | None, group: str | None, caller: Caller) -> list[tuple[int, ChangeEntry]]:
         """The transactions to take back, oldest first."""
         if seq is not None:
             with self._store.snapshot() as snapshot:
@@ -111,10 +112,10 @@ class Undoing:
         for number, entry in self._past.changes(max(0, self._store.seq - UNDO_SEARCH)):
             if number in taken or entry.by in LEFT_ALONE or not entry.ids:
                 continue
-            undoes = timeline.undone_by(entry.what)
-            if not undoes:
+            if undoes := timeline.undone_by(entry.what):
+                taken |= undoes
+            elif caller.trust == "user" or entry.by == caller.name:
                 return self._of_group(entry.group) if entry.group else [(number, entry)]
-            taken |= undoes
         raise Refusal(404, "not_found", "there is no change to undo")
 
     def _of_group(self, group: str) -> list[tuple[int, ChangeEntry]]:
@@ -148,7 +149,8 @@ class Undoing:
             looked = _look(snapshot, of_these, ids, caller)
             if looked.later:
                 raise ChangedSince(f"changed again since: {_listed(looked.later)}", looked.later[:LATER_SHOWN])
-            return Turn(_changes(snapshot, of_these, looked.rows), None, timeline.undo_of(of_these), group)
+            changes = authorised(_changes(snapshot, of_these, looked.rows), snapshot, caller.trust, put_back=True)
+            return Turn(changes, None, timeline.undo_of(of_these), group)
 
         return self._store.transact(decide, by=caller.name).result().seq
 
@@ -185,9 +187,8 @@ def _look(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller
         elif memory_id in of_notes and now.managed and now.state != "trashed":
             message = f"the text is that of a note: edit {place_of(snapshot, now)}"
             raise Refusal(422, "managed", message)
-        elif found.before is not None and found.before.pinned and not now.pinned and caller.trust != "user":
-            raise Refusal(422, "refused", f"memory {memory_id} was pinned before: only a person can pin a memory")
         else:
+            authorised([PutMemory(data=found.before or now)], snapshot, caller.trust, put_back=True)
             looked.rows.append(Reverted(now, found.before))
     return looked
 

@@ -2,16 +2,17 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mnemo_client import protocol, recall_protocol
 from mnemo_core import cleaning, secrets
 from mnemo_core.briefing import Remembered
 from mnemo_core.changing import Draft
 from mnemo_core.intake import NEW
+from mnemo_core.trust import OWNER, importance_source, least
 from mnemo_daemon.history import Difference, Version
 from mnemo_daemon.intake import Took
 from mnemo_daemon.memories import SENSITIVE, Caller, Found
@@ -25,9 +26,15 @@ from mnemo_store.columns import Filter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, Trace, Trust
 
 MIN_IMPORTANCE_UNASKED = 0.2  # [L 2.4]
+# A system prompt is the text of a program, not of the person who talks to it.
+ROLE_TRUSTS: dict[protocol.TurnRole, Trust] = {
+    "user": "user", "agent": "agent", "assistant": "agent", "system": "agent", "tool": "tool",
+}  # fmt: skip
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
 DEFAULT_NAMESPACE = "default"
+
+T = TypeVar("T")
 
 
 _PASSED_ON = (
@@ -123,44 +130,53 @@ def view_status(progress: Progress, seq: int, monotonic: float) -> protocol.View
     )
 
 
+# What a write under a known key leaves as it is where it does not name it.
+_KEPT_UNDER_A_KEY = (
+    "kind", "form", "category", "importance", "event_at", "expires_at", "speaker", "source", "tags", "agent_id",
+    "run_id", "session_id", "evidence", "derived_from", "pinned", "trace",
+)  # fmt: skip
+
+
 def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask: str) -> tuple[Draft, list[str]]:
     """What is to be remembered, checked, and the kinds of secrets that were masked. Raises a Refusal."""
-    trust = trust_of(request, asked.agent_id)
-    if asked.pinned and trust != "user":
-        raise Refusal(422, "refused", "only a person can pin a memory", field="pinned")
+    given = frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET)
+    agent_id = _or(asked.agent_id, None)
+    trust = trust_of(request, agent_id)
     if asked.created_at is not None:
         raise Refusal(
             422, "refused", "created_at is for imports; say when it happened with event_at", field="created_at"
         )
     content = _content(asked.content)
-    tags = _tags(asked.tags)
+    tags = _tags(_or(asked.tags, []))
     content, masked, is_sensitive = _guarded(content, trust, mask_key, mask)
     if is_sensitive and SENSITIVE not in tags:
         tags = _tags([*tags, SENSITIVE])
-    trace = asked.trace
+    trace = _or(asked.trace, None)
     draft = Draft(
         content=content,
         namespace=writable_namespace(request, asked.namespace),
         user_id=asked.user_id or "local",
         trust=trust,
-        source=_text(asked.source, "source") or request.door,
-        kind=asked.kind,
-        form=asked.form,
-        category=asked.category,
-        importance=asked.importance,
-        event_at=_time(asked.event_at, "event_at"),
-        expires_at=_time(asked.expires_at, "expires_at") or 0,
-        speaker=_text(asked.speaker, "speaker"),
+        source=_text(_or(asked.source, None), "source") or request.door,
+        kind=_or(asked.kind, None),
+        form=_or(asked.form, None),
+        category=_or(asked.category, None),
+        importance=_or(asked.importance, None),
+        importance_source=importance_source(trust),
+        event_at=_time(_or(asked.event_at, None), "event_at"),
+        expires_at=_time(_or(asked.expires_at, None), "expires_at") or 0,
+        speaker=_text(_or(asked.speaker, None), "speaker"),
         tags=tags,
-        agent_id=_text(asked.agent_id, "agent_id"),
-        run_id=_text(asked.run_id, "run_id"),
-        session_id=_text(asked.session_id, "session_id"),
+        agent_id=_text(agent_id, "agent_id"),
+        run_id=_text(_or(asked.run_id, None), "run_id"),
+        session_id=_text(_or(asked.session_id, None), "session_id"),
         key=_text(asked.key, "key"),
-        evidence=_evidence(asked.evidence),
-        derived_from=tuple(asked.derived_from),
+        evidence=_evidence(_or(asked.evidence, [])),
+        derived_from=tuple(_or(asked.derived_from, [])),
         supersedes=tuple(asked.supersedes),
-        pinned=asked.pinned,
+        pinned=_or(asked.pinned, False),
         trace=Trace(**msgspec.structs.asdict(trace)) if trace is not None else None,
+        given=given,
     )
     return draft, masked
 
@@ -195,7 +211,7 @@ def turn_of(
 ) -> tuple[Draft, list[str]]:
     """One side of a conversation, its content cleaned, and the kinds of secrets that were masked. Raises a Refusal."""
     turn = asked.turns[place]
-    trust = "agent" if turn.role == "agent" else trust_of(request, asked.agent_id)
+    trust = least(ROLE_TRUSTS[turn.role], trust_of(request, asked.agent_id))
     at = _time(turn.at, f"turns[{place}].at")
     content, masked, is_sensitive = _guarded(content, "tool" if mask == "auto" else trust, mask_key, mask)
     draft = Draft(
@@ -210,9 +226,14 @@ def turn_of(
         agent_id=_text(asked.agent_id, "agent_id"),
         run_id=_text(asked.run_id, "run_id"),
         session_id=_text(asked.session_id, "session_id"),
-        turn=Said(role=turn.role),
+        turn=Said(role=role_of(turn)),
     )
     return _tagged(draft, is_sensitive), masked
+
+
+def role_of(turn: protocol.Turn) -> Literal["user", "agent"]:
+    """The side of the conversation that a turn is stored under."""
+    return "user" if turn.role == "user" else "agent"
 
 
 def cleaned(text: str, field: str) -> str:
@@ -281,11 +302,9 @@ def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask
             case "speaker" | "session_id":
                 fields[name] = _text(value, name)
             case "importance":
-                fields |= {"importance": value, "importance_source": "user"}
+                fields |= {"importance": value, "importance_source": importance_source(trust_of(request, None))}
             case _:
                 fields[name] = value
-    if fields.get("pinned") and trust_of(request, None) != "user":
-        raise Refusal(422, "refused", "only a person can pin a memory", field="pinned")
     return fields
 
 
@@ -361,23 +380,25 @@ def writable_namespace(request: Request, named: str | None = None) -> str:
 
 
 def sees_sensitive(request: Request) -> bool:
-    """Whether memories tagged `sensitive` are there for this door, where it does not ask for them by tag. SPEC 5.1"""
-    return request.door not in ("mcp", "hook")
+    """Return whether memories tagged `sensitive` exist for this request without it asking for them by tag: for a person
+    alone. SPEC 5.1"""
+    return trust_of(request, None) == OWNER
 
 
 def trust_of(request: Request, agent_id: str | None) -> Trust:
-    """Who said it, by the door it came in by; never by the caller's own word. SPEC 2.1"""
-    if request.door == "cli":
-        return "user"
-    if request.door in ("mcp", "hook") or agent_id or request.agent:
-        return "agent"
-    return "user"
+    """The trust of what comes in with a request. SPEC 2.1
+
+    The connection decides: the socket is its owner's alone, and so is the word of whoever may connect to it. Headers
+    and `agent_id` only lower that; nothing in a request raises it.
+    """
+    return "agent" if request.door in ("mcp", "hook") or request.agent or agent_id else OWNER
 
 
-def caller_of(request: Request) -> Caller:
-    """Who reads or writes single memories."""
+def caller_of(request: Request, agent_id: str | None = None) -> Caller:
+    """The caller of a request that reads or writes memories; `agent_id` is the one that a write names as its own."""
     name = f"{request.door}:{request.agent}" if request.agent else request.door
-    return Caller(name, sees_sensitive(request), trust_of(request, None))
+    trust = trust_of(request, agent_id)
+    return Caller(name, trust == OWNER, trust)
 
 
 def date_of(milliseconds_at: int) -> str:
@@ -492,6 +513,11 @@ def _evidence(items: list[str]) -> tuple[str, ...]:
     for item in items:
         _refuse_broken(item, "evidence")
     return tuple(items)
+
+
+def _or(value: T | UnsetType, absent: T) -> T:
+    """The value of a field of a request, `absent` where the request does not name it."""
+    return absent if value is UNSET else value
 
 
 def _text(value: str | None, field: str) -> str:

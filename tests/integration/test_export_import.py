@@ -582,10 +582,13 @@ def test_without_its_history_an_export_is_merged_even_into_an_empty_store(
         assert (found.whole, found.stored, found.freed) == (False, 6, 1)
 
 
-def test_an_agents_export_has_nothing_that_agents_do_not_see(daemon: RunningDaemon, client: Client) -> None:
+def test_an_agent_gets_no_export(daemon: RunningDaemon, client: Client) -> None:
     client.remember("the alarm code is quebecforge", tags=["sensitive"], namespace="codes")
     with daemon.client(door="mcp") as agent:
-        assert b"quebecforge" not in b"".join(agent.export())
+        with pytest.raises(Refused) as refused:
+            b"".join(agent.export())
+        assert (refused.value.status, refused.value.code) == (422, "refused")
+        assert b"quebecforge" not in agent.last_body
     assert b"quebecforge" in b"".join(client.export())
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from mnemo_core import changing
 from mnemo_core.changing import Draft, Reverted
-from mnemo_store.records import DropTrash, Memory, PutMemory, PutTrash, PutUsage, TrashEntry, Usage
+from mnemo_store.records import DropTrash, Memory, PutMemory, PutTrash, PutUsage, Trace, TrashEntry, Usage
 from tests.samples import AT, sample_id, sample_memory
 
 NOW = AT + 1000
@@ -60,6 +60,55 @@ def test_other_content_under_a_known_key_is_the_next_version() -> None:
     assert decision.changes == (PutMemory(data=after),)
     scored = changing.store_keyed(DRAFT._replace(key="k", importance=0.25), before, USAGE, None, NOW).memory
     assert (scored.importance, scored.importance_source) == (0.25, "user")
+
+
+NAMED: dict[str, tuple[object, object]] = {  # what it is before, and what a write names
+    "kind": ("procedural", "episodic"), "form": ("preference", None), "category": ("decision", "result"),
+    "event_at": (5, 7), "expires_at": (NOW + 5, 0), "speaker": ("Ann", ""), "source": ("api", "cli"),
+    "tags": (("a", "b"), ()), "agent_id": ("one", ""), "run_id": ("r", "s"), "session_id": ("s", ""),
+    "evidence": (("x",), ()), "derived_from": ((sample_id(8),), ()), "pinned": (True, False),
+    "trace": (Trace(step_number=1, action="look"), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [*([name] for name in NAMED), [], [*NAMED]], ids=lambda named: ",".join(named) or "-")
+def test_a_write_by_key_changes_the_content_and_the_fields_that_it_names(named: list[str]) -> None:
+    has = {name: before for name, (before, _) in NAMED.items()}
+    before = sample_memory(1, "coffee", key="k", importance=0.75, importance_source="user", **has)
+    says = {name: NAMED[name][1] for name in named}
+    draft = DRAFT._replace(key="k", source="cli", importance=0.6, importance_source="rule", given=frozenset(named))
+    after = changing.store_keyed(draft._replace(**says), before, USAGE, None, NOW).memory  # type: ignore[arg-type]
+    assert after == replace(before, content="tea", version=2, modified_at=NOW, **says)
+
+
+@pytest.mark.parametrize(("given", "kept"), [(0.25, (0.25, "llm")), (None, (0.6, "rule"))])
+def test_an_importance_that_a_write_by_key_names_is_set_or_given_back_to_the_rules(
+    given: float | None, kept: tuple[float, str]
+) -> None:
+    before = sample_memory(1, "coffee", key="k", importance=0.75, importance_source="user")
+    scored = {"importance": 0.6, "importance_source": "rule"} if given is None else {"importance": given}
+    draft = DRAFT._replace(key="k", importance_source="llm", given=frozenset({"importance"}))
+    after = changing.store_keyed(draft._replace(**scored), before, USAGE, None, NOW).memory
+    assert (after.importance, after.importance_source) == kept
+
+
+def test_a_write_by_key_takes_the_date_that_its_text_holds() -> None:
+    before = sample_memory(1, "Dentist on 5 May", key="k", event_at=5)
+    draft = DRAFT._replace(key="k", content="Dentist on 9 June", event_at=9, given=frozenset())
+    assert changing.store_keyed(draft, before, USAGE, None, NOW).memory.event_at == 9
+
+
+def test_an_expiry_that_has_passed_does_not_hide_what_is_written_now() -> None:
+    before = sample_memory(1, "coffee", key="k", expires_at=NOW - 1)
+    draft = DRAFT._replace(key="k", given=frozenset())
+    assert changing.store_keyed(draft, before, USAGE, None, NOW).memory.expires_at == 0
+
+
+def test_a_tag_that_cleaning_adds_joins_those_that_a_write_by_key_leaves() -> None:
+    before = sample_memory(1, "coffee", key="k", tags=tuple(f"t{n}" for n in range(20)))
+    draft = DRAFT._replace(key="k", tags=("sensitive",), given=frozenset())
+    tags = changing.store_keyed(draft, before, USAGE, None, NOW).memory.tags
+    assert tags == ("sensitive", *(f"t{n}" for n in range(19)))
 
 
 @pytest.mark.parametrize(("source", "kept"), [("rule", (0.25, "rule")), ("user", (0.75, "user"))])
