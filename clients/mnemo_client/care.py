@@ -38,7 +38,7 @@ def check(invocation: Invocation) -> int:
     """Exit 0 where nothing is wrong, else 1."""
     answer = _asked(invocation, care_protocol.CheckAnswer, lambda client: client.check(), ["check"])
     if not invocation.wants_json:
-        invocation.say(*check_lines(answer, invocation.look))
+        invocation.page(check_lines(answer, invocation.look))
         if not answer.ok:
             invocation.tell(_next(answer))
     return EXIT_DONE if answer.ok else EXIT_FAILED
@@ -92,7 +92,7 @@ def _violation_lines(answer: care_protocol.CheckAnswer, look: Look) -> list[str]
             rows.append([first, f"{violation.table} {_short(violation.subject)}", plain(violation.what)])
         if shown[name] == EXAMPLES and answer.totals[name] > EXAMPLES:
             rows.append(["", f"and {display.number(answer.totals[name] - EXAMPLES)} more", ""])
-    return table(rows, indent="  ")
+    return table(rows, indent="  ", width=look.width)
 
 
 def _short(subject: str) -> str:

@@ -72,6 +72,11 @@ def moment(at: int) -> str:
     return _local(at, "%Y-%m-%d %H:%M:%S")
 
 
+def minute(at: int) -> str:
+    """Day and minute in the local zone."""
+    return _local(at, "%Y-%m-%d %H:%M")
+
+
 def _local(at: int, shape: str) -> str:
     try:
         return datetime.fromtimestamp(at / 1000, UTC).astimezone().strftime(shape)

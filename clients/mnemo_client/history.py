@@ -36,7 +36,7 @@ def history(invocation: Invocation) -> int:
     if invocation.wants_json:
         invocation.say_answer()
         return EXIT_DONE
-    invocation.say(*version_lines(answer, invocation.look))
+    invocation.page(list(version_lines(answer, invocation.look)))
     if answer.cursor is not None:
         invocation.tell("there are earlier versions; show more with: mnemo history ID --top 500")
     elif answer.versions and answer.versions[-1].memory.version > 1:
@@ -57,7 +57,7 @@ def diff(invocation: Invocation) -> int:
     if not rows:
         invocation.tell(f"nothing changed in namespace {plain(answer.namespace)}")
         return EXIT_DONE
-    invocation.say(*diff_lines(rows, invocation.look))
+    invocation.page(list(diff_lines(rows, invocation.look)))
     counts = f"{len(answer.added)} added · {len(answer.changed)} changed · {len(answer.removed)} removed"
     counts = f"shown: {counts}" if answer.cursor is not None else counts
     since = f"since change {answer.since_seq}" if answer.since_seq else "since the beginning"
@@ -96,7 +96,7 @@ def version_lines(answer: protocol.Versions, look: Look) -> Iterator[str]:
 
 def diff_lines(rows: Sequence[protocol.Difference], look: Look) -> Iterator[str]:
     """A line for each memory, and below a changed one its fields."""
-    heads = table([_head(row, look) for row in rows])
+    heads = table([_head(row, look) for row in rows], width=look.width, clips=True)
     for row, head in zip(rows, heads, strict=True):
         yield head
         if row.how == "changed":
@@ -107,7 +107,7 @@ def _head(row: protocol.Difference, look: Look) -> list[str]:
     sign = _SIGNS.get(row.how, "?")
     paint = {"+": look.good, "-": look.bad}.get(sign, look.warn)
     text = display.first_line(row.memory) if row.memory is not None else "gone for good"
-    facts = [f"change {row.seq}", display.moment(row.at), plain(row.by), display.operation(row.what)]
+    facts = [f"change {row.seq}", display.minute(row.at), plain(row.by), display.operation(row.what)]
     return [f"{paint(sign)} {look.place(display.short_id(row.id))}", *map(look.dim, facts), text]
 
 

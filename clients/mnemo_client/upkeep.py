@@ -132,7 +132,7 @@ def notes_status(invocation: Invocation) -> int:
     elif not answer.roots:
         invocation.tell("no folder is watched yet; add one with: mnemo notes add FOLDER")
     else:
-        invocation.say(*display.notes_lines(answer, invocation.look, invocation.here, invocation.home))
+        invocation.page(display.notes_lines(answer, invocation.look, invocation.here, invocation.home))
     return EXIT_DONE
 
 

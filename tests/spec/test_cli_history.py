@@ -96,14 +96,14 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "2h", "--until", "seq:12") == 0
     assert person.out == (
-        "+ c0ffee01  change 12  2025-12-01 12:00:00  cli  remembering          The key is with Ines.\n"
-        "+ c0ffee01  change 11  2025-12-01 12:00:00  cli  restoring            The key is with Ines.\n"
-        "~ c0ffee01  change 9   2025-12-01 12:00:00  cli  an edit              The key is with Ines.\n"
+        "+ c0ffee01  change 12  2025-12-01 12:00  cli  remembering          The key is with Ines.\n"
+        "+ c0ffee01  change 11  2025-12-01 12:00  cli  restoring            The key is with Ines.\n"
+        "~ c0ffee01  change 9   2025-12-01 12:00  cli  an edit              The key is with Ines.\n"
         "    content: one [-two-]{+2+} three\n"
         "    pinned: no → yes\n"
         "    expires_at: none → 2025-12-01 12:00:00\n"
-        "- c0ffee01  change 8   2025-12-01 12:00:00  cli  moving to the trash  The key is with Ines.\n"
-        "- deadbeef  change 7   2025-12-01 12:00:00  cli  purge                gone for good\n"
+        "- c0ffee01  change 8   2025-12-01 12:00  cli  moving to the trash  The key is with Ines.\n"
+        "- deadbeef  change 7   2025-12-01 12:00  cli  purge                gone for good\n"
         "2 added · 1 changed · 2 removed · since change 3 · namespace default\n"
     )
     assert canned.asked[0].query == {"since": ["2h"], "until": ["seq:12"]}
