@@ -18,7 +18,7 @@ from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Found, found
-from mnemo_daemon.question import Best, Hit, Question
+from mnemo_daemon.question import Best, Hit, Question, shown_score
 from mnemo_daemon.shelf import Reading
 from mnemo_daemon.surroundings import Looked
 from mnemo_daemon.views import Views
@@ -201,7 +201,10 @@ def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored
     """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
     scores, order = scored.scores, ranking.order(scored, candidates)
     in_order = scores[order]
-    order = order[(in_order > 0) & (in_order >= np.float32(question.min_score))]
+    is_enough = in_order > 0
+    if question.min_score > 0:
+        is_enough &= [shown_score(score) >= question.min_score for score in in_order.tolist()]
+    order = order[is_enough]
     if question.sort == "recent":
         order = order[np.argsort(-candidates.event_at[order], kind="stable")]
     elif question.sort == "accessed":  # what was never recalled has 0, and comes last

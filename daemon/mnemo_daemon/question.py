@@ -9,6 +9,7 @@ from mnemo_store.columns import Filter
 
 RECENCY_BIAS = 0.35  # [M]
 SEMANTIC_WEIGHT = 0.5  # [M]
+SCORE_DIGITS = 6  # that an answer shows of a score
 
 
 class Question(NamedTuple):
@@ -75,3 +76,8 @@ class Recalled(NamedTuple):
     abstained: bool = False
     needs: int = 0  # where nothing fits the budget whole, the tokens of the smallest
     expanded: tuple[str, ...] = ()  # the words that were added to the query
+
+
+def shown_score(score: float) -> float:
+    """The score as answers show it, and as `min_score` compares it."""
+    return round(score, SCORE_DIGITS)

@@ -16,7 +16,7 @@ from mnemo_core.trust import OWNER, importance_source, least
 from mnemo_daemon.history import Difference, Version
 from mnemo_daemon.intake import Took
 from mnemo_daemon.memories import SENSITIVE, Caller, Found
-from mnemo_daemon.question import Hit, Question, Recalled
+from mnemo_daemon.question import Hit, Question, Recalled, shown_score
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
 from mnemo_daemon.settings import Settings
@@ -56,7 +56,7 @@ def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.Re
     fields = _fields(hit.found, root_paths)
     return recall_protocol.RecalledMemory(
         **fields,
-        score=round(hit.score, 6),
+        score=shown_score(hit.score),
         channels=list(hit.channels),
         best=best,
         was=hit.was,

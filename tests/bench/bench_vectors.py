@@ -160,7 +160,7 @@ def recall(view: VectorView, queries: NDArray[np.float32], k: int = 10) -> tuple
 
 
 def measure_replaced(count: int) -> None:
-    """A table of recall@10 after drops and puts. Up to EXACT_MAX rows the graph is forced, which is never asked there."""
+    """Prints recall@10 after drops and puts. Up to EXACT_MAX rows, where it is never asked, the graph is forced."""
     exact_max = vectors_module.EXACT_MAX if count > vectors_module.EXACT_MAX else count // 5
     vectors, queries = clustered(count, 1).astype(np.float16), clustered(QUERIES, 2)
     view = VectorView(DIMENSIONS, "bench", exact_max=exact_max)
@@ -175,15 +175,13 @@ def measure_replaced(count: int) -> None:
             fresh = clustered(len(numbers), 5).astype(np.float16)
             left = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
             replace(left, numbers, fresh)
-            line = (
-                f"  {share:4.0%} replaced: as left {recall(left, queries)[0]:.4f} ({recall(left, queries)[1]:.2f} ms)"
-            )
+            found, took = recall(left, queries)
+            print(f"  {share:4.0%} replaced: as left {found:.4f} ({took:.2f} ms)", end="", flush=True)
             share_before, vectors_module.DEAD_SHARE_OF_GRAPH = vectors_module.DEAD_SHARE_OF_GRAPH, 1
             left.build_index(folder, Disk(), lambda: False)
             vectors_module.DEAD_SHARE_OF_GRAPH = share_before
-            print(
-                f"{line}, grown {recall(left, queries)[0]:.4f} ({recall(left, queries)[1]:.2f} ms)", end="", flush=True
-            )
+            found, took = recall(left, queries)
+            print(f", grown {found:.4f} ({took:.2f} ms)", end="", flush=True)
             kept = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
             worst, builds = 1.0, 0
             for start in range(0, len(numbers), max(1, count // 50)):

@@ -192,11 +192,13 @@ def test_of_a_hit_larger_than_the_budget_the_lines_around_its_best_sentence_are_
 
 def test_min_score_cuts_one_by_one(client: Client) -> None:
     remember(client, *FACTS)
-    whole = ask(client, "when does the ferry leave", ranker="cosine").memories
-    limit = whole[1].score
-    answer = ask(client, "when does the ferry leave", ranker="cosine", min_score=limit)
-    assert contents(answer) == [memory.content for memory in whole if memory.score >= limit]
-    assert answer.total == len(answer.memories)
+    for question in ("when does the ferry leave", "what is there to eat", "the harbour", "Kofi"):
+        whole = ask(client, question, ranker="cosine").memories
+        assert whole
+        for limit in [memory.score for memory in whole]:  # as it is shown, so some were rounded up
+            answer = ask(client, question, ranker="cosine", min_score=limit)
+            assert contents(answer) == [memory.content for memory in whole if memory.score >= limit]
+            assert answer.total == len(answer.memories)
 
 
 # Preferences
