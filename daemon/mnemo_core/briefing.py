@@ -19,7 +19,7 @@ _SQUARE = str.maketrans("()", "[]")
 _BRACKETS = "<＜﹤‹〈⟨"
 _OPENING = re.compile(f"[{_BRACKETS}]")
 _INVISIBLE = re.compile(r"[\s/\u200b-\u200f\u2060\ufeff]")
-_LEADING_BRACKET = re.compile(r"^(\s*)\[", re.MULTILINE)
+_LEADING_BRACKET = re.compile(r"^([^\S\n]*+)\[", re.MULTILINE)
 
 
 class Remembered(NamedTuple):

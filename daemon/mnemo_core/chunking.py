@@ -53,11 +53,16 @@ class _Piece(NamedTuple):
     first: int
     last: int
     whole: bool  # code, table or list: may be longer than TOKENS_MAX
+    says: bool  # has a letter or digit: kept, since a text that grows by joining would be searched each time
 
     @property
     def is_short(self) -> bool:
         """Whether it needs a neighbour. A rule has many tokens with some models, and says nothing."""
-        return self.tokens < TOKENS_MIN or _SAYS.search(self.text) is None
+        return self.tokens < TOKENS_MIN or not self.says
+
+
+def _piece(text: str, tokens: int, first: int, last: int, *, whole: bool) -> _Piece:
+    return _Piece(text, tokens, first, last, whole, _SAYS.search(text) is not None)
 
 
 _CJK = re.compile(
@@ -219,7 +224,7 @@ def _pieces(
             pieces += _cut_at_sentences(block.text, block.first_line, tokens, count_tokens, most)
         else:
             whole = block.kind != "paragraph"
-            pieces.append(_Piece(block.text, tokens, block.first_line, block.last_line, whole))
+            pieces.append(_piece(block.text, tokens, block.first_line, block.last_line, whole=whole))
     return pieces
 
 
@@ -302,7 +307,8 @@ def _fits(one: _Piece, other: _Piece) -> bool:
 def _join(one: _Piece, other: _Piece) -> _Piece:
     gap = "\n" * max(other.first - one.last, 1)  # the true number of lines, so that lines can be counted in it
     tokens = one.tokens + other.tokens + 1
-    return _Piece(one.text + gap + other.text, tokens, one.first, other.last, one.whole or other.whole)
+    text, whole = one.text + gap + other.text, one.whole or other.whole
+    return _Piece(text, tokens, one.first, other.last, whole, one.says or other.says)
 
 
 def _shared_out(one: _Piece, other: _Piece, count_tokens: CountTokens) -> list[_Piece]:
@@ -336,7 +342,7 @@ def _cut_at_sentences(
         counted = start
         body = text[start:end].rstrip()
         lead = len(body) - len(body.lstrip("\n"))
-        pieces.append(_Piece(body.strip("\n"), size, line + lead, line + body.count("\n"), whole=False))
+        pieces.append(_piece(body.strip("\n"), size, line + lead, line + body.count("\n"), whole=False))
     return pieces
 
 
@@ -393,7 +399,7 @@ def _cut_between_lines(block: Block, count_tokens: CountTokens, chars: int) -> l
     if taken:
         pieces.append((header + "\n".join(taken), first, last))
     counts = count_tokens([text for text, _, _ in pieces])
-    return [_Piece(text, n, a, b, whole=True) for (text, a, b), n in zip(pieces, counts, strict=True)]
+    return [_piece(text, n, a, b, whole=True) for (text, a, b), n in zip(pieces, counts, strict=True)]
 
 
 def _row(line: str, number: int, room: int) -> list[tuple[str, int]]:

@@ -60,6 +60,7 @@ class Saying:
         self.day = self.wall // DAY_MS
         self._breaks: list[int] = []
         self._tenses: dict[int, Tense] = {}
+        self._searched: dict[tuple[int, re.Pattern[str]], re.Match[str] | None] = {}
 
     def moment(self, day: int, ms: int = 0) -> int:
         return moment_of(day * DAY_MS + ms, self.zone)
@@ -76,15 +77,21 @@ class Saying:
         index = bisect_right(self._breaks, at) - 1
         return self._breaks[index], self._breaks[index + 1]
 
+    def search(self, at: int, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first match in the sentence of this place. Each sentence is searched once."""
+        start, end = self.sentence(at)
+        if (start, pattern) not in self._searched:
+            self._searched[start, pattern] = pattern.search(self.text[start:end])
+        return self._searched[start, pattern]
+
     def tense(self, at: int) -> Tense:
         """What the verbs around a place say: "" where they say nothing or both. A plan that was told is a plan."""
-        start, end = self.sentence(at)
+        start, _ = self.sentence(at)
         if start not in self._tenses:
-            sentence = self.text[start:end]
-            if words.FUTURE.search(sentence):
+            if self.search(at, words.FUTURE):
                 self._tenses[start] = "future"
             else:
-                self._tenses[start] = "past" if words.PAST.search(sentence) else ""
+                self._tenses[start] = "past" if self.search(at, words.PAST) else ""
         return self._tenses[start]
 
 
@@ -419,11 +426,9 @@ def _count(written: str) -> int | None:
 
 def _is_ahead(match: re.Match[str], saying: Saying) -> bool:
     """Whether "in 3 days" is when, not how long it took."""
-    start, end = saying.sentence(match.start())
-    sentence = saying.text[start:end]
-    is_told = words.PAST.search(sentence) is not None
-    is_plan = words.FUTURE.search(sentence) is not None or words.COMES.search(sentence) is not None
-    return is_plan and not is_told
+    at = match.start()
+    is_plan = saying.search(at, words.FUTURE) is not None or saying.search(at, words.COMES) is not None
+    return is_plan and saying.search(at, words.PAST) is None
 
 
 # Weekdays
@@ -471,9 +476,11 @@ def _weekday_by_tense(here: int, match: re.Match[str], saying: Saying, is_this: 
 
 def _is_moved_to(match: re.Match[str], saying: Saying) -> bool:
     """Whether something was put off to that day."""
+    if not saying.text.endswith((" to ", " until ", " auf ", " à ", "到", "至"), 0, match.start()):
+        return False
     start, _ = saying.sentence(match.start())
-    before = saying.text[start : match.start()]
-    return words.MOVED.search(before) is not None and before.endswith((" to ", " until ", " auf ", " à ", "到", "至"))
+    moved = saying.search(match.start(), words.MOVED)
+    return moved is not None and start + moved.end() <= match.start()
 
 
 def _in_part(found: Found, part: str | None, saying: Saying) -> Found:

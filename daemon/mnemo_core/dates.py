@@ -29,6 +29,7 @@ from mnemo_core.date_readers import READERS, Found, Saying
 from mnemo_core.date_rules import rules_for
 
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
+MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
 AT_MAX = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -88,13 +89,12 @@ def _found(text: str, said_at: int, zone: Zone) -> list[Found]:
 
 def _is_open(found: Found, saying: Saying) -> bool:
     """Whether it is only asked or supposed, or a day of every year."""
-    start, end = saying.sentence(found.start)
-    sentence = saying.text[start:end]
-    if sentence.rstrip().endswith(("?", "？", "吗。", "ですか。", "ますか。")):
+    if saying.search(found.start, _ASKED) or saying.search(found.start, words.SUPPOSED):
         return True
-    if words.SUPPOSED.search(sentence) is not None:
-        return True
-    return words.YEARLY.search(sentence) is not None and _is_yearless(saying.text[found.start : found.end])
+    return bool(saying.search(found.start, words.YEARLY)) and _is_yearless(saying.text[found.start : found.end])
+
+
+_ASKED = re.compile(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
 
 
 def _is_yearless(expression: str) -> bool:
@@ -104,11 +104,7 @@ def _is_yearless(expression: str) -> bool:
 
 def _told_first(told: list[Found], saying: Saying) -> Found | None:
     """The one that the text tells of; None where several could be it."""
-    finest = [
-        one
-        for one in told
-        if not any(other.at >= one.at and other.until <= one.until and other[:2] != one[:2] for other in told)
-    ]
+    finest = _without_wider(told)
     if len({each[:2] for each in finest}) == 1:
         return finest[0]
     if any(each.at > saying.said_at for each in told):
@@ -117,6 +113,17 @@ def _told_first(told: list[Found], saying: Saying) -> Found | None:
     together = [each for each in finest if saying.sentence(each.start) == sentence]
     in_order = all(one.at <= other.at for one, other in pairwise(together))
     return finest[0] if in_order else None
+
+
+def _without_wider(told: list[Found]) -> list[Found]:
+    """Those that no other, narrower one lies within."""
+    wider: set[tuple[int, int]] = set()
+    first_until: int | None = None  # of those that begin no earlier
+    for at, until in sorted({(each.at, each.until) for each in told}, key=lambda span: (-span[0], span[1])):
+        if first_until is not None and first_until <= until:
+            wider.add((at, until))
+        first_until = until if first_until is None else min(first_until, until)
+    return [each for each in told if (each.at, each.until) not in wider]
 
 
 # Reading
@@ -141,12 +148,17 @@ def _masked(text: str) -> str:
 def _read(saying: Saying) -> list[Found]:
     """Every mention, in order: found by rule, the longest where they overlap, then put together."""
     taken: list[Found] = []
+    read_to = len(saying.text)
     for rule in rules_for(saying.text):
         reader = READERS[rule.reader]
-        for match in rule.pattern.finditer(saying.text):
+        for number, match in enumerate(rule.pattern.finditer(saying.text)):
+            if number == MATCHES_MAX:
+                read_to = min(read_to, match.start())
+                break
             found = reader(match, saying)
             if found is not None:
                 taken.append(found)
+    taken = [each for each in taken if each.start < read_to]
     taken.sort(key=lambda each: (each.start, -each.end))
     apart: list[Found] = []
     for each in taken:
@@ -230,8 +242,7 @@ def _ranges(found: list[Found], saying: Saying) -> Iterator[Found]:
         if other and one.role == other.role == "event" and _RANGE.fullmatch(gap):
             opens = _RANGE_OPENS.search(saying.text[max(0, one.start - 12) : one.start])
             if opens or "–" in gap or gap.strip() in ("-", "~", "〜", "～", "—", "至", "bis", "から", "to", "through"):
-                start, end = saying.sentence(one.start)
-                if words.MOVED.search(saying.text[start:end]):
+                if saying.search(one.start, words.MOVED):
                     yield other
                 elif other.until > one.at:
                     yield one._replace(until=other.until, end=other.end, day=None)

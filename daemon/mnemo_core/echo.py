@@ -246,14 +246,20 @@ def claims(text: str) -> list[Claim]:
     found: list[Claim] = []
     for start, end in _blocks(text):
         closed = end - len(_TAGS[1]) if text.endswith(_TAGS[1], start, end) else end
-        heads = [
-            head for head in _HEAD.finditer(text, start, closed) if text[: head.start()].rstrip(" >").endswith("\n")
-        ]
-        for head, following in zip(heads, [*heads[1:], None], strict=True):
+        heads = [head for head in _HEAD.finditer(text, start, closed) if _begins_line(text, head.start())]
+        for head, following in pairwise([*heads, None]):
+            assert head is not None
             content = text[head.end() : following.start() if following else closed]
             named = _ID.match(head["id"] or "")
             found.append(Claim(_unescaped(content.strip()), named[1] if named else ""))
     return found
+
+
+def _begins_line(text: str, at: int) -> bool:
+    """Whether nothing but blanks and quotation marks stands between a line break and the place."""
+    while at and text[at - 1] in " >":
+        at -= 1
+    return text.startswith("\n", at - 1) and at > 0
 
 
 class _Page:
@@ -683,5 +689,5 @@ def _unescaped(content: str) -> str:
     return _ESCAPED_TAG.sub("<", _ESCAPED_BRACKET.sub(r"\1[", text))
 
 
-_ESCAPED_BRACKET = re.compile(r"^(\s*)\\\[", re.MULTILINE)
+_ESCAPED_BRACKET = re.compile(r"^([^\S\n]*+)\\\[", re.MULTILINE)
 _ESCAPED_TAG = re.compile(r"&lt;(?=[\s/\u200b-\u200f\u2060\ufeff]{0,9}memory)", re.IGNORECASE)

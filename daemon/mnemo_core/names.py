@@ -38,7 +38,7 @@ SMALL_WORDS = _GERMAN_WORDS | _FRENCH_WORDS | _ENGLISH_WORDS
 _CODE = re.compile(r"`([^`\n]{2,80})`")
 _ADDRESS = re.compile(
     r"(?:https?://|www\.)[^\s<>\"')\]]+|(?<![\w@/.])@[A-Za-z][\w.-]{2,38}(?!\w)"
-    r"|[\w.+-]+@[\w-]+\.[A-Za-z][\w.-]+"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]+\.[A-Za-z][\w.-]+"
 )
 _FILE_END = re.compile(
     r"\.(?:py|pyi|ipynb|js|mjs|jsx|ts|tsx|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|swift|sh|bash|zsh|sql|html|css"
@@ -261,8 +261,8 @@ _ASIAN_NAMED = re.compile(
     r"|[\u4e00-\u9fff]{2}(?<![城都超股夜上个的])市(?![场場民内中区長长面集])"
     r"|(?<!お)[\u4e00-\u9fff々]{1,3}(?<![皆奥母父兄姉客屋員者手師生赤娘嫁那子爺婆孫神王同仕模多各医長])(?:さん|くん"
     r"|ちゃん|氏(?!名)|先輩)"
-    r"|[\u4e00-\u9fff々]{2,3}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|[ァ-ヴー]{2,}(?:さん|くん|ちゃん|様)"
-    r"|[ァ-ヴー]{2,}[・＝][ァ-ヴー]{2,}"
+    r"|[\u4e00-\u9fff々]{2,3}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|(?<![ァ-ヴー])[ァ-ヴー]{2,}+(?:(?:さん|くん|ちゃん|様)"
+    r"|[・＝][ァ-ヴー]{2,})"
 )
 _KATAKANA = re.compile("[ァ-ヴー]{3,}")
 _LOAN_WORDS_LIST = """

@@ -28,8 +28,8 @@ _PLAIN = "[A-Za-z0-9_]"
 _TOKEN = re.compile(
     rf"""
       (?P<plain>[A-Za-z]+(?=[ \n,;)]|[.!?](?:\s|$)|$))
-    | (?P<url>[A-Za-z][A-Za-z0-9+.-]*://[^\s<>"'`，。、）]+)
-    | (?P<email>[A-Za-z0-9_.+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)
+    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{{0,63}}+://[^\s<>"'`，。、）]+)
+    | (?P<email>[A-Za-z0-9_.+-]{{1,64}}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)
     | (?P<iso>(?<![\w./-])\d{{4}}([-/])\d{{1,2}}\5\d{{1,2}}(?=T\d|(?![\w/]|-\w|\.\d)))
     | (?P<dotted>(?<![\w./-])\d{{1,2}}\.\s?\d{{1,2}}\.\s?\d{{4}}(?![\w/]|[-.]\w))
     | (?P<slashed>(?<![\w./-])\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d\d)(?![\w/]|[-.]\w))
@@ -41,19 +41,19 @@ _TOKEN = re.compile(
     | (?P<clock>(?:(?<![\w.:/-])|(?<=\d)T)\d{{1,2}}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?Uhr\b)?
         (?:Z\b|[+-]\d\d:?\d\d)?(?![:\w]))
     | (?P<uhr>(?<![\w.:,])\d{{1,2}}\s?Uhr\b(?:\s\d\d(?!\d))?)
-    | (?P<phone>(?<![\w.])(?:\+\d{{1,3}}[-\s]?)?\(?\d{{2,5}}\)?(?:[-\s]\(?\d{{2,9}}\)?)+(?![\w-]))
+    | (?P<phone>(?<![\w.])(?:\+\d{{1,3}}[-\s]?)?\(?\d{{2,5}}\)?(?:[-\s]\(?\d{{2,9}}\)?){{1,12}}(?![\w-]))
     | (?P<path>(?<![\w/])(?:~|\.{{1,2}})?/[A-Za-z0-9_.@%+~-]+(?:/[A-Za-z0-9_.@%+~-]+)*/?)
     | (?P<flag>(?<![\w-])--?[A-Za-z][A-Za-z0-9-]*)
     | (?P<tag>[#@]{_PLAIN}+)
     | (?P<number>(?:(?<![\w)\]}}.%°+-])[-+])?(?<![\w.])
-        (?:\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d{{1,3}}(?:\.\d{{3}})+,\d+|\d+(?:[.,]\d+)?|\.\d+)
+        (?:\d{{1,3}}(?:,\d{{3}}){{1,12}}(?:\.\d+)?|\d{{1,3}}(?:\.\d{{3}}){{1,12}},\d+|\d+(?:[.,]\d+)?|\.\d+)
         (?:\s?%|\s?°[CF]|[€$£¥₹‰]|km/h|m/s|[MG]B/s|-?[A-Za-zμΩ]{{1,12}}[23]?)?
         (?!{_PLAIN}|[-./:,@\\=]{_PLAIN}))
     | (?P<lettered>[A-Za-z](?:\+\+|\#(?!\w)))
     | (?P<compound>\.?{_PLAIN}+(?:[-_./\\:@\#&=+~]+{_PLAIN}+)+(?:\(\))?)
-    | (?P<word>{_LETTER}+(?:'{_LETTER}+)*(?!{_LETTER}|[0-9_]))
+    | (?P<word>{_LETTER}{{1,256}}+(?:'{_LETTER}{{1,256}}+)*(?!{_LETTER}|[0-9_]))
     | (?P<mixed>{_PLAIN}+|\d+)
-    | (?P<end>[.!?…]+(?=\s|["')\]*_]|$)|[。！？]|\n+)
+    | (?P<end>[.!?…]{{1,64}}+(?=\s|["')\]*_]|$)|[。！？]|\n+)
     | (?P<operator>(?<=\s)[-+*/|&^=](?=\s)|[<>=!]=|[<>=≤≥≠≈±×÷→←↑↓^]|&|~(?=\d)|!(?=\w)|\+(?=\s?\d))
     | (?P<other>\S)
     """,
@@ -61,7 +61,7 @@ _TOKEN = re.compile(
 )
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _QUOTES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u2212": "-"})
-_SPACED_THOUSANDS = re.compile("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3})+(?!\\d)")
+_SPACED_THOUSANDS = re.compile("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3}){1,12}(?!\\d)")
 _POWER = re.compile("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
 _SIGN_BEFORE_CURRENCY = re.compile(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
 _DASH_AS_SIGN = re.compile("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
@@ -174,7 +174,7 @@ def _read_number(token: str) -> list[Atom]:
     if not tail:
         return [Atom(digits, "number")]
     if tail in ("st", "nd", "rd", "th", "ST", "ND", "RD", "TH") and digits.isdecimal():
-        return [Atom(f"#{int(digits)}", "number")]
+        return [Atom(f"#{digits.lstrip('0') or '0'}" if digits.isascii() else f"#{int(digits[:99])}", "number")]
     if tail in ATTACHED_MULTIPLIERS:
         return [Atom(times(digits, ATTACHED_MULTIPLIERS[tail]), "number")]
     unit = unit_of(tail)

@@ -435,19 +435,19 @@ _ASK = _Signal(
     re.compile(
         "|".join(
             (
-                r"(?:^|[.!?,;:\n]\s*|\b(?:hey|hi|hello|please|so|and|also|ok|okay)\b[ ,]*(?:\w+, )?)"
+                r"(?:^|[.!?,;:\n][^\S\n]*|\b(?:hey|hi|hello|please|so|and|also|ok|okay)\b[ ,]*(?:\w+, )?)"
                 r"(?:can|could|would|will) (?:you|someone|anyone)\b(?! (?:believe|imagine))",
-                r"(?:^|[.!?;:\n]\s*)(?:\w+, )?please\b(?:,)?"
+                r"(?:^|[.!?;:\n][^\S\n]*)(?:\w+, )?please\b(?:,)?"
                 r" (?!note that\b|see\b|refer\b|consult\b|be aware\b)\w+|\b(?:send|give|tell|show|let|remind|help"
                 r"|call|text|email) (?:me|us)\b[^.!?\n]*\bplease\b",
-                r"(?:^|[.!?;:\n,]\s*)(?:please )?(?:remind|tell|show|send|give|help) (?:me|us)\b"
+                r"(?:^|[.!?;:\n,][^\S\n]*)(?:please )?(?:remind|tell|show|send|give|help) (?:me|us)\b"
                 r"|\bplease let me know\b",
                 r"\bdon['’]t let me forget\b|\bdo me a favou?r\b|\bcan I (?:ask|get) you\b|\bmind if you\b"
                 r"|\bwould you mind\b",
                 r"\bI(?:['’]d| would) (?:like|love) (?:you|it if you)\b|\bI (?:need|want) you to\b"
                 r"|\basked (?:me|us) (?:to|if|for|whether)\b",
                 r"\b(?:kannst|könntest|würdest) du\b|\b(?:können|könnten|würden) Sie\b|(?:^"
-                r"|[.!?;:\n]\s*)bitte\b \w+|\berinner(?:e)? mich\b",
+                r"|[.!?;:\n][^\S\n]*)bitte\b \w+|\berinner(?:e)? mich\b",
                 r"\b(?:peux|pourrais|veux)[- ]tu\b|\b(?:pouvez|pourriez)[- ]vous\b|\brappelle[- ]moi\b"
                 r"|\bs['’]il (?:te|vous) pla[iî]t\b",
             )
@@ -547,13 +547,15 @@ _TALK_WORDS = (
     r"|à (?:bientôt|demain|plus)|d['’]accord|oui|non|ça va|très bien|comment (?:ça va|vas-tu|allez-vous)"
     r"|génial"
 )
-_TALK = re.compile(rf"\s*(?:(?:{_TALK_WORDS})(?:[\s,;.!…~-]+|(?=[?!.]*$)))+[?!.]*\s*", re.IGNORECASE)
-_TALK_NAMED = re.compile(r"[,\s]+[A-Z][a-zà-ÿ]+(?=[\s,!?.…]*$)")  # "Hi Anna!", "Thanks, Bob."
+_TALK = re.compile(_TALK_WORDS, re.IGNORECASE)
+_TALK_WORD = re.compile(r"[^\s,;.!…~-]+")
+_TALK_ITEM_WORDS_MAX = 8  # of one greeting; there are several ways to part a sentence into them
+_TALK_NAMED = re.compile(r"(?<![,\s])[,\s]++[A-Z][a-zà-ÿ]++(?=[\s,!?.…]*+$)")  # "Hi Anna!", "Thanks, Bob."
 _TALK_CJK = re.compile(
     r"(?:你好|您好|大家好|早上好|早安|晚上好|晚安|下午好|谢谢(?:你|您|大家)?|謝謝(?:你|您)?|多谢|不客气|不客氣|再见|再見|拜拜|好的|好吧|好啊|好|嗯+|哦+|是的|对|對"
     r"|没事|沒事|没问题|沒問題|哈+|真的(?:吗|嗎)?|太好了|太棒了|辛苦了|最近怎么样|吃了吗|明天见"
     r"|こんにちは|こんばんは|おはよう(?:ございます)?|おやすみ(?:なさい)?|ありがとう(?:ございます|ございました)?|どういたしまして|さようなら|またね|また明日|はい|いいえ|うん"
-    r"|ええ|そうですね|なるほど|了解(?:です|しました)?|お疲れ様(?:です|でした)?|すごい(?:ですね)?|いいですね|お元気ですか|よろしくお願いします|[啊呀呢吧了ね])+"
+    r"|ええ|そうですね|なるほど|了解(?:です|しました)?|お疲れ様(?:です|でした)?|すごい(?:ですね)?|いいですね|お元気ですか|よろしくお願いします|[啊呀呢吧了ね])++"
 )
 _NOTHING_SAID = re.compile(r"[\W_]*")
 _TALK_CHARS_MAX = 120  # what is longer says something, however it says it
@@ -572,23 +574,38 @@ def _sentences(text: str) -> list[str]:
 
 
 def _is_pleasantry(sentence: str) -> bool:
-    if _TALK.fullmatch(sentence) or _TALK.fullmatch(_TALK_NAMED.sub("", sentence)):
+    if len(sentence) > _TALK_CHARS_MAX:
+        return False
+    if _is_talk(sentence) or _is_talk(_TALK_NAMED.sub("", sentence)):
         return True
     bare = re.sub(r"[\s,，、。.！!？?~～…]+", "", sentence)
     return _NOTHING_SAID.fullmatch(bare) is not None or _TALK_CJK.fullmatch(bare) is not None
+
+
+def _is_talk(sentence: str) -> bool:
+    """Whether a sentence is nothing but greetings, nods and the like, one after the other."""
+    words = list(_TALK_WORD.finditer(sentence.rstrip().rstrip("?!.")))
+    reached = {0}  # the words at which a greeting may begin
+    for first in range(len(words)):
+        if first in reached:
+            for last in range(first, min(first + _TALK_ITEM_WORDS_MAX, len(words))):
+                if _TALK.fullmatch(sentence, words[first].start(), words[last].end()):
+                    reached.add(last + 1)
+    return bool(words) and len(words) in reached
 
 
 # Instructions, and the steps of a run
 
 _RUN_STEPS = re.compile(r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE)  # "Step 1: Searched … -> Step 2: Found …" [E]
 _HOW_TO = re.compile(
-    r"(?:^|\n)\s*(?:#+ *)?(?:how to|how I|steps? (?:to|for)|instructions|procedure|recipe|runbook|workflow|checklist"
+    r"(?:^|\n)[^\S\n]*(?:#+ *)?"
+    r"(?:how to|how I|steps? (?:to|for)|instructions|procedure|recipe|runbook|workflow|checklist"
     r"|so (?:geht|funktioniert)|anleitung|schritte|comment (?:faire|installer|configurer)|étapes"
     r"|procédure|步骤|步驟|如何|怎么|手順|方法)[^\n]{0,120}",
     re.IGNORECASE,
 )
 _ITEM = re.compile(
-    r"(?:^|\n)\s*(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]"
+    r"(?:^|\n)[^\S\n]*(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]"
     r"|第[一二三四五六七八九十\d]+步|[-*•])\s*(\S+)",
     re.IGNORECASE,
 )

@@ -32,8 +32,11 @@ def spans(text: str) -> list[tuple[int, int]]:
 def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """The span of the sentence with the most distinct marked words, the first of equals; cut to a showable length."""
     best, most = (0, min(len(text), SENTENCE_CHARS_MAX)), -1
+    in_order = sorted(marks)
+    starts = [start for start, _ in in_order]
     for start, end in spans(text):
-        words = {text[a:b].lower() for a, b in marks if a >= start and b <= end}
+        there = in_order[bisect_left(starts, start) : bisect_left(starts, end)]
+        words = {text[a:b].lower() for a, b in there if b <= end}
         if len(words) > most and not _is_markup(text[start:end]):
             best, most = (start, end), len(words)
     return _cut(text, best, marks)

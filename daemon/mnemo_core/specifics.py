@@ -70,6 +70,7 @@ class Untouched(NamedTuple):
 # The order in which differences are named: what a reader sees first.
 _ORDER: tuple[Kind, ...] = ("negation", "number", "date", "unit", "identifier", "opposite", "name")
 
+_ARTICLES_MAX = 8  # before a date
 _CLAUSES = listed("and but or then while because if when unless after before until though so since as ; ,")
 _OWNERS = listed("my our your his her their the")
 _BEFORE_DATES = listed("on at in am um im le à")
@@ -78,6 +79,7 @@ _AFTER_PARTICIPLE = listed(
     """to the a an my our your his her their from in at on for with that it him them us me this these those into onto up
     out off back and but as"""
 )
+_DAY_DIGITS_MAX = 4  # a day of a month, with the zeros before it
 _BEING = frozenset({"am", "is", "are"})
 
 
@@ -397,7 +399,8 @@ def _is_month(atoms: Sequence[Atom], at: int) -> bool:
 def _day(atom: Atom) -> str:
     """The day of a month that a number can be, "" for none."""
     digits = atom.value.removeprefix("#")
-    return digits if atom.kind == "number" and digits.isdecimal() and 1 <= int(digits) <= 31 else ""
+    is_number = atom.kind == "number" and digits.isdecimal() and len(digits) <= _DAY_DIGITS_MAX
+    return digits if is_number and 1 <= int(digits) <= 31 else ""
 
 
 def _year(atom: Atom) -> bool:
@@ -407,13 +410,16 @@ def _year(atom: Atom) -> bool:
 def _verbs(atoms: list[Atom]) -> list[Atom]:
     """English tenses that say the same, said the same way. `was`, `had` and `will` stay: they say when."""
     found: list[Atom] = []
+    telling = _telling_from(atoms)
     at = 0
     while at < len(atoms):
         value, kind = atoms[at]
         lower = value.lower() if kind == "word" else ""
-        after = at + 1
-        while after < len(atoms) and (atoms[after].value.lower() in LIGHT or atoms[after].value == "not"):
-            after += 1
+        if lower not in _TENSES:
+            found.append(atoms[at])
+            at += 1
+            continue
+        after = telling[at + 1]
         verb = atoms[after].value.lower() if after < len(atoms) and atoms[after].kind == "word" else ""
         between = atoms[at + 1 : after]
         if lower in _BEING and verb in PRESENT_OF and not any(atom.value == "not" for atom in between):
@@ -439,6 +445,18 @@ def _verbs(atoms: list[Atom]) -> list[Atom]:
     return found
 
 
+_TENSES = _BEING | {"was", "were", "have", "has"}
+
+
+def _telling_from(atoms: Sequence[Atom]) -> list[int]:
+    """For each place, and the end, the first one from there on that is neither a light word nor a `not`."""
+    found = [len(atoms)] * (len(atoms) + 1)
+    for at in range(len(atoms) - 1, -1, -1):
+        is_light = atoms[at].value.lower() in LIGHT or atoms[at].value == "not"
+        found[at] = found[at + 1] if is_light else at
+    return found
+
+
 def _is_participle(atoms: Sequence[Atom], at: int) -> bool:
     return at < len(atoms) and (atoms[at].value.lower() in PARTICIPLES or atoms[at].value.lower().endswith("ed"))
 
@@ -452,10 +470,10 @@ def _ends_verb(atoms: Sequence[Atom], at: int) -> bool:
 
 
 def _date_follows(atoms: Sequence[Atom], at: int, articles: frozenset[str]) -> bool:
-    after = at + 1
-    while after < len(atoms) and atoms[after].value.lower() in articles:
-        after += 1
-    return after < len(atoms) and atoms[after].kind == "date"
+    for atom in atoms[at + 1 : at + 1 + _ARTICLES_MAX]:
+        if atom.value.lower() not in articles:
+            return atom.kind == "date"
+    return False
 
 
 def _sorted_dates(atoms: list[Atom]) -> list[Atom]:

@@ -409,7 +409,7 @@ def _quotes_a_sentence(sentence: str) -> bool:
     return False
 
 
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
+_QUOTED = re.compile(r'"[^"]*"|“[^”]{0,600}”|„[^“”]{0,600}[“”]|«[^»]{0,600}»')
 _OF_A_SENTENCE = frozenset(
     (*english.OTHERS_WORD, *clauses.FIRST, *clauses.OURS, *english.BE, *english.MODALS, *english.AUX_PAST,
      *english.AUX_ONE, *english.AUX_MANY, *english.BASE_OF_THIRD, *clauses.THIRD, "let's", "please")
@@ -584,7 +584,7 @@ _VERBS_ZH = re.compile(
 _NOT_ALONE_JA = re.compile(
     r"^(?:彼|それ|これ|あれ|その|この|そこ|ここ|あなた|でも|そして|ありがとう)|もし|かもしれ|あなた|か[。！]?$|ください|ましょう"
 )
-_VERBS_JA = re.compile(r"[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$")
+_VERBS_JA = re.compile(r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$")
 
 
 def _foreign(text: str, start: int, end: int, language: Language) -> list[Statement]:

@@ -399,3 +399,10 @@ def test_a_long_text_of_anything_takes_no_more_than_its_length(piece: str) -> No
         record.note("s", str(number), "a " * (number + 3))
     text = piece * ((1 << 18) // len(piece))
     assert len(strip(text, record, "s").rest) <= len(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["<memory><memory>\n[SEMANTIC] (a1b2c3d4) x\n</memory>", "<memory></memory>", "</memory>"]
+)
+def test_a_block_without_lines_claims_nothing_and_hides_no_other(text: str) -> None:
+    assert [claim.content for claim in claims(text)] == (["x"] if "x" in text else [])

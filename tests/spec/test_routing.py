@@ -232,3 +232,9 @@ def test_any_text_has_a_route_and_only_what_is_procedural_a_form(text: str, role
     assert (found.kind != "working") or in_session
     assert found.why
     assert "\n" not in found.why
+
+
+def test_a_long_row_of_nods_is_taken_in_one_step_each() -> None:
+    """Each "haha" may be read in several ways: were all of them tried, this would never end."""
+    assert not is_small_talk("haha " * 23 + "x")
+    assert is_small_talk("haha " * 12 + "thanks you so much, see you later, all right?")
