@@ -1,11 +1,14 @@
 """The commands about the store as a whole: backup, restore, compact."""
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from mnemo_client import display, launch, offline
 from mnemo_client.errors import EXIT_DONE, BadUsage
 from mnemo_client.invocation import Invocation
-from mnemo_client.places import data_folder
+from mnemo_client.places import data_folder, socket_path
 
 LIST = "backup.json"  # what a backup has and a data folder has not
 
@@ -28,7 +31,8 @@ def backup(invocation: Invocation) -> int:
 
 
 def restore(invocation: Invocation) -> int:
-    """Works without a daemon; one that runs is stopped first, and the next command starts it again."""
+    """Works without a daemon. One that runs is stopped once the source was found to be whole, and runs again
+    afterwards, whatever became of the restore."""
     options = invocation.options
     data = data_folder(invocation.environ)
     target = data if options.to is None else (invocation.here / Path(options.to).expanduser()).resolve()
@@ -43,12 +47,12 @@ def restore(invocation: Invocation) -> int:
     if target == data and data.exists() and not options.yes:
         shown = display.short_path(str(data), invocation.here, invocation.home)
         invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
-    if data in (source, target):
-        launch.stop(invocation.connect())
     words = ["restore", str(source), "--to", str(target)]
+    offline.run(invocation, *words, "--only-check")
     words += ["--at", at] if at else []
     words += ["--allow-forgotten"] if options.allow_forgotten else []
-    answer = offline.run(invocation, *words)
+    with _stopped(invocation) if data in (source, target) else contextlib.nullcontext():
+        answer = offline.run(invocation, *words)
     if invocation.wants_json:
         invocation.say_value(answer)
         return EXIT_DONE
@@ -64,6 +68,22 @@ def restore(invocation: Invocation) -> int:
         kept = display.short_path(answer["kept_as"], invocation.here, invocation.home)
         invocation.tell(f"what it was before is kept as {kept}; remove it when you are sure")
     return EXIT_DONE
+
+
+@contextlib.contextmanager
+def _stopped(invocation: Invocation) -> Iterator[None]:
+    """Within it no daemon runs; one that ran before runs again afterwards, also where the command is told to end."""
+    before = [(ending, signal.signal(ending, signal.default_int_handler)) for ending in (signal.SIGTERM, signal.SIGHUP)]
+    was_running = False
+    try:
+        was_running = launch.answers(socket_path(invocation.environ))
+        launch.stop(invocation.connect())
+        yield
+    finally:
+        if was_running:
+            launch.ensure_running(invocation.environ, invocation.tell, is_asked_for=True)
+        for ending, handler in before:
+            signal.signal(ending, handler)
 
 
 def compact(invocation: Invocation) -> int:

@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     back.add_argument("--at", help="the moment to go back to, such as 2026-05-01T18:30, or a span back from now: 2h")
     back.add_argument("--allow-forgotten", action="store_true", help="with what was forgotten since")
     back.add_argument("--only-at", action="store_true", help="say which moment that is (ms), and do nothing")
+    back.add_argument("--only-check", action="store_true", help="say whether it can be restored, and do nothing")
     back.set_defaults(command=_restore)
     look = commands.add_parser("check", help="whether everything that is kept is as it should be")
     look.set_defaults(command=_check)
@@ -115,9 +116,14 @@ def _restore(asked: argparse.Namespace, models: Path) -> None:
     if asked.only_at:
         _say(msgspec.json.encode({"at": at}).decode())
         return
+    data = asked.to or settings.load(os.environ).folders.data
+    if asked.only_check:
+        restoring.check_source(asked.source, data)
+        _say(msgspec.json.encode({}).decode())
+        return
     progress = _progress()
     done = restoring.restore(
-        asked.source, asked.to or settings.load(os.environ).folders.data, Disk(), lambda: time.time_ns() // 1_000_000,
+        asked.source, data, Disk(), lambda: time.time_ns() // 1_000_000,
         at=at, keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
         progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
     )  # fmt: skip

@@ -6,6 +6,7 @@ there is kept. Nobody may have the store open meanwhile.
 
 import contextlib
 import itertools
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,7 +17,7 @@ from mnemo_store import backup, manifest, replacement, stream
 from mnemo_store.backup import Progress
 from mnemo_store.database import FILE, Database
 from mnemo_store.disk import Disk
-from mnemo_store.errors import BadBackup, NothingLeft, TooOld
+from mnemo_store.errors import BadBackup, DiskFull, NothingLeft, TooOld
 from mnemo_store.journal import FILES, Journal
 from mnemo_store.layout import FORMAT, Header, seal
 from mnemo_store.lock import FolderLock
@@ -29,6 +30,21 @@ from mnemo_store.tables import Row
 
 WHOLE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
 PIECE_BYTES = 1 << 20
+
+
+def check_source(source: Path, data: Path) -> None:
+    """Raises BadBackup or DiskFull where `source` is no whole backup or store, or there is no room for its copy beside
+    `data`. A store is not opened for that, since a daemon may have it open; of a backup every file is read."""
+    if (data / backup.LIST).exists():
+        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
+    if (source / backup.LIST).exists():
+        backup.look_at(source)
+    needed = sum(part.stat().st_size for part in _parts_of(source))
+    place = next(folder for folder in data.absolute().parents if folder.exists())
+    room = os.statvfs(place)
+    free = room.f_bavail * room.f_frsize
+    if needed > free:
+        raise DiskFull(f"no room for the copy in {place}: it needs {needed} bytes, and {free} are free")
 
 
 class _Replaced(NamedTuple):
@@ -118,15 +134,19 @@ def _look_at_replaced(data: Path) -> _Replaced:
 
 def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
     """Copies what a store or a backup consists of. Raises BadBackup where there is none."""
+    for part in _parts_of(source):
+        target = stage / part.relative_to(source)
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        with part.open("rb") as file:
+            disk.write_whole(target, iter(partial(file.read, PIECE_BYTES), b""))
+
+
+def _parts_of(source: Path) -> list[Path]:
+    """The files that a store or a backup consists of. Raises BadBackup where there is neither database nor journal."""
     parts = [source / manifest.FILE, *sorted((source / "journal").glob("*.jsonl")), source / "db" / FILE]
     if not any(part.exists() for part in parts[1:]):
         raise BadBackup(f"{source} holds neither a database nor a journal")
-    for part in parts:
-        if part.exists():
-            target = stage / part.relative_to(source)
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            with part.open("rb") as file:
-                disk.write_whole(target, iter(partial(file.read, PIECE_BYTES), b""))
+    return [part for part in parts if part.exists()]
 
 
 def _go_back(stage: Path, at: int, disk: Disk) -> None:
@@ -174,8 +194,12 @@ def _look_through(
     finish: Callable[[Store, tuple[str, ...]], None],
 ) -> tuple[int, int, tuple[str, ...], list[str]]:
     """Opens the store that is to take over, as any start does. Raises BadBackup where something of it is missing."""
+    has_database = (stage / "db" / FILE).exists() or (stage / WHOLE).exists()
     store = Store.open(stage, disk=disk, now=now, reserve_bytes=0)
     try:
+        if store.damage and not has_database:
+            where = f"{store.damage[0].segment} at byte {store.damage[0].offset}: {store.damage[0].why}"
+            raise BadBackup(f"the journal is damaged ({where}), and there is no database beside it")
         if store.missing or store.degraded:
             raise BadBackup("; ".join([*store.missing, *filter(None, [store.degraded])]))
         if went_back := (stage / WHOLE).exists():
