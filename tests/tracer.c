@@ -231,6 +231,7 @@ int main(int count, char **words) {
     pid_t first = fork(), thread;
     if (first < 0) refuse("fork");
     if (!first) {
+        close(gate[1]);
         if (read(gate[0], &ready, 1) != 1) exit(REFUSED);
         install_filter();
         execvp(words[2], words + 2);

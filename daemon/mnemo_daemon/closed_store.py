@@ -14,7 +14,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from mnemo_daemon.checking import Checking, Report, as_violations, compared, touched_since
+from mnemo_daemon.checking import SCRATCH, Checking, Report, as_violations, compared, touched_since
 from mnemo_daemon.repairing import Repaired, Repairing
 from mnemo_daemon.view_checks import columns_file, truth_of, vector_faults, words_file
 from mnemo_daemon.views import refuse_unlike
@@ -210,7 +210,8 @@ def _view_violations(folder: Path, source: Source, report: Report) -> Iterator[V
         report.notes.append(f"columns and words are built anew at the next start: {error}")
     else:
         oldest = min(int(each["seq"]) for each in metas)
-        with tempfile.TemporaryDirectory() as scratch:
+        # Not in the system's temporary folder: it holds every word of the memories.
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=views) as scratch:
             truth = truth_of(source, Path(scratch), Disk(), lambda: None)
         report.checked["columns"] = report.checked["words"] = len(truth.ids)
         yield from compared(columns, live, truth, touched_since(source, oldest), gone_too=oldest == seq)

@@ -37,6 +37,7 @@ from mnemo_daemon.models import (
     find,
     verify,
 )
+from mnemo_daemon.onnx_model import OnnxModel
 from mnemo_daemon.precedence import at_once
 from mnemo_daemon.token_rows import TOKENS_MAX, LateForm, Projection, Word, find_projection, words_of
 
@@ -111,7 +112,7 @@ def load_embedder(manifest: Manifest, *, late: bool = True) -> Embedder:
         raise Unsupported(f"{manifest.name} is {ROLES[manifest.role]}, not an embedding model")
     verify(manifest)
     if manifest.form == "fastembed":
-        return FastembedEmbedder(manifest)
+        return OnnxEmbedder(manifest)
     return GraphEmbedder(manifest, find_projection(manifest) if late else None)
 
 
@@ -333,21 +334,22 @@ def _group(windows: Sequence[Sequence[int]]) -> list[list[int]]:
     return runs
 
 
-class FastembedEmbedder(Embedder):
-    """A model that fastembed knows, or any ONNX model in its layout, from a local folder.
+class OnnxEmbedder(Embedder):
+    """A model that comes as a finished ONNX file, from a local folder.
 
-    One window a run: fastembed pads what it batches, and a model with dynamic int8 inside depends on its company. For
-    the same reason the run goes through whatever thread asks; `run_all` is not used.
+    One window a run, through whatever thread asks: `run_all` is not used.
     """
 
     def __init__(self, manifest: Manifest) -> None:
-        """Damaged when fastembed cannot load the folder. No network: the folder is named, not looked for."""
+        """Damaged when the folder holds no such model."""
         self.name, self.dimensions = manifest.name, manifest.dimensions
         self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
         self._query_prefix = manifest.query_prefix
         self._windows = _Windows(manifest)
-        self._model: Any = _open_fastembed(manifest)
-        if self._run("").shape != (self.dimensions,):
+        with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded"):
+            self._model: OnnxModel | None = OnnxModel(manifest)
+            found = self._run("").shape
+        if found != (self.dimensions,):
             raise Damaged(f"{self.name} does not give the {self.dimensions} numbers that its config.json says")
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
@@ -367,32 +369,7 @@ class FastembedEmbedder(Embedder):
         model = self._model
         if model is None:
             raise NotInstalled(f"{self.name} has been closed")
-        (vector,) = model.embed([text], batch_size=1)
-        vector = np.asarray(vector, np.float32).reshape(-1)
-        unit: Floats = vector / max(float(np.linalg.norm(vector)), 1e-12)
-        return unit
-
-
-def _open_fastembed(manifest: Manifest) -> Any:
-    """fastembed's model: by its name where fastembed knows it, else under a name of the files' own."""
-    from fastembed import TextEmbedding
-    from fastembed.common.model_description import ModelSource, PoolingType
-
-    known = {entry["model"]: entry["model_file"] for entry in TextEmbedding.list_supported_models()}
-    name = manifest.name
-    with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded by fastembed"):
-        if known.get(name) != manifest.weights_file:
-            name = f"local/{manifest.files_folder}"
-            if name not in known:  # names are the process's, and a second one of the same name is refused
-                TextEmbedding.add_custom_model(
-                    model=name,
-                    pooling=PoolingType.CLS if manifest.pooling == "cls" else PoolingType.MEAN,
-                    normalization=True,
-                    sources=ModelSource(hf=name),
-                    dim=manifest.dimensions,
-                    model_file=manifest.weights_file,
-                )
-        return TextEmbedding(name, specific_model_path=str(manifest.path().parent), threads=1)
+        return model.embed(text)
 
 
 def name_space(manifest: Manifest) -> str:

@@ -53,7 +53,7 @@ from mnemo_store.disk import Disk
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
 
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
-FASTEMBED_TOKENS_MAX = 512  # what the encoders of this family were trained for
+ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
 PIECE_BYTES = 1 << 20
 
 
@@ -380,7 +380,7 @@ def _find_weights(folder: Path, name: str | None) -> str:
 
 
 def _prepare_onnx(manifest: Manifest, files: Path, ready: Path) -> Manifest:
-    """Copies a folder that fastembed can load; what it is, is read from the JSON files beside the graph."""
+    """Copies the folder of a finished ONNX file; what it is, is read from the JSON files beside the graph."""
     graph = files / manifest.weights_file
     needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
     missing = [path.name for path in needed if not path.is_file()]
@@ -402,7 +402,7 @@ def _prepare_onnx(manifest: Manifest, files: Path, ready: Path) -> Manifest:
         manifest,
         numerics="fastembed",
         dimensions=0 if manifest.role == "reranker" else config.hidden_size,
-        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, FASTEMBED_TOKENS_MAX)),
+        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, ONNX_TOKENS_MAX)),
         pooling="cls" if pooling.pooling_mode_cls_token else "mean",
         weights_file=graph.name,
     )

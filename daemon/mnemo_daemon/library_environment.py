@@ -10,7 +10,7 @@ SILENT = {
     # onnxruntime 1.29 and newer: read once, when the library is loaded. Else it writes a device id and an event
     # database below the user's cache folder, and uploads them about 10 s later and at the end of the process.
     "ORT_DISABLE_TELEMETRY": "1",
-    # huggingface_hub, which tokenizers and fastembed import, and hf-xet, which moves files for it.
+    # huggingface_hub, which comes with tokenizers, and hf-xet, which moves files for it.
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1",

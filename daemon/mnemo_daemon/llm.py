@@ -13,6 +13,7 @@ LanguageModelError
 
 import contextlib
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -103,6 +104,13 @@ class Status(msgspec.Struct, frozen=True):
     pid: int | None = None
 
 
+def _open_noise() -> IO[bytes]:
+    """A file for what the worker writes to its standard error. In memory where the system can: on no disk."""
+    if sys.platform == "linux":
+        return os.fdopen(os.memfd_create("llm-worker"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
 class Worker:
     """One child process and the wire to it. Not thread-safe: LanguageModel lets one caller at a time near it."""
 
@@ -111,7 +119,7 @@ class Worker:
         self.ready = False
         self.began = time.monotonic()
         self._received = bytearray()
-        self._noise: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  it lives as long as the process
+        self._noise = _open_noise()
         self._wire, theirs = socket.socketpair()
         try:
             # A group of its own: Ctrl-C in the daemon's terminal is the daemon's to handle.

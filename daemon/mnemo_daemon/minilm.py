@@ -80,6 +80,8 @@ class Session(Protocol):
 
     def run(self, outputs: list[str] | None, inputs: dict[str, Array]) -> list[Floats]: ...
 
+    def get_inputs(self) -> list[Any]: ...
+
     def get_outputs(self) -> list[Any]: ...
 
 
@@ -158,7 +160,7 @@ def _encode_each(graph: bytes, texts_ids: list[list[int]]) -> list[Floats]:
 def foreign_errors(kind: type[Exception], what: str) -> Iterator[None]:
     """Turns whatever a library raises inside into kind, with what in front.
 
-    tokenizers raises the bare class, onnxruntime a dozen classes with no common one, fastembed either.
+    tokenizers raises the bare class, onnxruntime a dozen classes with no common one.
     """
     try:
         yield
@@ -220,12 +222,13 @@ def digest_scales(scales: dict[str, Scales]) -> str:
     return digest.hexdigest()
 
 
-def open_session(model: bytes | Path) -> Session:
+def open_session(model: bytes | Path, *, is_foreign: bool = False) -> Session:
     """A session whose runs each use the calling thread alone, so that several threads can run it side by side.
 
     No spinning (it halves the speed beside other work), no arena (it would keep its largest run's memory for ever).
     The graph is written as it should run: the larger fusions of onnxruntime make it slower (SkipLayerNormalization
-    takes five times as long as Add and LayerNormalization).
+    takes five times as long as Add and LayerNormalization), unless it is_foreign: then onnxruntime makes of it what it
+    can.
     """
     onnxruntime: Any = importlib.import_module("onnxruntime")  # 0.3 s and 40 MB: only where a model is used
     options = onnxruntime.SessionOptions()
@@ -234,7 +237,8 @@ def open_session(model: bytes | Path) -> Session:
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if is_foreign else levels.ORT_ENABLE_BASIC
     options.log_severity_level = 3
     source = model if isinstance(model, bytes) else str(model)
     session: Session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])

@@ -25,7 +25,7 @@ import msgspec
 import platformdirs
 
 Role = Literal["embedding", "llm", "reranker"]
-Form = Literal["int8", "float32", "fastembed", "gguf"]
+Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
 ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
 
 MANIFEST = "manifest.json"
@@ -173,7 +173,7 @@ KNOWN: tuple[Model, ...] = (
         role="embedding",
         size_bytes=67_000_000,
         licence="MIT",
-        summary="sentence embeddings, English, through fastembed, from a local folder only",
+        summary="sentence embeddings, English, an ONNX file, from a local folder only",
         hub="Qdrant/bge-small-en-v1.5-onnx-Q",
         dimensions=384,
         tokens_max=512,
@@ -184,7 +184,7 @@ KNOWN: tuple[Model, ...] = (
         role="embedding",
         size_bytes=1_200_000_000,
         licence="MIT",
-        summary="sentence embeddings, English, large and slow, through fastembed, from a local folder only",
+        summary="sentence embeddings, English, large and slow, an ONNX file, from a local folder only",
         hub="Qdrant/bge-large-en-v1.5-onnx",
         dimensions=1024,
         tokens_max=512,
@@ -195,7 +195,7 @@ KNOWN: tuple[Model, ...] = (
         role="reranker",
         size_bytes=91_000_000,
         licence="Apache-2.0",
-        summary="cross-encoder, English, for the ranker `rerank`, through fastembed, from a local folder only",
+        summary="cross-encoder, English, for the ranker `rerank`, an ONNX file, from a local folder only",
         hub="Xenova/ms-marco-MiniLM-L-6-v2",
         tokens_max=512,
     ),

@@ -8,7 +8,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from mnemo_daemon.models import (
     find,
     verify,
 )
+from mnemo_daemon.onnx_model import OnnxModel
 
 IDLE_SECONDS = 600.0  # as the language model's: it is as large as the embedding model, and few ask for it
 LOGIT_MAX = 15.0  # what is farther from 0 counts as this, so that no score is 0, which would be no answer
@@ -36,23 +36,23 @@ log = logging.getLogger("mnemo.reranking")
 
 
 class CrossEncoder:
-    """A loaded model, from a local folder through fastembed. Safe to use from several threads."""
+    """A loaded model, from a local folder. Safe to use from several threads."""
 
     def __init__(self, manifest: Manifest) -> None:
-        """Damaged when the files are not what was installed, or fastembed cannot use them."""
+        """Damaged when the files are not what was installed, or cannot be used."""
         verify(manifest)
         self.manifest = manifest
-        self._model = _open_fastembed(manifest)
+        with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded"):
+            self._model = OnnxModel(manifest)
         self.scores(PROBE_TEXT, [PROBE_TEXT])
 
     def scores(self, query: str, texts: Sequence[str]) -> Floats:
         """How well each text answers, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails.
 
-        One pair a run: fastembed pads what it batches, and no text's score may depend on its company. What is longer
-        than the model reads is cut.
+        One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
         """
-        with minilm.foreign_errors(Damaged, f"{self.manifest.name} cannot be used by fastembed"):
-            found = [next(iter(self._model.rerank(query, [text], batch_size=1))) for text in texts]
+        with minilm.foreign_errors(Damaged, f"{self.manifest.name} cannot be used"):
+            found = [self._model.score(query, text) for text in texts]
         logits = np.array(found, np.float64).clip(-LOGIT_MAX, LOGIT_MAX)
         if np.isnan(logits).any():
             raise Damaged(f"{self.manifest.name} gives what is no number")
@@ -115,17 +115,3 @@ def _load(manifest: Manifest) -> CrossEncoder:
     if manifest.role != "reranker":
         raise Unsupported(f"{manifest.name} is {ROLES[manifest.role]}, not {ROLES['reranker']}")
     return CrossEncoder(manifest)
-
-
-def _open_fastembed(manifest: Manifest) -> Any:
-    """fastembed's model, under a name of the files' own. No network: the folder is named, not looked for."""
-    from fastembed.common.model_description import ModelSource
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
-
-    name = f"local/{manifest.files_folder}"
-    with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded by fastembed"):
-        known = {entry["model"] for entry in TextCrossEncoder.list_supported_models()}
-        if name not in known:  # names are the process's, and a second one of the same name is refused
-            source = ModelSource(hf=name)
-            TextCrossEncoder.add_custom_model(model=name, sources=source, model_file=manifest.weights_file)
-        return TextCrossEncoder(name, specific_model_path=str(manifest.path().parent), threads=1)

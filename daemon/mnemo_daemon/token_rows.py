@@ -71,7 +71,7 @@ class Word(NamedTuple):
 
 
 def find_projection(manifest: Manifest) -> Projection | None:
-    """The one that comes with the program, for a model that is run here: fastembed gives vectors alone."""
+    """The one that comes with the program, for a model whose graph we built: other ONNX files give vectors alone."""
     name = PROJECTIONS.get(manifest.weights_sha256) if manifest.form != "fastembed" else None
     return read_projection((resources.files("mnemo_daemon") / "projections" / name).read_bytes()) if name else None
 

@@ -1,6 +1,7 @@
 """What every embedder must keep (SPEC 2.3, 4.1), whatever library it rests on."""
 
 import random
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -165,6 +166,32 @@ def test_the_space_is_the_same_at_every_load(embedder: Embedder, minilm_folder: 
     again = load_embedder(manifest)
     assert (again.space == embedder.space) == (embedder.name == DEFAULT_EMBEDDING)
     again.close()
+
+
+def test_an_export_that_does_not_say_how_it_pools_is_pooled_as_its_name_says(
+    fastembed_source: Path, tmp_path: Path
+) -> None:
+    """fastembed did so, and the vectors of stores that it filled must stay comparable."""
+    source = Path(shutil.copytree(fastembed_source, tmp_path / "source"))
+    (source / "model.onnx").rename(source / "model_optimized.onnx")
+    known, other = (
+        load_embedder(installation.import_path(source, tmp_path / "models", name=name, allow_unverified=True))
+        for name in ("BAAI/bge-small-en-v1.5", "made/other")
+    )
+    first = load_embedder(
+        installation.import_path(
+            with_pooling(source, "cls"), tmp_path / "models", name="made/first", allow_unverified=True
+        )
+    )
+    text = "The key to the cellar hangs behind the kitchen door."
+    assert np.array_equal(known.encode_batch([text])[0], first.encode_batch([text])[0])
+    assert not np.allclose(known.encode_batch([text])[0], other.encode_batch([text])[0], atol=0.01)
+
+
+def with_pooling(source: Path, mode: str) -> Path:
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling" / "config.json").write_text(f'{{"pooling_mode_{mode}_token": true}}')
+    return source
 
 
 def test_a_query_prefix_goes_in_front_of_queries_alone(fastembed_source: Path, tmp_path: Path) -> None:
