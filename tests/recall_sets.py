@@ -127,6 +127,23 @@ def note_questions(folder: Path = FOLDER) -> list[NoteQuestion]:
     return [NoteQuestion(line["question"], line["file"], line["heading"], line["says"]) for line in lines]
 
 
+class ProjectFact(NamedTuple):
+    """What somebody said in a project's namespace, and a question of that project that it answers."""
+
+    namespace: str
+    text: str
+    question: str
+
+
+def project_facts(folder: Path = FOLDER) -> list[ProjectFact]:
+    return [ProjectFact(**line) for line in _lines(folder / "projects.jsonl")]
+
+
+def note_purposes(folder: Path = FOLDER) -> list[tuple[str, str]]:
+    """(file, what it is for, in a line) of each of the notes."""
+    return [(line["file"], line["purpose"]) for line in _lines(folder / "notes-purposes.jsonl")]
+
+
 def absent(folder: Path = FOLDER) -> list[str]:
     """Questions about what no set holds."""
     return [line["question"] for line in _lines(folder / "absent.jsonl")]

@@ -142,6 +142,7 @@ _ASKED = (
     _option("--min-score", help="nothing below this score, 0 to 1", type=float, metavar="X"),
     _option("--sort", help="the order", choices=("score", "recent", "accessed")),
     _option("--ranker", help="how to rank", choices=RANKERS),
+    _option("--group-by", help="one hit for each note, its best passage", choices=("note",)),
     _option("--cut", help="gap: only what is near enough to be an answer, as on a terminal; none: the best N whatever "
             "they are, as in a pipe", choices=("none", "gap")),
     _option("--budget", help="at most so many tokens in all; 0: no limit", type=int, metavar="N"),

@@ -131,6 +131,7 @@ def hits(
         head = f"{place:>{digits}}  {memory.score:.2f}  "
         day = ", ".join(part for part in ("was" if memory.was else "", happened(memory)) if part)
         cut = ["cut to the token budget"] if memory.content_cut else []
+        cut += [f"{memory.others} more in this note"] if memory.others else []
         spot, rest = plain(where(memory, here, home)), [plain(memory.speaker or ""), day, *cut]
         room = None if look.width is None else look.width - cells(" · ".join([head, spot, *rest]))
         parts = [look.dim(part) for part in (_last_headings(plain(trail(memory)), room), *rest) if part]

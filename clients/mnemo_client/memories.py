@@ -112,6 +112,7 @@ def _asked(invocation: Invocation) -> dict[str, Any]:
         "min_score": options.min_score,
         "sort": options.sort or "score",
         "ranker": options.ranker,
+        "group_by": options.group_by,
         "cut": options.cut or ("gap" if invocation.draws_for_a_person else None),
     }
     if options.budget is not None:

@@ -60,6 +60,7 @@ class RecallRequest(Ask):
     semantic_weight: Unit = 0.5
     preferences: Preferences | None = None
     cut: Cut | None = None
+    group_by: Literal["note"] | None = None  # one hit for each file of notes: its best passage
     expand: Literal["auto"] | bool = "auto"
     rerank: bool | None = None  # drops what does not bear on the question
     exact: bool = False
@@ -85,6 +86,7 @@ class RecalledMemory(MemoryView, kw_only=True):
     was: bool = False  # an older value of one before it
     preference: bool = False  # it stands ahead whatever was asked, beside `top_k`
     content_cut: bool = False  # `content` has only the lines around the best sentence: the whole exceeds the budget
+    others: int = 0  # with `group_by`: further passages of the same note that were found
 
 
 class LeftOut(Answer):

@@ -162,6 +162,7 @@ _SUBJECTS = {
     "overlap": "words", "cosine": "meaning", "sim": "meaning", "late": "meaning", "relevance": "meaning",
     "asked": "beside", "session": "session", "speaker_named": "speaker", "date": "date", "recency": "recency",
     "importance": "importance", "weight": "weight", "text": "shape", "change": "change", "cross_encoder": "read",
+    "page": "page", "said": "said", "here": "here",
 }  # fmt: skip
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
@@ -213,6 +214,9 @@ _PLAIN = {
     "date": "of the time that is named",
     "weight": "strong by itself",
     "shape": "reads like an answer to such a question",
+    "page": "its note as a whole is about it",
+    "said": "said by somebody, not read in a document",
+    "here": "of the namespace that is asked",
     "change": "the latest of what is like it",
     "read": "answers the question, as a model reads it",
 }

@@ -3,6 +3,8 @@
 Only the memories that the answer comes to are read from the database.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -40,6 +42,7 @@ class Ranked(NamedTuple):
     rows: list[int]
     looked: Looked | None = None  # what the learned fusion saw
     added: tuple[str, ...] = ()  # the words that widened the query
+    others: Mapping[int, int] = MappingProxyType({})  # by number: the passages of its note that it stands for
 
 
 class Evidence(NamedTuple):
@@ -151,7 +154,10 @@ class Answering:
         best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
         scored = ranked.scored
         score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
-        return Hit(answer, score, relevance, names, best, chosen.was, preference=chosen.preference)
+        return Hit(
+            answer, score, relevance, names, best, chosen.was, preference=chosen.preference,
+            others=ranked.others.get(chosen.through, 0),
+        )  # fmt: skip
 
     def _cut(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
         """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""

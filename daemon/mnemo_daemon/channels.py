@@ -18,19 +18,20 @@ from mnemo_daemon.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.past import Past, Then
 from mnemo_daemon.question import Question
-from mnemo_daemon.replacements import HIDING, Replacements
 from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns
 from mnemo_store.reading import Snapshot
-from mnemo_store.records import LAYERS, STATES, Memory, embedded_text, text_hash
+from mnemo_store.records import DEFAULT_NAMESPACE, LAYERS, STATES, Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.vector_rows import Question as Vector
 from mnemo_store.vector_rows import VectorHits
 from mnemo_store.words import Sought, WordHits, WordView
 
-CANDIDATES_MIN = 100  # a channel; fewer leave out what the order would have brought forward
+CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; what is found beyond them
+# comes behind, so that a longer answer begins as a shorter one does
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
+NAMESPACE_CANDIDATES = 32  # by each channel, of the namespace that is asked, where `default` is searched as well
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
 SIDE_BY_SIDE_MIN = 20_000  # memories; in fewer, words are found sooner than another thread has begun
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
@@ -197,42 +198,22 @@ class Searching:
         self._views = views
         self._embedding = embedding
         self._past = Past(store)
-        self._replacements = Replacements(store)
-        self._revealed: tuple[NDArray[np.bool_], bytes, NDArray[np.bool_]] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
+        self._own_now: tuple[NDArray[np.bool_], str, NDArray[np.uint32]] | None = (
+            None  # of the mask that was last asked
+        )
         self._core_now: tuple[NDArray[np.bool_], NDArray[np.uint32]] | None = None  # of the mask that was last asked
 
     def close(self) -> None:
         self._threads.shutdown()
 
     def scene(self, question: Question) -> Scene:
-        columns, wanted = self._views.columns, question.filter
+        columns = self._views.columns
         if question.as_of is None:
-            revealed = self._replacements.revealed(wanted, columns)
-            return Scene(self._with(_allowed(question, columns), revealed, question, columns), columns)
-        then = self._past.then(question.as_of, wanted.without_tags)
-        revealed, former = self._replacements.revealed_then(wanted, columns, then)
-        mask = self._with(_allowed(question, columns), revealed, question, columns)
-        rows = self._with(_allowed(question, then.columns), former, question, then.columns)
+            return Scene(_allowed(question, columns), columns)
+        then = self._past.then(question.as_of, question.filter.without_tags)
+        mask, rows = _allowed(question, columns), _allowed(question, then.columns)
         return Scene(then.unchanged(mask), columns, then, rows)
-
-    def _with(
-        self, mask: NDArray[np.bool_], revealed: NDArray[np.intp], question: Question, columns: Columns
-    ) -> NDArray[np.bool_]:
-        """The mask with what is hidden no more; the same one again for the same."""
-        if not len(revealed):
-            return mask
-        last, found = self._revealed, revealed.tobytes()
-        if last is not None and last[0] is mask and last[1] == found:
-            return last[2]
-        states = (*question.filter.states, *HIDING)
-        every = _allowed(question._replace(filter=question.filter._replace(states=states)), columns)
-        wider = mask.copy()
-        revealed = revealed[revealed < min(len(mask), len(every))]
-        wider[revealed] = every[revealed]
-        wider.flags.writeable = False
-        self._revealed = mask, found, wider
-        return wider
 
     def search(
         self, question: Question, scene: Scene, serving: Serving | None, clock: "Clock", searched: str | None = None
@@ -242,8 +223,7 @@ class Searching:
         searched: what the words channel looks for, where it is not the query.
         """
         asked_words = question.query if searched is None else searched
-        first = max(CANDIDATES_MIN, CANDIDATES_PER_ANSWER * question.top_k)
-        fetch = first
+        first = fetch = CANDIDATES_MIN
         while fetch < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
             fetch *= 2
         search = functools.partial(self._views.words.search_and, asked_words, fetch, scene.mask)
@@ -266,9 +246,12 @@ class Searching:
         clock.mark("words")
         scoring = _Scoring(self._views.words, scene, former, sought, serving, vector)
         core = scoring.nearest(self._core(scene), CORE_CANDIDATES)
-        if vector is None and not len(core):
+        own = self._own(question, scene)
+        own_words = _best(own, scoring.words(own), 0.0)
+        own_near = _best(own, scoring.sims(own), -np.inf)
+        if vector is None and not len(core) and not len(own_words):
             return _of_words(words, _rounds(words.numbers, [words.numbers], first, fetch), sought), is_whole
-        numbers = distinct(np.concatenate([words.numbers, near.numbers, core]))
+        numbers = distinct(np.concatenate([words.numbers, near.numbers, core, own_words, own_near]))
         in_words, score = _spread(numbers, words.numbers, words.scores, 0.0)
         missing = np.flatnonzero(~in_words)  # what only the others found may hold a term too
         score[missing] = scoring.words(numbers[missing])
@@ -280,9 +263,26 @@ class Searching:
         if len(core):
             in_core[np.searchsorted(numbers, core)] = True
             rounds[in_core] = 0
+        for places, is_in in ((own_words, in_words), (own_near, in_vectors)):
+            is_in[np.searchsorted(numbers, places)] = True
+            rounds[np.searchsorted(numbers, places)] = 0
         clock.mark("join")
         found = Channels(numbers, score, sims, in_words, in_vectors, rounds, beside, in_core, sought, query, vector)
         return found, is_whole
+
+    def _own(self, question: Question, scene: Scene) -> NDArray[np.uint32]:
+        """What stands in the namespace that is asked, where other memories are searched with it; else nothing."""
+        named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
+        if scene.then is not None or len(named) != 1 or len(question.filter.namespaces) == 1:
+            return np.empty(0, np.uint32)
+        kept = self._own_now
+        if kept is None or kept[0] is not scene.mask or kept[1] != named[0]:
+            code = scene.columns.code("namespace", named[0])
+            is_own = scene.mask & (scene.columns.column("namespace")[: scene.base] == code)
+            own = np.flatnonzero(is_own).astype(np.uint32)
+            has_others = int(np.count_nonzero(scene.mask)) > len(own)
+            kept = self._own_now = scene.mask, named[0], own if has_others else own[:0]
+        return kept[2]
 
     def _core(self, scene: Scene) -> NDArray[np.uint32]:
         """The core memories in question, rising. While nothing changes the mask is the same one, and so are they."""
@@ -350,6 +350,12 @@ class Searching:
             fresh = self._embedding.encode_batch(embedder, [texts[place] for place in missing])
             windows |= {place: rows.astype(np.float16) for place, rows in zip(missing, fresh, strict=True)}
         return windows
+
+
+def _best(numbers: NDArray[np.uint32], values: NDArray[np.float32], least: float) -> NDArray[np.uint32]:
+    """The NAMESPACE_CANDIDATES of the highest values above `least`."""
+    numbers, values = numbers[values > least], values[values > least]
+    return numbers[np.lexsort((numbers, -values))[:NAMESPACE_CANDIDATES]]
 
 
 def _of_words(words: WordHits, rounds: NDArray[np.int8], sought: Sought) -> Channels:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_client.recall_protocol import CandidateTrace, ChannelHit, ChannelTrace, LeftOut, Trace
-from mnemo_core import reasons
+from mnemo_core import odds_terms, reasons
 from mnemo_core.features import Table
 from mnemo_core.fusion import Fusion, Linear
 from mnemo_core.ranking import MS_AN_HOUR
@@ -70,8 +70,7 @@ class Filters:
             yield reason, self._fails(fields)
         for state in STATES:
             if state not in self._wanted.states:
-                failing = self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
-                yield state, failing & ~self._allowed  # what replaced it may be gone
+                yield state, self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
         for reason, fields in FIELDS.items():
             yield reason, self._fails(fields)
         yield WORKING, self.visible & ~self._allowed & self._passes(self._wanted)
@@ -193,6 +192,10 @@ class Explaining:
             adds = self._weights.parts_again(looked.second)
             for place, row in enumerate(rows[looked.rows].tolist()):
                 found[row] = _named(looked.second, place), _added(self._weights.second, adds[place])
+        added = odds_terms.parts(looked.terms)
+        for place, row in enumerate(rows.tolist()):
+            features, parts = found[row]
+            found[row] = features | _named(looked.terms, place), parts | _numbers(odds_terms.NAMES, added[place])
         return found
 
 
@@ -261,7 +264,9 @@ def why_not(ranked: Ranked, answered: Answered) -> dict[int, str]:
             continue
         if row not in ranks:
             is_floor = bool(scored.dropped[row])
-            found[row] = scored.reason if is_floor else "no_score" if scored.scores[row] <= 0 else "min_score"
+            is_low = scored.scores[row] < np.float32(question.min_score)
+            why = "no_score" if scored.scores[row] <= 0 else "min_score" if is_low else "same_note"
+            found[row] = scored.reason if is_floor else why
         elif row not in left:
             found[row] = "cut"
         elif number in answered.dropped:
@@ -324,7 +329,11 @@ def _named(table: Table, place: int) -> Named:
 
 
 def _added(weights: Linear, parts: NDArray[np.float32]) -> Named:
-    return {name: round(value, DIGITS) for name, value in zip(weights.names, parts.tolist(), strict=True)}
+    return _numbers(weights.names, parts)
+
+
+def _numbers(names: tuple[str, ...], values: NDArray[np.float32]) -> Named:
+    return {name: round(value, DIGITS) for name, value in zip(names, values.tolist(), strict=True)}
 
 
 def _at(values: dict[str, reasons.Values], row: int) -> Named:

@@ -28,6 +28,7 @@ class Question(NamedTuple):
     semantic_weight: float = SEMANTIC_WEIGHT
     preferences: Literal["first", "inline"] = "inline"
     cut: Literal["none", "gap"] = "none"
+    group_by: Literal["note"] | None = None  # one hit for each file of notes
     expand: Literal["auto", "false", "true"] = "auto"
     rerank: bool = False  # what does not bear on the question is dropped
     exact: bool = False
@@ -62,6 +63,7 @@ class Hit(NamedTuple):
     was: bool = False  # an older value of one before it
     preference: bool = False  # it stands ahead, in the quota
     is_cut: bool = False  # its content is a passage of what it has, which is larger than the budget
+    others: int = 0  # further passages of its note, with `group_by`
 
 
 class Recalled(NamedTuple):

@@ -18,6 +18,7 @@ from mnemo_daemon.candidates import Gathering, asked_of
 from mnemo_daemon.channels import Clock, Searching
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.explaining import Explaining
+from mnemo_daemon.grouping import group_by_note
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.question import Question, Recalled
 from mnemo_daemon.reranking import Reranking
@@ -112,6 +113,8 @@ class Recall:
         clock.mark("rank")
         ranked = Ranked(question, asked, scene, channels, candidates, scored, rows, looked)
         ranked = self._widening.widened(ranked, serving, clock)
+        if question.group_by == "note":
+            ranked = group_by_note(ranked)
         answered = self._answering.answer(ranked, serving)
         clock.mark("fetch")
         took = (time.perf_counter() - started) * 1000

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import features, fusion, late_interaction, layered
+from mnemo_core import features, fusion, late_interaction, layered, odds_terms
 from mnemo_core.features import Evidence, Late, Statements, Table
 from mnemo_core.fusion import Fusion
 from mnemo_core.question_shape import ROLE_NAMES, Role, asked_role, named_months, named_years, question_shape
 from mnemo_daemon.channels import Channels, Scene, distinct
 from mnemo_daemon.embedding import QueryTokens
 from mnemo_daemon.indexing import Serving
+from mnemo_daemon.pages import origin_of
 from mnemo_daemon.question import Question
 from mnemo_daemon.token_cache import TokenCache
 from mnemo_daemon.token_rows import LateForm
@@ -48,6 +49,7 @@ class Looked(NamedTuple):
     first: Table
     rows: NDArray[np.intp]  # of those that were looked at again, best first by the first look
     second: Table | None
+    terms: Table  # added last
     learned: NDArray[np.float32]  # 0..1
 
 
@@ -95,12 +97,14 @@ class Surroundings:
         chosen = np.flatnonzero(is_first)
         around = self._around(question, scene, channels, chosen, serving)
         channels = _measured(channels, chosen, around)
-        table, looked_at, second, odds = self._odds(question, scene, channels, serving, chosen, around)
+        origin = origin_of(question, scene, channels, serving, self._views.words, chosen, around.matches.weights)
+        terms = odds_terms.table(origin)
+        table, looked_at, second, odds = self._odds(question, scene, channels, serving, chosen, around, terms)
         learned = np.empty(len(is_first), np.float32)
         learned[chosen] = fusion.probability(odds)
         if len(chosen) < len(is_first):  # of these there may be tens of thousands
             learned[~is_first] = _light(channels)[~is_first] * learned[chosen].min(initial=1.0)
-        return channels, Looked(table, looked_at, second, learned)
+        return channels, Looked(table, looked_at, second, terms, learned)
 
     def late(self, scene: Scene, channels: Channels, serving: Serving) -> NDArray[np.float32]:
         """Late interaction of the question with each candidate of the first page, 0..1; NaN where there is none."""
@@ -118,11 +122,12 @@ class Surroundings:
 
     def _odds(
         self, question: Question, scene: Scene, channels: Channels, serving: Serving, chosen: NDArray[np.intp],
-        around: _Memories,
+        around: _Memories, terms: Table,
     ) -> tuple[Table, NDArray[np.intp], Table | None, NDArray[np.float32]]:  # fmt: skip
         table = features.table(self._evidence(question, scene, channels.numbers[chosen], around))
-        odds = self._weights.first.odds(table)
-        rows = np.lexsort((channels.numbers[chosen], -odds))[: max(fusion.SECOND_LOOK, question.top_k)]
+        added = odds_terms.parts(terms).sum(axis=1)
+        odds = self._weights.first.odds(table) + added
+        rows = np.lexsort((channels.numbers[chosen], -odds))[: fusion.SECOND_LOOK]
         late = self._late(question, scene, channels, serving, around, rows)
         if late is None:
             return table, rows[:0], None, odds
@@ -130,7 +135,7 @@ class Surroundings:
         statements = _statements(scene, serving, channels.numbers[chosen][rows], odds[rows])
         changes = features.change_table(statements, len(rows))
         second = Table((*second.names, *changes.names), np.concatenate([second.values, changes.values], axis=1))
-        return table, rows, second, fusion.joined(odds, rows, self._weights.again(second))
+        return table, rows, second, fusion.joined(odds, rows, self._weights.again(second) + added[rows])
 
     def _around(
         self, question: Question, scene: Scene, channels: Channels, chosen: NDArray[np.intp], serving: Serving

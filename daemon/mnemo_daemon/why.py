@@ -271,6 +271,8 @@ def _held_back(told: WhyAnswer, asked: Asked) -> str:
             return f"It was found, and says the very same as an answer: it is a duplicate{of}."
         case "near_copy":
             return f"It was found, and says nothing that an answer does not say: it is a near copy{of}."
+        case "same_note":
+            return "It was found; a passage of the same note ranks higher, and stands for the whole note (`group_by`)."
         case "older_value":
             return f"It was found; it is an older value{of}, left out so that more that holds now fits the budget."
         case "over_budget":

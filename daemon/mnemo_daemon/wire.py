@@ -22,6 +22,7 @@ from mnemo_daemon.routes import Request
 from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import bound, milliseconds, past_moment
 from mnemo_daemon.views import Progress
+from mnemo_store import records
 from mnemo_store.columns import Filter
 from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, Memory, Said, Trace, Trust
 
@@ -32,7 +33,7 @@ ROLE_TRUSTS: dict[protocol.TurnRole, Trust] = {
 }  # fmt: skip
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
 TRAIL_CHARS_MAX = 120  # of title and headings, in a line of the context block
-DEFAULT_NAMESPACE = "default"
+DEFAULT_NAMESPACE = records.DEFAULT_NAMESPACE
 
 T = TypeVar("T")
 
@@ -61,6 +62,7 @@ def recalled_view(hit: Hit, root_paths: Mapping[str, str]) -> recall_protocol.Re
         best=best,
         was=hit.was,
         preference=hit.preference,
+        others=hit.others,
         content_cut=hit.is_cut,
     )
 
@@ -347,6 +349,7 @@ def question_of(
         semantic_weight=asked.semantic_weight,
         preferences=asked.preferences or defaults.preferences,
         cut=asked.cut or defaults.cut,
+        group_by=asked.group_by,
         expand="auto" if asked.expand == "auto" else "true" if asked.expand else "false",
         rerank=defaults.rerank if asked.rerank is None else asked.rerank,
         exact=asked.exact,

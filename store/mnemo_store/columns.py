@@ -169,6 +169,12 @@ class Columns:
             if ordered:
                 self._first[-code] = ordered[0]
 
+    def firsts_of_files(self, files: Iterable[int]) -> NDArray[np.int32]:
+        """The number of the first chunk of each file of notes, by its code in `managed`; -1 where it has one chunk or
+        none."""
+        with self._lock:
+            return np.array([self._first.get(-code, _NOBODY) for code in files], np.int32)
+
     def link_sessions(self) -> None:
         """Gives every memory of a session its neighbours, and has `put` do so from here on."""
         with self._lock:

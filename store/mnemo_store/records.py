@@ -27,6 +27,7 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)  # most trusted first
 STATES: tuple[State, ...] = get_args(State)
 
+DEFAULT_NAMESPACE = "default"  # of what names none; a part of every other one that is asked. SPEC 2.4
 CONTENT_CHARS_MAX = 8192  # code points after cleaning [G 1]
 TAGS_MAX = 20  # [G 1]
 TAG_CHARS_MAX = 32  # [G 1]

@@ -278,6 +278,24 @@ class WordView:
         rarities = np.array([_rarity(found.memories, held_by.get(key, 0)) for key in sought.terms], np.float32)
         return WordMatches.of(list(sought.terms.values()), rarities, holds, parts)
 
+    def counts_by_group(self, sought: Sought, groups: NDArray[np.int32], size: int) -> NDArray[np.float32]:
+        """(t, size) How often each group of memories holds each term of a query, in the order of `sought.terms`.
+
+        groups: the group of each memory by its number, 0 to size - 1. -1, or a number beyond its end: of none.
+        """
+        found = sought.found
+        if not found.counts or not len(groups):
+            return np.zeros((len(sought.terms), size), np.float32)
+        numbers = found.numbers[found.slots]
+        is_inside = np.isfinite(found.lengths) & (numbers < len(groups))
+        group = np.where(is_inside, groups.take(numbers, mode="clip"), -1)
+        places = {key: place for place, key in enumerate(sought.terms)}
+        terms = np.repeat([places[key] for key in found.keys], found.counts)
+        hits = np.flatnonzero(group >= 0)
+        cells = terms[hits] * size + group[hits]
+        counts = np.bincount(cells, found.frequencies[hits], len(sought.terms) * size)
+        return counts.astype(np.float32).reshape(-1, size)
+
     def holding(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
         """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
         found = self._find(sorted(set(map(_key_of_mark, marks))))

@@ -1,4 +1,5 @@
-"""Questions made of documents that no one here wrote: a heading asks for its section, a sentence for its paragraph.
+"""Questions made of documents that no one here wrote: a heading asks for its section, a sentence for its paragraph,
+and a one-line purpose for its page.
 
     python -m tests.bench.bench_documents FOLDER [--headings 500] [--sentences 500] [--files 0] [--rankers words,auto]
 
@@ -10,7 +11,10 @@ as a user would have them, after what is asked was taken out:
   above it go too. Asked are headings of two words or more that name one section only.
 - of a paragraph, one of its sentences. The rest stays on the same lines.
 
-Right is any chunk of the section, or of the rest of the paragraph.
+- of a page, the line that says what it is for: a `:synopsis:`, or what stands behind the dash in a section `NAME`, as
+  manual pages have it.
+
+Right is any chunk of the section, of the rest of the paragraph, or of the page.
 """
 
 import argparse
@@ -36,6 +40,7 @@ SEED = 13
 FILE_BYTES_MAX = 1 << 20  # a longer note is passed over by the daemon
 PAGE = 500
 SECTION_WORDS_MIN = 40  # of its own, not counting the sections below
+TITLE_LINES = 6  # from the first on, among which the title stands, which says the purpose a second time
 SENTENCE_WORDS = range(8, 31)
 REST_WORDS_MIN = 25
 
@@ -43,6 +48,9 @@ _ROLE = re.compile(r":[a-z][a-z:+-]*:`([^`]*)`")
 _TARGET = re.compile(r"\s*<[^>]*>$")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z*`:])")
 _ABOVE = re.compile(r"\.\. (?:_[^:]+:|index::)|\s+\S")  # a label, an index entry, and what is set in below it
+_SYNOPSIS = re.compile(r"\s+:synopsis:\s*(\S.*)")
+_NAME = re.compile(r"\S.*?\s(?:-|--|---|\\-|\u2013|\u2014)\s+(\S.*)")
+_TITLE_PURPOSE = re.compile(r"(?<=\S)\s+---\s+.*$")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
 
@@ -80,12 +88,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--headings", type=int, default=500, help="questions made of headings, at most")
     parser.add_argument("--sentences", type=int, default=500, help="questions made of sentences, at most")
+    parser.add_argument("--purposes", type=int, default=500, help="questions made of one-line purposes, at most")
     parser.add_argument("--files", type=int, default=0, help="so many of the files, drawn by chance; 0: all")
     parser.add_argument("--rankers", default="auto,words,cosine,hybrid", help="with commas between; all")
     options = parser.parse_args()
     rankers = rankers_named(options.rankers)
     chance = random.Random(SEED)
     documents = list(sources(options.folder, options.files, chance))
+    purposes = take_purposes(documents, options.purposes, chance)
     headings = take_headings(documents, options.headings, chance)
     sentences = take_sentences(documents, options.sentences, chance, headings)
     with tempfile.TemporaryDirectory() as scratch:
@@ -97,7 +107,10 @@ def main() -> None:
             daemon.wait_for_vectors(7200)
             chunks = chunks_of(client, notes)
             print(f"{len(documents)} files of {options.folder.name}, {sum(map(len, chunks.values()))} chunks")
-            for title, places in (("heading → its section", headings), ("sentence → its paragraph", sentences)):
+            for title, places in (
+                ("purpose → its page", purposes), ("heading → its section", headings),
+                ("sentence → its paragraph", sentences),
+            ):  # fmt: skip
                 if places:
                     show_hits(title, ask_all(client, places, chunks, rankers))
 
@@ -121,6 +134,32 @@ def _sections(lines: list[str], suffix: str) -> Iterator[Section]:
             line = next((at for at in above if lines[at].lstrip("# ").strip() == trail[-1]), None)
             if line is not None:
                 yield Section(trail[-1], line, together)
+
+
+def take_purposes(documents: Sequence[Source], count: int, chance: random.Random) -> list[Place]:
+    """Takes the line that says what a page is for out of it: a `:synopsis:`, or what stands in a section `NAME`."""
+    found = [(source, purpose) for source in documents if (purpose := _purpose(source))]
+    places = []
+    for source, (text, lines) in chance.sample(found, min(count, len(found))):
+        for at in lines:
+            source.lines[at] = ""
+        for at, line in enumerate(source.lines[:TITLE_LINES]):
+            source.lines[at] = _TITLE_PURPOSE.sub("", line)
+        places.append(Place(bare(text), source.path, 1, len(source.lines)))
+    return places
+
+
+def _purpose(source: Source) -> tuple[str, list[int]] | None:
+    """What the page is for, and the lines that say it (0-based)."""
+    for at, line in enumerate(source.lines):
+        if synopsis := _SYNOPSIS.fullmatch(line):
+            return synopsis[1], [at]
+    for section in source.sections:
+        first, last = section.place
+        said = " ".join(" ".join(source.lines[first - 1 : last]).split())
+        if section.heading.strip("* ").upper() == "NAME" and (named := _NAME.fullmatch(said)):
+            return named[1], [section.line, *range(first - 1, last)]
+    return None
 
 
 def take_headings(documents: Sequence[Source], count: int, chance: random.Random) -> list[Place]:
@@ -242,6 +281,17 @@ def chunks_of(client: Client, notes: Path) -> dict[str, list[tuple[str, int, int
             return found
 
 
+def right_of(place: Place, chunks: dict[str, list[tuple[str, int, int]]]) -> set[str]:
+    """The ids of the chunks that answer."""
+    right = {
+        memory_id
+        for memory_id, first, last in chunks[place.file]
+        if first <= place.last_line and last >= place.first_line
+    }
+    assert right, f"no chunk of {place.file}:{place.first_line}"
+    return right
+
+
 def ask_all(
     client: Client,
     places: Sequence[Place],
@@ -250,12 +300,7 @@ def ask_all(
 ) -> dict[Ranker, list[dict[str, float]]]:
     found: dict[Ranker, list[dict[str, float]]] = defaultdict(list)
     for place in places:
-        right = {
-            memory_id
-            for memory_id, first, last in chunks[place.file]
-            if first <= place.last_line and last >= place.first_line
-        }
-        assert right, f"no chunk of {place.file}:{place.first_line}"
+        right = right_of(place, chunks)
         for ranker in rankers:
             answer = client.recall(place.text, top_k=TOP_K, token_budget=None, dry=True, ranker=ranker)
             found[ranker].append(hits([memory.id for memory in answer.memories], right))

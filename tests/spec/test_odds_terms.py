@@ -1,0 +1,79 @@
+"""Terms that are added last to the log-odds: the page, what somebody said, the namespace. SPEC 7.3"""
+
+import numpy as np
+import pytest
+
+from mnemo_core import odds_terms
+from mnemo_core.odds_terms import WEIGHTS, Origin
+
+
+def origin(**fields: object) -> Origin:
+    """Three passages: two of one file, one of another, and a memory that is in no file."""
+    known = {
+        "is_in_file": np.array([True, True, True, False]),
+        "lead": np.array([0.7, 0.7, 0.4, 0.0], np.float32),
+        "words": np.array([0.5, 0.5, 1.0, 0.0], np.float32),
+        "is_here": np.zeros(4, np.bool_),
+        "said_rarity": 0.0,
+        "here_rarity": 0.0,
+    }
+    return Origin(**{**known, **fields})  # type: ignore[arg-type]
+
+
+def added(given: Origin) -> list[float]:
+    return odds_terms.parts(odds_terms.table(given)).sum(axis=1).tolist()  # type: ignore[no-any-return]
+
+
+def test_the_passages_of_a_page_all_get_what_the_page_is_worth_next_to_the_best_page() -> None:
+    behind = WEIGHTS["page_lead"] * (0.4 - 0.7) + WEIGHTS["page_words"] * (1.0 - 0.5)
+    assert behind < 0
+    assert added(origin()) == pytest.approx([0, 0, behind, 0], abs=1e-5)
+
+
+def test_what_is_in_no_file_is_not_put_behind_any_page() -> None:
+    best = origin(lead=np.array([0.9, 0.9, 0.9, 0.0], np.float32), words=np.array([1, 1, 1, 0], np.float32))
+    assert added(best)[3] == max(added(best)) == 0
+
+
+def test_a_cosine_under_the_least_makes_no_page_better() -> None:
+    far = origin(lead=np.array([0.3, 0.3, 0.1, 0.0], np.float32), words=np.zeros(4, np.float32))
+    assert added(far) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("count", "others", "rarity"),
+    [(0, 9, 0.0), (9, 0, 0.0), (9, 9, 0.0), (90, 9, 0.0), (10, 1000, 2 / 3), (1, 10**6, 1.0)],
+)
+def test_rarity_counts_the_digits_by_which_the_others_outnumber(count: int, others: int, rarity: float) -> None:
+    assert odds_terms.rarity(count, others) == pytest.approx(rarity)
+
+
+def test_what_was_said_gains_the_more_the_more_documents_outnumber_it() -> None:
+    few, many = (added(origin(said_rarity=rarity)) for rarity in (0.2, 1.0))
+    assert few[3] == pytest.approx(0.2 * WEIGHTS["said"])
+    assert many[3] == pytest.approx(WEIGHTS["said"])
+    assert few[:3] == many[:3] == added(origin())[:3]
+
+
+def test_the_namespace_that_is_asked_gains_something_even_where_it_is_not_outnumbered() -> None:
+    here = np.array([False, False, False, True])
+    assert added(origin(is_here=here))[3] == pytest.approx(odds_terms.HERE_MIN * WEIGHTS["here"])
+    assert added(origin(is_here=here, here_rarity=1.0))[3] == pytest.approx(WEIGHTS["here"])
+
+
+def test_where_everything_is_of_the_namespace_it_gains_nothing() -> None:
+    assert added(origin(is_here=np.ones(4, np.bool_))) == added(origin())
+
+
+def test_a_long_file_is_not_better_for_holding_a_word_once() -> None:
+    counts = np.array([[3.0, 3.0], [1.0, 1.0]], np.float32)
+    short, long = odds_terms.page_words(counts, np.ones(2, np.float32), np.array([100.0, 10_000.0], np.float32))
+    assert short == 1
+    assert long < 0.5
+
+
+def test_files_without_a_word_of_the_question_are_worth_nothing() -> None:
+    counts, rarities = np.zeros((2, 3), np.float32), np.ones(2, np.float32)
+    assert odds_terms.page_words(counts, rarities, np.ones(3, np.float32)).tolist() == [0, 0, 0]
+    nothing = np.zeros((0, 3), np.float32)
+    assert odds_terms.page_words(nothing, rarities[:0], np.ones(3, np.float32)).tolist() == [0, 0, 0]
