@@ -82,8 +82,9 @@ class PageQuery(protocol.Ask):
     cursor: str = ""
 
 
-class NamespaceQuery(protocol.Ask):
+class TagsQuery(protocol.Ask):
     namespace: protocol.Namespace | None = None
+    user_id: protocol.ShortText | None = None
 
 
 class TrashQuery(PageQuery):
@@ -160,7 +161,7 @@ class Api:
             Route("GET", "/v1/recent", self.recent, recall_protocol.SearchAnswer, "By when it happened",
                   query=RecentQuery),
             Route("GET", "/v1/tags", self.tags, protocol.TagsAnswer, "How many memories have each tag",
-                  query=NamespaceQuery),
+                  query=TagsQuery),
             Route("POST", "/v1/context", self.context, recall_protocol.ContextAnswer,
                   "The block to put before a prompt", ask=recall_protocol.ContextRequest),
         ]  # fmt: skip
@@ -345,9 +346,11 @@ class Api:
 
     async def tags(self, request: Request) -> Reply:
         await self._daemon.opened()
+        query: TagsQuery = request.query
         wanted = Filter(
-            namespaces=wire.listed(request), without_tags=_hidden_tags(request, []), now=self._daemon.store.now()
-        )
+            namespaces=wire.listed(request), user_id=query.user_id or "local", without_tags=_hidden_tags(request, []),
+            now=self._daemon.store.now(),
+        )  # fmt: skip
         counts = await self._off_loop(self._daemon.views.columns.count_tags, wanted)
         return Reply(protocol.TagsAnswer(tags=counts, namespace=request.namespace or wire.DEFAULT_NAMESPACE))
 
