@@ -495,7 +495,9 @@ def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path)
             lines.append(f"  {look.warn('!')} {plain(root.reason)}")
     if notes.skipped_total:
         lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
-        shown = notes.skipped[:SKIPPED_SHOWN]
+        counted = [[number(count), plain(why)] for why, count in notes.skipped_by_reason.items() if count > 1]
+        lines += table(counted, "  ", look.width)
+        shown = notes.skipped[: min(SKIPPED_SHOWN, notes.skipped_total)]
         lines += table(
             [[plain(short_path(file.path, here, home)), look.dim(plain(file.reason))] for file in shown],
             "  ",
@@ -503,6 +505,8 @@ def notes_lines(notes: protocol.NotesStatus, look: Look, here: Path, home: Path)
         )
         if notes.skipped_total > len(shown):
             lines.append(f"  … and {number(notes.skipped_total - len(shown))} more")
+    if notes.left_out:
+        lines.append(f"{number(notes.left_out)} left out by a rule (.mnemoignore, or by default)")
     return lines
 
 

@@ -512,8 +512,10 @@ class SkippedFile(Answer):
 
 class NotesStatus(Answer):
     roots: list[NotesRootStatus]
-    skipped: list[SkippedFile] = []  # the first 100
-    skipped_total: int = 0
+    skipped: list[SkippedFile] = []  # the first 100: what could not be read, then other kinds of files, then `left_out`
+    skipped_total: int = 0  # without what a rule leaves out
+    skipped_by_reason: dict[str, int] = {}  # the 50 commonest; of other kinds of files as of the last scan
+    left_out: int = 0  # files and folders that an ignore file, or a rule by default, leaves out
 
 
 class NewRoot(Ask):

@@ -13,11 +13,23 @@ from typing import Literal, NamedTuple
 from mnemo_core.cleaning import fitting_tags
 from mnemo_core.front_matter import Meta, Property, is_noise, read_front_matter
 
-__all__ = ["Block", "BlockKind", "Document", "Link", "Meta", "inline_tags", "links_in", "parse", "suffix_of"]
+__all__ = [
+    "Block",
+    "BlockKind",
+    "Document",
+    "Link",
+    "Meta",
+    "inline_tags",
+    "links_in",
+    "parse",
+    "parse_markdown",
+    "suffix_of",
+]
 
 BlockKind = Literal["paragraph", "list", "table", "code"]
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends
+FORMAT_SUFFIXES = (".canvas", ".html", ".htm", ".ipynb", ".csv", ".tsv")  # of those that note_formats reads
 HEADING_CHARS_MAX = 256  # a longer "heading" is a paragraph: it would be repeated with every chunk below it
 HEADING_DEPTH_MAX = 16  # deeper headings count as of this depth
 LINK_CHARS_MAX = 256
@@ -65,7 +77,7 @@ _Item = _Heading | Block  # what a reader of lines yields; a Block's headings an
 def suffix_of(name: str) -> str:
     """The suffix by which a file is known as a note (lower case), or "" for any other file."""
     lowered = name.lower()
-    return next((s for s in NOTE_SUFFIXES if lowered.endswith(s) and len(lowered) > len(s)), "")
+    return next((s for s in (*NOTE_SUFFIXES, *FORMAT_SUFFIXES) if lowered.endswith(s) and len(lowered) > len(s)), "")
 
 
 def parse(text: str, suffix: str, stem: str) -> Document:
@@ -89,6 +101,12 @@ def parse(text: str, suffix: str, stem: str) -> Document:
     if meta.properties:
         blocks = (_property_block(meta.properties, begin), *blocks)
     return Document(title, meta, blocks, tuple(_links(lines)))
+
+
+def parse_markdown(lines: Sequence[str], title: str, stem: str) -> Document:
+    """The document of lines of Markdown that were made from something else: without front matter or comments."""
+    title, blocks = _in_sections(list(_markdown(lines, 0)), title, stem, may_title=True)
+    return Document(title, Meta(), blocks, tuple(_links(lines)))
 
 
 def _property_block(properties: Sequence[Property], end: int) -> Block:

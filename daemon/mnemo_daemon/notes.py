@@ -7,12 +7,13 @@ touched: an unplugged disk is not a mass deletion.
 """
 
 import contextlib
+import heapq
 import logging
 import math
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,7 +23,7 @@ from mnemo_client import protocol
 from mnemo_core import note_changes
 from mnemo_core.ignore import IGNORE_FILE
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
-from mnemo_daemon.notes_scan import READER, Folder, Seen, Walked
+from mnemo_daemon.notes_scan import LEFT_OUT, READER, Folder, Seen, Walked
 from mnemo_daemon.notes_watch import CannotWatch, Watch
 from mnemo_daemon.notes_writing import BY, Found, Writing
 from mnemo_daemon.refusals import Refusal, bad_value
@@ -41,6 +42,7 @@ DIRTY_MAX = 20_000  # paths waiting in one root; above, the whole root is scanne
 BURST = 1_000  # after as many changed paths at once a scan looks for events that were lost
 SKIPPED_SHOWN_MAX = 100
 SKIPPED_KEPT_MAX = 10_000  # of one root
+REASONS_SHOWN_MAX = 50
 
 RootState = Literal["watching", "polling", "scanning", "missing", "paused"]
 
@@ -58,6 +60,8 @@ class _Root:
         self.watch: Watch | None = None
         self.identity: tuple[int, int] | None = None  # of the folder as it was last scanned
         self.skipped: dict[str, tuple[str, Seen | None]] = {}  # path → why, and the file as it was then
+        self.others: dict[str, str] = {}  # path → why, of what is no note, as of the last scan
+        self.uncounted: Counter[str] = Counter()  # why → how many further ones
         self.watch_again_at = 0.0
         self.last_scan_at: int | None = None
         self.is_removed = False
@@ -193,8 +197,8 @@ class NotesService:
     def status(self) -> protocol.NotesStatus:
         """The folders, their files, and what was skipped and why."""
         roots: list[protocol.NotesRootStatus] = []
-        skipped: list[protocol.SkippedFile] = []
-        total = 0
+        passed: list[tuple[int, str, str]] = []  # what could be a note first, what a rule leaves out last
+        reasons: Counter[str] = Counter()
         for root in list(self._roots.values()):
             files, chunks = self._catalogue.counts(root.record.id)
             roots.append(
@@ -204,10 +208,19 @@ class NotesService:
                     last_scan_at=root.last_scan_at, reason=root.reason,
                 )
             )  # fmt: skip
-            total += len(root.skipped)
-            shown = sorted(dict(root.skipped).items())[: SKIPPED_SHOWN_MAX - len(skipped)]
-            skipped += [protocol.SkippedFile(path=f"{root.record.path}/{path}", reason=why) for path, (why, _) in shown]
-        return protocol.NotesStatus(roots=roots, skipped=skipped, skipped_total=total)
+            skipped = [(0, path, why) for path, (why, _) in list(root.skipped.items())]
+            skipped += [(1 + (why == LEFT_OUT), path, why) for path, why in root.others.items()]
+            reasons.update(why for _, _, why in skipped)
+            reasons.update(root.uncounted)
+            passed += [(order, f"{root.record.path}/{path}", why) for order, path, why in skipped]
+        left_out = reasons.pop(LEFT_OUT, 0)
+        shown = [
+            protocol.SkippedFile(path=path, reason=why) for _, path, why in heapq.nsmallest(SKIPPED_SHOWN_MAX, passed)
+        ]
+        return protocol.NotesStatus(
+            roots=roots, skipped=shown, skipped_total=reasons.total(), left_out=left_out,
+            skipped_by_reason=dict(reasons.most_common(REASONS_SHOWN_MAX)),
+        )  # fmt: skip
 
     # Roots
 
@@ -496,7 +509,7 @@ class NotesService:
             else:
                 self._keep_watch(root)
             kept = {path: skipped for path, skipped in root.skipped.items() if path in walked.files and skipped[1]}
-            root.skipped = kept
+            root.skipped, root.others, root.uncounted = kept, walked.others, walked.uncounted
             self._settle(root, folder, walked, known)
         finally:
             folder.close()
@@ -550,7 +563,7 @@ class NotesService:
 
     def _looked_at(self, root: _Root, folder: Folder, paths: set[str]) -> tuple[Walked, list[KnownFile]]:
         """What is at and below the paths, and what is known to have been there."""
-        found = Walked({}, {}, [])
+        found = Walked.nothing()
         known: dict[str, KnownFile] = {}
         for path in sorted(paths):
             seen = folder.look(path)

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core import chunking, markup, secrets
+from mnemo_core import chunking, markup, note_formats, secrets
 from mnemo_core.cleaning import composed, fitting_tags, without_private
 from mnemo_core.ignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
 from mnemo_core.note_changes import NoteChunk, Reading
@@ -30,7 +31,11 @@ from mnemo_store.records import NoteFile, NoteRoot
 DEPTH_MAX = 64  # of folders
 IGNORE_FILE_BYTES_MAX = 64 << 10
 LINKS_MAX = 1000  # of one file
+OTHERS_NAMED_MAX = 5_000  # files of one root that are no notes: further ones are counted by what they are
+SUFFIX_CHARS_MAX = 16
+LEFT_OUT = "left out by a rule"  # of an ignore file, or by default
 READER = 1  # grows with what is read of a file: those that were read by an older one are read again
+WITH_INLINE_TAGS = frozenset({".md", ".markdown", ".txt", ".canvas", ".ipynb"})
 SENSITIVE = "sensitive"  # the tag of what holds a secret [SPEC 5.1]
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,6 +69,19 @@ class Walked(NamedTuple):
     files: dict[str, Seen]
     skipped: dict[str, str]  # path → why
     unlisted: list[str]  # folders that could not be listed: what is in them is unknown, not gone
+    others: dict[str, str]  # path → why, of what is no note, and of what a rule leaves out; so many by name
+    uncounted: Counter[str]  # why → how many further ones
+
+    def add_other(self, path: str, why: str) -> None:
+        """Takes note of what is passed over without a look."""
+        if len(self.others) < OTHERS_NAMED_MAX:
+            self.others[path] = why
+        else:
+            self.uncounted[why] += 1
+
+    @classmethod
+    def nothing(cls) -> "Walked":
+        return cls({}, {}, [], {}, Counter())
 
 
 class Folder:
@@ -82,7 +100,7 @@ class Folder:
 
     def walk(self, start: str = "", is_stopping: Callable[[], bool] = lambda: False) -> Walked:
         """The notes at and below the folder `start` ("" for all)."""
-        found = Walked({}, {}, [])
+        found = Walked.nothing()
         waiting = [start]
         while waiting and not is_stopping():
             folder = waiting.pop()
@@ -176,10 +194,13 @@ class Folder:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if not (is_folder or markup.suffix_of(entry.name)) or self._is_left_out(path, is_folder=is_folder):
-                    continue
-                if not _is_text(entry.name):
-                    found.skipped[path.encode(errors="replace").decode()] = "its name is not UTF-8"
+                if self._is_left_out(path, is_folder=is_folder):
+                    found.add_other(_printable(path) + ("/" if is_folder else ""), LEFT_OUT)
+                elif not (is_folder or markup.suffix_of(entry.name)):
+                    if entry.name != IGNORE_FILE:
+                        found.add_other(_printable(path), _other_kind(entry))
+                elif not _is_text(entry.name):
+                    found.skipped[_printable(path)] = "its name is not UTF-8"
                 elif is_folder:
                     below.append(path)
                 elif entry.is_symlink():
@@ -220,8 +241,13 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     text = without_private(text, keep_lines=True) if "<" in text else text
     name = path.rpartition("/")[2]
     suffix = markup.suffix_of(name)
-    document = markup.parse(text, suffix, name[: -len(suffix)])
-    has_inline_tags = suffix in (".md", ".markdown", ".txt")
+    is_markup = suffix in markup.NOTE_SUFFIXES
+    read = markup.parse if is_markup else note_formats.parse_format
+    try:
+        document = read(text, suffix, name[: -len(suffix)])
+    except note_formats.BadFormat as error:
+        raise Unreadable(str(error)) from None
+    has_inline_tags = suffix in WITH_INLINE_TAGS
     secret_lines = _lines_of(text, secrets.find(text))
     own_date, other_date = _file_dates(document, path)
     headings = HeadingDates(zone_offset)
@@ -230,7 +256,7 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
         tags = (*document.meta.tags, *chunk.tags)
         if has_inline_tags and (inline := markup.inline_tags(chunk.text)):
             tags = (*tags, *inline)
-        if secret_lines and _is_sensitive(chunk, secret_lines):
+        if (secret_lines and _is_sensitive(chunk, secret_lines)) or (not is_markup and secrets.find(chunk.text)):
             tags = (SENSITIVE, *tags)
         tags = fitting_tags(tags)
         date = headings.nearest(chunk.headings)
@@ -291,6 +317,22 @@ def _is_sensitive(chunk: chunking.Chunk, secret_lines: list[tuple[int, int]]) ->
     if any(first <= chunk.last_line and chunk.first_line <= last for first, last in secret_lines):
         return True
     return any(secrets.find(heading) for heading in chunk.headings)
+
+
+def _other_kind(entry: "os.DirEntry[str]") -> str:
+    """Why a file is not read that is not named like a note."""
+    if entry.is_symlink():
+        return "a symbolic link, which is not followed"
+    if not entry.is_file(follow_symlinks=False):
+        return "not a regular file"
+    stem, dot, suffix = entry.name.rpartition(".")
+    if not (stem and dot and suffix) or len(suffix) > SUFFIX_CHARS_MAX:
+        return "not a kind of note: no suffix"
+    return f"not a kind of note: .{_printable(suffix.lower())}"
+
+
+def _printable(path: str) -> str:
+    return path.encode(errors="replace").decode()
 
 
 def _is_text(name: str) -> bool:

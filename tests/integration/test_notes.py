@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mnemo_daemon.notes_scan import OTHERS_NAMED_MAX, Walked
 from mnemo_store.records import PutUsage
 from tests.vaults import WAIT_SECONDS, Vault, watched_vault
 
@@ -74,9 +75,56 @@ def test_all_formats_are_read_and_other_files_are_not(vault: Vault) -> None:
         vault.write(name, "Some text.")
     vault.write("g.png", b"\x89PNG")
     vault.write("h.json", "{}")
+    vault.write("sub/i.png", b"\x89PNG")
+    vault.write("LICENSE", "text")
+    vault.write(".obsidian/app.json", "{}")
+    vault.write("drafts/j.md", "not yet")
+    vault.write(".mnemoignore", "drafts/\n")
+    os.mkfifo(vault.folder / "pipe")
     vault.watch()
     assert sorted(vault.files()) == ["a.md", "b.rst", "c.rst.txt", "d.org", "e.txt", "f.markdown"]
-    assert vault.notes.status().skipped_total == 0
+    status = vault.notes.status()
+    assert {skip.path.removeprefix(f"{vault.folder}/"): skip.reason for skip in status.skipped} == {
+        "g.png": "not a kind of note: .png",
+        "sub/i.png": "not a kind of note: .png",
+        "h.json": "not a kind of note: .json",
+        "LICENSE": "not a kind of note: no suffix",
+        "pipe": "not a regular file",
+        ".obsidian/": "left out by a rule",
+        "drafts/": "left out by a rule",
+    }
+    assert (status.skipped_total, status.left_out) == (5, 2)
+    assert status.skipped_by_reason["not a kind of note: .png"] == 2
+    assert [skip.reason for skip in status.skipped][-2:] == ["left out by a rule"] * 2
+
+
+def test_more_files_of_other_kinds_than_are_named_are_counted() -> None:
+    walked = Walked.nothing()
+    for number in range(OTHERS_NAMED_MAX + 7):
+        walked.add_other(f"{number}.png", "not a kind of note: .png")
+    assert len(walked.others) == OTHERS_NAMED_MAX
+    assert walked.uncounted == {"not a kind of note: .png": 7}
+
+
+def test_other_formats_are_read_and_what_they_are_not_is_said(vault: Vault) -> None:
+    vault.write("board.canvas", '{"nodes":[\n{"id":"a1","type":"text","text":"Plant the pear tree. #garden"}\n]}')
+    vault.write("page.html", "<title>Trees</title><script>var no</script><h2>Pears</h2>\n<p>Prune in February.</p>")
+    vault.write("people.csv", "name,phone\nInes,+43 1 555\nAda,\n")
+    vault.write("work.ipynb", '{"cells":[{"cell_type":"markdown","source":["# Yield\\n","\\n","Nine kilos."]}]}')
+    vault.write("broken.ipynb", '{"cells": 3}')
+    vault.write("deep.canvas", "[" * 100_000)
+    vault.watch()
+    [card] = vault.memories("board.canvas")
+    assert (card.content, card.tags) == ("Plant the pear tree. #garden", ("garden",))
+    [page] = vault.memories("page.html")
+    assert page.content == "Prune in February."
+    assert page.note is not None
+    assert (page.note.title, page.note.headings) == ("Trees", ("Pears",))
+    assert vault.texts("people.csv") == ["name: Ines; phone: +43 1 555\nname: Ada"]
+    assert vault.texts("work.ipynb") == ["Nine kilos."]
+    reasons = {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
+    assert reasons["broken.ipynb"].startswith("no notebook")
+    assert reasons["deep.canvas"].startswith("no canvas")
 
 
 def test_equal_texts_in_two_files_are_two_memories(vault: Vault) -> None:
@@ -114,12 +162,13 @@ def test_what_cannot_be_read_is_named_and_stops_nothing(vault: Vault, tmp_path: 
         "huge.md": "1.0 MiB, over 1 MiB",
         "link.md": "a symbolic link, which is not followed",
         "pipe.md": "not a regular file",
+        "loop": "a symbolic link, which is not followed",
     }
     vault.rescan()
-    assert vault.notes.status().skipped_total == 5
+    assert vault.notes.status().skipped_total == 6
     vault.write("latin.md", "café")
     vault.wait_for("latin.md", ["café"])
-    assert vault.notes.status().skipped_total == 4
+    assert vault.notes.status().skipped_total == 5
 
 
 def test_a_link_out_of_the_folder_is_not_followed_when_it_appears_later(vault: Vault, tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+"""Canvases, notebooks, web pages and tables as notes. SPEC 6"""
+
+import json
+import time
+
+import pytest
+
+from mnemo_core.chunking import split
+from mnemo_core.markup import Document
+from mnemo_core.note_formats import BadFormat, parse_format
+from mnemo_core.web_page import read_web_page
+
+
+def passages(document: Document) -> list[tuple[str, tuple[str, ...], int, int]]:
+    return [(each.text, each.headings, each.first_line, each.last_line) for each in document.blocks]
+
+
+def test_a_web_page_has_its_headings_lists_tables_and_code_and_no_scripts() -> None:
+    page = """<!doctype html><html><head><title>Trees &amp; more</title><style>p{}</style></head>
+<body><script>var a = "<p>no</p>";</script><!-- hidden -->
+<h1>Pears</h1>
+<p>Prune <b>them</b> in
+ February.<br>Not later.</p>
+<ul><li>one<li>two</ul>
+<table><tr><th>Kind</th><th>Month</th></tr><tr><td>Conference</td><td>March</td></tr></table>
+<pre>a &lt; b
+  c</pre>
+<p>1 < 2 <img src="x" alt="A tree"></p>"""
+    document = parse_format(page, ".html", "page")
+    assert document.title == "Trees & more"
+    assert passages(document) == [
+        ("Prune them in February.\nNot later.", ("Pears",), 4, 5),
+        ("- one\n- two", ("Pears",), 6, 6),
+        ("Kind | Month\nConference | March", ("Pears",), 7, 7),
+        ("~~~~\na < b\n  c\n~~~~", ("Pears",), 8, 9),
+        ("1 < 2 A tree", ("Pears",), 10, 10),
+    ]
+
+
+def test_a_canvas_has_its_cards_its_links_and_what_its_arrows_say() -> None:
+    nodes = [
+        {"id": "a1", "type": "text", "text": "## Trip\n\nPack the tent."},
+        {"id": "b2", "type": "file", "file": "maps/alps.md"},
+        {"id": "c3", "type": "group", "label": "Later"},
+    ]
+    lines = ",\n".join(json.dumps(node) for node in nodes)
+    edges = json.dumps([{"fromNode": "a1", "toNode": "b2", "label": "look up the way"}])
+    document = parse_format(f'{{"nodes":[\n{lines}\n],"edges":{edges}}}', ".canvas", "trip")
+    assert [(text, first) for text, _, first, _ in passages(document)] == [
+        ("Pack the tent.", 2),
+        ("[[maps/alps.md]]", 3),
+        ("Later", 4),
+        ("- look up the way", 1),
+    ]
+    assert document.links[0].target == "maps/alps.md"
+
+
+def test_a_notebook_has_its_text_its_code_and_the_beginning_of_what_was_printed() -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Yield\n", "\n", "Nine kilos."]},
+        {"cell_type": "code", "source": "print(9)", "outputs": [{"output_type": "stream", "text": ["9\n"]}]},
+        {"cell_type": "code", "source": "", "outputs": [{"data": {"image/png": "AAAA"}}]},
+    ]
+    document = parse_format(json.dumps({"cells": cells, "nbformat": 4}, indent=1), ".ipynb", "yield")
+    assert document.title == "Yield"
+    assert [(text, first) for text, _, first, _ in passages(document)] == [
+        ("Nine kilos.", 8),
+        ("~~~~\nprint(9)\n~~~~", 13),
+        ("~~~~\n9\n~~~~", 13),
+    ]
+
+
+def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
+    table = 'name;phone;note\nInes;+43 1 555;"plays\nthe cello"\nAda;;"a; b"\n'
+    document = parse_format(table, ".csv", "people")
+    assert passages(document) == [
+        ("name: Ines; phone: +43 1 555; note: plays the cello\nname: Ada; note: a; b", (), 2, 4)
+    ]
+    assert passages(parse_format("2026-01-01\t5\n2026-01-02\t6", ".tsv", "x"))[0][0] == "2026-01-01; 5\n2026-01-02; 6"
+    many = parse_format("name,age\n" + "Ines Example,41\n" * 500, ".csv", "people")
+    assert all(len(chunk.text) < 1_000 for chunk in split(many.blocks))
+
+
+@pytest.mark.parametrize(
+    ("text", "suffix"),
+    [("{", ".canvas"), ("[1]", ".canvas"), ('{"cells": 1}', ".ipynb"), ("[" * 300_000, ".ipynb"), ("", ".ipynb"),
+     ('a,b\n"' + "x" * 200_000, ".csv")],
+)  # fmt: skip
+def test_what_is_not_what_its_suffix_says_is_refused_by_name(text: str, suffix: str) -> None:
+    with pytest.raises(BadFormat, match=r"^no (canvas|notebook|table)"):
+        parse_format(text, suffix, "x")
+
+
+HOSTILE = (
+    "<", "<a ", "<!", "<!--", "<![", "<?", "</", "&", "&#1", '<a b="', "<a b=c ", "<script>", "<script></scrip",
+    "<p>", "<pre>", "<svg>", "<svg></sv", '<img alt="', "<b>x ", "<td>", "<td>x</td>", "<title>", "<li>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_no_page_costs_more_than_its_length(unit: str) -> None:
+    def cost(size: int) -> float:
+        text = unit * (size // len(unit))
+        best = 9e9
+        for _ in range(3):
+            began = time.process_time()
+            read_web_page(text)
+            best = min(best, time.process_time() - began)
+        return best
+
+    assert cost(250_000) < 2
