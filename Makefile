@@ -14,7 +14,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall simulate format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall linear-time simulate format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -80,6 +80,10 @@ bench-fixtures: environment-dev models
 
 bench-recall: environment-dev models
 	$(PY) -m tests.bench.bench_recall $(BENCH)
+
+# What every pattern and text function costs on every nasty text; the suite takes a part of them.
+linear-time: environment-dev
+	MNEMO_SWEEP=1 $(PY) -m pytest -q tests/properties/test_linear_time.py
 
 # Beside other memories, which live in an environment of their own.
 bench-peers: environment-dev models .venv-peers/installed

@@ -232,7 +232,8 @@ _UNSURE = re.compile(
     re.IGNORECASE,
 )
 _TAIL = re.compile(
-    r"\s+(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
+    r"(?<!\s)\s++"
+    r"(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
     r"where|while|when|with (?:my|our|his|her|their|the)|in (?:january|february|march|april|may|june|july|august|"
     r"september|october|november|december|spring|summer|autumn|fall|winter|the|\d{4}|early|late)|on (?:mon|tues|"
     r"wednes|thurs|fri|satur|sun)day|for (?:good|work|a|the|my|our|his|her|their|now|family)|to be|at the|as an?|as the"

@@ -227,7 +227,11 @@ def strip(text: str, shown: Shown, session: str) -> Echo:
     Everything else stays as it is, but for blank lines and marks that would be left standing alone. Of a block that
     was torn before its first word nothing is left.
     """
-    given = shown.given(session)
+    return without_given(text, shown.given(session))
+
+
+def without_given(text: str, given: Sequence[_Given]) -> Echo:
+    """As `strip`, of what `Shown.given` gave: nobody has to wait meanwhile who hands something out."""
     if not given or not text:
         return Echo(text, ())
     page = _Page(text)

@@ -15,6 +15,9 @@ from mnemo_core.vocabulary import ATTACHED_MULTIPLIERS, MONTHS, UNITS, listed
 AtomKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
 
 
+TOKENS_MAX = 4096  # read one by one: more than a memory of words has
+
+
 class Atom(NamedTuple):
     """The smallest piece that means something: its value in the one form, and what it is."""
 
@@ -118,9 +121,13 @@ def _han_number(numeral: str) -> str:
 
 
 def sentences_of(text: str) -> list[list[Atom]]:
-    """The tokens of each sentence, words as they are written, the rest read."""
+    """The tokens of each sentence, words as they are written, the rest read. What follows the first TOKENS_MAX is one
+    token, so that texts that differ there still do."""
     sentences: list[list[Atom]] = [[]]
-    for match in _TOKEN.finditer(text):
+    for number, match in enumerate(_TOKEN.finditer(text)):
+        if number == TOKENS_MAX:
+            sentences.append([Atom(" ".join(text[match.start() :].casefold().split()), "identifier")])
+            break
         group = match.lastgroup
         token = match.group()
         here = sentences[-1]

@@ -129,7 +129,7 @@ _PROGRESS = re.compile(
     r"|[Cc]opy|[Ee]xtract|[Ii]nstall|[Ss]ync|[Ii]ndex|[Rr]eceiv|[Ff]etch)[^%]{0,60}\d{1,3}%\s*$"
 )
 _QUIET = re.compile(
-    r"""\s*[\[(<⚠️❌✗×!*\ -]*(?:
+    r"""\s*+[\[(<⚠️❌✗×!*\ -]*+(?:
     (?:api\ |http\ |unexpected\ |internal\ |fatal\ |unknown\ |network\ |connection\ |server\ |socket\ |request[ ]
         |gateway\ |read\ |ssl\ |tls\ |proxy\ |websocket\ |stream\ |tool\ |model\ |upload\ |download\ |database[ ]
         |the\ )*

@@ -296,7 +296,7 @@ class Api:
         asked: recall_protocol.RecallRequest = request.ask
         question = self._question(request, asked)
         recalled = await self._ask(question, dry=asked.dry or question.as_of is not None)
-        self._note_shown(recalled.hits, asked.session_id)
+        await self._off_loop(self._note_shown, recalled.hits, asked.session_id)
         namespace = request.namespace or asked.namespace or wire.DEFAULT_NAMESPACE
         return Reply(wire.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
 
@@ -366,14 +366,7 @@ class Api:
             question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._ask(question, dry=False)
-        root_paths = self._daemon.root_paths()
-        lines = [wire.remembered(hit, root_paths) for hit in recalled.hits]
-        block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
-        while asked.max_chars is not None and len(block) > asked.max_chars:
-            lines.pop()
-            block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
-        kept = recalled.hits[: len(lines)]
-        self._note_shown(kept, asked.session_id)
+        block, kept = await self._off_loop(self._block_of, recalled.hits, asked)
         is_cut = len(kept) < len(recalled.hits)
         return Reply(recall_protocol.ContextAnswer(
             block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
@@ -456,6 +449,18 @@ class Api:
 
     async def _off_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    def _block_of(self, hits: Sequence[Hit], asked: recall_protocol.ContextRequest) -> tuple[str, Sequence[Hit]]:
+        """The block, and the hits that are in it: as many of the first as its characters allow."""
+        root_paths = self._daemon.root_paths()
+        lines = [wire.remembered(hit, root_paths) for hit in hits]
+        block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
+        while asked.max_chars is not None and len(block) > asked.max_chars:
+            lines.pop()
+            block = briefing.block(lines, dates=asked.dates, ids=asked.ids)
+        kept = hits[: len(lines)]
+        self._note_shown(kept, asked.session_id)
+        return block, kept
 
     def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
         """What is handed out here is not taken for news when it comes back. SPEC 5.5a"""

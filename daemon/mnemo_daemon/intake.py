@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from mnemo_core import appraisal, intake
 from mnemo_core.changing import Decision, Draft
 from mnemo_core.dates import event_at
-from mnemo_core.echo import Shown, strip
+from mnemo_core.echo import Shown, without_given
 from mnemo_core.intake import NEW, Dedup, Item
 from mnemo_core.profiles import Door, Profile
 from mnemo_core.relevance import noise
@@ -149,7 +149,8 @@ class Intake:
     def without_echo(self, text: str, session: str) -> tuple[str, tuple[str, ...]]:
         """The text without what was handed out, and the ids of what came back in it."""
         with self._lock:
-            echo = strip(text, self._shown, session)
+            given = self._shown.given(session)
+        echo = without_given(text, given)
         return echo.rest, echo.ids
 
     def forget(self) -> None:

@@ -70,7 +70,7 @@ class IntakeApi:
 
     async def remember(self, request: Request) -> Reply:
         await self._daemon.opened()
-        put = self._put(request, request.ask)
+        put = await self._intake.off_loop(1, self._put, request, request.ask)
         group = self._daemon.store.new_id() if self._intake.infers(put.asked) else ""
         caller = wire.caller_of(request, put.asked.draft.agent_id)
         (took,) = await self._intake.take([put.asked], caller, group)

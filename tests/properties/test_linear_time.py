@@ -1,0 +1,282 @@
+"""No text costs more than its length: each compiled pattern and each text function, on repetitions of nasty pieces.
+
+Judged by the CPU time of this thread, the best of several: at most linear growth, and at most 100 ms for the 8,192
+characters that a memory may have. With MNEMO_SWEEP=1 every function is driven with every piece.
+"""
+
+import ast
+import inspect
+import os
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mnemo_core import (
+    appraisal,
+    chunking,
+    clauses,
+    cleaning,
+    dates,
+    deterministic,
+    duplicates,
+    echo,
+    markup,
+    names,
+    note_dates,
+    note_matching,
+    salience,
+    secrets,
+    sentences,
+    spans,
+    specifics,
+)
+from mnemo_core.expansion import added_words
+from mnemo_core.front_matter import read_front_matter
+from mnemo_core.ignore import is_ignored, read_rules
+from mnemo_core.profiles import OWN, salience_by_letter
+from mnemo_core.pronouns import in_third_person
+from mnemo_core.routing import route
+from mnemo_core.selection import is_copy
+from mnemo_core.thresholds import of_model
+from tests.growth import (
+    NASTY,
+    USUAL,
+    Growth,
+    Pattern,
+    drive,
+    growth,
+    modules,
+    patterns,
+    pieces_of,
+    repeated,
+    seconds_of,
+    uses_of_re,
+)
+from tests.samples import AT, sample_memory
+
+SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
+PIECES_OF_PATTERN = 40 if SWEEP else 8
+PIECES_OF_FUNCTION = len(NASTY) if SWEEP else 20
+NOTE_CHARS = 250_000
+NOTE_SECONDS_MAX = 2.0
+
+MODEL = of_model("")
+OTHER = "Anna lives in Lisbon, and the gate code is 4711."
+
+
+def zone(_: int) -> int:
+    return 3_600_000
+
+
+def strip(text: str) -> echo.Echo:
+    shown = echo.Shown()
+    shown.note("", "1", text[: len(text) // 4])
+    shown.note("", "2", OTHER)
+    return echo.strip(text, shown, "")
+
+
+def marks_in(text: str) -> list[tuple[int, int]]:
+    return [(at, at + 1) for at in range(0, len(text), 2)]
+
+
+# The text functions that take more than texts, and how each is called.
+RUNS: dict[str, Callable[[str], object]] = {
+    "appraisal.score": lambda text: appraisal.score(text, OWN, None, None),
+    "appraisal.salience_of": lambda text: appraisal.salience_of(text, OWN),
+    "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
+    "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
+    "clauses.words_of": lambda text: clauses.words_of(text, 0),
+    "cleaning.clean_tags": lambda text: cleaning.fitting_tags(text.split()),
+    "cleaning.fitting_tags": lambda text: cleaning.fitting_tags(text.split(",")),
+    "dates.mentions": lambda text: dates.mentions(text, AT, zone),
+    "dates.said_at": lambda text: dates.said_at(text, AT - 1, AT, zone),
+    "dates.event_at": lambda text: dates.event_at(text, AT, zone),
+    "deterministic.overlap": lambda text: deterministic.overlap(text, [text, OTHER]),
+    "duplicates.is_near": lambda text: duplicates.is_near(text, text + ".", 0.9, MODEL),
+    "duplicates.judge": lambda text: duplicates.judge(
+        text, "", AT, [duplicates.Near(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
+    ),
+    "echo.strip": strip,
+    "echo.without_given": strip,
+    "expansion.added_words": lambda text: added_words(text.split(), [], lambda _: 1.0),
+    "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
+    "ignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
+    "ignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
+    "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
+    "names.entity": lambda text: names.entity(text, names.words_of(text)),
+    "note_dates.date_in_heading": lambda text: note_dates.date_in_heading(text, zone),
+    "note_dates.date_in_logseq": lambda text: note_dates.date_in_logseq(text, zone),
+    "note_dates.date_in_name": lambda text: note_dates.date_in_name(text, zone),
+    "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
+    "note_matching.resolve_link": lambda text: note_matching.resolve_link(text, "a/b.md", ["a/c.md", text]),
+    "profiles.salience_by_letter": salience_by_letter,
+    "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
+    "routing.route": lambda text: route(text, session_id="1", role="user"),
+    "salience.salience": salience.salience,
+    "salience.number": lambda text: salience.number(text, names.words_of(text)),
+    "salience.technical": lambda text: salience.technical(text, names.words_of(text)),
+    "secrets.mask": lambda text: secrets.mask(text, b"k" * 32),
+    "selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
+    "sentences.best_sentence": lambda text: sentences.best_sentence(text, marks_in(text)),
+    "sentences.cut_to_lines": lambda text: sentences.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "spans.named": lambda text: spans.named(text, AT, zone),
+    "specifics.difference": lambda text: specifics.difference(text, OTHER),
+    "specifics.plainly_differ": lambda text: specifics.plainly_differ(
+        specifics.untouched(text), specifics.untouched(OTHER)
+    ),
+}  # fmt: skip
+# Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
+NO_TEXTS = frozenset((
+    "changing.store_new", "changing.new_version", "changing.is_changed", "changing.supersede", "changing.trash",
+    "changing.undo", "chunking.split", "chunking.bounded", "claims.speaker_of", "cut.of_model",
+    "date_words.one_of", "english.word_set", "english.is_finite", "english.is_inflected", "english.is_base",
+    "english.third_person", "english.is_adverb", "forgetting.plan", "forgetting.drop_alone",
+    "forgetting.mended", "forgetting.removal", "forgetting.without_chunks", "forgetting.with_what_stays",
+    "ignore.verdict", "importing.settled", "intake.set_aside", "intake.tied", "intake.merged",
+    "late_interaction.token_weights", "merging.merged", "merging.edge_between", "names.language_of",
+    "notation.unit_of", "notation.times", "notation.date_of", "note_changes.plan", "note_changes.plan_missing",
+    "note_changes.decide", "note_matching.jaccard", "profiles.default_importance", "reasons.subject_of",
+    "reasons.strongest", "salience.rarest", "thresholds.of_model", "thresholds.relevance", "timeline.undone_by",
+    "timeline.taken_back", "timeline.reverting", "vocabulary.listed",
+))  # fmt: skip
+
+
+def text_functions() -> dict[str, Callable[[str], object] | None]:
+    """Every public function of mnemo_core that takes a text, as one that takes nothing else; None: not known how."""
+    found: dict[str, Callable[[str], object] | None] = {}
+    for module in modules():
+        area, _, name = module.__name__.partition(".")
+        for function, value in vars(module).items() if area == "mnemo_core" else ():
+            place = f"{name}.{function}"
+            plain = inspect.unwrap(value) if callable(value) else None
+            if function.startswith("_") or not inspect.isfunction(plain) or plain.__module__ != module.__name__:
+                continue
+            needed = [each for each in inspect.signature(plain).parameters.values() if each.default is each.empty]
+            takes_text = any("str" in str(each.annotation) for each in needed)
+            if place in RUNS or (takes_text and place not in NO_TEXTS):
+                found[place] = RUNS.get(place) or _with_texts(value, needed)
+    return found
+
+
+def _with_texts(function: Callable[..., object], needed: list[inspect.Parameter]) -> Callable[[str], object] | None:
+    """The function with the text for each of its arguments; None where it takes anything else."""
+    if all(each.annotation is str or str(each.annotation).startswith("str |") for each in needed):
+        return lambda text: function(*[text] * len(needed))
+    return None
+
+
+FOUND = text_functions()
+FUNCTIONS = {place: run for place, run in FOUND.items() if run}
+REFUSALS = (cleaning.Unclean,)
+
+
+def run_of(place: str) -> Callable[[str], object]:
+    def run(text: str) -> None:
+        try:
+            FUNCTIONS[place](text)
+        except REFUSALS:
+            pass
+
+    return run
+
+
+def chosen(number: int, most: int) -> list[str]:
+    """Some of the pieces, for each number others, so that many functions see all of them."""
+    step = max(len(NASTY) // most, 1)
+    return list(dict.fromkeys((*USUAL, *NASTY[number % step :: step][:most])))
+
+
+def test_no_pattern_costs_more_than_the_length_of_its_text() -> None:
+    assert len(patterns()) > 700
+    found: list[Growth | None] = []
+    for each in patterns():
+        run = drive(each)
+        found += [growth(each.place, run, piece) for piece in pieces_of(each.pattern, PIECES_OF_PATTERN)]
+    slow = [str(each) for each in found if each]
+    assert not slow, "\n".join(slow)
+
+
+@pytest.mark.parametrize("place", sorted(FUNCTIONS))
+def test_no_text_function_costs_more_than_the_length_of_its_text(place: str) -> None:
+    number = sorted(FUNCTIONS).index(place)
+    found = [growth(place, run_of(place), piece) for piece in chosen(number, PIECES_OF_FUNCTION)]
+    slow = [str(each) for each in found if each]
+    assert not slow, "\n".join(slow)
+
+
+def test_every_function_that_takes_a_text_is_driven() -> None:
+    unknown = sorted(FOUND.keys() - FUNCTIONS.keys())
+    assert not unknown, f"say in RUNS how they are called, or enter them in NO_TEXTS: {unknown}"
+
+
+def test_every_function_that_is_called_in_a_way_of_its_own_exists() -> None:
+    known = {f"{module.__name__.partition('.')[2]}.{name}" for module in modules() for name in vars(module)}
+    assert set(RUNS) <= known
+    assert known >= NO_TEXTS
+
+
+def test_a_pattern_is_made_where_this_test_finds_it() -> None:
+    """What `re` is given within a function is a text that stands there, or made once and kept in a table."""
+    unseen = [
+        place
+        for place, call, within in uses_of_re()
+        if within and not (call.args and isinstance(call.args[0], ast.Constant)) and place.split(":")[0] not in MADE
+    ]
+    assert not unseen
+
+
+# Where patterns are made in a function: tables at import, which are found there, and two of what a person wrote.
+MADE = frozenset(
+    {
+        "mnemo_core.date_rules", "mnemo_core.question_shape", "mnemo_core.secrets", "mnemo_core.subjects",
+        "mnemo_core.ignore", "mnemo_core.importing", "mnemo_core.note_dates",
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt"])
+def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
+    def read(text: str) -> None:
+        document = markup.parse(cleaning.without_private(text, keep_lines=True), suffix, "note")
+        chunking.split(document.blocks)
+        secrets.find(text)
+
+    pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
+    slow = [piece for piece in pieces if _note_seconds(read, repeated(piece, NOTE_CHARS)) > NOTE_SECONDS_MAX]
+    assert not slow
+
+
+def _note_seconds(read: Callable[[str], object], text: str) -> float:
+    return next((seconds for _ in range(2) if (seconds := seconds_of(read, text)) <= NOTE_SECONDS_MAX), 99.0)
+
+
+@pytest.mark.parametrize("place", sorted(FUNCTIONS))
+def test_no_nasty_piece_raises(place: str) -> None:
+    run = run_of(place)
+    for piece in NASTY:
+        for text in (piece, piece * 3, f"a {piece}\n{piece} 1.", repeated(piece, 200)):
+            run(text)
+
+
+TEXTS = st.text() | st.lists(st.sampled_from(NASTY), max_size=12).map("".join) | st.lists(
+    st.sampled_from(NASTY) | st.text(max_size=4), max_size=12
+).map(" ".join)  # fmt: skip
+
+
+@settings(max_examples=1000 if SWEEP else 60, deadline=None)
+@given(TEXTS)
+def test_no_text_raises_in_any_text_function(text: str) -> None:
+    for place in FUNCTIONS:
+        run_of(place)(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "piece", "is_slow"), [(r"a*b", "a", True), (r"(?<!a)a*+b", "a", False), (r"^\s*\[", "\n", True)]
+)
+def test_growth_is_seen_where_it_is(pattern: str, piece: str, is_slow: bool) -> None:
+    run = drive(Pattern("", re.compile(pattern, re.MULTILINE)))
+    assert (growth("", run, piece) is not None) == is_slow
+    assert piece in pieces_of(re.compile(pattern), 5)
