@@ -134,9 +134,10 @@ def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | 
         fields |= {"state": "active", "superseded_by": ""}
     if entry is None:
         after = new_version(before, now, fields)
-        return Decision("updated", after, (PutMemory(data=after),))
+        return Decision("updated", after, (PutMemory(data=after), *reweighed(usage, before, after)))
     after = new_version(before, now, {**fields, "state": entry.state})
-    return Decision("updated", after, (PutMemory(data=after), DropTrash(id=after.id)))
+    changes = (PutMemory(data=after), DropTrash(id=after.id), *reweighed(usage, before, after))
+    return Decision("updated", after, changes)
 
 
 def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
@@ -156,7 +157,12 @@ def supersede(older: Sequence[Memory], newer: str, now: int) -> tuple[Change, ..
 
 
 def repeated(usage: Usage, now: int) -> Usage:
-    """Said again: repetition_count + 1 [G 2.1]."""
+    """Said again, and so touched: repetition_count + 1, and what `touched` does. SPEC 7.5 [G 2.1]"""
+    return counted(touched(usage, now), now)
+
+
+def counted(usage: Usage, now: int) -> Usage:
+    """Repeated by what is not kept, or reinforced otherwise: repetition_count + 1 alone."""
     return msgspec.structs.replace(usage, repetition_count=usage.repetition_count + 1, last_accessed=now)
 
 
@@ -164,6 +170,14 @@ def touched(usage: Usage, now: int) -> Usage:
     """Recalled: access_count + 1, strength + 0.03 up to 1.0. SPEC 7.5 [G 2.7]"""
     strength = min(1.0, usage.strength + TOUCH_STRENGTH)
     return msgspec.structs.replace(usage, access_count=usage.access_count + 1, last_accessed=now, strength=strength)
+
+
+def reweighed(usage: Usage, before: Memory, after: Memory) -> tuple[Change, ...]:
+    """Strength moved by the difference that a person's importance makes, within 0 and 1. SPEC 7.5"""
+    if after.importance == before.importance or after.importance_source != "user":
+        return ()
+    strength = min(1.0, max(0.0, usage.strength + after.importance - before.importance))
+    return (PutUsage(data=msgspec.structs.replace(usage, strength=strength)),)
 
 
 def trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:

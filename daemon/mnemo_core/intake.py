@@ -294,7 +294,7 @@ def set_aside(item: Item, memory_id: str, store: Store, made: Mapping[str, str])
     entry = TrashEntry(id=memory_id, at=store.now, why=item.discarded, state="active")
     changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
     kept = [tie._replace(id=other.id) for tie in item.ties if (other := _as_judged(tie, store, made)) is not None]
-    changes += [PutUsage(data=_repeated(tie.id, store)) for tie in kept[:1]]
+    changes += [PutUsage(data=changing.counted(_usage(tie.id, store), store.now)) for tie in kept[:1]]
     return Decision("discarded", memory, tuple(changes), tuple(kept), item.discarded)
 
 
@@ -312,7 +312,7 @@ def tied(decision: Decision, ties: Sequence[Tie], store: Store, made: Mapping[st
         edge = Edge(source=decision.memory.id, target=other.id, relation=tie.relation, at=store.now)
         changes.append(PutEdge(data=edge))
         if tie.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
-            changes.append(PutUsage(data=_repeated(other.id, store)))
+            changes.append(PutUsage(data=changing.repeated(_usage(other.id, store), store.now)))
         kept.append(tie._replace(id=other.id))
     repeats = decision.outcome == "stored" and any(tie.relation == "repeats" for tie in kept)
     return decision._replace(
@@ -327,7 +327,7 @@ def merged(item: Item, store: Store, made: Mapping[str, str]) -> Decision | None
         earlier = _as_judged(tie, store, made)
         if earlier is None:
             continue
-        usage = _repeated(earlier.id, store)
+        usage = changing.counted(_usage(earlier.id, store), store.now)
         strength = min(1.0, usage.strength + item.profile.reinforcement)
         changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
         is_longer = len(item.draft.content) > len(earlier.content)
@@ -357,7 +357,7 @@ def duplicate(memory: Memory, profile: Profile, store: Store) -> Decision:
     """The same again: touched, repetition_count + 1, unless the profile counts nothing. SPEC 5.5"""
     if profile.same == "skipped":
         return Decision("duplicate", memory, ())
-    return Decision("duplicate", memory, (PutUsage(data=_repeated(memory.id, store)),))
+    return Decision("duplicate", memory, (PutUsage(data=changing.repeated(_usage(memory.id, store), store.now)),))
 
 
 # What comes later, with the vectors
@@ -448,5 +448,5 @@ def _as_judged(tie: Tie, store: Store, made: Mapping[str, str]) -> Memory | None
     return other if tie.id in made or other.version == tie.version else None
 
 
-def _repeated(memory_id: str, store: Store) -> Usage:
-    return changing.repeated(store.usage(memory_id) or Usage(id=memory_id), store.now)
+def _usage(memory_id: str, store: Store) -> Usage:
+    return store.usage(memory_id) or Usage(id=memory_id)

@@ -214,6 +214,9 @@ class Memories:
             after = changing.new_version(before, snapshot.now, {**fields, "trust": caller.trust})
             known = _wanted_again(snapshot, after, caller.trust) if after.content != before.content else []
             changes = authorised([PutMemory(data=after)], snapshot, caller.trust)
+            if caller.trust == "user":
+                usage = snapshot.usage(memory_id) or Usage(id=memory_id, strength=before.importance)
+                changes += changing.reweighed(usage, before, after)
             return Turn((*changes, *known), memory_id, "edit")
 
         return self._store.transact(decide, by=caller.name)

@@ -8,6 +8,7 @@ more in slices that share a group, and an undo that something stopped half-way i
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import UNSET
 
 from mnemo_client.protocol import ErrorBody, Failure, LaterChange
@@ -198,6 +199,10 @@ def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[Reverted]) -> li
     what = chosen[max(chosen)].what
     rows = [row._replace(before=row.before and freed(snapshot, row.before)) for row in rows]
     changes = [*changing.undo(rows, f"undo of {'an undo' if timeline.undone_by(what) else what}", snapshot.now)]
+    for row in rows:
+        usage = snapshot.usage(row.now.id)
+        if usage is not None and row.before is not None and row.now.importance_source == "user":
+            changes += changing.reweighed(usage, row.now, msgspec.structs.replace(row.before, importance_source="user"))
     back = [row.before for row in rows if row.before is not None and row.now.state == "trashed"]
     changes += unskip(snapshot, [memory for memory in back if memory.state != "trashed"])
     leaving = [row.now for row in rows if row.now.state != "trashed" and not timeline.is_there(row.before)]

@@ -29,6 +29,18 @@ def test_what_was_remembered_is_found_by_its_words_at_once(client: Client) -> No
     assert answer.namespace == namespace
 
 
+def test_a_persons_importance_moves_strength_and_an_undo_moves_it_back(client: Client) -> None:
+    namespace = fresh()
+    kept = client.remember("Tea at four.", namespace=namespace, importance=0.5).memory
+    assert client.remember("Tea at four.", namespace=namespace).memory.strength == pytest.approx(0.53)
+    assert client.patch(kept.id, Patch(importance=0.7)).strength == pytest.approx(0.73)
+    with Client(client.socket_path, namespace, agent="planner") as with_agent:
+        assert with_agent.patch(kept.id, Patch(importance=0.1)).strength == pytest.approx(0.73)
+    client.undo()
+    client.undo()
+    assert client.get(kept.id).strength == pytest.approx(0.53)
+
+
 def test_the_same_text_again_is_a_duplicate_and_counts_as_a_repetition(client: Client) -> None:
     namespace = fresh()
     first = client.remember("Tea at four.", namespace=namespace)
@@ -36,6 +48,8 @@ def test_the_same_text_again_is_a_duplicate_and_counts_as_a_repetition(client: C
     assert again.outcome == "duplicate"
     assert again.memory.id == first.memory.id
     assert again.memory.repetition_count == 1
+    assert again.memory.access_count == 1
+    assert again.memory.strength == pytest.approx(again.memory.importance + 0.03)
     assert client.get(first.memory.id).content == "Tea at four."
 
 

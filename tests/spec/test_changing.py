@@ -46,8 +46,17 @@ def test_equal_content_under_a_known_key_is_a_duplicate_that_counts_as_said_agai
     before = sample_memory(1, "Tea", key="k")
     decision = changing.store_keyed(DRAFT._replace(key="k", content=" tea"), before, USAGE, None, NOW)
     assert (decision.outcome, decision.memory) == ("duplicate", before)
-    again = Usage(id=ID, access_count=2, repetition_count=2, strength=0.5, last_accessed=NOW)
+    again = Usage(id=ID, access_count=3, repetition_count=2, strength=0.53, last_accessed=NOW)
     assert decision.changes == (PutUsage(data=again),)
+
+
+@pytest.mark.parametrize(("given", "strength"), [(0.9, 0.65), (0.1, 0.0), (1.0, 0.75), (0.75, 0.5)])
+def test_a_persons_new_importance_moves_strength_by_the_same_difference(given: float, strength: float) -> None:
+    before, weak = sample_memory(1, importance=0.75), msgspec.structs.replace(USAGE, strength=0.5)
+    after = msgspec.structs.replace(before, importance=given, importance_source="user")
+    moved = [change.data.strength for change in changing.reweighed(weak, before, after) if isinstance(change, PutUsage)]
+    assert moved == ([] if given == 0.75 else [pytest.approx(strength)])
+    assert changing.reweighed(weak, before, msgspec.structs.replace(after, importance_source="llm")) == ()
 
 
 def test_other_content_under_a_known_key_is_the_next_version() -> None:

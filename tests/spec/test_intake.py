@@ -147,6 +147,8 @@ def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetiti
     assert decision.outcome == "repeats"
     assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
     assert edges(decision.changes) == [(sample_id(1), "repeats"), (sample_id(2), "repeats")]
+    (usage,) = [each.data for each in decision.changes if isinstance(each, PutUsage) and each.data.id == sample_id(1)]
+    assert (usage.access_count, usage.last_accessed, usage.strength) == (1, NOW, 0.53)
 
 
 @pytest.mark.parametrize(
