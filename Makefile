@@ -14,7 +14,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall linear-time simulate format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall bench-start bench-memory linear-time simulate format models environment-core environment-dev clean
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -56,6 +56,12 @@ bench-durability: environment-dev
 
 bench-growth: environment-dev
 	$(PY) -m tests.bench.bench_growth $(BENCH)
+
+bench-start: environment-dev
+	$(PY) -m tests.bench.bench_start $(BENCH)
+
+bench-memory: environment-dev
+	$(PY) -m tests.bench.bench_memory $(BENCH)
 
 bench-cli: environment-dev models
 	$(PY) tests/bench/bench_cli.py $(BENCH)
