@@ -27,6 +27,13 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     return _xdg(environ, "XDG_DATA_HOME", ".local/share") / "mnemo"
 
 
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """The platform's own place for what can be fetched again: the models."""
+    if sys.platform == "darwin":
+        return home(environ) / "Library" / "Caches" / "mnemo"
+    return _xdg(environ, "XDG_CACHE_HOME", ".cache") / "mnemo"
+
+
 def config_file(environ: Mapping[str, str]) -> Path:
     """The configuration file, which need not exist: MNEMO_CONFIG, else the platform's own place."""
     if chosen := environ.get("MNEMO_CONFIG"):

