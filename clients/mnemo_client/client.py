@@ -130,9 +130,9 @@ class Client:
     def patch(self, id: str, change: protocol.Patch) -> protocol.MemoryView:  # noqa: A002
         return self._ask("PATCH", f"/memories/{_quoted(id)}", protocol.MemoryView, change)
 
-    def delete(self, id: str) -> protocol.Deleted:  # noqa: A002
-        """Move one to the trash."""
-        return self._ask("DELETE", f"/memories/{_quoted(id)}", protocol.Deleted)
+    def delete(self, id: str, why: str | None = None) -> protocol.Deleted:  # noqa: A002
+        """Move one to the trash, with the reason where there is one."""
+        return self._ask("DELETE", f"/memories/{_quoted(id)}", protocol.Deleted, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter

@@ -202,7 +202,7 @@ class Bridge:
         meta = params.get("_meta", {})
         agent = _name(meta.get(f"{META}clientInfo")) if isinstance(meta, dict) else None
         try:
-            asked = msgspec.convert(given, tool.arguments)
+            asked = msgspec.convert(given, tool.arguments, strict=False)  # some agents write numbers as texts
             called = self._asking(lambda client: tool.run(client, asked), agent or self._agent)
         except msgspec.ValidationError as wrong:
             return _told(f"{name}: {validation.explain(wrong, tool.arguments, given).message}")

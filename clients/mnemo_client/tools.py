@@ -23,13 +23,42 @@ Tags = Annotated[list[Tag], Meta(max_length=20)]
 Namespace = Annotated[
     str, Meta(min_length=1, max_length=64, description="Another namespace than this project's own; * reads all.")
 ]
-Time = Annotated[str, Meta(min_length=4, max_length=40, description="ISO 8601, such as 2026-05-01 or with a time.")]
 Bound = Annotated[
     str,
     Meta(min_length=2, max_length=80,
          description="Of when it happened: 2026-05-01, yesterday, last week, March 2024, 3 days ago, 2h."),
 ]  # fmt: skip
 Evidence = Annotated[str, Meta(min_length=1, max_length=1024)]
+EvidenceList = Annotated[list[Evidence], Meta(max_length=64, description="Paths, URLs or ids that it rests on.")]
+Time = Annotated[
+    str,
+    Meta(min_length=2, max_length=80,
+         description="When it happened: 2026-05-01, 2026-05-01T14:30, yesterday, last week, March 2024, 3 days ago."),
+]  # fmt: skip
+Content = Annotated[
+    str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="One thing worth knowing, understandable alone.")
+]
+Importance = Annotated[
+    float, Meta(ge=0.0, le=1.0, description="How much it matters: 0.5 is ordinary, 0.9 must not be missed.")
+]
+Id = Annotated[
+    str, Meta(min_length=8, max_length=36, description="A memory's id, or 8 or more digits of its start or end.")
+]
+Kind = Annotated[
+    protocol.Kind,
+    Meta(
+        description="semantic: a fact; episodic: something that happened; procedural: how to do something, or a "
+        "preference; working: about this session only. Left out: decided from the text."
+    ),
+]
+Category = Annotated[
+    protocol.Category,
+    Meta(
+        description="fact; preference: what somebody likes or wants done; project: a goal or state of one; decision: "
+        "a choice and its reason; request: asked for and open; result: an outcome; crumb: small talk. "
+        "Left out: decided from the text."
+    ),
+]
 
 
 class _Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -48,31 +77,58 @@ class RecallArguments(_Arguments):
 
 
 class RememberArguments(_Arguments):
-    content: Annotated[
-        str,
-        Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="One thing worth knowing, understandable alone."),
-    ]
+    content: Content
     tags: Tags | UnsetType = UNSET
-    kind: protocol.Kind | UnsetType = UNSET
-    category: protocol.Category | UnsetType = UNSET
-    importance: Annotated[float, Meta(ge=0.0, le=1.0, description="How much it matters.")] | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    importance: Importance | UnsetType = UNSET
     event_at: Time | UnsetType = UNSET
     key: (
         Annotated[
-            str, Meta(min_length=1, max_length=256, description="Your own name for it: the same key again replaces it.")
+            str,
+            Meta(min_length=1, max_length=256,
+                 description="Your own name for it: the same key again gives it a new text; what is left out stays."),
         ]
         | UnsetType
-    ) = UNSET
-    evidence: (
-        Annotated[list[Evidence], Meta(max_length=64, description="Paths, URLs or ids that it rests on.")] | UnsetType
-    ) = UNSET
+    ) = UNSET  # fmt: skip
+    evidence: EvidenceList | UnsetType = UNSET
     namespace: Namespace | UnsetType = UNSET
 
 
+class ListArguments(_Arguments):
+    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
+    tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    since: Bound | UnsetType = UNSET
+    until: Bound | UnsetType = UNSET
+    cursor: Annotated[str, Meta(max_length=128, description="Of the answer before: the next page.")] | UnsetType = UNSET
+    namespace: Namespace | UnsetType = UNSET
+
+
+class UpdateArguments(_Arguments):
+    id: Id
+    content: Annotated[Content, Meta(description="The new text, whole.")] | UnsetType = UNSET
+    tags: Annotated[Tags, Meta(description="All tags it is to have.")] | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    importance: Importance | UnsetType = UNSET
+    event_at: Time | UnsetType = UNSET
+    evidence: EvidenceList | UnsetType = UNSET
+    if_version: (
+        Annotated[int, Meta(ge=1, le=1_000_000_000, description="Only if it is still at this version.")] | UnsetType
+    ) = UNSET
+
+
+class ForgetArguments(_Arguments):
+    id: Id
+    why: Annotated[str, Meta(min_length=1, max_length=256, description="The reason, for the person.")] | UnsetType = (
+        UNSET
+    )
+
+
 class GetArguments(_Arguments):
-    id: Annotated[
-        str, Meta(min_length=8, max_length=36, description="A memory's id, or 8 or more digits of its start or end.")
-    ]
+    id: Id
 
 
 class StatusArguments(_Arguments):
@@ -115,6 +171,20 @@ class RememberResult(msgspec.Struct, kw_only=True):
     version: int
     related: list[str]
     masked: list[str]
+
+
+class ListResult(msgspec.Struct, kw_only=True):
+    memories: list[FoundMemory]
+    total: int
+    namespace: str
+    cursor: str | UnsetType = UNSET
+
+
+class ForgetResult(msgspec.Struct, kw_only=True):
+    id: str
+    state: str
+    changed: bool  # false where it was in the trash already
+    undo: str  # the command by which a person brings it back
 
 
 class StatusResult(msgspec.Struct, kw_only=True):
@@ -215,6 +285,43 @@ def get(client: Client, asked: GetArguments) -> Called:
     return Called(found, _paragraph(found))
 
 
+def list_recent(client: Client, asked: ListArguments) -> Called:
+    """A page of memories by when they happened, the newest first, without a question."""
+    answer = client.recent(
+        limit=asked.limit,
+        namespace=_given(asked.namespace),
+        tag=_given(asked.tags),
+        kind=_given(asked.kind),
+        category=_given(asked.category),
+        since=_given(asked.since),
+        until=_given(asked.until),
+        cursor=_given(asked.cursor),
+    )
+    found = [_found(memory) for memory in answer.memories]
+    for memory in found:
+        memory.score = UNSET  # nothing was asked that it could answer
+    result = ListResult(memories=found, total=answer.total, namespace=answer.namespace)
+    lines = [f"{len(found)} of {answer.total} memories, the newest first, namespace {answer.namespace}"]
+    if answer.cursor:
+        result.cursor = answer.cursor
+        lines[0] += f"; cursor {answer.cursor}"
+    return Called(result, "\n\n".join((*lines, *map(_paragraph, found))))
+
+
+def update(client: Client, asked: UpdateArguments) -> Called:
+    fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "id"}
+    found = _found(client.patch(asked.id, protocol.Patch(**fields)))
+    return Called(found, f"version {found.version}; the one before it is kept\n\n{_paragraph(found)}")
+
+
+def forget(client: Client, asked: ForgetArguments) -> Called:
+    gone = client.delete(asked.id, _given(asked.why))
+    undo = f"mnemo trash restore {gone.id}"
+    result = ForgetResult(id=gone.id, state="trashed", changed=gone.deleted > 0, undo=undo)
+    was = "moved to" if result.changed else "it was already in"
+    return Called(result, f"{was} the trash: {gone.id}; a person brings it back with: {undo}")
+
+
 def status(client: Client, asked: StatusArguments) -> Called:
     answer = client.status()
     model = answer.models.get("embedding")
@@ -244,6 +351,8 @@ class Tool(NamedTuple):
     result: type[msgspec.Struct]
     run: Callable[[Client, Any], Called]
     reads_only: bool
+    only_adds: bool = True
+    is_idempotent: bool | None = None  # None: where it only reads
 
 
 TOOLS = {
@@ -258,6 +367,24 @@ TOOLS = {
         "Keep one thing that should outlast this conversation: a decision and its reason, a preference, a fact, a "
         "lesson. One thing a call, understandable on its own. Nothing is overwritten: history is kept.",
         RememberArguments, RememberResult, remember, False,
+    ),
+    "memory_list": Tool(
+        "List recent memories",
+        "The newest memories first, by when they happened: what was done lately, or in a span of time. To find "
+        "something by what it says, use memory_recall.",
+        ListArguments, ListResult, list_recent, True,
+    ),
+    "memory_update": Tool(
+        "Update a memory",
+        "Correct or complete one memory by its id; what is left out stays. Its former version is kept in the history. "
+        "What a person pinned, and the text of their notes, only they can change.",
+        UpdateArguments, FoundMemory, update, False, only_adds=False, is_idempotent=True,
+    ),
+    "memory_forget": Tool(
+        "Move a memory to the trash",
+        "Take one memory that is wrong or no longer wanted out of recall. It moves to the trash, from which a person "
+        "can bring it back; nothing is erased for good, which no agent can do. What a person pinned stays.",
+        ForgetArguments, ForgetResult, forget, False, only_adds=False, is_idempotent=True,
     ),
     "memory_get": Tool(
         "Get one memory", "One memory whole, by its id.", GetArguments, FoundMemory, get, True
@@ -282,9 +409,9 @@ def descriptions() -> list[dict[str, Any]]:
             "annotations": {
                 "title": tool.title,
                 "readOnlyHint": tool.reads_only,
-                "destructiveHint": False,
-                # The same content again is no second memory, yet it counts as a repetition.
-                "idempotentHint": tool.reads_only,
+                "destructiveHint": not tool.only_adds,
+                # Of memory_remember: the same content again is no second memory, yet it counts as a repetition.
+                "idempotentHint": tool.reads_only if tool.is_idempotent is None else tool.is_idempotent,
                 "openWorldHint": False,
             },
         }

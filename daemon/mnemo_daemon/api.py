@@ -211,7 +211,9 @@ class Api:
     async def edit(self, request: Request) -> Reply:
         await self._daemon.opened()
         patch: protocol.Patch = request.ask
-        fields = wire.edited_fields(request, patch, self._daemon.mask_key, self._daemon.settings.privacy.mask)
+        fields = wire.edited_fields(
+            request, patch, self._daemon.mask_key, self._daemon.settings.privacy.mask, self._daemon.store.now()
+        )
         caller = wire.caller_of(request)
         if "content" in fields:
             before = self._memories.get(self._memories.resolve(request.path["id"], caller)).memory

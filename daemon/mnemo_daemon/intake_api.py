@@ -124,7 +124,7 @@ class IntakeApi:
 
     def _put(self, request: Request, asked: protocol.NewMemory) -> _Put:
         daemon = self._daemon
-        draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask)
+        draft, masked = wire.draft_of(request, asked, daemon.mask_key, daemon.settings.privacy.mask, daemon.store.now())
         taken = Asked(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked), explain=asked.explain)
         return _Put(taken, asked.wait, asked.explain)
 
@@ -152,7 +152,8 @@ class IntakeApi:
         if mask != "off":
             text, kinds = secrets.mask(text, daemon.mask_key)
         read: list[_Read] = []
-        for draft in wire.pieces_of(request, asked, mask, self._pieces(text, asked.source or "", profile)):
+        pieces = self._pieces(text, asked.source or "", profile)
+        for draft in wire.pieces_of(request, asked, mask, pieces, daemon.store.now()):
             masked = tuple(kind for kind in dict.fromkeys(kinds) if f"[masked:{kind}:" in draft.content)
             taken = Asked(draft, "ingest", dedup=asked.dedup, infer=asked.infer, masked=masked, explain=asked.explain)
             read.append(_Put(taken, asked.wait, asked.explain))

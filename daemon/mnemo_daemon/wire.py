@@ -139,7 +139,9 @@ _KEPT_UNDER_A_KEY = (
 )  # fmt: skip
 
 
-def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask: str) -> tuple[Draft, list[str]]:
+def draft_of(
+    request: Request, asked: protocol.NewMemory, mask_key: bytes, mask: str, now: int
+) -> tuple[Draft, list[str]]:
     """What is to be remembered, checked, and the kinds of secrets that were masked. Raises a Refusal."""
     given = frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET)
     agent_id = _or(asked.agent_id, None)
@@ -165,7 +167,7 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
         category=_or(asked.category, None),
         importance=_or(asked.importance, None),
         importance_source=importance_source(trust),
-        event_at=_time(_or(asked.event_at, None), "event_at"),
+        event_at=_happened_at(_or(asked.event_at, None), now),
         expires_at=_time(_or(asked.expires_at, None), "expires_at") or 0,
         speaker=_text(_or(asked.speaker, None), "speaker"),
         tags=tags,
@@ -183,7 +185,9 @@ def draft_of(request: Request, asked: protocol.NewMemory, mask_key: bytes, mask:
     return draft, masked
 
 
-def pieces_of(request: Request, asked: protocol.IngestRequest, mask: str, pieces: Sequence[str]) -> list[Draft]:
+def pieces_of(
+    request: Request, asked: protocol.IngestRequest, mask: str, pieces: Sequence[str], now: int
+) -> list[Draft]:
     """The pieces of a text that was ingested, which is masked already unless `mask` is off. Raises a Refusal."""
     trust = trust_of(request, asked.agent_id)
     whole = Draft(
@@ -195,7 +199,7 @@ def pieces_of(request: Request, asked: protocol.IngestRequest, mask: str, pieces
         kind=asked.kind,
         category=asked.category,
         importance=asked.importance,
-        event_at=_time(asked.event_at, "event_at"),
+        event_at=_happened_at(asked.event_at, now),
         expires_at=_time(asked.expires_at, "expires_at") or 0,
         speaker=_text(asked.speaker, "speaker"),
         tags=_tags(asked.tags),
@@ -281,7 +285,7 @@ def decided(took: Took, *, explain: bool) -> dict[str, Any]:
     return fields
 
 
-def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask: str) -> dict[str, Any]:
+def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask: str, now: int) -> dict[str, Any]:
     """The fields of a memory that a patch sets, checked, and masked as at the first writing. Raises a Refusal."""
     fields: dict[str, Any] = {}
     given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not UNSET}
@@ -298,7 +302,7 @@ def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask
             case "derived_from":
                 fields[name] = tuple(value)
             case "event_at":
-                fields[name] = milliseconds(value, name)
+                fields[name] = _happened_at(value, now)
             case "expires_at":
                 fields[name] = 0 if value is None else milliseconds(value, name)
             case "speaker" | "session_id":
@@ -539,6 +543,11 @@ def _refuse_broken(value: str, field: str) -> None:
 
 def _time(value: int | str | None, field: str) -> int | None:
     return None if value is None else milliseconds(value, field)
+
+
+def _happened_at(value: int | str | None, now: int) -> int | None:
+    """When something happened, in ms. Of what people name, "yesterday" or "March 2024", the beginning."""
+    return None if value is None else bound(value, "event_at", "since", now)
 
 
 def _guarded(content: str, trust: Trust, key: bytes, mask: str) -> tuple[str, list[str], bool]:

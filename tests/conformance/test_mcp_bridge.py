@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
-from mnemo_client import recall_protocol, tools
+from mnemo_client import protocol, recall_protocol, tools
 from mnemo_client.mcp import HANDSHAKE, LINE_BYTES_MAX
 from tests.canned import ID, CannedDaemon, best, note, recalled, view
 from tests.canned import recall_answer as canned_answer
@@ -124,16 +124,30 @@ def test_pings_are_answered_and_notifications_are_not(agent: Agent) -> None:
 
 def test_the_tools_say_what_they_take_and_all_four_hints(agent: Agent) -> None:
     listed = agent.ask("tools/list")["result"]["tools"]
-    assert [tool["name"] for tool in listed] == ["memory_recall", "memory_remember", "memory_get", "memory_status"]
+    annotated = {tool["name"]: tool["annotations"] for tool in listed}
+    assert {name: (hint["readOnlyHint"], hint["destructiveHint"], hint["idempotentHint"])
+            for name, hint in annotated.items()} == {
+        "memory_recall": (True, False, True), "memory_remember": (False, False, False),
+        "memory_list": (True, False, True), "memory_update": (False, True, True),
+        "memory_forget": (False, True, True), "memory_get": (True, False, True), "memory_status": (True, False, True),
+    }  # fmt: skip
     for tool in listed:
         hints = {name for name in tool["annotations"] if name.endswith("Hint")}
         assert hints == {"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
-        assert tool["annotations"]["destructiveHint"] is False
         assert tool["annotations"]["openWorldHint"] is False
-        assert tool["annotations"]["readOnlyHint"] is (tool["name"] != "memory_remember")
         assert tool["outputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert "$ref" not in json.dumps(tool)
+
+
+def test_the_tools_say_what_kinds_and_categories_mean_and_that_the_trash_can_be_emptied_by_no_agent() -> None:
+    remember = tools.schema(tools.RememberArguments)["properties"]
+    for name, values in (("kind", protocol.Kind), ("category", protocol.Category)):
+        assert all(value in remember[name]["description"] for value in get_args(values))
+        assert {*remember[name]["enum"]} == {*get_args(values)}
+    forgets = tools.TOOLS["memory_forget"].description
+    assert "trash" in forgets
+    assert "a person can bring it back" in forgets
 
 
 def test_every_text_number_and_list_that_an_agent_sends_has_a_bound() -> None:
@@ -158,7 +172,7 @@ def test_discovery_needs_no_handshake(agent: Agent) -> None:
 def test_stateless_lists_and_calls_say_that_they_are_whole(agent: Agent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer())
     listed = agent.ask("tools/list", modern=True)["result"]
-    assert len(listed["tools"]) == 4
+    assert len(listed["tools"]) == len(tools.TOOLS)
     assert (listed["resultType"], listed["cacheScope"]) == ("complete", "public")
     called = agent.call("memory_recall", {"query": "who has the key"}, modern=True)
     assert (called["resultType"], called["isError"]) == ("complete", False)
@@ -252,6 +266,48 @@ def test_a_memory_is_got_by_its_id(agent: Agent, canned: CannedDaemon) -> None:
     assert result["structuredContent"]["line"] == 3  # the passage's first: nothing was asked that a line could answer
 
 
+def test_numbers_are_taken_as_texts_too(agent: Agent, canned: CannedDaemon) -> None:
+    canned.say("POST /v1/recall", recall_answer())
+    canned.say("PATCH /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
+    assert agent.call("memory_recall", {"query": "x", "limit": "3"})["isError"] is False
+    assert agent.call("memory_update", {"id": "c0ffee01", "importance": "0.8", "if_version": "2"})["isError"] is False
+    assert canned.asked[0].body["top_k"] == 3
+    assert canned.asked[1].body == {"importance": 0.8, "if_version": 2}
+
+
+def test_what_an_update_leaves_out_is_not_sent(agent: Agent, canned: CannedDaemon) -> None:
+    canned.say("PATCH /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
+    result = agent.call("memory_update", {"id": "c0ffee01", "content": "The key is with Ines.", "tags": []})
+    assert canned.asked[0].body == {"content": "The key is with Ines.", "tags": []}
+    assert result["structuredContent"]["id"] == ID
+    assert result["content"][0]["text"].startswith("version 1; the one before it is kept")
+
+
+@pytest.mark.parametrize(("deleted", "said"), [(1, "moved to the trash"), (0, "it was already in the trash")])
+def test_forgetting_moves_to_the_trash_and_says_how_it_comes_back(
+    agent: Agent, canned: CannedDaemon, deleted: int, said: str
+) -> None:
+    canned.say("DELETE /v1/memories/c0ffee01", {"deleted": deleted, "id": ID})
+    result = agent.call("memory_forget", {"id": "c0ffee01", "why": "out of date"})
+    assert result["structuredContent"] == {
+        "id": ID, "state": "trashed", "changed": deleted > 0, "undo": f"mnemo trash restore {ID}",
+    }  # fmt: skip
+    assert said in result["content"][0]["text"]
+    assert canned.asked[0].query == {"why": ["out of date"]}
+
+
+def test_the_newest_memories_are_listed_without_a_question(agent: Agent, canned: CannedDaemon) -> None:
+    answer = {"memories": [msgspec.to_builtins(memory())], "total": 9, "namespace": "default", "degraded": [],
+              "cursor": "next"}  # fmt: skip
+    canned.say("GET /v1/recent", answer)
+    result = agent.call("memory_list", {"limit": "1", "tags": ["home", "keys"], "since": "last week", "cursor": "here"})
+    assert canned.asked[0].query == {"limit": ["1"], "tag": ["home", "keys"], "since": ["last week"],
+                                     "cursor": ["here"]}  # fmt: skip
+    assert (result["structuredContent"]["total"], result["structuredContent"]["cursor"]) == (9, "next")
+    assert "score" not in result["structuredContent"]["memories"][0]
+    assert result["content"][0]["text"].startswith("1 of 9 memories, the newest first, namespace default; cursor next")
+
+
 def test_the_status_is_short(agent: Agent, canned: CannedDaemon) -> None:
     canned.say("GET /v1/status", status())
     result = agent.call("memory_status", {})
@@ -269,7 +325,8 @@ def test_the_status_is_short(agent: Agent, canned: CannedDaemon) -> None:
         ({"query": ""}, '`query` must be a text of 1 to 8192 characters, not ""'),
         ({"query": "x" * 8193}, "`query` must be a text of 1 to 8192 characters"),
         ({"query": "x", "limit": 51}, "`limit` must be a whole number from 1 to 50"),
-        ({"query": "x", "limit": "5"}, "`limit` must be a whole number from 1 to 50"),
+        ({"query": "x", "limit": "51"}, "`limit` must be a whole number from 1 to 50"),
+        ({"query": "x", "limit": "five"}, "`limit` must be a whole number from 1 to 50"),
         ({"query": "x", "mood": 1}, "there is no field `mood` here"),
         ({"query": "x", "tags": ["t"] * 21}, "`tags` must be a list of at most 20 values"),
         ([], "the value must be an object, not []"),

@@ -27,6 +27,11 @@ def answer_as_a_store_would(canned: CannedDaemon) -> None:
 
     canned.answers["POST /v1/memories"] = remember
     canned.answers[f"GET /v1/memories/{ID}"] = lambda asked: kept[-1]
+    canned.answers[f"PATCH /v1/memories/{ID}"] = lambda asked: kept[-1]
+    canned.answers[f"DELETE /v1/memories/{ID}"] = lambda asked: {"deleted": 1, "id": ID}
+    canned.answers["GET /v1/recent"] = lambda asked: {
+        "memories": kept, "total": len(kept), "namespace": "default", "degraded": [],
+    }  # fmt: skip
     canned.answers["POST /v1/recall"] = lambda asked: {
         **msgspec.to_builtins(recall_answer()), "memories": kept, "total": len(kept),
     }  # fmt: skip
@@ -38,7 +43,8 @@ async def meet(parameters: StdioServerParameters, mode: str) -> str:
     async with Client(stdio_client(parameters), mode=mode) as client:
         listed = await client.list_tools()
         assert [tool.name for tool in listed.tools] == [
-            "memory_recall", "memory_remember", "memory_get", "memory_status",
+            "memory_recall", "memory_remember", "memory_list", "memory_update", "memory_forget", "memory_get",
+            "memory_status",
         ]  # fmt: skip
         for tool in listed.tools:
             assert tool.annotations is not None
@@ -51,6 +57,15 @@ async def meet(parameters: StdioServerParameters, mode: str) -> str:
         got = await client.call_tool("memory_get", {"id": ID})
         assert got.structured_content is not None
         assert got.structured_content["content"] == "The key is with Ines."
+        changed = await client.call_tool("memory_update", {"id": ID, "importance": 0.9})
+        assert changed.structured_content is not None
+        assert changed.structured_content["id"] == ID
+        listed_now = await client.call_tool("memory_list", {"since": "last week"})
+        assert listed_now.structured_content is not None
+        assert listed_now.structured_content["total"] == 1
+        gone = await client.call_tool("memory_forget", {"id": ID})
+        assert gone.structured_content is not None
+        assert gone.structured_content["state"] == "trashed"
         assert (await client.call_tool("memory_recall", {"query": "key", "limit": 1000})).is_error
         assert (await client.call_tool("memory_status", {})).is_error  # the canned daemon knows no such route
         return client.protocol_version or ""

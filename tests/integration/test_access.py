@@ -146,6 +146,9 @@ ROWS: dict[str, list[Row]] = {
         Row(one("DELETE", "/v1/memories", tag="heron", confirm="true"), person_changes={*OURS, "former"}),
         Row(one("DELETE", "/v1/memories", tag="loose", confirm="true"),
             person_changes={"plain", "sensitive", "former"}, agent_changes={"plain", "former"}),
+        Row(lambda cell: [Ask("DELETE", f"/v1/memories?id={text}&confirm=true") for text in cell.ids.values()],
+            person_changes=ACTIVE | FORMER, agent_changes=NOT_PINNED),
+        Row(lambda cell: [Ask("DELETE", f"/v1/memories?{urlencode({'id': [*cell.ids.values()]}, doseq=True)}")]),
     ],
     "GET /v1/memories/{id}": [
         Row(by_id("GET", "/v1/memories/{id}"), HELD, HELD - SECRET),

@@ -1,0 +1,89 @@
+"""The tools of the MCP bridge against a real daemon, called by the official client. SPEC 2.1, 14"""
+
+import asyncio
+import sys
+import time
+import uuid
+from typing import Any
+
+from mcp.client.client import Client as McpClient
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.running import RunningDaemon
+
+
+def call(daemon: RunningDaemon, namespace: str, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+    """The results of some calls by one agent, in order."""
+
+    async def meet() -> list[Any]:
+        words = ["-m", "mnemo_client.cli", "-n", namespace, "mcp"]
+        parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
+        async with McpClient(stdio_client(parameters)) as client:
+            return [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    return asyncio.run(asyncio.wait_for(meet(), 60))
+
+
+def text(result: Any) -> str:
+    return str(result.content[0].text)
+
+
+def test_an_agent_keeps_changes_lists_and_forgets_a_memory(daemon: RunningDaemon) -> None:
+    namespace = f"ns-{uuid.uuid4().hex[:8]}"
+    (kept,) = call(
+        daemon, namespace,
+        ("memory_remember", {"content": "The ferry leaves at nine.", "importance": "0.8", "event_at": "yesterday"}),
+    )  # fmt: skip
+    memory_id = kept.structured_content["id"]
+    changed, listed, earlier, gone, again, after = call(
+        daemon, namespace,
+        ("memory_update", {"id": memory_id, "content": "The ferry leaves at ten."}),
+        ("memory_list", {"since": "2 days ago", "limit": "5"}),
+        ("memory_list", {"until": "last year"}),
+        ("memory_forget", {"id": memory_id, "why": "it sank"}),
+        ("memory_forget", {"id": memory_id}),
+        ("memory_list", {}),
+    )  # fmt: skip
+    assert (changed.structured_content["version"], changed.structured_content["trust"]) == (2, "agent")
+    assert [each["id"] for each in listed.structured_content["memories"]] == [memory_id]
+    assert earlier.structured_content["memories"] == after.structured_content["memories"] == []
+    assert (gone.structured_content["changed"], again.structured_content["changed"]) == (True, False)
+    with daemon.client(namespace, door="cli") as person:
+        (entry,) = person.trash().entries
+        assert (entry.memory.id, entry.why) == (memory_id, "it sank")
+        back = person.restore(memory_id)
+        assert (back.content, back.importance, back.importance_source) == ("The ferry leaves at ten.", 0.8, "llm")
+        day = 86_400_000
+        assert 0 < time.time() * 1000 - back.event_at <= 2 * day + 3_600_000  # the beginning of yesterday, here
+
+
+def test_what_a_person_pinned_is_told_to_the_agent_that_would_change_it(daemon: RunningDaemon) -> None:
+    namespace = f"ns-{uuid.uuid4().hex[:8]}"
+    with daemon.client(namespace, door="cli") as person:
+        kept = person.remember("Never deploy on a Friday.", pinned=True, key="deploy").memory
+        results = call(
+            daemon, namespace,
+            ("memory_update", {"id": kept.id, "content": "Deploy on Fridays."}),
+            ("memory_forget", {"id": kept.id}),
+            ("memory_remember", {"content": "Deploy on Fridays.", "key": "deploy"}),
+        )  # fmt: skip
+        assert all(result.is_error and kept.id in text(result) and "pinned" in text(result) for result in results)
+        assert person.get(kept.id) == kept
+
+
+def test_a_key_that_is_written_again_keeps_its_tags(daemon: RunningDaemon) -> None:
+    namespace = f"ns-{uuid.uuid4().hex[:8]}"
+    call(
+        daemon, namespace,
+        ("memory_remember", {"content": "Port 8080.", "key": "port", "tags": ["server"], "importance": 0.9}),
+        ("memory_remember", {"content": "Port 9090.", "key": "port"}),
+    )  # fmt: skip
+    with daemon.client(namespace, door="cli") as person:
+        (kept,) = person.list_memories().memories
+    assert (kept.content, kept.tags, kept.importance) == ("Port 9090.", ["server"], 0.9)
+
+
+def test_a_date_that_cannot_be_read_is_answered_with_examples(daemon: RunningDaemon) -> None:
+    (result,) = call(daemon, "dates", ("memory_remember", {"content": "Once.", "event_at": "when pigs fly"}))
+    assert result.is_error
+    assert "yesterday" in text(result)
