@@ -209,7 +209,7 @@ def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored
     in_order = scores[order]
     is_enough = in_order > 0
     if question.min_score > 0:
-        is_enough &= [shown_score(score) >= question.min_score for score in in_order.tolist()]
+        is_enough &= np.array([shown_score(score) >= question.min_score for score in in_order.tolist()], np.bool_)
     order = order[is_enough]
     if question.sort == "recent":
         order = order[np.argsort(-candidates.event_at[order], kind="stable")]
