@@ -28,7 +28,9 @@ VECTORS_SECONDS_MAX = 600.0
 EDIT_SECONDS_MAX = 20.0
 NOTICE_SECONDS = 10.0  # for the daemon to notice a model that has just been put in place
 TELL_SECONDS = 5.0  # between two lines about the vectors
-HITS = 2
+HITS = {"words": 1, "auto": 2}
+QUESTIONS = ("does anything leave my machine", "are passwords masked", "how do I keep projects apart")
+"""What a newcomer asks of the project's own documents. Of other notes, their own headings are asked."""
 
 
 def main() -> int:
@@ -46,7 +48,7 @@ def main() -> int:
     try:
         launch.ensure_running(environ, say, is_asked_for=True)
         with Client(socket_path(environ), door="cli") as client:
-            show(client, notes, began)
+            show(client, notes, began, QUESTIONS if source == PROJECT else ())
     except MnemoError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -56,7 +58,7 @@ def main() -> int:
         "",
         "The daemon goes on. In this shell:",
         f"  export {variables} PATH={shlex.quote(str(PROJECT / '.venv' / 'bin'))}:$PATH",
-        "  mnemo recall what do you want to know",
+        "  mnemo recall what happens when the disk is full",
         '  mnemo add "something worth remembering"',
         "  mnemo status",
         "To stop it:",
@@ -71,8 +73,8 @@ def say(*lines: str) -> None:
 
 
 def copy_notes(source: Path, target: Path) -> int:
-    """Copies what is new or changed; how many notes there are."""
-    count = 0
+    """Copies what is new or changed, and removes what is no longer there; how many notes there are."""
+    kept = set[Path]()
     for folder, folders, names in os.walk(source):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not name.startswith("."))
         for name in sorted(names):
@@ -80,19 +82,22 @@ def copy_notes(source: Path, target: Path) -> int:
                 continue
             original = Path(folder) / name
             copy = target / original.relative_to(source)
-            count += 1
+            kept.add(copy)
             if not copy.exists() or copy.stat().st_mtime < original.stat().st_mtime:
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(original, copy)
-    return count
+    for stale in [path for path in target.rglob("*") if path.is_file() and path not in kept]:
+        stale.unlink()
+    return len(kept)
 
 
-def show(client: Client, notes: Path, began: float) -> None:
+def show(client: Client, notes: Path, began: float, questions: Sequence[str]) -> None:
     if not any(root.path == str(notes) for root in client.notes_status().roots):
         client.add_root(notes)
     wait_until_read(client)
-    passages = client.list_memories(limit=trial.PASSAGES_SAMPLED).memories
-    questions = [question.text for question in trial.make_questions(passages)]
+    if not questions:
+        passages = client.list_memories(limit=trial.PASSAGES_SAMPLED).memories
+        questions = [question.text for question in trial.make_questions(passages)]
     say("", f"By words, {time.monotonic() - began:.1f} s after the start:")
     ask(client, questions, "words")
     if wait_for_vectors(client, began):
@@ -112,7 +117,7 @@ def wait_until_read(client: Client) -> None:
 
 def wait_for_vectors(client: Client, began: float) -> bool:
     """Tells how the vectors come in; whether all of them did."""
-    told = 0.0
+    told, last = 0.0, ""
     fetched_until = time.monotonic()
     deadline = time.monotonic() + VECTORS_SECONDS_MAX
     while time.monotonic() < deadline:
@@ -136,6 +141,9 @@ def wait_for_vectors(client: Client, began: float) -> bool:
                 "loading": "the embedding model is being loaded",
             }
             what = steps.get(model.state, "the embedding model is being fetched")
+            if what == last:
+                continue
+            last = what
             say(f"  {time.monotonic() - began:5.1f} s  {what}")
         time.sleep(0.2)
     return False
@@ -153,7 +161,7 @@ def is_being_fetched() -> bool:
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
     look = terminal.look_of(sys.stdout, os.environ)
     for question in questions:
-        request = recall_protocol.RecallRequest(query=question, top_k=HITS, highlight=True, dry=True)
+        request = recall_protocol.RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")
@@ -164,14 +172,14 @@ def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
 def edit_and_ask(client: Client, notes: Path) -> None:
     """Saves a sentence into a note and asks for it until it is found."""
     note = notes / "demonstration.md"
-    word = f"lighthouse {time.strftime('%H:%M:%S')}"
-    note.write_text(f"# A note that was just saved\n\nThe ferry to the {word} leaves from the northern pier.\n")
+    word = f"pier {int(time.time()) % 900 + 100}"  # another one each time
+    note.write_text(f"# Trip to the lighthouse\n\nThe ferry to the island leaves from {word} at half past nine.\n")
     saved = time.monotonic()
-    question = f"from where does the ferry to the {word} leave"
+    question = "from where does the ferry to the lighthouse leave"
     while time.monotonic() - saved < EDIT_SECONDS_MAX:
         found = client.search(word).memories
         if found and word in found[0].content:
-            say("", f"A note was edited, and found {time.monotonic() - saved:.1f} s after it was saved:")
+            say("", f"A note was saved, {note.relative_to(PROJECT)}, and found {time.monotonic() - saved:.1f} s later:")
             ask(client, [question], "auto")
             return
         time.sleep(0.05)

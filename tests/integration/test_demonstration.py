@@ -1,0 +1,54 @@
+"""What `make run` asks of the project's own documents has an answer worth seeing there."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from mnemo_client.recall_protocol import RecallRequest
+from tests.running import RunningDaemon
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ANSWERS = {
+    "does anything leave my machine": "Nothing leaves the machine",
+    "are passwords masked": "is masked",
+    "how do I keep projects apart": "**Namespaces** keep projects apart",
+}
+AMONG = 3  # of the answers by words alone; with vectors it is the first
+
+
+@pytest.fixture(scope="module")
+def demonstration() -> ModuleType:
+    """packaging/demonstration.py, which is a script and in no package."""
+    spec = importlib.util.spec_from_file_location("demonstration", ROOT / "packaging" / "demonstration.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_question_of_the_demonstration_has_its_answer(
+    demonstration: ModuleType, daemon: RunningDaemon, short_folder: Path
+) -> None:
+    assert set(demonstration.QUESTIONS) == ANSWERS.keys()
+    notes = short_folder / "notes"
+    assert demonstration.copy_notes(ROOT, notes) > 10
+    with daemon.client() as client:
+        client.add_root(notes)
+        demonstration.wait_until_read(client)
+        for question, answer in ANSWERS.items():
+            found = client.recall(RecallRequest(query=question, top_k=AMONG, ranker="words", dry=True)).memories
+            assert any(answer in memory.content for memory in found), f"{question}: {[each.content for each in found]}"
+
+
+def test_a_copy_follows_what_it_is_copied_from(demonstration: ModuleType, tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in ("kept.md", "gone.md", "picture.png"):
+        (source / name).write_text(name)
+    assert demonstration.copy_notes(source, target) == 2
+    (source / "gone.md").unlink()
+    assert demonstration.copy_notes(source, target) == 1
+    assert [path.name for path in target.iterdir()] == ["kept.md"]
