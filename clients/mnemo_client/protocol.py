@@ -470,6 +470,7 @@ class ModelStatus(Answer):
     dimensions: int | None = None
     reason: str | None = None
     hint: str | None = None
+    form: str | None = None  # of an embedding model that is ready: int8, float32 or fastembed
 
 
 class ViewStatus(Answer):

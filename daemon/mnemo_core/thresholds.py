@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+DEFAULT_FORM = "int8"  # what most processors compute well
 
 JACCARD_NEAR = 0.5  # of the words, together with near_with_words [G7]
 JACCARD_ALONE = 0.8  # of the words, where one of the texts has no vector [G7]
@@ -60,10 +61,11 @@ OF_G = frozenset(COSINES) - OF_T - OWN
 
 SOURCE = Thresholds()
 
-# Of the models that the catalogue can fetch, each measured on the 592 pairs by `mnemo models calibrate`. The others of
-# the catalogue can only be brought in by hand: nobody has measured them here, and nothing is made up for them.
-MEASURED: dict[str, Thresholds] = {
-    DEFAULT_MODEL: Thresholds(
+# Of the models that the catalogue can fetch, in each of their forms, measured on the 592 pairs by `mnemo models
+# calibrate`. The others of the catalogue can only be brought in by hand: nobody has measured them here, and nothing is
+# made up for them.
+MEASURED: dict[tuple[str, str], Thresholds] = {
+    (DEFAULT_MODEL, "int8"): Thresholds(
         near=0.684,
         near_proxy=0.629,
         near_with_words=0.87,
@@ -86,16 +88,40 @@ MEASURED: dict[str, Thresholds] = {
         node_join=0.499,
         node_split=0.59,
         node_merge=0.912,
-    )
+    ),
+    (DEFAULT_MODEL, "float32"): Thresholds(
+        near=0.694,
+        near_proxy=0.632,
+        near_with_words=0.872,
+        same=0.796,
+        turn_repeat=0.902,
+        reconcile=0.571,
+        core_overlap=0.735,
+        triage=0.776,
+        merge=0.801,
+        insert_merge=0.822,
+        relevance_expand=0.162,
+        relevance_floor=0.211,
+        relevance_gate=0.448,
+        relevance_touch=0.509,
+        fused_floor=0.336,
+        topic_assign=0.211,
+        topic_inside=0.29,
+        topic_absorb=0.369,
+        topic_merge=0.571,
+        node_join=0.499,
+        node_split=0.591,
+        node_merge=0.914,
+    ),
 }
 
 
-def of_model(name: str) -> Thresholds:
-    """The thresholds of the catalogue's model of that name.
+def of_model(name: str, form: str = DEFAULT_FORM) -> Thresholds:
+    """The thresholds of the catalogue's model of that name, in that form (int8, float32).
 
     A model that was never measured gets the default model's, marked as not calibrated.
     """
-    return MEASURED.get(name) or MEASURED[DEFAULT_MODEL]._replace(calibrated=False)
+    return MEASURED.get((name, form)) or MEASURED[DEFAULT_MODEL, DEFAULT_FORM]._replace(calibrated=False)
 
 
 def relevance(sims: ArrayLike, thresholds: Thresholds) -> NDArray[np.float64]:

@@ -82,8 +82,9 @@ class Daemon:
         models = configuration.settings.models
         self.precedence = Precedence()
         self.embedding = EmbeddingService(
-            self.catalogue, threads=models.threads, late=models.late_interaction, give_way=self.precedence.give_way
-        )
+            self.catalogue, threads=models.threads, late=models.late_interaction, give_way=self.precedence.give_way,
+            numerics=models.numerics,
+        )  # fmt: skip
         self.reranking = Reranking(self.catalogue, models.reranker)
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
@@ -227,7 +228,8 @@ class Daemon:
             return "warming", ["the embedding model is loading: answers are by words alone"]
         waiting = self.indexing.waiting()
         if waiting:
-            return "warming", [f"{waiting} memories are waiting for their vectors"]
+            cause = f": {self.indexing.refill_cause}" if self.indexing.refill_cause else ""
+            return "warming", [f"{waiting} memories are waiting for their vectors{cause}"]
         return "ready", []
 
     def is_sound(self) -> bool:

@@ -10,11 +10,12 @@ from mnemo_core import calibration, thresholds
 from mnemo_core.calibration import PAIRS, Calibration
 from mnemo_core.thresholds import COSINES, Thresholds
 from mnemo_daemon.embedding import Embedder, load_embedder, name_space
-from mnemo_daemon.installation import Progress
-from mnemo_daemon.models import Catalogue, InstallFailed, Manifest, ModelError, NotInstalled, find
+from mnemo_daemon.installation import EXACT_FILE, Progress
+from mnemo_daemon.models import Catalogue, InstallFailed, Manifest, ModelError, NotInstalled, Numerics, find
 from mnemo_store.disk import Disk
 
 KEPT = "calibration.json"  # in the model's own folder, beside its manifest
+KEPT_EXACT = "calibration.float32.json"  # of the float32 form, where that lies beside the int8 one
 KEPT_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
 BATCH_TEXTS = 64  # between two steps of the progress
 
@@ -54,8 +55,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: tuple[Measured, ...]
 
 
-def calibrate(name: str, folder: Path, progress: Progress | None = None) -> Kept:
-    """The thresholds of an installed model, measured, and kept beside its files from now on.
+def calibrate(name: str, folder: Path, progress: Progress | None = None, numerics: Numerics = "auto") -> Kept:
+    """The thresholds of an installed model in the form that is used here, measured, and kept beside its files.
 
     Raises NotInstalled, Damaged, Unsupported, or Meaningless; nothing is kept then.
     """
@@ -63,7 +64,8 @@ def calibrate(name: str, folder: Path, progress: Progress | None = None) -> Kept
     manifest = Catalogue(folder).installed(known.name if known else name)
     if manifest is None:
         raise NotInstalled(f"{known.name if known else name} is not installed, so it cannot be calibrated")
-    embedder = load_embedder(manifest)
+    embedder = load_embedder(manifest, numerics=numerics)
+    manifest = next(each for each in manifest.forms() if name_space(each) == embedder.space)
     try:
         found = calibration.calibrate(similarities(embedder, progress), PAIRS)
     finally:
@@ -76,7 +78,7 @@ def calibrate(name: str, folder: Path, progress: Progress | None = None) -> Kept
         )
     kept = _kept(manifest, found)
     try:
-        Disk().write_whole(Path(manifest.folder, KEPT), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
+        Disk().write_whole(_kept_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
     except OSError as error:
         raise InstallFailed(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
     return kept
@@ -88,14 +90,18 @@ def thresholds_for(manifest: Manifest) -> Thresholds:
     For any other model they are the default model's, and say that they are not calibrated. Never raises.
     """
     try:
-        kept = msgspec.json.decode(Path(manifest.folder, KEPT).read_bytes(), type=Kept)
+        kept = msgspec.json.decode(_kept_file(manifest).read_bytes(), type=Kept)
     except (OSError, msgspec.DecodeError):
         kept = None
     if kept is not None and kept.format == KEPT_FORMAT and kept.space == name_space(manifest):
         found: dict[str, Any] = {row.name: row.cosine for row in kept.thresholds}
         if found.keys() == set(COSINES):
             return Thresholds(**found)
-    return thresholds.of_model(manifest.name)
+    return thresholds.of_model(manifest.name, manifest.form)
+
+
+def _kept_file(manifest: Manifest) -> Path:
+    return Path(manifest.folder, KEPT_EXACT if manifest.weights_file == EXACT_FILE else KEPT)
 
 
 def similarities(embedder: Embedder, progress: Progress | None = None) -> list[float]:

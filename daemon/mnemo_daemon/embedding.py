@@ -32,8 +32,10 @@ from mnemo_daemon.models import (
     Manifest,
     ModelError,
     NotInstalled,
+    Numerics,
     Unknown,
     Unsupported,
+    WrongNumerics,
     find,
     verify,
 )
@@ -48,7 +50,7 @@ QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half 
 SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised and planned at once; a slice is there before the next
 THREADS_MAX = 4  # for background work, when the number is not given
 NICENESS = 10  # of the background threads, so that a query overtakes them on a busy machine
-PROBE_COSINE_MIN = minilm.INT8_COSINE_MIN
+INT8_PROBE_COSINE_MIN = minilm.INT8_COSINE_MIN
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
@@ -74,6 +76,7 @@ class Embedder(Protocol):
     space: str  # vectors of different spaces must never be compared
     tokens_max: int  # of a window, the two special tokens included
     late: LateForm | None = None  # how its token rows are kept; None: it gives none
+    form: str = ""  # int8, float32 or fastembed
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         """The unit vectors of each text, (windows, dimensions): one, or several for a text over tokens_max."""
@@ -105,15 +108,42 @@ class Embedder(Protocol):
         ...
 
 
-def load_embedder(manifest: Manifest, *, late: bool = True) -> Embedder:
-    """The installed model, checked and loaded, with late interaction where it can have that and `late` says so. Damaged
-    or Unsupported when it cannot be used."""
+class WrongVectors(Damaged):
+    """The model's vectors here are not those of where it was installed."""
+
+
+def load_embedder(manifest: Manifest, *, late: bool = True, numerics: Numerics = "auto") -> Embedder:
+    """The installed model, checked and loaded, with late interaction where it can have that and `late` says so.
+
+    Of a model that is installed in int8 and in float32, `auto` loads int8, and float32 where this processor computes
+    int8 wrongly. Damaged, Unsupported or WrongNumerics when it cannot be used.
+    """
     if manifest.role != "embedding":
         raise Unsupported(f"{manifest.name} is {ROLES[manifest.role]}, not an embedding model")
-    verify(manifest)
+    chosen = _in_form(manifest, numerics)
+    verify(chosen)
     if manifest.form == "fastembed":
         return OnnxEmbedder(manifest)
-    return GraphEmbedder(manifest, find_projection(manifest) if late else None)
+    projection = find_projection(manifest) if late else None
+    try:
+        return GraphEmbedder(chosen, projection)
+    except WrongVectors as error:
+        exact = manifest.exact()
+        if numerics != "auto" or exact is None or chosen is exact:
+            raise
+        log.warning("%s; it is used in float32, which takes twice the time", error)
+        verify(exact)
+        return GraphEmbedder(exact, projection)
+
+
+def _in_form(manifest: Manifest, numerics: Numerics) -> Manifest:
+    """The manifest of the form that is asked for; the installed one for `auto`."""
+    if numerics == "auto" or manifest.form in (numerics, "fastembed"):
+        return manifest
+    exact = manifest.exact() if numerics == "float32" else None
+    if exact is None:
+        raise WrongNumerics(f"{manifest.name} is installed in {manifest.form} alone, and models.numerics is {numerics}")
+    return exact
 
 
 class _Window(NamedTuple):
@@ -205,6 +235,7 @@ class GraphEmbedder(Embedder):
         """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
         self.name, self.dimensions = manifest.name, manifest.dimensions
         self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.form = manifest.form
         self.late = projection.form(self.space) if projection is not None else None
         self._query_prefix = manifest.query_prefix
         self._windows = _Windows(manifest)
@@ -216,9 +247,17 @@ class GraphEmbedder(Embedder):
             else:
                 self._session, self._hidden = minilm.open_with_tokens(manifest.path())
             (probe,) = self.encode_batch([PROBE_TEXT])
-        cosine = float(probe[0] @ np.array(manifest.probe, np.float32))
-        if not cosine >= PROBE_COSINE_MIN:
-            raise Damaged(f"{manifest.name} computes wrong vectors on this processor (cosine {cosine:.3f})")
+        self._check_probe(manifest, probe[0])
+
+    def _check_probe(self, manifest: Manifest, vector: Floats) -> None:
+        """Raises WrongVectors where this processor computes other vectors than those of the manifest's space."""
+        true_min = INT8_PROBE_COSINE_MIN if manifest.form == "int8" else minilm.SAME_COSINE_MIN
+        for probe, least in ((manifest.probe, true_min), (manifest.own_probe, minilm.SAME_COSINE_MIN)):
+            cosine = float(vector @ np.array(probe, np.float32)) if probe else 1.0
+            if not cosine >= least:
+                raise WrongVectors(
+                    f"{manifest.name} in {manifest.form} computes wrong vectors on this processor (cosine {cosine:.3f})"
+                )
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         vectors: list[Floats] = []
@@ -344,6 +383,7 @@ class OnnxEmbedder(Embedder):
         """Damaged when the folder holds no such model."""
         self.name, self.dimensions = manifest.name, manifest.dimensions
         self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.form = manifest.form
         self._query_prefix = manifest.query_prefix
         self._windows = _Windows(manifest)
         with minilm.foreign_errors(Damaged, f"{manifest.name} cannot be loaded"):
@@ -379,16 +419,18 @@ def name_space(manifest: Manifest) -> str:
 
 
 def spaces_of(catalogue: Catalogue, *, late: bool = True) -> list[str]:
-    """The spaces of every embedding model that is installed: of vectors and, with `late`, of token rows."""
+    """The spaces of every form of every installed embedding model: of vectors and, with `late`, of token rows."""
     found = []
     for listed in catalogue.listing():
         with contextlib.suppress(ModelError):
             manifest = catalogue.installed(listed.name) if listed.role == "embedding" else None
-            if manifest is not None:
-                found.append(name_space(manifest))
-                projection = find_projection(manifest) if late else None
+            if manifest is None:
+                continue
+            projection = find_projection(manifest) if late else None
+            for space in map(name_space, manifest.forms()):
+                found.append(space)
                 if projection is not None:
-                    found.append(projection.form(found[-1]).space)
+                    found.append(projection.form(space).space)
     return found
 
 
@@ -401,13 +443,14 @@ class EmbeddingService:
 
     def __init__(
         self, catalogue: Catalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True,
-        give_way: Callable[[], None] = at_once,
+        give_way: Callable[[], None] = at_once, numerics: Numerics = "auto",
     ) -> None:  # fmt: skip
         """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
         late: whether models that can give token rows do. give_way: waits for whoever goes before texts."""
         self.when_loaded: Callable[[], None] = lambda: None  # once a load has ended, well or ill
         self._catalogue = catalogue
         self._late = late
+        self._numerics: Numerics = numerics
         self._give_way = give_way
         self._lock = threading.Lock()
         self._name = name
@@ -427,7 +470,7 @@ class EmbeddingService:
         reason = str(failure) if failure else None
         hint = failure.hint if failure else None
         if current is not None:
-            return ModelStatus(current.name, "ready", current.dimensions, reason, hint)
+            return ModelStatus(current.name, "ready", current.dimensions, reason, hint, current.form or None)
         if loading is not None or (failure is None and self._is_installed(name)):  # a start comes to it in a moment
             return ModelStatus(name, "loading")
         if failure is None or isinstance(failure, NotInstalled):
@@ -444,6 +487,12 @@ class EmbeddingService:
             return self._catalogue.installed(name)
         except ModelError:
             return None
+
+    def manifest_of(self, embedder: Embedder) -> Manifest | None:
+        """Of the model in the form that the embedder has; None where that is not installed any more."""
+        manifest = self.manifest(embedder.name)
+        forms = manifest.forms() if manifest is not None else ()
+        return next((each for each in forms if name_space(each) == embedder.space), None)
 
     def _is_installed(self, name: str) -> bool:
         return self.manifest(name) is not None
@@ -587,9 +636,9 @@ class EmbeddingService:
         if manifest is None:
             raise NotInstalled(f"{name} is not installed")
         current = self._current
-        if current is not None and current.space == name_space(manifest):
+        if current is not None and current.space in map(name_space, manifest.forms()):
             return current
-        return load_embedder(manifest, late=self._late)
+        return load_embedder(manifest, late=self._late, numerics=self._numerics)
 
 
 def step_back() -> None:

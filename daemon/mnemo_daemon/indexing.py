@@ -29,7 +29,7 @@ from mnemo_daemon.supervision import ThreadReport, ThreadSupervisor, settle
 from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Closed, StoreError, ViewMismatch
+from mnemo_store.errors import Closed, OtherSpace, StoreError, ViewMismatch
 from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Applied, Store, Vectors
 from mnemo_store.vectors import VectorView
@@ -48,6 +48,11 @@ IDLE_SECONDS = 1.0
 GROW_AGAIN_SECONDS = 600.0  # after a graph that could not be built; searches stay exact meanwhile
 SAVE_AFTER_CHANGES = 20_000
 SAVE_AFTER_SECONDS = 300.0
+
+OTHER_SPACE = (
+    "the vectors were computed by another model, or in other numerics than the {form} used here, and are computed "
+    "again; what has none yet is found by words"
+)
 
 log = logging.getLogger("mnemo.indexing")
 
@@ -184,6 +189,7 @@ class Indexing:
         self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
+        self.refill_cause = ""  # why all memories get their vectors again; "" where they do not
         self.supervisor = ThreadSupervisor("mnemo-indexing", self._run, on_failure=self._note_failure)
         views.listen(self._notice)
         embedding.when_loaded = self.wake
@@ -399,6 +405,8 @@ class Indexing:
             refuse_other(self._store, meta)
             seq = int(meta["seq"])
         except ViewMismatch as error:
+            if isinstance(error, OtherSpace) and self._serving is None:
+                self.refill_cause = OTHER_SPACE.format(form=embedder.form)
             if not self._is_new:
                 log.info("the vector view is filled anew: %s", error)
             return _empty(embedder), 0
@@ -553,6 +561,7 @@ class Indexing:
             self._failed.clear()
             self._seq = 0  # looks at everything once more: who has its vector costs a glance
         self._behind_since = 0.0
+        self.refill_cause = ""
         if self._filling is target:
             self._serving, self._filling, self._computes_anew = target, None, False
             self._views.columns.forget_tokens()

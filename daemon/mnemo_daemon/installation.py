@@ -49,6 +49,7 @@ from mnemo_store.disk import Disk
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
 
+EXACT_FILE = "model.float32.onnx"  # beside the int8 form, for a processor that computes that wrongly
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
 ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
 PIECE_BYTES = 1 << 20
@@ -150,13 +151,14 @@ def _intact(name: str, folder: Path) -> Manifest | None:
     """The model if it is here, whole, and built as it would be built now."""
     try:
         manifest = Catalogue(folder).installed(name)
-        if manifest is not None:
-            verify(manifest)
+        for form in manifest.forms() if manifest is not None else ():
+            verify(form)
     except Damaged:
         return None
     if manifest is None or manifest.form not in ("int8", "float32"):
         return manifest
-    return manifest if manifest.numerics.startswith(minilm.form_prefix(manifest.form)) else None
+    is_current = manifest.numerics.startswith(minilm.form_prefix(manifest.form)) and manifest.exact() is not None
+    return manifest if is_current else None
 
 
 def _model_of_wheel(path: Path) -> Model:
@@ -308,7 +310,8 @@ def _describe(path: Path) -> InstalledFile:
 
 
 def _prepare_encoder(manifest: Manifest, files: Path, ready: Path, golden: tuple[Golden, ...]) -> Manifest:
-    """Builds the graph beside the tokenizer: int8, or float32 where this processor's int8 is not close enough to it."""
+    """Builds the graphs beside the tokenizer: int8 and float32; float32 alone where this processor's int8 is not close
+    to it."""
     try:
         encoder = minilm.read_encoder(files)
         prepared = minilm.prepare(encoder, files / "tokenizer.json", (PROBE_TEXT, *(g.text for g in golden)))
@@ -319,6 +322,8 @@ def _prepare_encoder(manifest: Manifest, files: Path, ready: Path, golden: tuple
         if far > GOLDEN_DIFFERENCE_MAX:
             raise Unsupported(f"{manifest.name} computes another vector for {text!r} than it should (off by {far:.4f})")
     (ready / "model.onnx").write_bytes(prepared.graph)
+    if prepared.form == "int8":
+        (ready / EXACT_FILE).write_bytes(prepared.exact)
     shutil.copyfile(files / "tokenizer.json", ready / "tokenizer.json")
     return msgspec.structs.replace(
         manifest,
@@ -328,7 +333,10 @@ def _prepare_encoder(manifest: Manifest, files: Path, ready: Path, golden: tuple
         tokens_max=encoder.shape.tokens_max,
         pooling=encoder.shape.pooling,
         weights_file="model.onnx",
-        probe=tuple(float(number) for number in prepared.vectors[0]),
+        exact_file=EXACT_FILE if prepared.form == "int8" else "",
+        exact_numerics=prepared.exact_numerics,
+        probe=tuple(map(float, prepared.vectors[0])),
+        own_probe=tuple(map(float, prepared.own_vectors[0])),
     )
 
 

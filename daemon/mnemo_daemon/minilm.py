@@ -46,6 +46,7 @@ OPSET = 20  # the first with Gelu
 IR_VERSION = 10
 DTYPES = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
 INT8_COSINE_MIN = 0.98  # to float32; below it the processor's int8 arithmetic cannot be trusted
+SAME_COSINE_MIN = 0.999  # of one form of a model to itself on another processor, which differs in the last digits
 
 # Prose, questions, lists, code, numbers, other scripts, noise: what the scales must hold without clipping.
 CALIBRATION_TEXTS = (
@@ -121,7 +122,10 @@ class Prepared:
     graph: bytes
     form: Form
     numerics: str  # changes whenever the same weights would give other vectors
+    exact: bytes  # the float32 graph, which is `graph` where that is the form
+    exact_numerics: str
     vectors: list[Floats]  # the float32 vectors of the texts that were asked for
+    own_vectors: list[Floats]  # those of the form
 
 
 def form_prefix(form: Form) -> str:
@@ -144,11 +148,13 @@ def prepare(encoder: Encoder, tokenizer_file: Path, texts: Sequence[str]) -> Pre
     true_vectors = _encode_each(exact, texts_ids)
     scales = measure_scales(encoder, texts_ids[len(texts) :])
     quick = build_graph(encoder, scales)
-    cosines = [float(a @ b) for a, b in zip(true_vectors, _encode_each(quick, texts_ids), strict=True)]
+    quick_vectors = _encode_each(quick, texts_ids)
+    cosines = [float(a @ b) for a, b in zip(true_vectors, quick_vectors, strict=True)]
     known = true_vectors[: len(texts)]
     if min([*cosines[: len(texts)], float(np.median(cosines))]) >= INT8_COSINE_MIN:
-        return Prepared(quick, "int8", form_prefix("int8") + digest_scales(scales)[:16], known)
-    return Prepared(exact, "float32", form_prefix("float32"), known)
+        numerics = form_prefix("int8") + digest_scales(scales)[:16]
+        return Prepared(quick, "int8", numerics, exact, form_prefix("float32"), known, quick_vectors[: len(texts)])
+    return Prepared(exact, "float32", form_prefix("float32"), exact, form_prefix("float32"), known, known)
 
 
 def _encode_each(graph: bytes, texts_ids: list[list[int]]) -> list[Floats]:

@@ -13,6 +13,7 @@ ModelError
 ├── Unsupported         the files are no model that can be used here
 ├── InstallFailed       the disk refused
 ├── NotInstalled        the model is not on this machine
+├── WrongNumerics       it is not here in the form that is asked for
 └── Damaged             the model's files are not what was installed
 """
 
@@ -28,6 +29,7 @@ from mnemo_client.places import cache_folder
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
+Numerics = Literal["auto", "int8", "float32"]  # which form of a model is used; auto: what this processor computes well
 ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
 
 MANIFEST = "manifest.json"
@@ -107,6 +109,13 @@ class NotInstalled(ModelError):
 
     code = "not_installed"
     hint = "fetch it with `mnemo models pull`; until then recall answers by words"
+
+
+class WrongNumerics(ModelError):
+    """The model is not installed in the form that models.numerics asks for, or not for this processor."""
+
+    code = "wrong_numerics"
+    hint = "set models.numerics to auto, or install the model again with `mnemo models pull`, then restart the daemon"
 
 
 class Damaged(ModelError):
@@ -269,7 +278,27 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     files_folder: str
     files: dict[str, InstalledFile]
     probe: tuple[float, ...] = ()  # the float32 vector of PROBE_TEXT
+    own_probe: tuple[float, ...] = ()  # what this form gave for it where it was installed
+    exact_file: str = ""  # of an int8 model: the same in float32, for processors whose int8 is off
+    exact_numerics: str = ""  # what `numerics` is of that
     folder: str = ""  # where the manifest was found; not stored
+
+    def exact(self) -> "Manifest | None":
+        """The model in float32: itself, or what lies beside its int8 form; None where it is in no such form."""
+        if self.form != "int8":
+            return self if self.form == "float32" else None
+        if not self.exact_file:
+            return None
+        files = {name: file for name, file in self.files.items() if name != self.weights_file}
+        return msgspec.structs.replace(
+            self, form="float32", numerics=self.exact_numerics, weights_file=self.exact_file, files=files,
+            exact_file="", own_probe=(),
+        )  # fmt: skip
+
+    def forms(self) -> tuple["Manifest", ...]:
+        """Of each form that is installed."""
+        exact = self.exact()
+        return (self,) if exact is None or exact is self else (self, exact)
 
     def path(self, name: str = "") -> Path:
         """Where a file of the model lies; without a name, the weights."""
@@ -303,11 +332,13 @@ def models_folder() -> Path:
 
 
 def verify(manifest: Manifest) -> None:
-    """Returns when every file of the model is what was installed; Damaged otherwise.
+    """Returns when every file of the model, in this form of it, is what was installed; Damaged otherwise.
 
     Files up to WHOLE_HASH_BYTES_MAX are hashed; larger ones when size or time of change differ from the manifest.
     """
     for name, expected in manifest.files.items():
+        if name == manifest.exact_file:
+            continue
         path = manifest.path(name)
         try:
             found = path.stat()

@@ -151,8 +151,8 @@ class Nearness:
             return SOURCE
         space = serving.embedder.space
         if space not in self._limits:
-            manifest = self._embedding.manifest(serving.embedder.name)
-            known = thresholds.of_model(serving.embedder.name)
+            manifest = self._embedding.manifest_of(serving.embedder)
+            known = thresholds.of_model(serving.embedder.name, serving.embedder.form)
             self._limits[space] = known if manifest is None else thresholds_for(manifest)
         return self._limits[space]
 

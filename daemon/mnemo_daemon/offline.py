@@ -34,7 +34,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
     asked = _parser().parse_args(words)
     try:
-        folder = settings.load(os.environ).folders.models
+        configuration = settings.load(os.environ)
+        folder, asked.numerics = configuration.folders.models, configuration.settings.models.numerics
         command: Callable[[argparse.Namespace, Path], int | None] = asked.command
         return command(asked, folder) or EXIT_DONE
     except settings.ConfigError as error:
@@ -105,7 +106,7 @@ def _import(asked: argparse.Namespace, folder: Path) -> None:
 def _calibrate(asked: argparse.Namespace, folder: Path) -> None:
     from mnemo_daemon import calibrating  # with it come the labelled pairs
 
-    kept = calibrating.calibrate(asked.name, folder, _progress())
+    kept = calibrating.calibrate(asked.name, folder, _progress(), asked.numerics)
     _clear_progress()
     lines = [f"{row.name:18} {row.source or 0.0:6.2f} {row.cosine:7.3f}" for row in kept.thresholds]
     _say_json_or(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])

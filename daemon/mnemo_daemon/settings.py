@@ -106,6 +106,13 @@ class ModelsSettings(Section, frozen=True):
             extra=RESTART,
         ),
     ] = 0
+    numerics: Annotated[
+        Literal["auto", "int8", "float32"],
+        Meta(
+            description="how the embedding model computes; auto: int8, or float32 where the processor's int8 is off",
+            extra=RESTART,
+        ),
+    ] = "auto"
     late_interaction: Annotated[
         bool,
         Meta(

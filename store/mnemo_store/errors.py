@@ -127,3 +127,7 @@ class ViewMismatch(StoreError):
 
     code = "view_mismatch"
     hint = "it is rebuilt by itself"
+
+
+class OtherSpace(ViewMismatch):
+    """A view's vectors cannot be compared with those of the model in use."""

@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mnemo_store import snapshots
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
+from mnemo_store.errors import OtherSpace, ViewMismatch
 from mnemo_store.vector_rows import (
     WIDENING,
     BadVector,
@@ -564,7 +564,7 @@ class VectorView:
         """
         head, arrays = snapshots.load(folder / VIEW_FILE, VIEW_KIND)
         if (head["space"], head["dimensions"]) != (space, dimensions):
-            raise ViewMismatch(f"{VIEW_FILE} holds {head['space']} ({head['dimensions']}), not {space} ({dimensions})")
+            raise OtherSpace(f"{VIEW_FILE} holds {head['space']} ({head['dimensions']}), not {space} ({dimensions})")
         view = cls(dimensions, space, exact_max=exact_max)
         with ThreadPoolExecutor(max_workers=1) as beside:  # the two large files are checked at once
             graph: Future[_Graph] | None = None

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from mnemo_daemon import installation, minilm
 from mnemo_daemon.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Numerics, find
 from mnemo_daemon.token_rows import Projection
 
 # Each is one token of the vocabulary.
@@ -42,11 +42,12 @@ def tokens(count: int, seed: int = 1) -> list[str]:
     return [chance.choice(WORDS) for _ in range(count)]
 
 
-@pytest.fixture(scope="module", params=["graph", "fastembed"])
+@pytest.fixture(scope="module", params=["graph", "graph in float32", "fastembed"])
 def embedder(
     request: pytest.FixtureRequest, minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Embedder]:
-    if request.param == "graph":
+    numerics: Numerics = "float32" if request.param == "graph in float32" else "auto"
+    if request.param != "fastembed":
         manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
         assert manifest is not None
     else:
@@ -54,7 +55,7 @@ def embedder(
         manifest = installation.import_path(
             source, tmp_path_factory.mktemp("models"), name="made/minilm-onnx", allow_unverified=True
         )
-    loaded = load_embedder(manifest)
+    loaded = load_embedder(manifest, numerics=numerics)
     yield loaded
     loaded.close()
 
@@ -163,7 +164,7 @@ def test_tokens_are_counted_without_the_special_ones(embedder: Embedder) -> None
 def test_the_space_is_the_same_at_every_load(embedder: Embedder, minilm_folder: Path) -> None:
     manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    again = load_embedder(manifest)
+    again = load_embedder(manifest, numerics="float32" if embedder.form == "float32" else "auto")
     assert (again.space == embedder.space) == (embedder.name == DEFAULT_EMBEDDING)
     again.close()
 
@@ -235,11 +236,11 @@ def test_only_a_model_with_a_projection_has_late_interaction(embedder: Embedder)
         assert (len(query.rows), query.words, query.spans) == (0, (), ())
 
 
-@pytest.fixture(scope="module")
-def graph(minilm_folder: Path) -> Iterator[Embedder]:
+@pytest.fixture(scope="module", params=["auto", "float32"])
+def graph(minilm_folder: Path, request: pytest.FixtureRequest) -> Iterator[Embedder]:
     manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    loaded = load_embedder(manifest)
+    loaded = load_embedder(manifest, numerics=request.param)
     yield loaded
     loaded.close()
 
@@ -353,13 +354,16 @@ def test_a_file_that_was_not_written_here_has_no_tokens(tmp_path: Path) -> None:
 def test_switched_off_there_are_no_token_rows_and_the_vectors_space_stays(minilm_folder: Path, graph: Embedder) -> None:
     manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
-    plain = load_embedder(manifest, late=False)
+    numerics: Numerics = "float32" if graph.form == "float32" else "int8"
+    plain = load_embedder(manifest, late=False, numerics=numerics)
     assert plain.late is None
     assert plain.space == graph.space
     assert plain.encode_both(["the garden"])[1] == [None]
     assert graph.late is not None
-    assert spaces_of(Catalogue(minilm_folder)) == [graph.space, graph.late.space]
-    assert spaces_of(Catalogue(minilm_folder), late=False) == [graph.space]
+    spaces = spaces_of(Catalogue(minilm_folder))
+    assert spaces[spaces.index(graph.space) + 1] == graph.late.space
+    assert spaces_of(Catalogue(minilm_folder), late=False) == spaces[::2]
+    assert len(spaces) == 2 * len(manifest.forms())
     plain.close()
 
 

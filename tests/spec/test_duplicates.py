@@ -35,6 +35,15 @@ def embedder(minilm_folder: Path) -> Iterator[Embedder]:
     loaded.close()
 
 
+@pytest.fixture(scope="module", params=["auto", "float32"])
+def embedder_of_each_form(minilm_folder: Path, request: pytest.FixtureRequest) -> Iterator[Embedder]:
+    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    loaded = load_embedder(manifest, numerics=request.param)
+    yield loaded
+    loaded.close()
+
+
 def vectors_of(embedder: Embedder, texts: set[str]) -> dict[str, NDArray[np.float32]]:
     ordered = sorted(texts)
     return {text: vector[0] for text, vector in zip(ordered, embedder.encode_batch(ordered), strict=True)}
@@ -316,10 +325,11 @@ def test_none_of_the_pairs_that_differ_is_judged_the_same_at_any_cosine() -> Non
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_rewordings_are_linked_as_repeats(embedder: Embedder, held_out: bool) -> None:
+def test_rewordings_are_linked_as_repeats(embedder_of_each_form: Embedder, held_out: bool) -> None:
+    embedder = embedder_of_each_form
     pairs = list(rewordings(held_out))
     vectors = vectors_of(embedder, {text for pair in pairs for text in pair[:2]})
-    thresholds = of_model(DEFAULT_EMBEDDING)
+    thresholds = of_model(DEFAULT_EMBEDDING, embedder.form)
     found = {
         pair
         for pair in pairs
@@ -351,7 +361,7 @@ class Tally(NamedTuple):
 def tally(embedder: Embedder, held_out: bool) -> Tally:
     told = list(lives(held_out=held_out))
     vectors = vectors_of(embedder, {said.text for life in told for said in life})
-    thresholds = of_model(DEFAULT_EMBEDDING)
+    thresholds = of_model(DEFAULT_EMBEDDING, embedder.form)
     counts = dict.fromkeys(Tally._fields, 0)
     for life in told:
         stack = np.stack([vectors[said.text] for said in life])
