@@ -5,6 +5,7 @@ characters that a memory may have. With MNEMO_SWEEP=1 every function is driven w
 """
 
 import ast
+import contextlib
 import inspect
 import os
 import re
@@ -36,6 +37,7 @@ from mnemo_core import (
 from mnemo_core.expansion import added_words
 from mnemo_core.front_matter import read_front_matter
 from mnemo_core.ignore import is_ignored, read_rules
+from mnemo_core.note_formats import BadFormat, parse_format
 from mnemo_core.profiles import OWN, salience_by_letter
 from mnemo_core.pronouns import in_third_person
 from mnemo_core.routing import route
@@ -82,6 +84,12 @@ def marks_in(text: str) -> list[tuple[int, int]]:
     return [(at, at + 1) for at in range(0, len(text), 2)]
 
 
+def parse_formats(text: str) -> None:
+    for suffix in markup.FORMAT_SUFFIXES:
+        with contextlib.suppress(BadFormat):
+            parse_format(text, suffix, "note")
+
+
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
     "appraisal.score": lambda text: appraisal.score(text, OWN, None, None),
@@ -106,11 +114,13 @@ RUNS: dict[str, Callable[[str], object]] = {
     "ignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
     "ignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
+    "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
     "names.entity": lambda text: names.entity(text, names.words_of(text)),
     "note_dates.date_in_heading": lambda text: note_dates.date_in_heading(text, zone),
     "note_dates.date_in_logseq": lambda text: note_dates.date_in_logseq(text, zone),
     "note_dates.date_in_name": lambda text: note_dates.date_in_name(text, zone),
     "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
+    "note_formats.parse_format": parse_formats,
     "note_matching.resolve_link": lambda text: note_matching.resolve_link(text, "a/b.md", ["a/c.md", text]),
     "profiles.salience_by_letter": salience_by_letter,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
@@ -237,11 +247,12 @@ MADE = frozenset(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt"])
+@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt", ".html", ".csv"])
 def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
     def read(text: str) -> None:
-        document = markup.parse(cleaning.without_private(text, keep_lines=True), suffix, "note")
-        chunking.split(document.blocks)
+        parse = parse_format if suffix in markup.FORMAT_SUFFIXES else markup.parse
+        with contextlib.suppress(BadFormat):
+            chunking.split(parse(cleaning.without_private(text, keep_lines=True), suffix, "note").blocks)
         secrets.find(text)
 
     pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
