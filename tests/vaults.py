@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from mnemo_daemon.notes import NotesService
+from mnemo_daemon.notes_watch import Watch
 from mnemo_daemon.settings import NotesSettings
 from mnemo_store.records import (
     Change,
@@ -31,7 +32,8 @@ QUICK = NotesSettings(settle_ms=50, file_mib_max=1)
 class Vault:
     """A folder of notes, the service that watches it, and the store behind it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, make_watch: type[Watch] = Watch) -> None:
+        self.make_watch = make_watch
         self.folder = folder / "vault"
         self.folder.mkdir()
         self.data = folder / "data"
@@ -40,7 +42,7 @@ class Vault:
 
     def open(self) -> None:
         self.store = Store.open(self.data)
-        self.notes = NotesService(self.store, QUICK, on_error=self.errors.append)
+        self.notes = NotesService(self.store, QUICK, on_error=self.errors.append, make_watch=self.make_watch)
 
     def close(self) -> None:
         self.notes.stop()

@@ -223,6 +223,8 @@ def degraded_words(degraded: Sequence[str], status: protocol.Status | None) -> s
 def _degraded_word(name: str, status: protocol.Status | None) -> str:
     if name == "vectors":
         return f"answered by words only: {_why_no_vectors(status)}"
+    if name == "notes":
+        return "notes are still being read (mnemo status)"
     if name == "llm":
         return "without the language model"
     if name in ("database", "store", "lmdb"):
@@ -438,11 +440,33 @@ def _view(view: protocol.ViewStatus, look: Look) -> str:
     parts = [state_word(view.state, look), number(view.items)]
     if view.share < 1:
         parts.append(percent(view.share))
+    if view.rate is not None and view.seconds_left is not None:
+        parts.append(f"{pace(view.rate)}, about {duration(view.seconds_left + 1)} left")
     if view.lag:
         parts.append(f"{plural(view.lag, 'change')} behind, {duration(view.lag_seconds)}")
     if view.reason:
         parts.append(plain(view.reason))
     return " · ".join(parts)
+
+
+def pace(rate: float) -> str:
+    """Passages a second, or a minute where it is slow."""
+    return f"{rate:,.0f} a second" if rate >= 2 else f"{rate * 60:,.0f} a minute"
+
+
+def reading_lines(status: protocol.Status) -> list[str]:
+    """What is still to be read and embedded, and how long that takes; nothing where all is done."""
+    vectors = status.views.get("vectors")
+    lines = []
+    if waiting := sum(root.waiting for root in status.notes.roots):
+        lines.append(f"{plural(waiting, 'note')} still to be read; all of them can be recalled as they come in")
+    elif any(root.last_scan_at is None and root.state == "scanning" for root in status.notes.roots):
+        lines.append("notes are being looked through; all of them can be recalled as they come in")
+    if (queue := status.queue.get("vectors", 0)) and vectors is not None and vectors.state != "off":
+        left = f", {pace(vectors.rate)}" if vectors.rate is not None else ""
+        left += f", about {duration(vectors.seconds_left + 1)} left" if vectors.seconds_left is not None else ""
+        lines.append(f"{plural(queue, 'passage')} to be found by meaning too, until then by words{left}")
+    return lines
 
 
 def _model(model: protocol.ModelStatus, look: Look) -> str:

@@ -483,6 +483,8 @@ class ViewStatus(Answer):
     items: int
     share: float  # of the memories that belong in it, 0 to 1
     reason: str | None = None
+    rate: float | None = None  # items a second, while `vectors` are being made
+    seconds_left: float | None = None  # for those that wait now, at that rate
 
 
 class ThreadStatus(Answer):

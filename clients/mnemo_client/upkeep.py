@@ -47,6 +47,8 @@ def init(invocation: Invocation) -> int:
         f"  memories       {display.short_path(status.data_dir, None, home)}",
         f"  configuration  {display.short_path(str(config), None, home)}",
     )
+    if lines := display.reading_lines(status):
+        invocation.say(*(f"  {line}" for line in lines), "  how far it is:  mnemo status --watch")
     model = status.models.get("embedding")
     if model is None or model.state == "absent":
         invocation.say(f"next, to find by meaning too:  mnemo models pull {DEFAULT_MODEL}")

@@ -44,7 +44,7 @@ def _document(pairs: Iterable[tuple[str, int]], stem: str, title: str = "") -> D
     origins: list[int] = []
     for written, origin in pairs:
         lines.append(written)
-        origins.append(origin)
+        origins.append(max(origin, origins[-1] if origins else 1))  # a passage never ends before it begins
     document = parse_markdown(lines, title, stem)
     blocks = tuple(
         block._replace(first_line=origins[block.first_line - 1], last_line=origins[block.last_line - 1])
@@ -67,6 +67,7 @@ class _Node(msgspec.Struct):
 
 
 class _Arrow(msgspec.Struct):
+    id: str = ""
     label: str = ""
 
 
@@ -110,7 +111,7 @@ def _canvas_lines(text: str) -> Iterator[tuple[str, int]]:
         yield "", origin
     for arrow in canvas.edges:
         if arrow.label.strip():
-            yield f"- {arrow.label}", 1
+            yield f"- {arrow.label}", places.get(arrow.id, 1)
 
 
 _ID = re.compile(r'"id"\s{0,8}:\s{0,8}"([^"\\\n]{1,64})"')

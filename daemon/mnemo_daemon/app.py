@@ -142,11 +142,13 @@ class Daemon:
         self.late = Late(self.store, self.intake.nearness, self.intake.profile)
         self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
         self.recall = Recall(self.store, self.views, self.indexing, self.embedding, self.reranking)
+        self.recall.is_reading_notes = lambda: self.notes.is_reading_first()
         self.touches = Touches(self.memories)
         self.upkeep = Upkeep(self.store, self.disk, self.embedding.spaces)
         self.trash = Trash(self.store, self.views)
         self.forgetting = Forgetting(self.store, self.disk, self.embedding.spaces, self._empty_views)
         self.notes = self._make_notes(self.store, self.settings.notes)
+        self.notes.when_saved = self.indexing.put_first
         self._is_open = True
         log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
         self._chores.extend(self._all_chores())
@@ -162,6 +164,7 @@ class Daemon:
         self.mask_key = self._mask_key()
         self.notes.stop()
         self.notes = self._make_notes(self.store, self.settings.notes)
+        self.notes.when_saved = self.indexing.put_first
         self.notes.start()
 
     def reconfigure(self, configuration: Configuration) -> None:

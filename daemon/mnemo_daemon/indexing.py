@@ -26,6 +26,7 @@ from mnemo_daemon.centroids import Centroids, Scope
 from mnemo_daemon.embedding import Embedder, EmbeddingService, step_back
 from mnemo_daemon.precedence import at_once
 from mnemo_daemon.supervision import ThreadReport, ThreadSupervisor, settle
+from mnemo_daemon.throughput import Throughput
 from mnemo_daemon.token_filling import TokenFilling
 from mnemo_daemon.views import INDEXED_STATES, Progress, Views, ViewState, is_indexed, refuse_other, standing
 from mnemo_store.disk import Disk
@@ -186,6 +187,7 @@ class Indexing:
         self._is_renumbered = False
         self._failed: Counter[bytes] = Counter()  # how often a text got a vector that is none
         self._failed_at = 0.0  # monotonic: the last time
+        self._throughput = Throughput()
         self._renewals: deque[Future[None]] = deque()
         self._batch = BATCH
         self._reason = ""
@@ -260,7 +262,10 @@ class Indexing:
             growing = f"the graph over the vectors could not be built, searches are exact: {failure.last_failure}"
         elif self._is_growing() or serving.view.needs_index():
             growing = "the graph over the vectors is being built: searches are exact until then"
-        return Progress(state, seq, items, share, self._behind_since, self._reason or growing)
+        waiting = self.waiting()
+        rate = self._throughput.rate() if waiting else None
+        left = waiting / rate if rate else None
+        return Progress(state, seq, items, share, self._behind_since, self._reason or growing, rate, left)
 
     def token_progress(self) -> Progress | None:
         """How far the token rows are; None without late interaction."""
@@ -299,6 +304,12 @@ class Indexing:
             if len(applied.touched) <= EXPRESS_TOUCHED_MAX:
                 self._express.extend(touched.memory.id for touched in applied.touched if touched.memory)
             self._dropped.extend(touched.number for touched in applied.touched if touched.dropped)
+            self._tell()
+
+    def put_first(self, ids: Sequence[str]) -> None:
+        """Has these memories embedded before the backlog, EXPRESS_MAX at most: a note that somebody has just saved."""
+        with self._wake:
+            self._express.extend(ids[:EXPRESS_MAX])
             self._tell()
 
     def _be_renumbered(self) -> None:
@@ -542,7 +553,9 @@ class Indexing:
         digests = list(texts)
         for start in range(0, len(digests), self._batch):
             some = digests[start : start + self._batch]
+            began = time.monotonic()
             vectors, tokens = self._embedding.encode_both(embedder, [texts[digest] for digest in some])
+            self._throughput.add(began, len(some))
             found = {
                 digest: Embedded(row.astype(np.float16), codes)
                 for digest, row, codes in zip(some, vectors, tokens, strict=True)

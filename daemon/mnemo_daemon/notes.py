@@ -40,6 +40,11 @@ RETRY_SECONDS_MAX = 60.0
 WATCH_AGAIN_SECONDS = 600.0  # before a folder that could not be watched is tried again
 DIRTY_MAX = 20_000  # paths waiting in one root; above, the whole root is scanned instead
 BURST = 1_000  # after as many changed paths at once a scan looks for events that were lost
+SLICE_FILES = 200  # of a first look at a folder: between two slices what was saved meanwhile has its turn
+SLICE_BYTES = 4 << 20
+SMALL_BYTES = 64 << 10  # files up to this size come before larger ones
+SAVED_MAX = 20  # paths changed at once by somebody who saves; more is a program's work, and takes its turn
+SAVED_PASSAGES_MAX = 200
 SKIPPED_SHOWN_MAX = 100
 SKIPPED_KEPT_MAX = 10_000  # of one root
 REASONS_SHOWN_MAX = 50
@@ -93,6 +98,7 @@ class NotesService:
         self._make_watch = make_watch
         self._on_error = on_error or (lambda _: None)
         self._catalogue = Catalogue()
+        self.when_saved: Callable[[list[str]], None] = lambda ids: None  # is told the passages of what was just saved
         self._writing = Writing(
             store, self._catalogue, settings.file_mib_max << 20, self._is_interrupted, self._note_skipped
         )
@@ -188,6 +194,11 @@ class NotesService:
         self._settings = settings
         self._writing.file_bytes_max = settings.file_mib_max << 20
         self.rescan()
+
+    def is_reading_first(self) -> bool:
+        """Whether a folder is still being compared for the first time since the start: what is in it may be unknown."""
+        roots = list(self._roots.values())
+        return any(root.last_scan_at is None and root.state == "scanning" and not root.is_removed for root in roots)
 
     def settled(self, timeout: float) -> bool:
         """Waits until nothing is left to do about what has been noticed so far; False when that takes too long."""
@@ -558,8 +569,22 @@ class NotesService:
             self._settle(root, folder, *self._looked_at(root, folder, paths), marked=True)
         finally:
             folder.close()
+        if len(paths) <= SAVED_MAX:
+            self._tell_saved(root, paths)
         if self._is_interrupted():
             root.scan_due = 0.0
+
+    def _tell_saved(self, root: _Root, paths: set[str]) -> None:
+        """Has the passages of what somebody has just saved embedded before the backlog."""
+        ids: list[str] = []
+        for path in paths:
+            known = self._catalogue.at(root.record.id, path)
+            if known is not None and known.chunks <= SAVED_PASSAGES_MAX:
+                with self._store.snapshot() as snapshot:
+                    note = snapshot.note(known.id)
+                ids += [ref.memory for ref in note.chunks] if note is not None else []
+        if ids:
+            self.when_saved(ids)
 
     def _looked_at(self, root: _Root, folder: Folder, paths: set[str]) -> tuple[Walked, list[KnownFile]]:
         """What is at and below the paths, and what is known to have been there."""
@@ -615,11 +640,33 @@ class NotesService:
             self._note_skipped(root.record, path, why, None)
         for file in gone:
             root.skipped.pop(file.path, None)
-        root.waiting = len(changed)
+        waiting, root.waiting = root.waiting, root.waiting + len(changed)
         try:
-            self._writing.settle(Found(root.record, folder, changed, gone))
+            if marked or known or gone or self._catalogue.has_missing():
+                self._writing.settle(Found(root.record, folder, changed, gone))
+            else:
+                self._settle_in_slices(root, folder, changed)
         finally:
-            root.waiting = 0
+            root.waiting = waiting if marked else 0
+
+    def _settle_in_slices(self, root: _Root, folder: Folder, changed: list[Seen]) -> None:
+        """Reads a folder of which nothing is known: small files before huge ones, among them the newest first, and
+        between the slices what is saved meanwhile."""
+        changed.sort(key=lambda seen: (max(seen.size, SMALL_BYTES), -seen.mtime_ns))
+        some: list[Seen] = []
+        size = 0
+        for seen in changed:
+            some.append(seen)
+            size += seen.size
+            if len(some) >= SLICE_FILES or size >= SLICE_BYTES:
+                self._writing.settle(Found(root.record, folder, some, []))
+                some, size = [], 0
+                if self._is_interrupted():
+                    return
+                for other in list(self._roots.values()):
+                    if other.dirty and other.scan_due > 0 and not other.is_removed:
+                        self._settle_dirty(other)
+        self._writing.settle(Found(root.record, folder, some, []))
 
 
 def _stop_watch(root: _Root) -> None:

@@ -6,6 +6,7 @@ written here: what was recalled is noted after the answer (`Touches`).
 
 import logging
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ class Recall:
         self, store: Store, views: Views, indexing: Indexing, embedding: EmbeddingService,
         reranking: Reranking | None = None,
     ) -> None:  # fmt: skip
+        self.is_reading_notes: Callable[[], bool] = lambda: False  # whether what is in a folder may be unknown yet
         self._reranking = reranking
         self._store = store
         self._views = views
@@ -103,6 +105,8 @@ class Recall:
         degraded = self._degraded(question, serving)
         if not is_whole and "vectors" not in degraded:
             degraded = ("vectors", *degraded)
+        if self.is_reading_notes():
+            degraded = (*degraded, "notes")
         asked = self._gathering.asked(question, serving)
         channels, candidates, looked = self._gathering.candidates(question, asked, scene, channels, serving)
         clock.mark("features")

@@ -51,6 +51,8 @@ class Progress(NamedTuple):
     share: float
     behind_since: float = 0.0
     reason: str = ""
+    rate: float | None = None  # items a second, while it is being filled
+    seconds_left: float | None = None  # at that rate
 
 
 def is_indexed(memory: Memory | None) -> bool:

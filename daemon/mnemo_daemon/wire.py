@@ -120,6 +120,7 @@ def difference(row: Difference, root_paths: Mapping[str, str]) -> protocol.Diffe
 
 
 def view_status(progress: Progress, seq: int, monotonic: float) -> protocol.ViewStatus:
+    """The place of a view behind the store, as it is answered."""
     behind = monotonic - progress.behind_since if progress.behind_since else 0.0
     return protocol.ViewStatus(
         state=progress.state,
@@ -129,6 +130,8 @@ def view_status(progress: Progress, seq: int, monotonic: float) -> protocol.View
         items=progress.items,
         share=round(progress.share, 4),
         reason=progress.reason or None,
+        rate=None if progress.rate is None else round(progress.rate, 1),
+        seconds_left=None if progress.seconds_left is None else round(progress.seconds_left, 1),
     )
 
 

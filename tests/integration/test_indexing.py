@@ -17,8 +17,9 @@ from mnemo_daemon.memories import Caller, Memories
 from mnemo_daemon.models import Catalogue
 from mnemo_daemon.views import Views
 from mnemo_store.disk import Disk
-from mnemo_store.records import text_hash
-from mnemo_store.store import Store, Vectors
+from mnemo_store.records import PutMemory, text_hash
+from mnemo_store.store import Store, Turn, Vectors
+from tests.samples import sample_id, sample_memory
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
 IDLE_SECONDS = 4 * WAIT_SECONDS  # nothing here is found by looking now and then
@@ -97,6 +98,45 @@ def filled(tmp_path: Path, embedding: Counting) -> Iterator[Filled]:
     filled = Filled(tmp_path / "data", embedding)
     yield filled
     filled.close()
+
+
+def bulk(filled: Filled, count: int) -> None:
+    """Memories that came in one transaction, which take their turn."""
+    changes = [PutMemory(data=sample_memory(number, f"a b c {number}")) for number in range(1, count + 1)]
+    filled.store.transact(lambda _: Turn(changes, None, "test"), by="test").result(WAIT_SECONDS)
+
+
+def test_what_was_just_saved_is_embedded_before_the_backlog(filled: Filled) -> None:
+    bulk(filled, 100)
+    filled.indexing.put_first([sample_id(99), sample_id(100)])
+    filled.indexing.start()
+    filled.wait()
+    assert filled.embedding.sizes[0] == 2
+    assert sum(filled.embedding.sizes) == 100
+
+
+class Slow(Counting):
+    def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
+        time.sleep(0.3)
+        return super().encode_both(embedder, texts)
+
+
+def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(tmp_path: Path, embedding: Counting) -> None:
+    slow = Slow(tmp_path / "models")
+    slow.refresh()
+    filled = Filled(tmp_path / "data", slow)
+    bulk(filled, 200)
+    assert filled.indexing.progress().rate is None
+    filled.indexing.reindex(anew=False, batch=1)
+    filled.indexing.start()
+    until(lambda: filled.indexing.progress().rate is not None)
+    progress = filled.indexing.progress()
+    filled.close()
+    slow.close()
+    assert progress.rate is not None
+    assert progress.seconds_left is not None
+    assert 0 < progress.rate < 1 / 0.3 + 0.1
+    assert progress.seconds_left > 0
 
 
 def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_compute_anew(filled: Filled) -> None:

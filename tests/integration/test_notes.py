@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from mnemo_daemon.notes import SLICE_FILES
 from mnemo_daemon.notes_scan import OTHERS_NAMED_MAX, Walked
+from mnemo_daemon.notes_watch import Watch
 from mnemo_store.records import PutUsage
 from tests.vaults import WAIT_SECONDS, Vault, watched_vault
 
@@ -61,6 +63,56 @@ def test_tags_and_properties_belong_to_the_passages_that_have_them(vault: Vault)
         ("birthday: 12 March 1985", ("people/friend",)),
         ("She plays.", ("people/friend", "cello")),
     ]
+
+
+class WatchOf(Watch):
+    """The real watch of a folder in which somebody saves a note as soon as it is watched, before the first look."""
+
+    saved: tuple[str, ...] = ()
+    on_start: Callable[[], object] = staticmethod(lambda: None)
+
+    def __init__(self, root: Path, on_paths: Callable[[list[str]], None], on_lost: Callable[[], None]) -> None:
+        super().__init__(root, on_paths, on_lost)
+        type(self).on_start()
+        on_paths(list(self.saved))
+
+
+def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwhile_goes_between(
+    tmp_path: Path,
+) -> None:
+    class Busy(WatchOf):
+        saved = ("saved.md",)
+
+    vault = Vault(tmp_path, make_watch=Busy)
+    told: list[str] = []
+    vault.notes.when_saved = told.extend
+    vault.write("a-huge.md", LONG * 1_000)
+    vault.write("saved.md", LONG * 300)
+    for number in range(SLICE_FILES + 5):
+        vault.write(f"small-{number}.md", f"Note {number}.")
+    vault.watch()
+    first = {path: vault.ids(path)[0] for path in vault.files()}
+    by_time = sorted(first, key=lambda path: first[path])
+    vault.close()
+    assert by_time.index("saved.md") == SLICE_FILES
+    assert by_time[-1] == "a-huge.md"
+    assert vault.errors == []
+    assert first["saved.md"] in told
+
+
+def test_a_folder_is_being_read_until_it_was_looked_through_once(tmp_path: Path) -> None:
+    seen: list[bool] = []
+
+    class Asking(WatchOf):
+        on_start = staticmethod(lambda: seen.append(asked.notes.is_reading_first()))
+
+    asked = vault = Vault(tmp_path, make_watch=Asking)
+    assert not vault.notes.is_reading_first()
+    vault.write("a.md", "text")
+    vault.watch()
+    vault.wait(lambda: not vault.notes.is_reading_first())
+    vault.close()
+    assert seen == [True]
 
 
 def test_without_a_date_the_files_time_is_the_memorys(vault: Vault) -> None:

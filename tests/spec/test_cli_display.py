@@ -321,3 +321,21 @@ def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
     quiet = io.StringIO()
     Terminal(io.StringIO(), quiet, {"TERM": "xterm"}).progress("42%")
     assert quiet.getvalue() == ""
+
+
+def test_what_is_still_to_be_read_says_how_fast_and_how_long() -> None:
+    assert display.pace(24.6) == "25 a second"
+    assert display.pace(0.5) == "30 a minute"
+    assert display.degraded_words(["notes"], None) == "notes are still being read (mnemo status)"
+    root = protocol.NotesRootStatus(
+        id="r", path="/n", namespace="default", state="scanning", files=1, chunks=2, waiting=30
+    )
+    now = status()
+    now.notes, now.queue = protocol.NotesStatus(roots=[root]), {"vectors": 1200}
+    now.views["vectors"].rate, now.views["vectors"].seconds_left = 10.0, 119.0
+    assert display.reading_lines(now) == [
+        "30 notes still to be read; all of them can be recalled as they come in",
+        "1,200 passages to be found by meaning too, until then by words, 10 a second, about 2 min 0 s left",
+    ]
+    [shown] = [line for line in display.status_lines(now, PLAIN, HOME) if line.startswith("  vectors")]
+    assert "10 a second, about 2 min 0 s left" in shown

@@ -44,13 +44,13 @@ def test_a_canvas_has_its_cards_its_links_and_what_its_arrows_say() -> None:
         {"id": "c3", "type": "group", "label": "Later"},
     ]
     lines = ",\n".join(json.dumps(node) for node in nodes)
-    edges = json.dumps([{"fromNode": "a1", "toNode": "b2", "label": "look up the way"}])
+    edges = json.dumps([{"id": "d4", "fromNode": "a1", "toNode": "b2", "label": "look up the way"}])
     document = parse_format(f'{{"nodes":[\n{lines}\n],"edges":{edges}}}', ".canvas", "trip")
     assert [(text, first) for text, _, first, _ in passages(document)] == [
         ("Pack the tent.", 2),
         ("[[maps/alps.md]]", 3),
         ("Later", 4),
-        ("- look up the way", 1),
+        ("- look up the way", 5),
     ]
     assert document.links[0].target == "maps/alps.md"
 
