@@ -14,7 +14,7 @@ PEERS := chromadb==1.5.9 mem0ai==2.2.1 onnxruntime tokenizers numpy
 # llama.cpp, for whatever CPU reads the wheel later (pip keeps it), and without its picture models.
 export CMAKE_ARGS ?= -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF
 
-.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall bench-start bench-memory linear-time simulate format models environment-core environment-dev clean
+.PHONY: run test check bench bench-notes bench-crash bench-faults bench-durability bench-growth bench-cli bench-quality bench-documents bench-projects bench-beliefs bench-fixtures bench-peers bench-recall bench-start bench-memory linear-time simulate format models environment-core environment-dev clean bench-scores
 .DEFAULT_GOAL := run
 
 run: environment-core
@@ -77,6 +77,10 @@ bench-documents: environment-dev models
 # The same documentation in `default`, and facts of projects in namespaces of their own.
 bench-projects: environment-dev models
 	$(PY) -m tests.bench.bench_projects $(DOCS) $(BENCH)
+
+# How often a memory answers that has such a score.
+bench-scores: environment-dev models
+	$(PY) -m tests.bench.bench_scores $(BENCH)
 
 bench-beliefs: environment-dev models
 	$(PY) -m tests.bench.bench_beliefs $(BENCH)

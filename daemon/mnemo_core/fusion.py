@@ -6,6 +6,7 @@ fitted on conversations, notes and facts that were written for it (daemon/adr/00
 adds is what the trace shows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -16,6 +17,8 @@ from mnemo_core.features import Table
 from mnemo_core.trees import Trees, Unfit
 
 DEVIATIONS_MAX = 6.0  # a feature further from its mean than that counts as so far: nothing was seen there
+FITTED_CANDIDATES = 100  # of a question, at least, where the weights were fitted
+FEW_WEIGHT = 0.75  # by the reliability of stores of 1 to 40 memories (adr/0009)
 SECOND_LOOK = 64  # candidates that are looked at again; what is behind them keeps its order
 
 Floats = NDArray[np.float32]
@@ -108,6 +111,14 @@ def joined(first: Floats, rows: NDArray[np.intp], second: Floats) -> Floats:
         odds[rest] += min(0.0, float(second.min()) - float(first[rest].max()))
     odds[rows] = second
     return odds
+
+
+def few_candidates(count: int) -> float:
+    """What is added to the log-odds where there are fewer candidates than the weights were fitted on.
+
+    The features say how a candidate stands to the others. Of few, each is more likely to be the one that is asked for.
+    """
+    return FEW_WEIGHT * math.log(FITTED_CANDIDATES / min(max(count, 1), FITTED_CANDIDATES))
 
 
 def probability(odds: Floats) -> Floats:

@@ -16,6 +16,7 @@ from mnemo_store.records import LAYERS, STATES
 
 NEAR_COSINE = 0.45  # a best cosine under it is not stretched to 1: what is far from everything stays far
 WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, daemon/SPEC.md 7
+FULL_WORDS_SCORE = 0.9  # of a memory that holds as much of the query as itself; words alone never say all
 ARCHIVED_FACTOR = 0.8  # of the score; `layered` has a term for it instead. SPEC 7.4
 
 SIM_SHARE, RECENCY_SHARE, IMPORTANCE_SHARE = 0.6, 0.3, 0.1  # of `fused` [T12]
@@ -68,7 +69,8 @@ class Candidates(NamedTuple):
     overlap: Floats | None = None  # the share of the query's tokens in content and tags: deterministic.overlap
     late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
     cross: Floats | None = None  # what a cross-encoder says, 0..1; NaN of what it did not read
-    learned: Floats | None = None  # what the learned fusion says, 0..1
+    learned: Floats | None = None  # what the learned fusion says, 0..1; `cut` goes by it
+    chances: Floats | None = None  # the same with what few candidates are worth: the score
 
 
 class Asked(NamedTuple):
@@ -82,6 +84,7 @@ class Asked(NamedTuple):
     is_short_cjk: bool = False
     thresholds: Thresholds = SOURCE  # of the model that made the vectors
     has_vectors: bool = True  # the query could be embedded and compared
+    words_full: float = 0.0  # the BM25 that a memory of the query's own words would have; read by the ranker `words`
 
     @property
     def needs_vectors(self) -> bool:
@@ -145,6 +148,12 @@ def word_share(words: Floats) -> Floats:
     return words / np.float32(best) if best > 0 else np.zeros_like(words)
 
 
+def words_held(words: Floats, full: float) -> Values:
+    """How much of the query a memory holds by words, 0 to under 1: 0.9 for as much as the query itself holds."""
+    share = words.astype(np.float64) / max(full, 1e-9)
+    return np.where(share <= 1, FULL_WORDS_SCORE * share, 1 - (1 - FULL_WORDS_SCORE) / np.maximum(share, 1))
+
+
 def cosine(sims: Floats) -> Floats:
     """The cosine as it is, 0 where it is negative or unknown. [L 2.5]"""
     return np.minimum(np.fmax(sims, np.float32(0.0)), np.float32(1.0))  # fmax passes over NaN
@@ -199,12 +208,12 @@ def _age_hours(asked: Asked, at: NDArray[np.int64]) -> Values:
 
 def _auto(asked: Asked, candidates: Candidates) -> _Ranked:
     if candidates.learned is not None:
-        return _Ranked(candidates.learned)
+        return _Ranked(candidates.learned if candidates.chances is None else candidates.chances)
     return _Ranked(first_fusion(candidates.words, candidates.sims))
 
 
 def _words(asked: Asked, candidates: Candidates) -> _Ranked:
-    return _Ranked(word_share(candidates.words))
+    return _Ranked(words_held(candidates.words, asked.words_full))
 
 
 def _cosine(asked: Asked, candidates: Candidates) -> _Ranked:

@@ -59,7 +59,7 @@ def parts(asked: Asked, candidates: Candidates, scored: Scored) -> Parts:
             half = np.where(known, 1 - ranking.WORDS_WEIGHT, 1.0)
             adds = {"words_share": half * share, "cosine_share": (1 - half) * features["cosine_share"]}
         case "words":
-            features = adds = {"words_share": share}
+            features = adds = {"words_held": ranking.words_held(candidates.words, asked.words_full)}
         case "cosine":
             features = adds = {"cosine": near}
         case "deterministic" | "hybrid":
@@ -167,7 +167,7 @@ _SUBJECTS = {
 _BESIDE = ("_before", "_after", "_before_2", "_after_2", "_beside", "_around", "_gain")
 _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
 # These say nothing for a candidate.
-_UNSAID = ("other_named", "names_nobody", "by_person", "by_agent", "text_length", "archived")
+_UNSAID = ("other_named", "names_nobody", "by_person", "by_agent", "text_length", "archived", "few_candidates")
 
 
 def subject_of(feature: str) -> str | None:

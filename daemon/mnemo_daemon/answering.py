@@ -126,8 +126,9 @@ class Answering:
         by_score = sorted(ranked.rows, key=lambda row: -float(scored.scores[row]))
         words = candidates.words if not ranked.added else np.zeros_like(candidates.words)
         query = ranked.question.query
+        scores = scored.scores if candidates.learned is None else candidates.learned
         known = cut.Known(
-            scored.scores[by_score], candidates.sims[by_score], words[by_score],
+            scores[by_score], candidates.sims[by_score], words[by_score],
             float(self._views.words.scores(query, [Fields(query)])[0]),
         )  # fmt: skip
         basis: cut.Basis = "words"
@@ -148,6 +149,7 @@ class Answering:
             by = (
                 ("words", channels.in_words[at]), ("vectors", channels.in_vectors[at]),
                 ("neighbours", channels.beside[at]), ("core", channels.in_core[at]),
+                ("formula", channels.by_formula is not None and channels.by_formula[at]),
             )  # fmt: skip
             names = tuple(name for name, has_it in by if has_it)
         places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes

@@ -5,6 +5,7 @@ import numpy as np
 from mnemo_core import deterministic, layered, ranking, thresholds
 from mnemo_core.ranking import Asked, Candidates
 from mnemo_core.thresholds import SOURCE, Thresholds
+from mnemo_daemon import formula
 from mnemo_daemon.calibrating import thresholds_for
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
@@ -15,6 +16,7 @@ from mnemo_daemon.surroundings import Looked, Surroundings
 from mnemo_daemon.views import Views
 from mnemo_store.records import embedded_text
 from mnemo_store.store import Store
+from mnemo_store.words import Fields
 
 RERANKED_MAX = 32  # of the candidates, the best by the blend: a cross-encoder takes some milliseconds for each
 
@@ -42,7 +44,11 @@ class Gathering:
             thresholds=SOURCE if serving is None else self._thresholds(serving),
             has_vectors=serving is not None,
         )
-        return ranking.settled(asked)
+        asked = ranking.settled(asked)
+        if asked.ranker == "words":
+            full = self._views.words.scores(question.query, [Fields(question.query)])
+            asked = asked._replace(words_full=float(full[0]))
+        return asked
 
     def candidates(
         self, question: Question, asked: Asked, scene: Scene, channels: Channels, serving: Serving | None,
@@ -53,11 +59,13 @@ class Gathering:
         joining: what stands beside the best becomes a candidate too, for the ranker that looks at that.
         """
         looked = None
+        if joining and asked.needs_overlap:
+            channels = formula.with_best(question, asked, scene, channels, serving, self._store, self._views)
         if serving is not None and asked.ranker == "auto":
             channels, looked = self._surroundings.look(question, scene, channels, serving, joining)
         candidates = candidates_of(scene, channels)
         if looked is not None:
-            candidates = candidates._replace(learned=looked.learned)
+            candidates = candidates._replace(learned=looked.learned, chances=looked.chances)
         if asked.ranker == "rerank":
             candidates = candidates._replace(cross=self._cross(question.query, scene, channels, candidates))
         if serving is not None and asked.ranker == "rerank" and candidates.cross is None:

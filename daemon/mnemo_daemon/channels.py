@@ -30,6 +30,7 @@ from mnemo_store.words import Sought, WordHits, WordView
 CANDIDATES_MIN = 100  # of a channel that are ranked together, however many are asked for; what is found beyond them
 # comes behind, so that a longer answer begins as a shorter one does
 CANDIDATES_PER_ANSWER = 4  # [L 2.3]
+FUSED_CANDIDATES = 1000  # the same of `fused`, in which freshness lifts what is not among the nearest 100
 CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
 NAMESPACE_CANDIDATES = 32  # by each channel, of the namespace that is asked, where `default` is searched as well
 WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
@@ -60,6 +61,7 @@ class Channels(NamedTuple):
     sought: Sought  # what the words channel looked for, as of that moment
     query: QueryTokens | None = None  # as it was embedded; None: without vectors
     vector: Vector | None = None  # its vector, ready to be compared
+    by_formula: NDArray[np.bool_] | None = None  # among the best by `deterministic`, of the rankers that go by it
 
 
 class _Former(NamedTuple):
@@ -223,9 +225,8 @@ class Searching:
         searched: what the words channel looks for, where it is not the query.
         """
         asked_words = question.query if searched is None else searched
-        first = fetch = CANDIDATES_MIN
-        while fetch < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
-            fetch *= 2
+        first = fetch = FUSED_CANDIDATES if question.ranker == "fused" else CANDIDATES_MIN
+        fetch = fetched(question, fetch)
         search = functools.partial(self._views.words.search_and, asked_words, fetch, scene.mask)
         found_words = self._threads.submit(search).result if len(self._views.words) >= SIDE_BY_SIDE_MIN else search
         query = vector = None
@@ -356,6 +357,13 @@ def _best(numbers: NDArray[np.uint32], values: NDArray[np.float32], least: float
     """The NAMESPACE_CANDIDATES of the highest values above `least`."""
     numbers, values = numbers[values > least], values[values > least]
     return numbers[np.lexsort((numbers, -values))[:NAMESPACE_CANDIDATES]]
+
+
+def fetched(question: Question, first: int = CANDIDATES_MIN) -> int:
+    """How many candidates a channel is asked for, so that this page has enough."""
+    while first < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
+        first *= 2
+    return first
 
 
 def _of_words(words: WordHits, rounds: NDArray[np.int8], sought: Sought) -> Channels:

@@ -195,7 +195,9 @@ class Explaining:
         added = odds_terms.parts(looked.terms)
         for place, row in enumerate(rows.tolist()):
             features, parts = found[row]
-            found[row] = features | _named(looked.terms, place), parts | _numbers(odds_terms.NAMES, added[place])
+            features |= _named(looked.terms, place) | {"few_candidates": len(rows)}
+            parts |= _numbers(odds_terms.NAMES, added[place]) | {"few_candidates": round(looked.few, DIGITS)}
+            found[row] = features, parts
         return found
 
 
@@ -246,6 +248,7 @@ def found_by(channels: Channels, row: int) -> list[str]:
         ("vectors", channels.in_vectors[row]),
         ("neighbours", channels.beside[row]),
         ("core", channels.in_core[row]),
+        ("formula", channels.by_formula is not None and channels.by_formula[row]),
     )
     return [name for name, has_it in by if has_it]
 

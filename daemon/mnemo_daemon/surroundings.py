@@ -50,7 +50,9 @@ class Looked(NamedTuple):
     rows: NDArray[np.intp]  # of those that were looked at again, best first by the first look
     second: Table | None
     terms: Table  # added last
-    learned: NDArray[np.float32]  # 0..1
+    learned: NDArray[np.float32]  # 0..1, by what the weights say
+    chances: NDArray[np.float32]  # 0..1, with what is added for few candidates: what is shown
+    few: float  # that, as log-odds
 
 
 class _Memories(NamedTuple):
@@ -100,11 +102,14 @@ class Surroundings:
         origin = origin_of(question, scene, channels, serving, self._views.words, chosen, around.matches.weights)
         terms = odds_terms.table(origin)
         table, looked_at, second, odds = self._odds(question, scene, channels, serving, chosen, around, terms)
-        learned = np.empty(len(is_first), np.float32)
-        learned[chosen] = fusion.probability(odds)
+        few = fusion.few_candidates(len(chosen))
+        learned, chances = np.empty((2, len(is_first)), np.float32)
+        learned[chosen], chances[chosen] = fusion.probability(odds), fusion.probability(odds + np.float32(few))
         if len(chosen) < len(is_first):  # of these there may be tens of thousands
-            learned[~is_first] = _light(channels)[~is_first] * learned[chosen].min(initial=1.0)
-        return channels, Looked(table, looked_at, second, terms, learned)
+            light = _light(channels)[~is_first]
+            for each in (learned, chances):
+                each[~is_first] = light * each[chosen].min(initial=1.0)
+        return channels, Looked(table, looked_at, second, terms, learned, chances, few)
 
     def late(self, scene: Scene, channels: Channels, serving: Serving) -> NDArray[np.float32]:
         """Late interaction of the question with each candidate of the first page, 0..1; NaN where there is none."""

@@ -296,6 +296,14 @@ class WordView:
         counts = np.bincount(cells, found.frequencies[hits], len(sought.terms) * size)
         return counts.astype(np.float32).reshape(-1, size)
 
+    def holders(self, text: str, size: int) -> NDArray[np.bool_]:
+        """Which of the numbers below `size` hold any term of a text, stop words included."""
+        found = self._find(sorted({key for chunk in chunks(text) for key in self._keys(chunk)[0]}))
+        numbers = found.numbers[found.slots[np.isfinite(found.lengths)]]
+        held = np.zeros(size, np.bool_)
+        held[numbers[numbers < size]] = True
+        return held
+
     def holding(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
         """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
         found = self._find(sorted(set(map(_key_of_mark, marks))))

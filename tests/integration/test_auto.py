@@ -9,6 +9,9 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory, Patch, Taken, Turn, TurnsRequest
 from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
+from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.models import Catalogue, models_folder
+from tests import small_stores
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
 
@@ -198,6 +201,16 @@ def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client
     scores = [memory.score for memory in ask(client, "what colour is the bicycle").memories]
     assert scores == sorted(scores, reverse=True)
     assert 1 >= scores[0] > 3 * scores[1] >= 0
+
+
+def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right() -> None:
+    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding.refresh()
+    shown = [each for each in small_stores.asked(90, embedding) if each.scores]
+    embedding.close()
+    mean = sum(each.scores[0] for each in shown) / len(shown)
+    right = sum(each.is_right[0] for each in shown) / len(shown)
+    assert abs(mean - right) < 0.15, f"{mean:.2f} on average, and {right:.2f} are right"
 
 
 def test_the_past_is_asked_in_the_same_way(client: Client, model_daemon: RunningDaemon) -> None:

@@ -173,7 +173,9 @@ def test_without_vectors_the_trace_says_so_by_what_it_lacks(client: Client) -> N
     assert [channel.name for channel in trace.channels] == ["words", "neighbours", "core"]
     (candidate,) = trace.candidates
     assert candidate.similarity is None
-    assert candidate.features == {"words_share": 1.0}
+    assert list(candidate.features) == ["words_held"]
+    assert candidate.features["words_held"] == pytest.approx(candidate.score)
+    assert 0 < candidate.score < 1
 
 
 def test_what_stands_beside_the_best_is_told_as_found_by_that(model_daemon: RunningDaemon) -> None:

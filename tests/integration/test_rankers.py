@@ -55,27 +55,36 @@ def test_rankers_that_go_by_vectors_find_what_is_meant(client: Client, ranker: s
     assert contents(ask(client, MEANT, ranker))[0] == FERRY
 
 
-@pytest.mark.parametrize("fields", [{"ranker": "words"}, {"ranker": "deterministic"},
-                                    {"ranker": "hybrid", "mode": "deterministic"}])  # fmt: skip
-def test_rankers_that_go_by_words_find_nothing_there_and_lack_nothing(client: Client, fields: dict[str, str]) -> None:
-    answer = ask(client, MEANT, **fields)
+def test_words_find_nothing_there_and_lack_nothing(client: Client) -> None:
+    answer = ask(client, MEANT, ranker="words")
     assert (contents(answer), answer.total, answer.degraded) == ([], 0, [])
+
+
+@pytest.mark.parametrize("fields", [{"ranker": "deterministic"}, {"ranker": "hybrid", "mode": "deterministic"}])
+def test_the_formula_ranks_what_shares_next_to_no_word_by_freshness_and_importance(
+    client: Client, fields: dict[str, str]
+) -> None:
+    answer = ask(client, MEANT, explain=True, **fields)
+    assert (len(contents(answer)), answer.total, answer.degraded) == (3, 3, [])
+    assert answer.trace is not None
+    assert {each.features["overlap"] for each in answer.trace.candidates} <= {0.0, 0.2}  # "the" at most
+    assert {name for memory in answer.memories for name in memory.channels} == {"formula"}
 
 
 def test_M3_deterministic_is_its_formula_through_the_socket(client: Client) -> None:
     # ferry, island, bridge: two of three; an hour old; importance 0.8: 2/3·0.65 + 1/2·0.35 + 0.15·0.8 = 0.728333
-    (found,) = ask(client, "ferry island bridge", "deterministic").memories
+    found = ask(client, "ferry island bridge", "deterministic").memories[0]
     assert found.content == FERRY
     assert found.score == pytest.approx(0.728333, abs=1e-6)
     # 2/3·0.5 + 1/2·0.5 + 0.12
-    (found,) = ask(client, "ferry island bridge", "deterministic", recency_bias=0.5).memories
+    found = ask(client, "ferry island bridge", "deterministic", recency_bias=0.5).memories[0]
     assert found.score == pytest.approx(0.703333, abs=1e-6)
 
 
 def test_M4_tags_are_part_of_the_text_that_tokens_are_looked_for_in(client: Client) -> None:
     client.remember("Due in May.", tags=["project:alpha"], importance=0.4, event_at=NOW, wait="indexed")
     # alpha, may: both; now: 0.65 + 0.35 + 0.06
-    (found,) = ask(client, "alpha may", "deterministic").memories
+    found = ask(client, "alpha may", "deterministic").memories[0]
     assert found.score == pytest.approx(1.06, abs=1e-6)
 
 
@@ -186,7 +195,9 @@ def test_M10_L21_without_a_model_every_ranker_answers_and_says_how(started_daemo
         remember_three(client)
         for ranker in RANKERS:
             answer = ask(client, "the ferry to the island", ranker)
-            assert contents(answer) == [FERRY], ranker
+            by_formula = "deterministic" in WITHOUT_VECTORS[ranker]
+            assert contents(answer)[:1] == [FERRY], ranker
+            assert len(contents(answer)) == (3 if by_formula else 1), ranker
             assert (answer.ranker, answer.mode) == WITHOUT_VECTORS[ranker]
             assert answer.degraded == ([] if ranker in ("words", "deterministic") else ["vectors"])
         by_tokens = ask(client, "ferry island bridge", "hybrid", mode="semantic")

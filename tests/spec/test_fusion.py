@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mnemo_core.features import Table
-from mnemo_core.fusion import DEVIATIONS_MAX, Fusion, Linear, beside, joined, probability
+from mnemo_core.fusion import DEVIATIONS_MAX, Fusion, Linear, beside, few_candidates, joined, probability
 from mnemo_core.trees import Unfit
 
 WEIGHTS = {"bias": -1.0, "features": {"near": [0.5, 0.25, 2.0], "long": [10.0, 5.0, -0.5]}}
@@ -109,3 +109,10 @@ def test_a_document_without_one_of_them_is_refused(name: str) -> None:
     del document[name]
     with pytest.raises(Unfit):
         Fusion.read(document)
+
+
+@pytest.mark.parametrize(
+    ("count", "added"), [(1, 3.4539), (10, 1.7269), (50, 0.5199), (100, 0.0), (230, 0.0), (0, 3.4539)]
+)
+def test_of_few_candidates_each_is_more_likely(count: int, added: float) -> None:
+    assert few_candidates(count) == pytest.approx(added, abs=1e-4)

@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mnemo_core.ranking import words_held
 from mnemo_daemon.views import fields_of
 from mnemo_store.columns import Filter
 from mnemo_store.records import DropMemory, DropTrash, Memory
 from mnemo_store.terms import Tokenizer, chunks
-from mnemo_store.words import K1, B
+from mnemo_store.words import K1, B, Fields
 from tests.desk import Desk, desk_in
 from tests.samples import quick_folder, write
 
@@ -141,11 +143,12 @@ def test_recall_as_of_a_time_finds_what_comparing_every_memory_of_then_finds(
         for at in TIMES:
             then = [memory for memory in replayed(folder, at, ids).values() if memory.state == "active"]
             scores = bm25(query, then, present)
-            best = max(scores.values(), default=1.0)
+            full = float(desk.views.words.scores(query, [Fields(query)])[0])
+            held = words_held(np.array(list(scores.values())), full)
             recalled = desk.recall(query, at)
             hits = recalled.hits
             assert {hit.found.memory.id: hit.score for hit in hits} == pytest.approx(
-                {memory_id: score / best for memory_id, score in scores.items()}, rel=1e-5
+                dict(zip(scores, held.tolist(), strict=True)), rel=1e-5
             )
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
             for first, second in itertools.pairwise(hits):

@@ -43,10 +43,19 @@ def test_auto_is_half_words_and_half_vectors_until_something_learned_is_there(
     assert ranking.score(Asked("auto"), given).scores.tolist() == pytest.approx(expected)
     learned = given._replace(learned=np.array([0.25, 0.75], np.float32))
     assert ranking.score(Asked("auto"), learned).scores.tolist() == [0.25, 0.75]
+    shown = learned._replace(chances=np.array([0.5, 0.9], np.float32))
+    assert ranking.score(Asked("auto"), shown).scores.tolist() == pytest.approx([0.5, 0.9])
 
 
-def test_words_is_the_share_of_the_best_bm25() -> None:
-    assert ranking.score(Asked("words"), candidates(3, words=[3.0, 1.5, 0.0])).scores.tolist() == [1.0, 0.5, 0.0]
+def test_words_is_how_much_of_the_query_a_memory_holds_and_never_all() -> None:
+    given = candidates(4, words=[6.0, 3.0, 1.5, 0.0])
+    found = ranking.score(Asked("words", words_full=3.0), given).scores.tolist()
+    assert found == pytest.approx([0.95, 0.9, 0.45, 0.0])
+
+
+def test_the_best_by_words_is_not_certain_whatever_the_others_are() -> None:
+    (only,) = ranking.score(Asked("words", words_full=10.0), candidates(1, words=[1.0])).scores.tolist()
+    assert only == pytest.approx(0.09)
 
 
 @pytest.mark.parametrize(
@@ -68,14 +77,14 @@ def test_M10_without_vectors_another_ranker_answers_and_says_which(
     ranker: Ranker, mode: Mode, used: Ranker, mode_used: str | None
 ) -> None:
     given = candidates(2, words=[4.0, 1.0], overlap=[0.5, 0.25], importance=[0.1, 0.9])
-    scored = ranking.score(Asked(ranker, mode, has_vectors=False), given)
+    scored = ranking.score(Asked(ranker, mode, has_vectors=False, words_full=4.0), given)
     assert (scored.ranker, scored.mode) == (used, mode_used)
     # It is that ranker's score. With the bias 0 deterministic is the overlap + 0.15 · importance.
     if "deterministic" in (used, mode_used):
         unbiased = ranking.score(Asked(ranker, mode, recency_bias=0.0, has_vectors=False), given)
         assert unbiased.scores.tolist() == pytest.approx([0.515, 0.385])
     elif used == "words":
-        assert scored.scores.tolist() == [1.0, 0.25]
+        assert scored.scores.tolist() == pytest.approx([0.9, 0.225])
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
