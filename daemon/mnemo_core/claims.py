@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.code_lines import without_code
 from mnemo_core.specifics import Specifics, specifics
+from mnemo_core.stances import stance
 from mnemo_core.subjects import (
     ATTRIBUTES,
     CATEGORIES,
@@ -29,8 +30,9 @@ from mnemo_core.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
-RULES = 2  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
+RULES = 3  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
 VALUE_WORDS_MAX = 6
+DOES = "does "  # begins the attribute of a stance: does drink, does be
 CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
 
 Shape = Literal["number", "date", "time", "identifier", "words"]
@@ -56,6 +58,9 @@ class Claim(NamedTuple):
         """Whether both are about the same attribute of the same subject."""
         if not _same_subject(self, other):
             return False
+        if self.attribute.startswith(DOES) or other.attribute.startswith(DOES):
+            same = self.attribute == other.attribute and self.value[1] == other.value[1]
+            return same and self.is_change and self.value[0] != other.value[0]
         if not (self.attribute and other.attribute):  # left X for Y: what X was, only X tells
             return bool(self.former) and self.former == other.value
         if self.attribute == other.attribute == "held":
@@ -87,9 +92,40 @@ def claims(text: str, speaker: str = "") -> tuple[Claim, ...]:
 def _claims(text: str, speaker: str) -> tuple[Claim, ...]:
     found: list[Claim] = []
     has_no_capitals = text.islower()
-    for clause, carried in _clauses(_without_code(text) if _CODE.search(text) else text):
-        found += _claims_of(clause, carried, speaker, has_no_capitals)
+    plain = _without_code(text) if _CODE.search(text) else text
+    for clause, carried in _clauses(plain):
+        timed = _HOUR.sub(r"\1 at \2:00", _DAY_PART.sub(r"\1", _EVERY_DAY.sub("", _DAYS.sub(r"\1", clause))))
+        read = _claims_of(timed, carried, speaker, has_no_capitals)
+        if _DAYS.search(clause) or _EVERY_DAY.search(clause):  # there may be another one on another day
+            read = (each._replace(is_weak=True, is_change=each.is_change or " now" in text) for each in read)
+        found += read
+    if len(text) <= SEARCHED_CHARS_MAX:
+        found += _stances(plain, speaker)
     return tuple(found)
+
+
+def _stances(text: str, speaker: str) -> Iterator[Claim]:
+    """What is said to hold, or to hold no longer, as claims of the attribute "does VERB", the side as the first word of
+    the value, the thing itself as the second."""
+    for sentence in _END.split(_expanded(text)):
+        if sentence.rstrip().endswith(("?", "？")):
+            continue
+        for clause in _PART.split(_LEADING.sub("", sentence.strip())):
+            for each in stance(clause):
+                subject = _subject(each.said)
+                if subject is not None:
+                    value = ("yes" if each.holds else "no", each.head, *sorted(each.words - {each.head}))
+                    owner = speaker if subject[1] or not subject[0] else ""
+                    yield Claim(
+                        subject[0], DOES + each.verb, value, frozenset({"words"}), each.is_change, True, (), owner
+                    )
+
+
+_WEEKDAY = r"((?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+_DAYS = re.compile(rf"\b{_WEEKDAY}s\b", re.IGNORECASE)
+_EVERY_DAY = re.compile(rf"\bevery (?:second |other )?(?={_WEEKDAY}\b)", re.IGNORECASE)
+_DAY_PART = re.compile(rf"\b{_WEEKDAY} (?:morning|afternoon|evening|night)\b", re.IGNORECASE)
+_HOUR = re.compile(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
 
 
 def forget_claims() -> None:
@@ -116,6 +152,9 @@ def marks(text: str, speaker: str) -> tuple[str, ...]:
     found: set[str] = set()
     for each in claims(text, speaker_of(speaker)):
         for subject in _subject_marks(each):
+            if each.attribute.startswith(DOES):
+                found.add(_stance_mark(subject, each))
+                continue
             found.add(_value_mark(subject, each.value))
             if each.attribute and each.attribute != "held":
                 found.add(_attribute_mark(subject, each.attribute))
@@ -130,7 +169,9 @@ def marks_sought(text: str, speaker: str) -> list[frozenset[str]]:
     for each in claims(text, speaker_of(speaker)):
         sought: set[str] = set()
         for subject in _subject_marks(each):
-            if each.attribute and each.attribute != "held":
+            if each.attribute.startswith(DOES):
+                sought |= {_stance_mark(subject, each)} if each.is_change else set()
+            elif each.attribute and each.attribute != "held":
                 sought.add(_attribute_mark(subject, each.attribute))
             if each.former:
                 sought.add(_value_mark(subject, each.former))
@@ -148,6 +189,10 @@ def _subject_marks(claim: Claim) -> set[str]:
 
 def _attribute_mark(subject: str, attribute: str) -> str:
     return f"{subject}\n{'number' if attribute in _NUMBERS else attribute}"
+
+
+def _stance_mark(subject: str, claim: Claim) -> str:
+    return f"{subject}\n{claim.attribute} {claim.value[1]}"
 
 
 def _value_mark(subject: str, value: Sequence[str]) -> str:
@@ -168,6 +213,8 @@ def updated(new: Sequence[Claim], old: Sequence[Claim]) -> Update | None:
 
 
 def _replaces(new: Claim, old: Claim) -> bool:
+    if new.attribute.startswith(DOES):
+        return new.is_change and new.value[0] != old.value[0] and set(new.value[1:]) <= set(old.value[1:])
     if new.has_value_of(old):
         return False
     if new.attribute == "state":
@@ -263,14 +310,19 @@ def _without_code(text: str) -> str:
     return _CODE_LINE.sub("", without_code(text))
 
 
-def _clauses(text: str) -> Iterator[tuple[str, str]]:
-    """The clauses of the statements in a text, and the words before the first verb of the clause before."""
+def _expanded(text: str) -> str:
+    """The text with its contractions written out."""
     plain = text.translate({0x2019: "'", 0xA0: " "})
     if "'" in plain:
         for pattern, full in _CONTRACTED:
             plain = pattern.sub(full, plain)
+    return plain
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """The clauses of the statements in a text, and the words before the first verb of the clause before."""
     carried = ""
-    for sentence in _END.split(plain):
+    for sentence in _END.split(_expanded(text)):
         if sentence.rstrip().endswith(("?", "？")):
             continue
         rest = _NEW_ONE.sub(r"\1: ", _LEADING.sub("", sentence.strip()))

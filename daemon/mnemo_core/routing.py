@@ -211,6 +211,13 @@ _BRIEFLY = (
 )
 _STARTING = r"about to (?:restart|run|push|commit|deploy|merge|start|try|open|install|rebase|test|delete|rename)\b"
 _AT_PRESENT = r"(?:right now|at the moment|just now|as we speak|at this moment)"
+# What works or fails as it is told, and will not for long: "Right now the tests are failing."
+_SOMETHING = r"(?:the|our|my|this|that|these|all|ci|it|everything|nothing)(?: [\w'’-]{1,30}){0,4}?"
+_PASSING = (
+    r"(?:still |all |not |completely |only )?(?:failing|broken|down|red|green|stuck|offline|online|blocked|flaky"
+    r"|crashing|hanging|running|unreachable|passing|loading|building|compiling|restarting|waiting|timing out|locked|frozen|empty"
+    r"|full|busy|responding|working|up again)\b"
+)
 _NOW = _Signal(
     frozenset(
         {
@@ -243,6 +250,9 @@ _NOW = _Signal(
                 rf"\b{_DOING} (?:currently )?in the middle of (?:{_BRIEFLY})",
                 rf"\b{_DOING} (?:{_BRIEFLY}|working on|stuck)[^.!?\n]{{0,120}}?\b(?:{_AT_PRESENT}|today)\b",
                 rf"\b{_AT_PRESENT},? {_DOING} working on\b",
+                rf"(?:^|[.!?]\s+)(?:{_AT_PRESENT}|now),? {_SOMETHING} (?:is|are|isn['’]t|aren['’]t) {_PASSING}",
+                rf"(?:^|[.!?]\s+){_SOMETHING} (?:is|are|isn['’]t|aren['’]t) {_PASSING}[^.!?\n]{{0,60}}?"
+                rf"\b(?:{_AT_PRESENT}|now)(?=[.!?,;]|$)",
                 r"(?:^|[.!?]\s+)today,? (?:we are|we['’]re|let['’]s)(?: just| only)? (?:\w+ing\b|\w+)",
                 r"(?:^|[.!?;]\s+)(?:just )?for now,? (?!bye)\w+"
                 r"|\b(?:ignore|skip|leave|use|keep) [^.!?\n]{1,60} for now\b",

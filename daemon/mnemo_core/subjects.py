@@ -269,7 +269,7 @@ _FRAMES = [
     ("*", "", rf"the (?P<t>[\w -]+?) (?P<s>I|we|[\w']+) (?:pays?|drives?|uses?|earns?) (?:is|are) (?:a |an )?{_V}"),
     ("*", "c", rf"{_S}{_CHANGED} {_F}(?:to|until|till) {_V}"),
     ("*", "t",
-     rf"{_S}(?:starts?|begins?|takes place|happens?|opens?|leaves?|departs?|ends?|closes?|"
+     rf"{_S}(?:starts?|begins?|takes place|happens?|meets?|comes?|opens?|leaves?|departs?|ends?|closes?|"
      r"(?:is|are) (?:scheduled|planned|set|booked|"
      rf"happening|starting|fixed|taking place))(?: to start| to begin)?(?: for| on| at| in)? {_V}"),
     ("*", "c", r"(?P<v>[\w .'+#-]+?) (?:became|has become|have become) (?P<t>(?:my|our|[A-Z]\w+'s) [\w' -]+)$"),

@@ -1,13 +1,17 @@
 """The marks under which a text is found by what it claims. SPEC 5.5"""
 
 import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
-from mnemo_core.claims import SEARCHED_CHARS_MAX, claims, marks, marks_sought, speaker_of
+from mnemo_core.claims import SEARCHED_CHARS_MAX, claims, marks, marks_sought, speaker_of, updated
 from tests.lives import lives
 
 LIVES = 40
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "intake"
 
 
 def leads(new: str, old: str, new_speaker: str = "", old_speaker: str = "") -> bool:
@@ -16,15 +20,17 @@ def leads(new: str, old: str, new_speaker: str = "", old_speaker: str = "") -> b
 
 
 def test_the_marks_of_a_text_name_its_subject_with_its_attribute_and_with_its_value() -> None:
-    assert marks("I live in Lisbon.", "") == ("\n= lisbon", "\nhome")
-    assert marks("Anna lives in Lisbon.", "") == ("anna\n= lisbon", "anna\nhome")
-    assert marks("I live in Lisbon.", "Sam") == ("\n= lisbon", "\nhome", "sam\n= lisbon", "sam\nhome")
+    assert marks("I live in Lisbon.", "") == ("\n= lisbon", "\ndoes live lisbon", "\nhome")
+    assert marks("Anna lives in Lisbon.", "") == ("anna\n= lisbon", "anna\ndoes live lisbon", "anna\nhome")
+    assert marks("I live in Lisbon.", "Sam") == (
+        *("\n= lisbon", "\ndoes live lisbon", "\nhome"), *("sam\n= lisbon", "sam\ndoes live lisbon", "sam\nhome")
+    )  # fmt: skip
     assert marks("I live in Lisbon.", "user") == marks("I live in Lisbon.", "")
     assert marks("What a day it was!", "") == ()
 
 
 def test_what_has_many_values_at_a_time_is_found_by_its_value_alone() -> None:
-    assert marks("I own a dog.", "") == ("\n= dog",)
+    assert marks("I own a dog.", "") == ("\n= dog", "\ndoes own dog")
     assert marks_sought("I own a dog.", "") == []
 
 
@@ -87,7 +93,7 @@ def test_code_claims_nothing(text: str) -> None:
 
 
 def test_what_stands_beside_code_claims_what_it_says() -> None:
-    (claim,) = claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
+    claim, _ = claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
     assert claim.value == ("lisbon",)
     assert claims("budget = 900") != ()
 
@@ -95,7 +101,7 @@ def test_what_stands_beside_code_claims_what_it_says() -> None:
 def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
     short = "I live in Lisbon."
     long = f"{short} {'x' * (SEARCHED_CHARS_MAX - len(short))}"
-    assert claims(long) == claims(short)
+    assert claims(long) == claims(short)[:1]
     assert len(long) == SEARCHED_CHARS_MAX + 1
     assert (marks(long, ""), marks_sought(long, "")) == ((), [])
     assert marks(long[:-1], "") != ()
@@ -113,3 +119,21 @@ def test_whatever_is_about_the_same_is_led_to_in_made_lives(held_out: bool) -> N
                 assert leads(new.text, old.text, new.speaker, old.speaker), (new.text, old.text)
                 found += 1
     assert found > 5 * LIVES
+
+
+PAIRS = [json.loads(line) for line in (FIXTURES / "negations.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def replaces(pair: Mapping[str, str]) -> bool:
+    """Whether the newer text is led to the older one, and replaces what it claims."""
+    return leads(pair["new"], pair["old"]) and updated(claims(pair["new"]), claims(pair["old"])) is not None
+
+
+def test_what_holds_no_longer_or_was_moved_replaces_what_was_said_and_nothing_else_does() -> None:
+    """62 pairs in which the newer text replaces the older one, and 62 that only look like it. The rules were written on
+    the even lines; of the odd ones they know nothing."""
+    held_out = PAIRS[1::2]
+    right = [pair for pair in held_out if pair["updates"]]
+    assert len(right) == 31
+    assert [pair for pair in PAIRS if replaces(pair) and not pair["updates"]] == []
+    assert sum(map(replaces, right)) >= 27

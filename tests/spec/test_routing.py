@@ -75,11 +75,31 @@ def test_L16_about_now_is_working_only_in_a_session_and_never_in_a_note() -> Non
 @pytest.mark.parametrize(
     "text",
     [
+        "Right now the tests are failing.",
+        "Now the build is broken.",
+        "The server is down at the moment.",
+        "Our CI runner is still stuck right now.",
+        "The queue isn't responding now.",
+    ],
+)
+def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
+    assert about_now(text) != ""
+    assert route(text, session_id="s1").kind == "working"
+    assert route(text).kind != "working"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         "I live in Berlin now.",
         "I'm currently working at Siemens.",
         "I'm currently reading Dune.",
         "Bye for now!",
         "The museum is open today.",
+        "Right now I live in Lisbon.",
+        "Now Anna works at Acme.",
+        "The museum is full of clocks now and then.",
+        "The old mill is working again.",
         "Nowadays we bake our own bread.",
     ],
 )
