@@ -324,8 +324,8 @@ def _added(reading: Reading, chunk: NoteChunk, sort: Route, memory_id: str, now:
 
 
 def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory:
-    """The memory with what the file says of it now, and with what a person set kept: a pin, an importance of their
-    own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
+    """The memory with what the file says of it now, and with what a person or an agent set kept: a pin, an importance
+    of their own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
     reading, chunk = planned.reading, step.after
     assert chunk is not None
     event_at, date = memory.event_at, _date(reading, chunk)
@@ -334,7 +334,7 @@ def _updated(planned: Plan, step: Step, memory: Memory, ref: ChunkRef) -> Memory
     elif chunk.text != memory.content or (memory.note is not None and memory.note.dated):
         event_at = reading.modified
     importance = memory.importance
-    if memory.importance_source != "user":
+    if memory.importance_source == "rule":
         importance = _importance(planned, chunk, memory)
     sort = _sort_of(memory)
     if step.route is not None and (step.former_route is None or sort in (UNROUTED, _sort(step.former_route))):

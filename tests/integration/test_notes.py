@@ -456,6 +456,17 @@ def test_what_a_person_set_survives_edits(vault: Vault) -> None:
     assert (memory.importance, memory.pinned) == (0.8, True)
 
 
+def test_what_an_agent_set_survives_edits_and_a_new_text_is_the_notes_word_again(vault: Vault) -> None:
+    vault.write("a.md", "The port of the server in the cellar is 8080.")
+    vault.watch()
+    [memory_id] = vault.ids("a.md")
+    vault.edit(memory_id, importance=0.8, importance_source="llm", trust="agent")
+    vault.write("a.md", "The port of the server in the cellar is 9090.")
+    vault.wait_for("a.md", ["The port of the server in the cellar is 9090."])
+    memory = vault.memory(memory_id)
+    assert (memory.importance, memory.importance_source, memory.trust) == (0.8, "llm", "note")
+
+
 def test_a_chunk_is_of_the_sort_that_its_text_says_until_a_person_says_otherwise(vault: Vault) -> None:
     vault.write("a.md", "# A\n## One\nI prefer tabs to spaces.\n## Two\nThe port of the old server is 8080.\n")
     vault.watch()

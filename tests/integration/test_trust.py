@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from mnemo_client.care_protocol import Imported
 from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_client.protocol import Failure, MemoryView, NewMemory, Patch, Remembered, Taken, Turn, TurnsRequest
@@ -133,6 +134,23 @@ def test_an_agent_brings_nothing_pinned_back_from_the_trash(two: Two) -> None:
         two.agent.undo(seq=two.person.status().seq)
     assert refused.value.code == "pinned"
     assert two.person.restore(kept.id).pinned
+
+
+def test_an_import_of_another_tool_leaves_what_is_pinned_as_it_is(two: Two) -> None:
+    def take_in(text: str, changed: str) -> Imported:
+        told = {"id": "m1", "memory": text, "created_at": "2020-01-01T00:00:00Z", "updated_at": changed}
+        pieces = [json.dumps({"results": [told]}).encode()]
+        return two.person.import_from(pieces, tool="mem0", namespace=two.person.namespace)
+
+    assert take_in("The river gate is green.", "2020-01-01T00:00:00Z").stored == 1
+    (kept,) = two.person.list_memories().memories
+    pinned = two.person.patch(kept.id, Patch(pinned=True))
+    assert pinned.trust == "import"
+    answer = take_in("The river gate is red.", "2200-01-01T00:00:00Z")
+    assert (answer.updated, answer.skipped) == (0, 1)
+    assert kept.id in answer.problems[0].why
+    assert "pinned" in answer.problems[0].why
+    assert two.person.get(kept.id) == pinned
 
 
 def test_an_agent_cannot_undo_an_unpinning(two: Two) -> None:

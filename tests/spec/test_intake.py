@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core import appraisal, changing, intake
+from mnemo_core import appraisal, changing, intake, trust
 from mnemo_core.changing import Draft, Tie
 from mnemo_core.intake import Item, Pending, Scores
 from mnemo_core.profiles import OWN, PROFILES
@@ -24,6 +24,7 @@ from mnemo_store.records import (
     PutTrash,
     PutUsage,
     TrashEntry,
+    Trust,
     Usage,
     content_hash,
 )
@@ -218,6 +219,16 @@ def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
     shorter = intake.merged(item, Shelf(sample_memory(1, "Tea at five, in the garden.")), {})
     assert shorter is not None
     assert shorter.memory.version == 1
+
+
+@pytest.mark.parametrize(("earlier", "later", "expected"), [("user", "agent", "agent"), ("import", "user", "import")])
+def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust, expected: Trust) -> None:
+    item = Item(DRAFT._replace(trust=later), profile=PROFILES["G"], ties=(tie(1, "repeats"),), takes_text=True)
+    shelf = Shelf(sample_memory(1, "Five.", trust=earlier), sample_memory(2, trust="user"))
+    decision = intake.merged(item, shelf, {})
+    assert decision is not None
+    (memory,) = (each.data for each in trust.authorise(decision.changes, shelf, later) if isinstance(each, PutMemory))
+    assert (memory.content, memory.trust) == ("Tea at five.", expected)
 
 
 def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
