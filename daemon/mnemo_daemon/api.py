@@ -242,7 +242,7 @@ class Api:
             raise bad_value("name at least one filter, the namespace for one: this would delete everything")
         if "trashed" in query.state:
             raise bad_value("what is in the trash is deleted already", "state")
-        wanted = self._list_filter(request, query)
+        wanted = self._list_filter(request, query)._replace(without_tags=_hidden_tags(request, []))
         rows, cursor = await self._off_loop(self._memories.page, wanted, DELETE_MAX, "")
         ids = [row.memory.id for row in rows]
         if not query.confirm:

@@ -144,6 +144,7 @@ ROWS: dict[str, list[Row]] = {
     "DELETE /v1/memories": [
         Row(one("DELETE", "/v1/memories", tag="heron")),
         Row(one("DELETE", "/v1/memories", tag="heron", confirm="true"), person_changes={*OURS, "former"}),
+        Row(one("DELETE", "/v1/memories", tag="sensitive", confirm="true"), person_changes={"sensitive"}),
         Row(one("DELETE", "/v1/memories", tag="loose", confirm="true"),
             person_changes={"plain", "sensitive", "former"}, agent_changes={"plain", "former"}),
         Row(lambda cell: [Ask("DELETE", f"/v1/memories?id={text}&confirm=true") for text in cell.ids.values()],
