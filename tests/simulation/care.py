@@ -17,6 +17,7 @@ from tests.simulation.disk import Killed
 from tests.simulation.ledger import Ledger, State, Wrong, differences
 from tests.simulation.life import Life
 from tests.simulation.world import World
+from tests.simulation.writes import USERS
 
 
 def compact(life: Life) -> str:
@@ -64,16 +65,17 @@ def forget(life: Life) -> str:
 
 def empty_the_trash(life: Life) -> str:
     namespace = life.chance.choice(("default", "project", "*"))
-    trashed = [{memory.id for memory in state.current() if memory.state == "trashed"
+    user = life.chance.choice(USERS) or "local"
+    trashed = [{memory.id for memory in state.current() if memory.state == "trashed" and memory.user_id == user
                 and namespace in (memory.namespace, "*")} for state in life.states]  # fmt: skip
-    answer = life.ask("DELETE", "/v1/trash", door="cli", namespace=namespace, confirm="true")
+    answer = life.ask("DELETE", "/v1/trash", door="cli", namespace=namespace, user_id=user, confirm="true")
     if not life.expect(answer, (200,)):
         return answer.code
     if answer.value["dropped"] not in {len(ids) for ids in trashed}:
         raise Wrong(f"{answer.value['dropped']} left the trash, there were {[len(ids) for ids in trashed]}")
     if life.is_settled and (there := trashed[0] & set(life.state.memories)):
         raise Wrong(f"{there} left the trash and are there")
-    return f"{namespace} {answer.value['dropped']}"
+    return f"{namespace} of {user} {answer.value['dropped']}"
 
 
 def back_up(life: Life) -> str:

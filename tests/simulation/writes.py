@@ -165,6 +165,9 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
         return 409, "conflict", ""
     is_known = known is not None and normalised(known.content) == normalised(body["content"])
     is_hidden = known is not None and bool(body.get("key")) and known.state in HIDDEN
+    is_changed = not is_known or is_hidden or (known is not None and known.state == "trashed")
+    if known is not None and body.get("key") and door == "mcp" and known.pinned and is_changed:
+        return 422, "pinned", ""
     is_forgotten = skip_hash(salt, body["content"]) in state.forgotten
     if is_forgotten and door == "mcp" and (is_hidden or not is_known):
         return 422, "forgotten", ""
@@ -174,6 +177,8 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
             return 409, "trashed", ""
         if older.managed:
             return 422, "managed", ""
+        if older.pinned and door == "mcp" and (known is None or older.id != known.id):
+            return 422, "pinned", ""
     if known is None:
         return 201, "stored", ""
     if body.get("key") and (not is_known or known.state in HIDDEN):
