@@ -47,6 +47,10 @@ def trace_lines(trace: Trace, look: Look) -> Iterator[str]:
     if trace.dropped:
         counts = sorted(trace.dropped.items(), key=lambda item: (-item[1], item[0]))
         rows.append(["dropped", " · ".join(dropped_words(reason, count) for reason, count in counts)])
+    if trace.uncompared:
+        rows.append(
+            ["not compared", f"{display.plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"]
+        )
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _rows(rows, look)
     yield look.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")

@@ -146,6 +146,7 @@ class Trace(Answer):
     candidates: list[CandidateTrace]  # by rank, then those that have none
     dropped: dict[str, int]  # how many candidates are not in the answer, by why
     stages_ms: dict[str, float]
+    uncompared: int = 0  # pairs of near answers that were too large together to be compared for being copies
 
 
 class RecallAnswer(Answer):

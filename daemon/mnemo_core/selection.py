@@ -26,6 +26,7 @@ PREFERENCES_SHARE = 4  # of the budget they get a quarter at most
 WAS_SHARE = 4  # of top_k, at most a quarter are older values of one that stands before them; one at least
 COMPARED_MAX = 48  # answers that one more is compared with for being a near copy; farther down nobody reads
 IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
+COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it none is called a copy of another
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
 REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where all of it stands in the other
 
@@ -92,6 +93,7 @@ class Selected(NamedTuple):
     tokens: int
     needs: int
     dropped: dict[int, str]
+    uncompared: int = 0  # pairs of near ones that COMPARED_CHARS_MAX left no room for
 
 
 def select(
@@ -117,7 +119,7 @@ def select(
     while passed < wanted.offset:
         page = _page(queue, min(wanted.top_k, wanted.offset - passed), budget, line.dropped)
         if not page:
-            return Selected([], 0, 0, line.dropped)
+            return Selected([], 0, 0, line.dropped, line.uncompared)
         passed += len(page)
         budget = wanted.budget
     page = _page(queue, wanted.top_k, budget, line.dropped)
@@ -126,7 +128,7 @@ def select(
         page = [line.oversized._replace(tokens=budget, is_cut=True)]
         line.dropped.pop(line.oversized.number, None)
     chosen = page if wanted.offset else [*ahead, *page]
-    return Selected(chosen, sum(each.tokens for each in chosen), needs, line.dropped)
+    return Selected(chosen, sum(each.tokens for each in chosen), needs, line.dropped, line.uncompared)
 
 
 def is_preference(memory: Memory) -> bool:
@@ -204,6 +206,10 @@ class _Line:
         self._wanted = wanted
         self._copies = _Copies(shelf, thresholds)
         self._seen: set[int] = set()
+
+    @property
+    def uncompared(self) -> int:
+        return self._copies.uncompared
 
     def preferences(self, numbers: Sequence[int]) -> list[Chosen]:
         """Those that stand ahead: the best PREFERENCES_MAX that fit into their share of the budget."""
@@ -295,6 +301,8 @@ class _Copies:
     def __init__(self, shelf: Shelf, thresholds: Thresholds) -> None:
         self._shelf = shelf
         self._thresholds = thresholds
+        self.uncompared = 0
+        self._chars_left = COMPARED_CHARS_MAX
         self._read = functools.cache(specifics)  # a text is compared with many, and read once for this answer
         self._hashes: set[bytes] = set()
         self._bare: list[Memory] = []  # kept, and without a vector
@@ -311,12 +319,24 @@ class _Copies:
         windows = self._shelf.windows(number)
         pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
         pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)
-        if any(is_copy(best, memory, sim, self._thresholds, self._read) for best, sim in pairs):
+        if any(self._is_copy(best, memory, sim) for best, sim in pairs):
             return "near_copy"
         self._hashes.add(digest)
         if len(self._kept) + len(self._bare) < COMPARED_MAX:
             self._keep(memory, windows)
         return ""
+
+    def _is_copy(self, best: Memory, memory: Memory, sim: float | None) -> bool:
+        """As `is_copy`, within what one answer may compare: the largest tables of a folder, each near to all others,
+        would keep everybody waiting."""
+        if sim is None and not is_near(best.content, memory.content, None, self._thresholds):
+            return False
+        chars = len(best.content) + len(memory.content)
+        if chars > self._chars_left:
+            self.uncompared += 1
+            return False
+        self._chars_left -= chars
+        return is_copy(best, memory, sim, self._thresholds, self._read)
 
     def _keep(self, memory: Memory, windows: Windows | None) -> None:
         if windows is None:

@@ -67,6 +67,7 @@ class Answered(NamedTuple):
     abstained: bool
     dropped: dict[int, str]
     evidence: Evidence | None = None
+    uncompared: int = 0  # pairs of near ones that were too large together to be looked at for being copies
 
     def features_of(self, row: int) -> dict[str, float]:
         """What says whether this one stands before the end of the list, by name."""
@@ -118,7 +119,7 @@ class Answering:
                     hits.append(hit)
                     tokens += size
         abstained = question.is_cut and not rows
-        return Answered(hits, tokens, selected.needs, abstained, selected.dropped, evidence)
+        return Answered(hits, tokens, selected.needs, abstained, selected.dropped, evidence, selected.uncompared)
 
     def _evidence(self, ranked: Ranked, serving: Serving | None) -> Evidence:
         """Where the list would end, in the order of the scores whatever order is asked for."""

@@ -144,6 +144,7 @@ class Explaining:
             channels=_channels(ranked),
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
+            uncompared=answered.uncompared,
             stages_ms=stages_ms,
         )
 

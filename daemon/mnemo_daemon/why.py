@@ -3,6 +3,7 @@
 Told of a recall that is made for it, by what that recall went by: nothing here decides anything anew.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from mnemo_client.recall_protocol import CandidateTrace, Hurdle, Standing, Verdict, WhyAnswer
 from mnemo_core.selection import is_copy
+from mnemo_core.specifics import specifics
 from mnemo_daemon import explaining
 from mnemo_daemon.answering import Answered, Ranked
 from mnemo_daemon.channels import Scene
@@ -153,9 +155,10 @@ class Why:
             newer = {edge.source for edge in snapshot.edges(memory.id) if edge.relation == "updates"}
             newer.add(memory.superseded_by)
             numbers = {hit.id: snapshot.number(hit.id) for hit in hits}
+        read = functools.cache(specifics)
         for hit in hits:
             sim = self._sim(asked, numbers[hit.id])
-            if hit.id in newer or is_copy(hit, memory, sim, limits):
+            if hit.id in newer or is_copy(hit, memory, sim, limits, read):
                 return hit.id
         return None
 

@@ -18,7 +18,8 @@ SECONDS = 8.0  # of asking, while the ingest is read and written
 ASKED_MIN = 100  # times, at least
 LATE_SHARE_MAX = 0.02  # of the answers may be late: a busy machine has moments in which nobody runs
 PIECES = (
-    "三", "ー", "は", ",\n", "x\n\t", "   \n", "ut und ", "三月", "May 3 ", "last week ", "letzte Woche ", "2026-05-03 ", "五月三日", "haha ", "not ", "½", "```\n",
+    "三", "ー", "は", ",\n", "x\n\t", "   \n", "ut und ", "三月", "May 3 ", "last week ",
+    "letzte Woche ", "2026-05-03 ", "五月三日", "haha ", "not ", "½", "```\n",
     "~~~\n", "I'm\n", ", ", "<memory>[SEMANTIC] ", "one two ", "1 000 ", "a@", "is not ",
 )  # fmt: skip
 CONTENT_CHARS = 8_000

@@ -9,6 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mnemo_core.selection import (
+    COMPARED_CHARS_MAX,
+    COMPARED_MAX,
     PREFERENCES_MAX,
     Selected,
     Wanted,
@@ -417,3 +419,30 @@ def test_preferences_stand_on_the_first_page_alone() -> None:
 def test_behind_the_last_page_there_is_nothing_and_nothing_is_needed() -> None:
     found = answer(Memories(*plain(3), tokens=[10, 10, 500]), budget=100, offset=9)
     assert (found.chosen, found.needs) == ([], 0)
+
+
+def table(number: int) -> str:
+    """An export of a bank of some 3,500 characters, like the others but for its figures."""
+    rows = (
+        f"2026-{number % 12 + 1:02}-{row % 28 + 1:02},{number * row}.50,DE{number:04}{row:06},rent"
+        for row in range(100)
+    )
+    return "date,amount,account,memo\n" + "\n".join(rows)
+
+
+def test_large_tables_that_are_near_are_compared_within_bounds() -> None:
+    near = {number: [1.0, 0.0] for number in range(60)}
+    shelf = Memories(*(sample_memory(number, table(number)) for number in range(60)), vectors=near)
+    selected = select(range(60), shelf, Wanted(top_k=60), THRESHOLDS)
+    assert len(selected.chosen) == 60  # what was not compared is no copy
+    chars = len(table(5)) * 2
+    pairs = sum(min(number, COMPARED_MAX) for number in range(60))
+    assert pairs - COMPARED_CHARS_MAX // chars - 2 <= selected.uncompared <= pairs - COMPARED_CHARS_MAX // chars + 2
+
+
+def test_of_texts_of_a_usual_length_all_that_are_near_are_compared() -> None:
+    near = {number: [1.0, 0.0] for number in range(40)}
+    shelf = Memories(
+        *(sample_memory(number, f"The gate code of house {number} is 4711.") for number in range(40)), vectors=near
+    )
+    assert select(range(40), shelf, Wanted(top_k=40), THRESHOLDS).uncompared == 0
