@@ -64,8 +64,13 @@ def log_file(environ: Mapping[str, str]) -> Path:
     return run_folder(environ) / "mnemod.log"
 
 
-def start(environ: Mapping[str, str], path: Path, tell: Tell) -> int:
-    """Start the daemon and wait for its first answer; its process id. Raises StartFailed with the end of its log."""
+def start(
+    environ: Mapping[str, str], path: Path, tell: Tell, on_process: Callable[[int], object] = lambda _: None
+) -> int:
+    """Start the daemon and wait for its first answer; its process id. Raises StartFailed with the end of its log.
+
+    on_process: called with the process id as soon as there is one, for a caller that may be interrupted meanwhile.
+    """
     import subprocess
 
     log = log_file(environ)
@@ -88,6 +93,7 @@ def start(environ: Mapping[str, str], path: Path, tell: Tell) -> int:
         )
     finally:
         os.close(descriptor)
+    on_process(child.pid)
     _wait(child, path, log, began_at, tell)
     _meet(child, path, log, began_at)
     # It outlives this process on purpose; without this, Popen would warn that nobody waited for it.

@@ -3,6 +3,7 @@
 Models that are installed are used where they stand, and only read.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -38,15 +39,15 @@ def daemon(invocation: Invocation, name: str) -> Iterator[Client]:
     }
     (scratch / "config.toml").touch()
     client = Client(socket_path(environ), door="cli")
-    pid = 0
+    pids: list[int] = []  # of the daemon; known before it has answered, so that ^C in the middle of its start ends it
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     try:
-        pid = launch.start(environ, socket_path(environ), invocation.tell)
+        launch.start(environ, socket_path(environ), invocation.tell, pids.append)
         yield client
     finally:
         invocation.terminal.clear_progress()
-        _stop(client, pid)
+        _stop(client, pids)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -71,15 +72,18 @@ def wait_for_vectors(invocation: Invocation, client: Client, seconds: float) -> 
     return False
 
 
-def _stop(client: Client, pid: int) -> None:
+def _stop(client: Client, pids: list[int]) -> None:
     """A daemon that does not stop when it is asked to is ended: what it holds is thrown away anyhow."""
     client.timeout = STOP_SECONDS
     client.close()
-    try:
-        launch.stop(client, STOP_SECONDS)
-    except MnemoError:
-        if pid:
+    has_ended = False
+    with contextlib.suppress(MnemoError):
+        has_ended = launch.stop(client, STOP_SECONDS)  # False where it does not listen yet
+    for pid in () if has_ended else pids:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # whoever waited for it before has its end
+            os.waitpid(pid, 0)
     client.close()
 
 

@@ -14,6 +14,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.commands import RANKERS
 from mnemo_client.errors import MnemoError
+from tests.grounds import wait_until
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli", "bench"]
 SECONDS_MAX = 60.0
@@ -143,6 +144,31 @@ def test_control_c_ends_it_and_leaves_neither_daemon_nor_folder(home: Path) -> N
     assert nothing_is_left(home)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_control_c_while_the_daemon_starts_leaves_neither_daemon_nor_folder(home: Path) -> None:
+    """When it listens and has not answered: it can neither be asked to end, nor is it known to have begun."""
+    running = subprocess.Popen([*COMMAND, "speed", "--sizes", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               env=environ(home), cwd=home)  # fmt: skip
+    wait_until(lambda: any((home / "tmp").glob("*/mnemo.sock")))
+    (pid,) = daemons_of(running.pid)
+    os.kill(pid, signal.SIGSTOP)  # it never answers, however quick it is
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=SECONDS_MAX)
+    assert (running.returncode, out) == (130, b"")
+    assert b"Traceback" not in err
+    assert nothing_is_left(home)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def daemons_of(pid: int) -> list[int]:
+    """The process ids of the daemons that the process has begun, whether they answer yet or not."""
+    try:
+        children = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [each for each in children if b"mnemo_daemon" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    except FileNotFoundError:
+        return []
 
 
 def daemon_in(folder: Path) -> int:

@@ -238,7 +238,7 @@ def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -
     disk.fails = True
     with pytest.raises(StoreError):
         put(store, 2, "lost")
-    assert "the medium does not answer" in store.trouble
+    wait_until(lambda: "the medium does not answer" in store.trouble)
     disk.fails = False
     put(store, 3, "after")
     assert store.trouble == ""

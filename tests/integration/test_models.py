@@ -25,6 +25,7 @@ from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, KNOWN, Cata
 from tests.running import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
+SECONDS_MAX = 300.0  # for what takes some: the machine may be busy
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
@@ -157,6 +158,7 @@ def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> Non
             env={
                 **os.environ,
                 "MNEMO_MODELS_FOLDER": str(folder),
+                "PIP_NO_INDEX": "1",
                 "PIP_FIND_LINKS": f"http://127.0.0.1:{silent.getsockname()[1]}/",
                 "PIP_TIMEOUT": "300",
             },
@@ -164,11 +166,11 @@ def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> Non
             text=True,
             start_new_session=True,
         )
-        silent.settimeout(60)
+        silent.settimeout(SECONDS_MAX)
         connection, _ = silent.accept()
         assert list(folder.glob(".*.new-*/wheel"))
         os.killpg(pull.pid, signal.SIGINT)
-        _, said = pull.communicate(timeout=60)
+        _, said = pull.communicate(timeout=SECONDS_MAX)
         connection.close()
     assert pull.returncode == 1
     assert "interrupted; nothing was installed" in said
