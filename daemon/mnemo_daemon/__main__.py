@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from mnemo_daemon import settings, sockets
+from mnemo_daemon import allocator, settings, sockets
 from mnemo_daemon.service import Notifier
 
 USAGE = """usage: mnemod [--help | --version]
@@ -33,6 +33,7 @@ def main() -> int:
     logging.basicConfig(
         level=configuration.settings.daemon.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )
+    allocator.limit_arenas()
     try:
         sockets.raise_open_files_limit()
         listener = sockets.listen(configuration.folders.socket, os.environ)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client import protocol
-from mnemo_daemon import wire
+from mnemo_daemon import allocator, wire
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.indexing import Indexing
@@ -404,10 +404,11 @@ class Daemon:
 
     def _all_chores(self) -> list[Callable[[], object]]:
         """What is due now and then: touches written, views saved, a broken view rebuilt, what was forgotten or lies in
-        the trash for too long removed, a new model noticed."""
+        the trash for too long removed, a new model noticed, freed memory given back."""
         return [
             self.touches.write_if_due,
             self.reranking.let_go_if_idle,
+            lambda: allocator.trim(if_due=True),
             lambda: self.views.rebuild() if self.views.state == "stale" else None,
             self.views.save_if_due,
             self.forgetting.finish_if_due,

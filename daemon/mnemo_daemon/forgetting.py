@@ -25,7 +25,7 @@ from mnemo_client.care_protocol import Place, Purged, Quotation, Searched
 from mnemo_core import forgetting
 from mnemo_core.forgetting import Plan
 from mnemo_core.traces import Sought, sought_of, whole_texts_of
-from mnemo_daemon import copy_rewriting, remains
+from mnemo_daemon import allocator, copy_rewriting, remains
 from mnemo_daemon.copy_rewriting import CopyRewriting
 from mnemo_daemon.dropping import BUSY_SECONDS, Dropping, Told
 from mnemo_daemon.refusals import Refusal, refusal_of
@@ -223,6 +223,7 @@ class Forgetting:
             )
             raise refusal from error
         self._unsearched, self.pending = [], ""
+        allocator.trim()
 
     def _erase(self, report: Purged, *, everywhere: bool) -> None:
         folder = self._store.folder

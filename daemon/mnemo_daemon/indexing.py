@@ -41,6 +41,7 @@ EXPRESS_TOUCHED_MAX = 8  # a transaction that touches more is bulk work and take
 COPIED_TOGETHER = 1_000  # memories
 COUNTED_TOGETHER = 1_000  # memories of a view that was loaded, into its middles: some 30 ms
 HANDED_MAX = 20_000  # texts whose vectors the doors computed and the view has not taken yet: 15 MB at 384 dimensions
+HANDED_SECONDS = 60.0  # that those are kept which the view, having taken all there is, did not take
 HANDED_TOKENS_MAX = 8_000  # of them with their token rows: 8 MB, or 32 where all texts are long
 HANDED_WAIT_SECONDS = 8.0  # for a vector that a door is computing; after that it is computed here
 ATTEMPTS = 10  # a second apart, to get a vector for a text from a model that gives NaN; then it is passed over
@@ -90,6 +91,10 @@ class Handed:
         self._lock = threading.Lock()
         self._futures: OrderedDict[tuple[str, bytes], Future[Rows | None]] = OrderedDict()
         self._tokens: OrderedDict[tuple[str, bytes], Codes] = OrderedDict()
+        self._since: dict[tuple[str, bytes], float] = {}  # monotonic: of each future, in the same order
+
+    def __len__(self) -> int:
+        return len(self._futures)
 
     def take_on(self, space: str, digests: Sequence[bytes]) -> dict[bytes, "Future[Rows | None]"]:
         """A future for each of the texts that nobody computes or has computed: the caller settles every one of them,
@@ -99,8 +104,9 @@ class Handed:
             for digest in digests:
                 if (space, digest) not in self._futures:
                     taken[digest] = self._futures[space, digest] = Future()
+                    self._since[space, digest] = time.monotonic()
             while len(self._futures) > HANDED_MAX:
-                self._futures.popitem(last=False)
+                self._since.pop(self._futures.popitem(last=False)[0], None)
         return taken
 
     def find(self, space: str, digest: bytes) -> "Future[Rows | None] | None":
@@ -124,15 +130,28 @@ class Handed:
     def forget(self, space: str, digests: Sequence[bytes]) -> None:
         """They are kept elsewhere, or were not to be had."""
         with self._lock:
-            for digest in digests:
-                self._futures.pop((space, digest), None)
-                self._tokens.pop((space, digest), None)
+            self._forget([(space, digest) for digest in digests])
+
+    def forget_older(self, seconds: float) -> None:
+        """Forgets what was computed longer ago than that: called when nothing waits for a vector, so that it belongs to
+        texts that were replaced before they got into the view, or were never kept."""
+        until = time.monotonic() - seconds
+        with self._lock:
+            old = itertools.takewhile(lambda key: self._since[key] < until, self._since)
+            self._forget([key for key in old if self._futures[key].done()])
+
+    def _forget(self, keys: Sequence[tuple[str, bytes]]) -> None:
+        for key in keys:
+            self._futures.pop(key, None)
+            self._tokens.pop(key, None)
+            self._since.pop(key, None)
 
     def clear(self) -> None:
         """Nothing is remembered of any text."""
         with self._lock:
             self._futures.clear()
             self._tokens.clear()
+            self._since.clear()
 
 
 class _Wanted(NamedTuple):
@@ -376,6 +395,7 @@ class Indexing:
         if target.centroids.uncounted:
             self._count(target)
         if seq == self._seq and not batch:
+            self.handed.forget_older(HANDED_SECONDS)
             self._finish(target)
             worked = bool(target.centroids.uncounted) or self.follow_up(target, self._seq)
             return worked or self._tokens.work(target.embedder)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mnemo_daemon import allocator
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_store import backup, rewriting
 from mnemo_store.backup import Backup
@@ -78,6 +79,7 @@ class Upkeep:
                 self._store.transact(lambda _: Turn((fact,), None, "compact"), by="compact", frees=True).result()
             spaces = self._spaces() or None  # with no model at hand, nobody can tell which vectors are of use
             sizes = self._store.maintain(lambda keeper: rewriting.write_anew(keeper, start.seq, spaces)).result()
+            allocator.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
             return Compacted(sizes, given_up, start.at or None)
 

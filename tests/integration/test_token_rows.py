@@ -194,6 +194,32 @@ def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.Mo
     assert handed.tokens("space", b"2") is None
     handed.clear()
     assert handed.tokens("space", b"3") is None
+    (being_made, made_already) = (handed.take_on("space", [digest])[digest] for digest in (b"5", b"6"))
+    handed.add_tokens("space", b"6", rows)
+    made_already.set_result(None)
+    handed.forget_older(3600.0)
+    assert len(handed) == 2
+    handed.forget_older(0.0)
+    assert handed.find("space", b"5") is being_made
+    assert handed.find("space", b"6") is None
+    assert handed.tokens("space", b"6") is None
+    assert len(handed) == 1
+
+
+def test_what_a_door_handed_over_of_a_text_that_is_no_more_is_not_kept_for_ever(
+    ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text that was replaced before it got into the view, or was never kept."""
+    monkeypatch.setattr(indexing_module, "HANDED_SECONDS", 0.0)
+    handed = ground.indexing.handed
+    for digest, future in handed.take_on(embedding.seen.space, [b"one", b"other"]).items():
+        handed.add_tokens(embedding.seen.space, digest, np.zeros((1, 8), np.int8))
+        future.set_result(np.zeros((1, 384), np.float32))
+    ground.add("b c d")
+    ground.indexing.start()
+    settle(ground)
+    wait_until(lambda: len(handed) == 0)
+    assert handed.tokens(embedding.seen.space, b"one") is None
 
 
 def test_where_they_are_missing_they_are_made_some_at_a_time(

@@ -1,0 +1,48 @@
+"""The C allocator, told to give memory back: numpy, LMDB, usearch and onnxruntime allocate through it on many threads.
+
+glibc keeps an arena for each of up to eight threads a core, and keeps what is freed in each: memory then grows with
+every thread that once had a large array, although nothing holds it. Other C libraries have no such calls, and are left
+as they are.
+"""
+
+import ctypes
+import sys
+import threading
+import time
+
+ARENAS_MAX = 2
+MAPPED_BYTES_MIN = 1 << 20  # what is as large is mapped by itself, and given back as soon as it is freed
+TRIM_SECONDS = 60.0  # between two times that what is free within the arenas is given back
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
+
+_trimming = threading.Lock()
+_trimmed_at = 0.0  # monotonic
+
+
+def limit_arenas() -> bool:
+    """Bounds what the allocator keeps. To be called before threads are begun; False where it cannot be told."""
+    mallopt = _function("mallopt")
+    if mallopt is None:
+        return False
+    wanted = {_M_ARENA_MAX: ARENAS_MAX, _M_MMAP_THRESHOLD: MAPPED_BYTES_MIN, _M_TRIM_THRESHOLD: MAPPED_BYTES_MIN}
+    return all(mallopt(name, value) for name, value in wanted.items())
+
+
+def trim(*, if_due: bool = False) -> bool:
+    """Gives back what is free; with `if_due` only every TRIM_SECONDS. False where nothing was done."""
+    global _trimmed_at
+    malloc_trim = _function("malloc_trim")
+    with _trimming:
+        now = time.monotonic()
+        if malloc_trim is None or (if_due and now - _trimmed_at < TRIM_SECONDS):
+            return False
+        _trimmed_at = now
+        malloc_trim(0)
+    return True
+
+
+def _function(name: str) -> "ctypes._NamedFuncPointer | None":
+    if not sys.platform.startswith("linux"):
+        return None
+    return getattr(ctypes.CDLL(None), name, None)
