@@ -31,6 +31,8 @@ def parse_format(text: str, suffix: str, stem: str) -> Document:
             return _document(_canvas_lines(text), stem)
         case ".ipynb":
             return _document(_notebook_lines(text), stem)
+        case ".docx":  # as word_file has brought it to Markdown
+            return parse_markdown(text.split("\n"), "", stem)
         case ".csv" | ".tsv":
             return Document(stem, Meta(), tuple(_row_blocks(text, suffix)), ())
         case _:

@@ -107,7 +107,7 @@ class _Writer:
         """Writes what was put together; `apart`, with an empty line behind it."""
         written, prefix = "".join(self._parts), self._prefix
         self._parts, self._prefix = [], ""
-        text = _unescaped(written)
+        text = unescaped(written)
         if self._is_title:
             self.title, self._is_title = " ".join(text.split())[:256], False
             return
@@ -128,7 +128,8 @@ class _Writer:
         self.origins.append(max(1, origin))
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """The text with its character references replaced; as it is where one is too long to be one."""
     try:
         return html.unescape(text) if "&" in text else text
     except ValueError:  # a number of thousands of digits

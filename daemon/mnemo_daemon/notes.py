@@ -208,7 +208,8 @@ class NotesService:
     def status(self) -> protocol.NotesStatus:
         """The folders, their files, and what was skipped and why."""
         roots: list[protocol.NotesRootStatus] = []
-        passed: list[tuple[int, str, str]] = []  # what could be a note first, what a rule leaves out last
+        # What could be a note first, what a rule leaves out last, in between some of every kind
+        passed: list[tuple[int, int, str, str]] = []
         reasons: Counter[str] = Counter()
         for root in list(self._roots.values()):
             files, chunks = self._catalogue.counts(root.record.id)
@@ -221,12 +222,13 @@ class NotesService:
             )  # fmt: skip
             skipped = [(0, path, why) for path, (why, _) in list(root.skipped.items())]
             skipped += [(1 + (why == LEFT_OUT), path, why) for path, why in root.others.items()]
-            reasons.update(why for _, _, why in skipped)
+            for order, path, why in skipped:
+                passed.append((order, reasons[why] if order else 0, f"{root.record.path}/{path}", why))
+                reasons[why] += 1
             reasons.update(root.uncounted)
-            passed += [(order, f"{root.record.path}/{path}", why) for order, path, why in skipped]
         left_out = reasons.pop(LEFT_OUT, 0)
         shown = [
-            protocol.SkippedFile(path=path, reason=why) for _, path, why in heapq.nsmallest(SKIPPED_SHOWN_MAX, passed)
+            protocol.SkippedFile(path=path, reason=why) for *_, path, why in heapq.nsmallest(SKIPPED_SHOWN_MAX, passed)
         ]
         return protocol.NotesStatus(
             roots=roots, skipped=shown, skipped_total=reasons.total(), left_out=left_out,

@@ -25,6 +25,7 @@ from mnemo_core.ignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, rea
 from mnemo_core.note_changes import NoteChunk, Reading
 from mnemo_core.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
 from mnemo_core.note_matching import text_hash
+from mnemo_core.word_file import BadWordFile, read_word_file
 from mnemo_daemon.times import zone_offset
 from mnemo_store.records import NoteFile, NoteRoot
 
@@ -232,15 +233,9 @@ class Folder:
 def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     """What a file says, cut into chunks. Raises Unreadable for what is no UTF-8 text."""
     path = content.seen.path
-    if b"\0" in content.data:
-        raise Unreadable("binary: it holds a NUL")
-    try:
-        text = composed(content.data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 (byte {error.start})") from None
-    text = without_private(text, keep_lines=True) if "<" in text else text
     name = path.rpartition("/")[2]
     suffix = markup.suffix_of(name)
+    text = _text_of(content.data, suffix)
     is_markup = suffix in markup.NOTE_SUFFIXES
     read = markup.parse if is_markup else note_formats.parse_format
     try:
@@ -276,6 +271,23 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     return Reading(
         file, tuple(chunks), meta.namespace or root.namespace, date, max(0, seen.mtime_ns // 1_000_000), meta.memory
     )
+
+
+def _text_of(data: bytes, suffix: str) -> str:
+    """The text of a file, without its private spans. Raises Unreadable."""
+    if suffix == ".docx":
+        try:
+            text = composed(read_word_file(data))
+        except BadWordFile as error:
+            raise Unreadable(str(error)) from None
+    else:
+        if b"\0" in data:
+            raise Unreadable("binary: it holds a NUL")
+        try:
+            text = composed(data.decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise Unreadable(f"not UTF-8 (byte {error.start})") from None
+    return without_private(text, keep_lines=True) if "<" in text else text
 
 
 def _file_dates(document: markup.Document, path: str) -> tuple[int | None, int | None]:

@@ -1,7 +1,9 @@
 """Canvases, notebooks, web pages and tables as notes. SPEC 6"""
 
+import io
 import json
 import time
+import zipfile
 
 import pytest
 
@@ -9,6 +11,7 @@ from mnemo_core.chunking import split
 from mnemo_core.markup import Document
 from mnemo_core.note_formats import BadFormat, parse_format
 from mnemo_core.web_page import read_web_page
+from mnemo_core.word_file import UNPACKED_BYTES_MAX, BadWordFile, read_word_file
 
 
 def passages(document: Document) -> list[tuple[str, tuple[str, ...], int, int]]:
@@ -89,6 +92,44 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
 def test_what_is_not_what_its_suffix_says_is_refused_by_name(text: str, suffix: str) -> None:
     with pytest.raises(BadFormat, match=r"^no (canvas|notebook|table)"):
         parse_format(text, suffix, "x")
+
+
+def word_file(body: str) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", f'<?xml version="1.0"?><w:document><w:body>{body}</w:body></w:document>')
+    return packed.getvalue()
+
+
+def test_a_word_file_has_its_headings_lists_and_table_rows() -> None:
+    def paragraph(text: str, style: str = "") -> str:
+        return f'<w:p w:rsidR="1"><w:pPr>{style}</w:pPr><w:r><w:t xml:space="preserve">{text}</w:t></w:r></w:p>'
+
+    cells = "".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in ("Pear", "March"))
+    data = word_file(
+        paragraph("Garden &amp; trees", '<w:pStyle w:val="Title"/>')
+        + paragraph("Pruning", '<w:pStyle w:val="Heading2"/>')
+        + "<w:p><w:r><w:t>In </w:t></w:r><w:r><w:t>February.</w:t><w:t/></w:r></w:p>"
+        + paragraph("one", "<w:numPr><w:ilvl/></w:numPr>")
+        + paragraph("two", "<w:numPr><w:ilvl/></w:numPr>")
+        + f"<w:tbl><w:tr>{cells}</w:tr><w:tr>{cells}</w:tr></w:tbl>"
+    )
+    document = parse_format(read_word_file(data), ".docx", "garden")
+    assert document.title == "Garden & trees"
+    assert [(text, headings) for text, headings, *_ in passages(document)] == [
+        ("In February.", ("Pruning",)),
+        ("- one\n- two\nPear | March\nPear | March", ("Pruning",)),
+    ]
+
+
+def test_a_broken_or_huge_word_file_is_refused() -> None:
+    whole = word_file("<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 1_000)
+    huge = word_file("x" * (UNPACKED_BYTES_MAX + 1))
+    assert len(huge) < 100_000
+    assert read_word_file(word_file(f"<w:p><w:t>&#{'9' * 5000};</w:t></w:p>")).startswith("&#9")
+    for data in (b"", b"PK", whole[:-30], whole[:60] + b"\xff" * 40 + whole[100:], huge):
+        with pytest.raises(BadWordFile):
+            read_word_file(data)
 
 
 HOSTILE = (
