@@ -215,8 +215,8 @@ _AT_PRESENT = r"(?:right now|at the moment|just now|as we speak|at this moment)"
 _SOMETHING = r"(?:the|our|my|this|that|these|all|ci|it|everything|nothing)(?: [\w'’-]{1,30}){0,4}?"
 _PASSING = (
     r"(?:still |all |not |completely |only )?(?:failing|broken|down|red|green|stuck|offline|online|blocked|flaky"
-    r"|crashing|hanging|running|unreachable|passing|loading|building|compiling|restarting|waiting|timing out|locked|frozen|empty"
-    r"|full|busy|responding|working|up again)\b"
+    r"|crashing|hanging|running|unreachable|passing|loading|building|compiling|restarting|waiting|timing out"
+    r"|locked|frozen|empty|full|busy|responding|working|up again)\b"
 )
 _NOW = _Signal(
     frozenset(
