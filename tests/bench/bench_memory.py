@@ -4,7 +4,9 @@
                                        [--models FOLDER] [--on-disk]
 
 Half of the operations are recalls, half writes by key over the same memories, so that what is remembered stays as much.
-Private memory is Private_Dirty of /proc/PID/smaps_rollup: what no file backs. Without --models nothing is embedded.
+Private memory is Private_Dirty of /proc/PID/smaps, but for the mapped database: on a disk in memory (/dev/shm, which is
+taken without --on-disk) each of its pages counts as dirty, and it grows with the history. Without --models nothing is
+embedded.
 """
 
 import argparse
@@ -24,8 +26,13 @@ SETTLE_SECONDS = 2.0
 
 
 def private_megabytes(pid: int) -> float:
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    return sum(int(kib) for kib in re.findall(r"^Private_Dirty:\s+(\d+) kB", text, re.MULTILINE)) / 1024
+    kibibytes, is_database = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            is_database = line.endswith(".mdb")
+        elif line.startswith("Private_Dirty:") and not is_database:
+            kibibytes += int(line.split()[1])
+    return kibibytes / 1024
 
 
 def work(daemon: RunningDaemon, said: list[str], memories: int, operations: int, seed: int) -> None:
