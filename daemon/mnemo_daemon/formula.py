@@ -6,6 +6,8 @@ texts are read from the highest possible score down until none of the rest can r
 2001, the threshold algorithm).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,7 +63,7 @@ def with_best(
 
 
 def _best(question: Question, asked: Asked, scene: Scene, store: Store, views: Views, count: int) -> Numbers:
-    """So many with the highest scores, best first; equal ones by number."""
+    """So many with the highest scores, best first; equal ones as in the answer."""
     numbers = np.flatnonzero(scene.mask).astype(np.uint32)
     if scene.then is not None:
         numbers = np.concatenate([numbers, (np.flatnonzero(scene.rows) + scene.base).astype(np.uint32)])
@@ -69,13 +71,13 @@ def _best(question: Question, asked: Asked, scene: Scene, store: Store, views: V
         return numbers
     most = _most_overlap(question.query, scene, views)
     highest = _scores(asked, scene, numbers, np.where(numbers < scene.base, most.take(numbers, mode="clip"), 1.0))
-    order = _from_highest(numbers, highest, SORTED_PER_ANSWER * count)
+    order = _from_highest(scene, numbers, highest, SORTED_PER_ANSWER * count)
     read, exact = 0, np.empty(0)
     with store.snapshot() as snapshot:
         while read < len(numbers):
             if read >= len(order):
-                order = _from_highest(numbers, highest, len(numbers))
-            if read >= count and np.partition(exact, read - count)[read - count] > highest[order[read]]:
+                order = _from_highest(scene, numbers, highest, len(numbers))
+            if read >= count and np.partition(exact, read - count)[read - count] >= highest[order[read]]:
                 break
             some = numbers[order[read : read + READ_AT_ONCE]]
             memories = [scene.memory(snapshot, number) for number in some.tolist()]
@@ -84,17 +86,25 @@ def _best(question: Question, asked: Asked, scene: Scene, store: Store, views: V
             exact = np.concatenate([exact, _scores(asked, scene, some, overlap)])
             read += len(some)
     found = numbers[order[:read]]
-    return found[np.lexsort((found, -exact))[:count]]
+    return found[np.lexsort((*_ties(scene, found), -exact))[:count]]
 
 
-def _from_highest(numbers: Numbers, highest: Values, count: int) -> NDArray[np.intp]:
-    """The places of at least so many with the highest values, highest first, equal ones by number."""
+def _from_highest(scene: Scene, numbers: Numbers, highest: Values, count: int) -> NDArray[np.intp]:
+    """The places of at least so many with the highest values, highest first, equal ones as in the answer."""
     if count < len(numbers):
         least = np.partition(highest, len(numbers) - count)[len(numbers) - count]
         places = np.flatnonzero(highest >= least)
     else:
         places = np.arange(len(numbers))
-    return places[np.lexsort((numbers[places], -highest[places]))]
+    return places[np.lexsort((*_ties(scene, numbers[places]), -highest[places]))]
+
+
+def _ties(scene: Scene, numbers: Numbers) -> tuple[NDArray[Any], ...]:
+    """What orders equal scores, the last first: importance, newer, id, as in `ranking.order`."""
+    low, high, event_at, importance = (
+        scene.column(name, numbers) for name in ("id_low", "id_high", "event_at", "importance")
+    )
+    return low, high, -event_at, -importance
 
 
 def _scores(asked: Asked, scene: Scene, numbers: Numbers, overlap: Values) -> Values:
