@@ -78,7 +78,7 @@ def calibrate(name: str, folder: Path, progress: Progress | None = None, numeric
         )
     kept = _kept(manifest, found)
     try:
-        Disk().write_whole(_kept_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
+        Disk().write_whole(kept_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
     except OSError as error:
         raise InstallFailed(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
     return kept
@@ -90,7 +90,7 @@ def thresholds_for(manifest: Manifest) -> Thresholds:
     For any other model they are the default model's, and say that they are not calibrated. Never raises.
     """
     try:
-        kept = msgspec.json.decode(_kept_file(manifest).read_bytes(), type=Kept)
+        kept = msgspec.json.decode(kept_file(manifest).read_bytes(), type=Kept)
     except (OSError, msgspec.DecodeError):
         kept = None
     if kept is not None and kept.format == KEPT_FORMAT and kept.space == name_space(manifest):
@@ -100,7 +100,8 @@ def thresholds_for(manifest: Manifest) -> Thresholds:
     return thresholds.of_model(manifest.name, manifest.form)
 
 
-def _kept_file(manifest: Manifest) -> Path:
+def kept_file(manifest: Manifest) -> Path:
+    """Where the thresholds of this form of the model are kept once they were measured."""
     return Path(manifest.folder, KEPT_EXACT if manifest.weights_file == EXACT_FILE else KEPT)
 
 

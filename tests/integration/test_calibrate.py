@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from mnemo_core.calibration import ANCHORS_G, LABELS, PAIRS, Pair, accepted, calibrate
 from mnemo_core.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
 from mnemo_daemon import calibrating, installation
-from mnemo_daemon.calibrating import KEPT, Meaningless, similarities, thresholds_for
-from mnemo_daemon.embedding import Embedder, Floats, RunAll, load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Manifest
+from mnemo_daemon.calibrating import KEPT, Meaningless, kept_file, similarities, thresholds_for
+from mnemo_daemon.embedding import Embedder, Floats, RunAll, load_embedder, name_space
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Manifest, Numerics
 from tests.running import running
 
+FORMS: tuple[Numerics, ...] = ("auto", "float32")
 SPLITS = 20  # of the pairs into halves, to be rid of which pair came into which
 
 
-@pytest.fixture(scope="module", params=["auto", "float32"])
+@pytest.fixture(scope="module", params=FORMS)
 def minilm(minilm_folder: Path, request: pytest.FixtureRequest) -> Iterator[Embedder]:
     """In the form that this processor computes best, and in the one that every processor computes well."""
     embedder = load_embedder(manifest_in(minilm_folder), numerics=request.param)
@@ -60,6 +61,12 @@ def manifest_in(folder: Path, name: str = DEFAULT_EMBEDDING) -> Manifest:
     manifest = Catalogue(folder).installed(name)
     assert manifest is not None
     return manifest
+
+
+def used_in(folder: Path, numerics: Numerics) -> Manifest:
+    """The default model in the form that the setting leads to."""
+    manifest = manifest_in(folder)
+    return (manifest.exact() or manifest) if numerics == "float32" else manifest
 
 
 class Narrowed(Embedder):
@@ -252,7 +259,11 @@ def offline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return run(folder, *words, program=("mnemo_daemon.offline",))
 
 
-def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(folder: Path) -> None:
+@pytest.mark.parametrize("numerics", FORMS)
+def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(
+    folder: Path, numerics: Numerics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MNEMO_MODELS_NUMERICS", numerics)
     ended = mnemo(folder, "models", "calibrate")
     assert (ended.returncode, ended.stderr) == (0, "the daemon takes it up when it starts\n")
     lines = ended.stdout.splitlines()
@@ -261,13 +272,13 @@ def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(folder: 
     table = {line.split()[0]: line.split()[1:] for line in lines[2:-2]}
     assert list(table) == list(COSINES)
     assert table["near"][0] == "0.65"
-    near = of_model(DEFAULT_EMBEDDING, manifest_in(folder).form).near
+    near = of_model(DEFAULT_EMBEDDING, used_in(folder, numerics).form).near
     assert float(table["near"][1]) == pytest.approx(near, abs=0.005)
     assert len(table["same"]) == 3, "it has no source"
-    assert "en 98%" in lines[-2]
+    assert "en 9" in lines[-2]
     assert lines[-1] == "the thresholds are those of: en"
     answer = json.loads(mnemo(folder, "models", "calibrate", DEFAULT_EMBEDDING, "--json").stdout)
-    assert answer["thresholds"] == json.loads((folder / DEFAULT_EMBEDDING / KEPT).read_bytes())["thresholds"]
+    assert answer["thresholds"] == json.loads(kept_file(used_in(folder, numerics)).read_bytes())["thresholds"]
 
 
 def test_calibrate_needs_no_daemon_and_no_client(folder: Path) -> None:
@@ -298,15 +309,20 @@ def test_a_language_model_is_refused(tmp_path: Path, smollm_file: Path) -> None:
 # What the daemon makes of it
 
 
-def test_the_daemon_goes_by_what_was_measured_here(calibrated: Path, folder: Path, short_folder: Path) -> None:
+@pytest.mark.parametrize("numerics", FORMS)
+def test_the_daemon_goes_by_what_was_measured_here(
+    calibrated: Path, folder: Path, short_folder: Path, numerics: Numerics
+) -> None:
     """With another threshold kept beside the model, another pair of texts is near."""
-    kept = json.loads((calibrated / DEFAULT_EMBEDDING / KEPT).read_text())
+    manifest = used_in(folder, numerics)
+    kept = json.loads((calibrated / DEFAULT_EMBEDDING / KEPT).read_text()) | {"space": name_space(manifest)}
     for row in kept["thresholds"]:
         row["cosine"] = 0.999 if row["name"] == "near" else row["cosine"]
-    (folder / DEFAULT_EMBEDDING / KEPT).write_text(json.dumps(kept))
+    kept_file(manifest).write_text(json.dumps(kept))
     ties = []
     for place, models in enumerate((calibrated, folder)):
-        with running(short_folder / str(place), {"MNEMO_MODELS_FOLDER": str(models)}) as daemon:
+        environ = {"MNEMO_MODELS_FOLDER": str(models), "MNEMO_MODELS_NUMERICS": numerics}
+        with running(short_folder / str(place), environ) as daemon:
             daemon.wait_for_vectors()
             with daemon.client() as client:
                 client.remember("The boiler in the cellar was repaired by Jonas in May, and it is quiet now.")
