@@ -5,6 +5,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
+from mnemo_core.vocabulary import MONTHS
+
+WRAPPED_CHARS_MIN = 50  # a line that was wrapped is at least this long
+NUMBER_CHARS_MAX = 5
 SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the words that were asked for
 
 # Lines that hold a mark and no words of their own: an opening fence with its language, Org's and reStructuredText's
@@ -16,10 +20,19 @@ _NO_TITLE = "".join(rf"(?<!\b{title}\.)" for title in _TITLES)
 _END = re.compile(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 
 
+_BLOCK = re.compile(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
+_GOES_ON = re.compile(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
+_NUMBER_AT_END = re.compile(r"(?<![\w.,])(\d{1,2})\.\Z")
+_NEXT_WORD = re.compile(r"[^\W\d_]{1,20}")
+_FIRST_KANA = "\u3040"
+
+
 def spans(text: str) -> list[tuple[int, int]]:
     """Start and end of each sentence or line that holds something, in order."""
     found, start = [], 0
     for match in [*_END.finditer(text), None]:
+        if match and (_is_wrapped(text, match) or _is_ordinal(text, match)):
+            continue
         end = match.start() if match else len(text)
         piece = text[start:end]
         if piece.strip():
@@ -27,6 +40,49 @@ def spans(text: str) -> list[tuple[int, int]]:
             found.append((left, start + len(piece.rstrip())))
         start = match.end() if match else end
     return found
+
+
+def _is_wrapped(text: str, end: re.Match[str]) -> bool:
+    """Whether a line break only wraps a paragraph or list item: the line before is long, and the next goes on with
+    words."""
+    at = end.start()
+    if end.group() != "\n":
+        return False
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    if len(before.rstrip()) < WRAPPED_CHARS_MIN or _BLOCK.match(before) or before.rstrip().endswith((":", "|")):
+        return False
+    following = text[at + 1 : at + 1 + SENTENCE_CHARS_MAX].split("\n", 1)[0]
+    return _GOES_ON.match(following) is not None and not _is_markup(following)
+
+
+def _is_ordinal(text: str, end: re.Match[str]) -> bool:
+    """Whether a point stands behind a day ("28. March") or the number of a list item."""
+    number = _NUMBER_AT_END.search(text, max(0, end.start() - NUMBER_CHARS_MAX), end.start())
+    if number is None or "\n" in end.group():
+        return False
+    word = _NEXT_WORD.match(text, end.end())
+    starts_line = not text[text.rfind("\n", 0, end.start()) + 1 : number.start(1)].strip()
+    return word is not None and (starts_line or word[0].islower() or word[0].lower() in MONTHS)
+
+
+def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The marks, each grown to the whole words that it begins and ends in; those that then touch are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(marks):
+        while start > 0 and _is_inside(text, start):
+            start -= 1
+        while end < len(text) and _is_inside(text, end):
+            end += 1
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _is_inside(text: str, at: int) -> bool:
+    """Whether the place is between two characters of a word of a script that has spaces."""
+    return all((each.isalnum() or each == "_") and each < _FIRST_KANA for each in text[at - 1 : at + 1])
 
 
 def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from mnemo_core import cut, ranking, selection
 from mnemo_core.chunking import estimate_tokens
 from mnemo_core.ranking import Asked, Candidates, Scored
 from mnemo_core.selection import Chosen, Wanted
-from mnemo_core.sentences import best_sentence, cut_to_lines
+from mnemo_core.sentences import best_sentence, cut_to_lines, whole_words
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
@@ -197,13 +197,14 @@ class Answering:
         content = answer.memory.content
         marks = self._views.words.tokenizer.marks(content, query)
         start, end = best_sentence(content, marks)
+        marks = whole_words(content, marks)
         inside = [(max(a, start) - start, min(b, end) - start) for a, b in marks if a < end and b > start]
         line = 0
         if answer.note is not None:
             place = next((chunk for chunk in answer.note.chunks if chunk.memory == answer.memory.id), None)
             if place is not None:
                 line = min(place.last_line, place.first_line + content[:start].count("\n"))
-        return Best(content[start:end], inside, line)
+        return Best(content[start:end].replace("\n", " "), inside, line)
 
 
 def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored, candidates: Candidates) -> list[int]:

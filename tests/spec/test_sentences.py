@@ -2,7 +2,7 @@
 
 import pytest
 
-from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, cut_to_lines, spans
+from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, cut_to_lines, spans, whole_words
 
 
 def shown(text: str, *words: str) -> str:
@@ -84,3 +84,43 @@ def test_a_passage_is_the_whole_lines_around_the_best_sentence_that_fit() -> Non
 def test_where_its_own_line_does_not_fit_a_passage_is_the_sentence_alone_or_nothing() -> None:
     assert cut("One two three. Four five. Six.", "Four five.", 2) == "Four five."
     assert cut("One two three. Four five. Six.", "Four five.", 1) == ""
+
+
+def parts(text: str) -> list[str]:
+    return [text[start:end] for start, end in spans(text)]
+
+
+def test_a_hard_wrapped_line_goes_on_in_the_next() -> None:
+    wrapped = "The stopcock of the house is behind the washing machine, and to\nreach it the kickboard comes off. Done."
+    assert parts(wrapped) == [wrapped.removesuffix(" Done."), "Done."]
+    item = "- the spare key of the boathouse is with Ines in number\n  fourteen\n- the other one is with Tom"
+    assert parts(item) == [item.split("\n- ")[0], "- the other one is with Tom"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A list of what has to be brought along to the island by all of us:\nwater",
+        "| a table row that is long enough to have been wrapped by hand | yes |\nnext",
+        "# A heading that is long enough to have been wrapped by hand, or is it\ntext",
+        "A line that is long enough to have been wrapped by hand, more or less\n2. two",
+        "A line that is long enough to have been wrapped by hand, more or less\n- two",
+        "A line that is long enough to have been wrapped by hand, more or less\n\ntwo",
+    ],
+)
+def test_what_is_no_wrapped_paragraph_ends_at_the_line(text: str) -> None:
+    assert len(parts(text)) == 2
+
+
+def test_a_day_or_the_number_of_an_item_ends_no_sentence() -> None:
+    assert parts("Der Termin ist am 28. März um drei. Gut.") == ["Der Termin ist am 28. März um drei.", "Gut."]
+    assert parts("It is on the 3. of May. Fine.") == ["It is on the 3. of May.", "Fine."]
+    assert parts("1. Open the valve. Wait.") == ["1. Open the valve.", "Wait."]
+    assert parts("There were 28. Nobody counted.") == ["There were 28.", "Nobody counted."]
+
+
+def test_marks_are_whole_words() -> None:
+    text = "the notebook of smtp_relay 東京都"
+    found = whole_words(text, [(4, 8), (21, 26), (27, 29)])
+    assert [text[start:end] for start, end in found] == ["notebook", "smtp_relay", "東京"]
+    assert whole_words("ab cd", [(0, 1), (1, 2), (3, 4)]) == [(0, 2), (3, 5)]
