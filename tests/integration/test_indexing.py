@@ -116,8 +116,10 @@ def test_what_was_just_saved_is_embedded_before_the_backlog(filled: Filled) -> N
 
 
 class Slow(Counting):
+    seconds = 0.3
+
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
-        time.sleep(0.3)
+        time.sleep(self.seconds)
         return super().encode_both(embedder, texts)
 
 
@@ -131,6 +133,7 @@ def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(tmp_path:
     filled.indexing.start()
     until(lambda: filled.indexing.progress().rate is not None)
     progress = filled.indexing.progress()
+    slow.seconds = 0.0
     filled.close()
     slow.close()
     assert progress.rate is not None
