@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from mnemo_client import launch
 from mnemo_client.errors import MnemoError
 from mnemo_store.layout import FORMAT
 from tests.grounds import wait_until
@@ -53,9 +54,9 @@ class Terminal:
             return sorted(memory.content for memory in client.list_memories().memories)
 
     def end(self) -> None:
-        with contextlib.suppress(MnemoError), self.daemon.client() as client:
-            client.shutdown()
-            wait_until(lambda: not self.answers())
+        """Returns once the process of the daemon that answers has ended."""
+        with contextlib.closing(self.daemon.client()) as client:
+            launch.stop(client)
 
     def answers(self) -> bool:
         try:
