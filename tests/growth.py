@@ -323,7 +323,8 @@ class Growth(NamedTuple):
 
 
 def repeated(piece: str, size: int) -> str:
-    return (piece * (size // len(piece) + 1))[:size]
+    """Whole pieces, about so many characters: what is left of one may be another word."""
+    return piece * max(size // len(piece), 1)
 
 
 def seconds_of(run: Callable[[str], object], text: str) -> float:

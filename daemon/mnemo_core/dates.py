@@ -129,7 +129,7 @@ def _without_wider(told: list[Found]) -> list[Found]:
 # Reading
 
 
-_MASK = re.compile(r"`[^`\n]+`|https?://\S+|\b[\w.+-]+@[\w-]+\.\w+")
+_MASK = re.compile(r"`[^`\n]+`|https?://\S+|\b[\w.+-]{1,64}+@[\w-]+\.\w+")
 
 _LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is ignored, and are in no list of words
 

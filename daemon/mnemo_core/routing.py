@@ -449,7 +449,7 @@ _ASK = _Signal(
                 r"(?:can|could|would|will) (?:you|someone|anyone)\b(?! (?:believe|imagine))",
                 r"(?:^|[.!?;:\n][^\S\n]*)(?:\w+, )?please\b(?:,)?"
                 r" (?!note that\b|see\b|refer\b|consult\b|be aware\b)\w+|\b(?:send|give|tell|show|let|remind|help"
-                r"|call|text|email) (?:me|us)\b[^.!?\n]*\bplease\b",
+                r"|call|text|email) (?:me|us)\b[^.!?\n]{0,300}\bplease\b",
                 r"(?:^|[.!?;:\n,][^\S\n]*)(?:please )?(?:remind|tell|show|send|give|help) (?:me|us)\b"
                 r"|\bplease let me know\b",
                 r"\bdon['’]t let me forget\b|\bdo me a favou?r\b|\bcan I (?:ask|get) you\b|\bmind if you\b"

@@ -340,7 +340,7 @@ def _needs(flags: str, pattern: str) -> frozenset[str]:
 
 def _words(pattern: str) -> frozenset[str]:
     """The words of a pattern, with and without an ending that may be missing."""
-    literal = re.sub(r"\(\?P<\w>|\(\?[:!=]|\[[^\]]*\]|\\\w", " ", pattern)
+    literal = re.sub(r"\(\?P<\w>|\(\?[:!=]|\[[^\]]{0,300}\]|\\\w", " ", pattern)
     words = set(re.findall(r"[^\W\d_]+\??", literal.lower()))
     found = {word.removesuffix("?") for word in words} | {word[:-2] for word in words if word.endswith("?")}
     return frozenset(found)

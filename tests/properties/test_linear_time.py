@@ -60,7 +60,7 @@ from tests.growth import (
 from tests.samples import AT, sample_memory
 
 SWEEP = os.environ.get("MNEMO_SWEEP") == "1"
-PIECES_OF_PATTERN = 40 if SWEEP else 8
+PIECES_OF_PATTERN = 60 if SWEEP else 20
 PIECES_OF_FUNCTION = len(NASTY) if SWEEP else 20
 NOTE_CHARS = 250_000
 NOTE_SECONDS_MAX = 2.0
