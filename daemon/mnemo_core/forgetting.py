@@ -94,10 +94,12 @@ def plan(asked: Collection[str], ties: Iterable[Tie], derived: Collection[str] =
 
 
 def drop_alone(asked: Collection[str], ties: Iterable[Tie]) -> Plan:
-    """What dropping these and nothing else comes to: the trash is emptied."""
-    going = frozenset(asked)
-    mended = [tie.id for tie in ties if tie.id not in going and _names_any(tie, going)]
-    return Plan(tuple(asked), (), {}, frozenset(), tuple(mended))
+    """What dropping these and nothing else comes to: the trash is emptied. What only a summary among them had
+    compressed is active again."""
+    going, known = frozenset(asked), {tie.id: tie for tie in ties}
+    revived = _revived(known, going, ())
+    mended = [tie.id for tie in known.values() if tie.id not in going and _names_any(tie, going)]
+    return Plan(tuple(asked), (), {}, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
 
 
 def _revived(known: Mapping[str, Tie], going: Collection[str], with_them: Collection[str]) -> frozenset[str]:

@@ -18,6 +18,7 @@ from mnemo_daemon.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.indexing import Serving
 from mnemo_daemon.past import Past, Then
 from mnemo_daemon.question import Question
+from mnemo_daemon.replacements import HIDING, Replacements
 from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns
 from mnemo_store.reading import Snapshot
@@ -200,6 +201,8 @@ class Searching:
         self._views = views
         self._embedding = embedding
         self._past = Past(store)
+        self._replacements = Replacements(store)
+        self._revealed: tuple[NDArray[np.bool_], bytes, NDArray[np.bool_]] | None = None
         self._threads = ThreadPoolExecutor(THREADS, "mnemo-words")
         self._own_now: tuple[NDArray[np.bool_], str, NDArray[np.uint32]] | None = (
             None  # of the mask that was last asked
@@ -210,12 +213,33 @@ class Searching:
         self._threads.shutdown()
 
     def scene(self, question: Question) -> Scene:
-        columns = self._views.columns
+        columns, wanted = self._views.columns, question.filter
         if question.as_of is None:
-            return Scene(_allowed(question, columns), columns)
-        then = self._past.then(question.as_of, question.filter.without_tags)
-        mask, rows = _allowed(question, columns), _allowed(question, then.columns)
+            revealed = self._replacements.revealed(wanted, columns)
+            return Scene(self._with(_allowed(question, columns), revealed, question, columns), columns)
+        then = self._past.then(question.as_of, wanted.without_tags)
+        revealed, former = self._replacements.revealed_then(wanted, columns, then)
+        mask = self._with(_allowed(question, columns), revealed, question, columns)
+        rows = self._with(_allowed(question, then.columns), former, question, then.columns)
         return Scene(then.unchanged(mask), columns, then, rows)
+
+    def _with(
+        self, mask: NDArray[np.bool_], revealed: NDArray[np.intp], question: Question, columns: Columns
+    ) -> NDArray[np.bool_]:
+        """The mask with what is hidden no more; the same one again for the same."""
+        if not len(revealed):
+            return mask
+        last, found = self._revealed, revealed.tobytes()
+        if last is not None and last[0] is mask and last[1] == found:
+            return last[2]
+        states = (*question.filter.states, *HIDING)
+        every = _allowed(question._replace(filter=question.filter._replace(states=states)), columns)
+        wider = mask.copy()
+        revealed = revealed[revealed < min(len(mask), len(every))]
+        wider[revealed] = every[revealed]
+        wider.flags.writeable = False
+        self._revealed = mask, found, wider
+        return wider
 
     def search(
         self, question: Question, scene: Scene, serving: Serving | None, clock: "Clock", searched: str | None = None

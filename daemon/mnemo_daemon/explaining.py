@@ -70,7 +70,8 @@ class Filters:
             yield reason, self._fails(fields)
         for state in STATES:
             if state not in self._wanted.states:
-                yield state, self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
+                failing = self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
+                yield state, failing & ~self._allowed  # what replaced it may be gone
         for reason, fields in FIELDS.items():
             yield reason, self._fails(fields)
         yield WORKING, self.visible & ~self._allowed & self._passes(self._wanted)

@@ -46,11 +46,15 @@ class Then(NamedTuple):
 
     def memory(self, snapshot: Snapshot, memory_id: str) -> Memory | None:
         """A memory as it was, None where it was not there: read whole, for one that changes this very moment."""
+        memory = self.version(snapshot, memory_id)
+        return memory if is_there(memory) else None
+
+    def version(self, snapshot: Snapshot, memory_id: str) -> Memory | None:
+        """A memory as it was, in the trash too; None where nothing of it was known."""
         stored = snapshot.stored(memory_id)
         if stored is None or stored.seq <= self.seq:
-            return stored.memory if stored is not None and is_there(stored.memory) else None
-        memory = version_at(snapshot.versions(memory_id), self.seq)
-        return memory if is_there(memory) else None
+            return stored.memory if stored is not None else None
+        return version_at(snapshot.versions(memory_id), self.seq)
 
 
 class Past:

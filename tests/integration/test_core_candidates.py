@@ -98,7 +98,7 @@ def test_what_stands_beside_the_best_joins_with_the_core_memories(desk: Desk) ->
         ({"user_id": "ines"}, {}),
         ({"kind": "episodic"}, {"kinds": ("semantic",)}),
         ({"kind": "working", "session_id": "s1"}, {"working_session": "s2"}),
-        ({"state": "superseded"}, {}),
+        ({"state": "superseded", "superseded_by": sample_id(0)}, {}),
         ({"expires_at": EARLY - 1}, {}),
         ({"tags": ("boat",)}, {"tags": ("tax",)}),
         ({}, {"layers": ("buffer", "working")}),

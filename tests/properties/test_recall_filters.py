@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,7 +19,7 @@ from mnemo_daemon.routes import Request
 from mnemo_daemon.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, PutMemory, PutUsage, Usage
 from tests.desk import Desk, desk_in
-from tests.samples import WAIT_SECONDS, sample_memory, write
+from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
 
 HOUR = 3_600_000
@@ -71,6 +71,7 @@ def drawn(chance: random.Random) -> dict[str, Any]:
         "event_at": chance.choice(TIMES),
         "created_at": chance.choice(TIMES),
         "expires_at": chance.choice((0, 0, 0, NOW - 2 * DAY, NOW - HOUR, NOW + HOUR)),
+        "superseded_by": chance.choice(("", *map(sample_id, range(COUNT)))),
     }
 
 
@@ -102,10 +103,26 @@ class Kept:
 
     def allowed(self, asked: RecallRequest) -> set[str]:
         memories = self.then if asked.as_of is not None else self.now
-        return {memory.id for memory in memories if passes(memory, asked)}
+        every = {memory.id: memory for memory in memories}
+        return {memory.id for memory in memories if passes(memory, asked, every)}
 
 
-def passes(memory: Memory, asked: RecallRequest) -> bool:
+def is_replaced(memory: Memory, every: Mapping[str, Memory], now: int) -> bool:
+    """Whether the first that stands, of what took its place and what took the place of that, is there."""
+    passed = {memory.id}
+    while memory.superseded_by and memory.superseded_by not in passed:
+        memory = every[memory.superseded_by]
+        if memory.state not in ("trashed", "discarded") and not 0 < memory.expires_at <= now:
+            return True
+        passed.add(memory.id)
+    return False
+
+
+def names_another(memory: Memory) -> bool:
+    return memory.state == "superseded" or (memory.state == "compressed" and memory.superseded_by != "")
+
+
+def passes(memory: Memory, asked: RecallRequest, every: Mapping[str, Memory]) -> bool:
     """Whether a memory is in question, as the pages of the specification have it."""
     now = asked.now if asked.now is not None else asked.as_of if asked.as_of is not None else NOW
     assert isinstance(now, int)
@@ -117,7 +134,7 @@ def passes(memory: Memory, asked: RecallRequest) -> bool:
         memory.user_id == (asked.user_id or "local"),
         *(getattr(asked, name) in (None, getattr(memory, name))
           for name in ("agent_id", "run_id", "session_id", "source", "speaker")),
-        memory.state in states,
+        memory.state in states or (names_another(memory) and not is_replaced(memory, every, now)),
         not asked.kinds or memory.kind in asked.kinds,
         not asked.categories or memory.category in asked.categories,
         not asked.layers or memory.layer in asked.layers,
