@@ -132,6 +132,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
     "sentences.best_sentence": lambda text: sentences.best_sentence(text, marks_in(text)),
     "sentences.cut_to_lines": lambda text: sentences.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "sentences.whole_words": lambda text: sentences.whole_words(text, marks_in(text)),
     "spans.named": lambda text: spans.named(text, AT, zone),
     "specifics.difference": lambda text: specifics.difference(text, OTHER),
     "specifics.plainly_differ": lambda text: specifics.plainly_differ(
