@@ -69,12 +69,14 @@ def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, 
     """The marks, each grown to the whole words that it begins and ends in; those that then touch are one."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(marks):
-        while start > 0 and _is_inside(text, start):
+        done = found[-1][1] if found else 0  # no word goes on there, so that none is gone through twice
+        end = max(end, done)
+        while start > done and _is_inside(text, start):
             start -= 1
         while end < len(text) and _is_inside(text, end):
             end += 1
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if found and start <= done:
+            found[-1] = found[-1][0], end
         else:
             found.append((start, end))
     return found
