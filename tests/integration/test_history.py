@@ -12,6 +12,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import Refused
 from mnemo_client.protocol import Patch
 from mnemo_client.recall_protocol import RecallRequest
+from mnemo_core.ranking import words_held
 from mnemo_daemon import channels, installation
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.models import Catalogue
@@ -239,7 +240,7 @@ def settle(desk: Desk) -> None:
 
 
 def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """By text: its share of the best BM25, and its cosine, each compared with the query."""
+    """By text: how much of the query it holds by words, and its cosine."""
     serving = desk.indexing.serving()
     assert serving is not None
     vector = serving.embedder.encode_query(query)
@@ -247,9 +248,9 @@ def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float]
         text: max(float(row.astype(np.float16).astype(np.float32) @ vector) for row in rows)
         for text, rows in zip(texts, serving.embedder.encode_batch(texts), strict=True)
     }
-    words = dict(zip(texts, desk.views.words.scores(query, [Fields(text) for text in texts]).tolist(), strict=True))
-    best = max(words.values()) or 1.0
-    return {text: score / best for text, score in words.items()}, sims
+    full, *scores = desk.views.words.scores(query, [Fields(text) for text in (query, *texts)]).tolist()
+    held = words_held(np.array(scores, np.float32), full).tolist()
+    return dict(zip(texts, held, strict=True)), sims
 
 
 @pytest.mark.parametrize("are_kept", [True, False])
