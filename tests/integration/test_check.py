@@ -524,7 +524,7 @@ def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tm
     house.serving()
     numbers = [house.number(memory_id) for memory_id in ids]
     house.daemon.views.words.put(numbers[0], Fields("x y z"))
-    house.daemon.views.columns.column("importance")[numbers[1]] = 0.9
+    house.daemon.views.columns._arrays["importance"][numbers[1]] = 0.9
     other_vectors(house, numbers[2])
     house.close()
     data = tmp_path / "data"
