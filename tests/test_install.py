@@ -103,7 +103,7 @@ def test_what_is_compiled_here_is_told_from_what_is_not() -> None:
 
 def test_the_extras_are_no_part_of_the_core() -> None:
     core = core_distributions()
-    assert not {"llama-cpp-python", "mcp", "rjieba", "pytest", "mypy", "torch"} & core.keys()
+    assert not {"llama-cpp-python", "mcp", "pypdf", "rjieba", "pytest", "mypy", "torch"} & core.keys()
     assert {"lmdb", "usearch", "onnxruntime", "aiohttp"} <= core.keys()
 
 

@@ -29,7 +29,16 @@ __all__ = [
 BlockKind = Literal["paragraph", "list", "table", "code"]
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends
-FORMAT_SUFFIXES = (".canvas", ".html", ".htm", ".ipynb", ".csv", ".tsv", ".docx")  # of those that note_formats reads
+FORMAT_SUFFIXES = (
+    ".canvas",
+    ".html",
+    ".htm",
+    ".ipynb",
+    ".csv",
+    ".tsv",
+    ".docx",
+    ".pdf",
+)  # of those that note_formats reads
 HEADING_CHARS_MAX = 256  # a longer "heading" is a paragraph: it would be repeated with every chunk below it
 HEADING_DEPTH_MAX = 16  # deeper headings count as of this depth
 LINK_CHARS_MAX = 256

@@ -17,6 +17,7 @@ from mnemo_core.web_page import FENCE, read_web_page
 ROWS_CHARS = 800  # of rows of a table that are a passage together
 CELLS_MAX = 200  # of a row
 OUTPUT_CHARS_MAX = 2_000  # of one cell of a notebook: more is data
+PAGE_BREAK = "\f"  # begins the first line of every page but the first
 LINE_PREFIX_CHARS = 200  # by how much of it a line of a notebook is found again in the file
 
 
@@ -35,6 +36,8 @@ def parse_format(text: str, suffix: str, stem: str) -> Document:
             return parse_markdown(text.split("\n"), "", stem)
         case ".csv" | ".tsv":
             return Document(stem, Meta(), tuple(_row_blocks(text, suffix)), ())
+        case ".pdf":  # as its pages are written by the process that reads it
+            return Document(stem, Meta(), tuple(_page_blocks(text)), ())
         case _:
             page = read_web_page(text)
             return _document(zip(page.lines, page.origins, strict=True), stem, page.title)
@@ -246,3 +249,23 @@ def _row_text(names: Sequence[str], cells: Sequence[str]) -> str:
         if cell:
             pairs.append(f"{name}: {cell}" if name else cell)
     return "; ".join(pairs)
+
+
+# Pages
+
+
+def page_starts(text: str) -> list[int]:
+    """The line, from 1, on which each page of a text with page breaks begins."""
+    starts, line = [], 1
+    for page in text.split(PAGE_BREAK):
+        starts.append(line)
+        line += page.count("\n")
+    return starts
+
+
+def _page_blocks(text: str) -> Iterator[Block]:
+    """Each page that says something, below a heading that is its number."""
+    pages = zip(page_starts(text), text.split(PAGE_BREAK), strict=True)
+    for number, (line, page) in enumerate(pages, 1):
+        if body := page.rstrip("\n"):
+            yield Block("paragraph", body, (f"Page {number}",), number, line, line + body.count("\n"))

@@ -13,17 +13,15 @@ LanguageModelError
 
 import contextlib
 import importlib.util
-import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Literal, assert_never
+from typing import Literal, assert_never
 
 import msgspec
 
@@ -38,6 +36,7 @@ from mnemo_daemon.llm_worker import (
     take_frame,
     to_frame,
 )
+from mnemo_daemon.scratch_file import open_scratch_file
 
 State = Literal["absent", "off", "starting", "ready", "failed"]
 Clock = Callable[[], float]
@@ -104,13 +103,6 @@ class Status(msgspec.Struct, frozen=True):
     pid: int | None = None
 
 
-def _open_noise() -> IO[bytes]:
-    """A file for what the worker writes to its standard error. In memory where the system can: on no disk."""
-    if sys.platform == "linux":
-        return os.fdopen(os.memfd_create("llm-worker"), "w+b", buffering=0)
-    return tempfile.TemporaryFile(buffering=0)
-
-
 class Worker:
     """One child process and the wire to it. Not thread-safe: LanguageModel lets one caller at a time near it."""
 
@@ -119,7 +111,7 @@ class Worker:
         self.ready = False
         self.began = time.monotonic()
         self._received = bytearray()
-        self._noise = _open_noise()
+        self._noise = open_scratch_file("llm-worker")  # what it writes to its standard error
         self._wire, theirs = socket.socketpair()
         try:
             # A group of its own: Ctrl-C in the daemon's terminal is the daemon's to handle.

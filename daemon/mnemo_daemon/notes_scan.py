@@ -26,6 +26,7 @@ from mnemo_core.note_changes import NoteChunk, Reading
 from mnemo_core.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
 from mnemo_core.note_matching import text_hash
 from mnemo_core.word_file import BadWordFile, read_word_file
+from mnemo_daemon import pdf_reader
 from mnemo_daemon.times import zone_offset
 from mnemo_store.records import NoteFile, NoteRoot
 
@@ -135,6 +136,8 @@ class Folder:
     def read(self, path: str, bytes_max: int) -> Content:
         """Raises FileNotFoundError where it is gone, Unreadable where it is no readable note."""
         above, _, name = path.rpartition("/")
+        if _lacks_reader(name):
+            raise Unreadable(pdf_reader.EXTRA_MISSING)
         try:
             with self._opened(above) as folder:
                 mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
@@ -208,6 +211,8 @@ class Folder:
                     found.skipped[path] = "a symbolic link, which is not followed"
                 elif not entry.is_file(follow_symlinks=False):
                     found.skipped[path] = "not a regular file"
+                elif _lacks_reader(entry.name):
+                    found.skipped[path] = pdf_reader.EXTRA_MISSING
                 else:
                     try:
                         status = entry.stat(follow_symlinks=False)
@@ -230,12 +235,15 @@ class Folder:
             os.close(fd)
 
 
-def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
-    """What a file says, cut into chunks. Raises Unreadable for what is no UTF-8 text."""
+def understand(
+    content: Content, root: NoteRoot, file_id: str, is_stopping: Callable[[], bool] = lambda: False
+) -> Reading:
+    """What a file says, cut into chunks. Raises Unreadable, and ReadInterrupted once is_stopping says so."""
     path = content.seen.path
     name = path.rpartition("/")[2]
     suffix = markup.suffix_of(name)
-    text = _text_of(content.data, suffix)
+    text = _text_of(content.data, suffix, is_stopping)
+    pages = note_formats.page_starts(text) if suffix == ".pdf" else None
     is_markup = suffix in markup.NOTE_SUFFIXES
     read = markup.parse if is_markup else note_formats.parse_format
     try:
@@ -257,9 +265,10 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
         date = headings.nearest(chunk.headings)
         if date is None and own_date is None:
             date = date_in_org(chunk.text, zone_offset) if suffix == ".org" else date_in_logseq(chunk.text, zone_offset)
-        chunks.append(
-            NoteChunk(chunk.text, text_hash(chunk.text), chunk.headings, tags, chunk.first_line, chunk.last_line, date)
-        )
+        first, last = chunk.first_line, chunk.last_line
+        if pages is not None:  # the lines of a PDF file mean nothing to a person; its pages do
+            first = last = bisect.bisect_right(pages, first)
+        chunks.append(NoteChunk(chunk.text, text_hash(chunk.text), chunk.headings, tags, first, last, date))
     links = tuple(dict.fromkeys(link.target for link in document.links))[:LINKS_MAX]
     seen = content.seen
     file = NoteFile(
@@ -273,9 +282,14 @@ def understand(content: Content, root: NoteRoot, file_id: str) -> Reading:
     )
 
 
-def _text_of(data: bytes, suffix: str) -> str:
-    """The text of a file, without its private spans. Raises Unreadable."""
-    if suffix == ".docx":
+def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
+    """The text of a file, without its private spans. Raises Unreadable, ReadInterrupted."""
+    if suffix == ".pdf":
+        try:
+            text = composed(pdf_reader.read_pdf_file(data, is_stopping=is_stopping))
+        except pdf_reader.UnreadablePdf as error:
+            raise Unreadable(str(error)) from None
+    elif suffix == ".docx":
         try:
             text = composed(read_word_file(data))
         except BadWordFile as error:
@@ -341,6 +355,11 @@ def _other_kind(entry: "os.DirEntry[str]") -> str:
     if not (stem and dot and suffix) or len(suffix) > SUFFIX_CHARS_MAX:
         return "not a kind of note: no suffix"
     return f"not a kind of note: .{_printable(suffix.lower())}"
+
+
+def _lacks_reader(name: str) -> bool:
+    """Whether a file is a PDF file, and what reads these is not installed."""
+    return markup.suffix_of(name) == ".pdf" and not pdf_reader.is_installed()
 
 
 def _printable(path: str) -> str:

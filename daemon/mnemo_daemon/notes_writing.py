@@ -17,6 +17,7 @@ from mnemo_core.note_changes import MEMORIES_A_TURN, Decided, Plan, Progress
 from mnemo_core.note_matching import ChunkText, FileBefore, FileNow, match_files
 from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
 from mnemo_daemon.notes_scan import READER, Content, Folder, Seen, Unreadable, understand, with_new_place
+from mnemo_daemon.pdf_reader import ReadInterrupted
 from mnemo_store.errors import Busy
 from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
@@ -118,6 +119,8 @@ class Writing:
                 if self._is_stopping():
                     return
             ids, gone = self._match(found, now)
+            if self._is_stopping():  # it may not have looked into every file
+                return
         else:
             ids, gone = {}, []
         for known in gone:
@@ -160,9 +163,10 @@ class Writing:
         if content is None:
             return False
         try:
-            hashes = {chunk.hash for chunk in understand(content, found.root, before.id).chunks}
-        except Unreadable:
+            reading = understand(content, found.root, before.id, self._is_stopping)
+        except (Unreadable, ReadInterrupted):
             return False
+        hashes = {chunk.hash for chunk in reading.chunks}
         with self._store.snapshot() as snapshot:
             file = snapshot.note(before.id)
         return file is not None and any(ref.hash in hashes for ref in file.chunks)
@@ -190,7 +194,10 @@ class Writing:
             self._to_link.add(before.id)
             return
         try:
-            reading = understand(content, found.root, before.id if before is not None else self._store.new_id())
+            new_id = before.id if before is not None else self._store.new_id()
+            reading = understand(content, found.root, new_id, self._is_stopping)
+        except ReadInterrupted:
+            return
         except Unreadable as error:
             self._on_skipped(found.root, path, str(error), content.seen)
             return

@@ -248,7 +248,7 @@ MADE = frozenset(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt", ".html", ".csv"])
+@pytest.mark.parametrize("suffix", [".md", ".org", ".rst", ".txt", ".html", ".csv", ".pdf"])
 def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
     def read(text: str) -> None:
         parse = parse_format if suffix in markup.FORMAT_SUFFIXES else markup.parse

@@ -9,7 +9,7 @@ import pytest
 
 from mnemo_core.chunking import split
 from mnemo_core.markup import Document
-from mnemo_core.note_formats import BadFormat, parse_format
+from mnemo_core.note_formats import BadFormat, page_starts, parse_format
 from mnemo_core.web_page import read_web_page
 from mnemo_core.word_file import UNPACKED_BYTES_MAX, BadWordFile, read_word_file
 
@@ -130,6 +130,14 @@ def test_a_broken_or_huge_word_file_is_refused() -> None:
     for data in (b"", b"PK", whole[:-30], whole[:60] + b"\xff" * 40 + whole[100:], huge):
         with pytest.raises(BadWordFile):
             read_word_file(data)
+
+
+def test_a_page_of_a_pdf_is_a_section_and_its_lines_are_those_of_the_text() -> None:
+    text = "One.\nTwo.\n\f\n\f## Three\n- four"
+    document = parse_format(text, ".pdf", "lease")
+    assert (document.title, page_starts(text)) == ("lease", [1, 3, 4])
+    assert passages(document) == [("One.\nTwo.", ("Page 1",), 1, 2), ("## Three\n- four", ("Page 3",), 4, 5)]
+    assert parse_format("", ".pdf", "lease").blocks == ()
 
 
 HOSTILE = (

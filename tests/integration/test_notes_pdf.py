@@ -1,0 +1,157 @@
+"""PDF files in a folder of notes: read by a process of their own, or named with the reason. SPEC 6"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mnemo_core.word_file import UNPACKED_BYTES_MAX
+from mnemo_daemon.pdf_reader import Limits, ReadInterrupted, UnreadablePdf, read_pdf_file
+from tests.pdf_files import bomb, endless_page, page_content, pdf_file, pdf_of
+from tests.vaults import Vault, watched_vault
+
+pytestmark = pytest.mark.filterwarnings("ignore:Callback with id:RuntimeWarning")
+
+
+@pytest.fixture
+def vault(tmp_path: Path) -> Iterator[Vault]:
+    with watched_vault(tmp_path) as vault:
+        yield vault
+
+
+def reasons_of(vault: Vault) -> dict[str, str]:
+    return {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
+
+
+def test_each_page_of_a_pdf_is_remembered_with_its_number(vault: Vault) -> None:
+    vault.write("lease.pdf", pdf_file(["The rent is due", "on the third."], [], ["DB_PASSWORD=correcthorse"]))
+    vault.watch()
+    rent, keys = vault.memories("lease.pdf")
+    assert (rent.content, keys.content) == ("The rent is due\non the third.", "DB_PASSWORD=correcthorse")
+    assert rent.note is not None
+    assert keys.note is not None
+    assert (rent.note.title, rent.note.headings, keys.note.headings) == ("lease", ("Page 1",), ("Page 3",))
+    assert [(ref.first_line, ref.last_line) for ref in vault.files()["lease.pdf"].chunks] == [(1, 1), (3, 3)]
+    assert (rent.tags, keys.tags) == ((), ("sensitive",))
+    assert reasons_of(vault) == {}
+
+
+def test_a_changed_page_changes_only_its_memories(vault: Vault) -> None:
+    vault.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the apples in March."]))
+    vault.watch()
+    before = vault.ids("plan.PDF")
+    vault.write("plan.PDF", pdf_file(["Plant pears."], ["Prune the quinces in March."]))
+    vault.wait_for("plan.PDF", ["Plant pears.", "Prune the quinces in March."])
+    assert vault.ids("plan.PDF") == before
+
+
+def test_a_pdf_that_cannot_be_read_is_named_and_stops_nothing(vault: Vault) -> None:
+    whole = pdf_file(["Some text."])
+    vault.write("truncated.pdf", whole[:-100])
+    vault.write("garbage.pdf", b"\x00garbage\xff" * 100)
+    vault.write("empty.pdf", b"")
+    vault.write("locked.pdf", pdf_of([page_content(["x"])], encrypted=True))
+    vault.write("scan.pdf", pdf_file([], []))
+    vault.write("bomb.pdf", bomb(300))
+    vault.write("huge.pdf", whole + b" " * (1 << 20))
+    vault.write("fine.pdf", whole)
+    vault.watch()
+    assert list(vault.files()) == ["fine.pdf"]
+    reasons = reasons_of(vault)
+    assert reasons.pop("huge.pdf") == "1.0 MiB, over 1 MiB"
+    assert reasons.pop("scan.pdf") == "a PDF file with no text in it (a scan?)"
+    assert reasons.pop("locked.pdf") == "an encrypted PDF file"
+    assert reasons.pop("bomb.pdf").startswith("a PDF file that cannot be read: Limit reached")
+    assert sorted(reasons) == ["empty.pdf", "garbage.pdf", "truncated.pdf"]
+    assert all(reason.startswith("no PDF file: ") for reason in reasons.values()), reasons
+
+
+def test_without_the_extra_every_pdf_is_named_and_what_was_read_stays(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.write("a.md", "A note.")
+    vault.write("known.pdf", pdf_file(["Read before."]))
+    vault.watch()
+
+    def uninstall() -> None:
+        vault.write("new.pdf", pdf_file(["Never read."]))
+        monkeypatch.setitem(sys.modules, "pypdf", None)
+
+    vault.restart(uninstall)
+    wanted = "install mnemod[pdf] to read PDF files"
+    assert reasons_of(vault) == {"known.pdf": wanted, "new.pdf": wanted}
+    assert vault.texts("known.pdf") == ["Read before."]
+    vault.write("late.pdf", pdf_file(["Never read."]))
+    vault.wait(lambda: reasons_of(vault).get("late.pdf") == wanted)
+
+    monkeypatch.undo()
+    vault.rescan()
+    assert reasons_of(vault) == {}
+    assert vault.texts("new.pdf") == ["Never read."]
+
+
+# The process that reads
+
+
+def test_pages_are_apart_and_nothing_in_them_is_lost() -> None:
+    assert read_pdf_file(pdf_file(["one", "two"], [], ["t\xfcr"])) == "one\ntwo\n\f\n\ft\xfcr"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(cpu_s=1), "takes more than 1 s of processor time"),
+        (Limits(deadline_s=0.5), r"was not read after 0\.5 s"),
+        (Limits(memory_bytes=150 << 20), "takes more than 150 MiB of memory"),
+        (Limits(text_bytes=4_000), "more than 4000 bytes of text"),
+    ],
+)
+def test_a_pdf_takes_no_more_than_it_may(limits: Limits, reason: str) -> None:
+    lines = 3_000 if limits.text_bytes == 4_000 else 2_000_000
+    with pytest.raises(UnreadablePdf, match=reason):
+        read_pdf_file(endless_page(lines), limits)
+
+
+def test_within_the_same_memory_a_small_file_is_read() -> None:
+    assert read_pdf_file(pdf_file(["Hello"]), Limits(memory_bytes=150 << 20)) == "Hello"
+
+
+def test_the_defaults_are_bounded() -> None:
+    assert Limits().memory_bytes <= 1 << 30
+    assert Limits().cpu_s < Limits().deadline_s <= 120
+    assert Limits().text_bytes <= UNPACKED_BYTES_MAX
+
+
+def test_reading_ends_when_the_daemon_stops() -> None:
+    asked: list[bool] = []
+
+    def is_stopping() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    with pytest.raises(ReadInterrupted):
+        read_pdf_file(endless_page(2_000_000), is_stopping=is_stopping)
+
+
+@pytest.mark.parametrize(
+    "act",
+    ["import socket; socket.socket()", "import subprocess; subprocess.run(['true'])", "import os; os.system('true')"],
+)
+def test_the_process_that_reads_reaches_no_network_and_starts_no_program(act: str) -> None:
+    program = f"from mnemo_daemon import pdf_reader; pdf_reader.confine(pdf_reader.Limits()); {act}; print('done')"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "PermissionError: reading a PDF file needs no" in ended.stderr
+    assert ended.stdout == ""
+
+
+def test_the_daemon_itself_never_loads_the_library() -> None:
+    program = (
+        "import sys; from mnemo_daemon import notes, pdf_reader; from tests.pdf_files import pdf_file; "
+        "text = pdf_reader.read_pdf_file(pdf_file(['Hello'])); print(text, 'pypdf' in sys.modules)"
+    )
+    root = Path(__file__).resolve().parent.parent.parent
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=root)
+    assert ended.stdout.split() == ["Hello", "False"]
