@@ -148,11 +148,16 @@ def one_of(words: Iterable[str]) -> str:
 
 # What a sentence says of time by its verbs
 
+_TIME = (
+    r"\d|(?:early|mid|late|next|today|tonight|tomorrow|noon|midnight|spring|summer|autumn|fall|winter"
+    rf"|{one_of([*MONTHS, *WEEKDAYS])})\b"
+)
 FUTURE = re.compile(
+    rf"(?<!was )(?<!were )\bmoved (?:for|to|until) (?:the |this )?(?:{_TIME})|"
     r"(?<!was )(?<!were )\bgoing to\b|\b(?:will|won['’]t|shall|gonna|upcoming|remind|don['’]t forget"
     r"|let['’]s|plans? to|planning to|want to|hope to"
     r"|have to|has to|need to|needs to|must|should|looking forward|can['’]t wait)\b|['’]ll\b"
-    r"|(?<!was )(?<!were )\b(?:scheduled|due|planned|booked|postponed|moved|rescheduled|expected"
+    r"|(?<!was )(?<!were )\b(?:scheduled|due|planned|booked|postponed|rescheduled|expected"
     r"|set) (?:for|to|on|until)\b"
     r"|\b(?:am|is|are)(?: \w+)? \w+ing\b|['’](?:m|re)(?: \w+)? \w+ing\b|\b(?:he|she|it|that)['’]s \w+ing\b"
     r"|\b(?:werde|wirst|wird|werden|müssen|muss|soll|sollen|will|wollen|möchte|treffe|fliege|fahre)\b"

@@ -219,6 +219,16 @@ def test_a_date_without_a_year_lies_where_the_verb_says() -> None:
     assert told("Notes, 10 September:") == ""
 
 
+def test_who_moved_to_a_place_did_it_and_what_was_moved_to_a_time_is_to_come() -> None:
+    assert told("I moved to Porto in January") == "2026-01-01T00:00"
+    assert told("She moved to the new flat in October.") == "2025-10-01T00:00"
+    assert told("The fair moved to the town hall on Monday.") == "2026-03-09T00:00"
+    assert told("The fair moved to 24 December.") == "2026-12-24T00:00"
+    assert told("The fair has moved to the 2nd of October.") == "2026-10-02T00:00"
+    assert told("The fair moved to Monday.") == "2026-03-16T00:00"
+    assert told("We moved on 24 December.") == "2025-12-24T00:00"
+
+
 def test_what_holds_the_moment_of_saying_happened_then() -> None:
     said_at = local(SAID)
     assert event_at("Today I met Anna.", said_at, BERLIN) == said_at
