@@ -309,7 +309,7 @@ COMMANDS = (
     ),
     Command(
         "diff", "what was added, changed and removed since then", "history:diff",
-        (Argument(("since",), "a time (2026-05-01, 2h, 3d) or a change (seq:12)", {"metavar": "SINCE"}),
+        (Argument(("since",), "a time (2026-05-01, 2h, yesterday) or a change (seq:12)", {"metavar": "SINCE"}),
          _option("--until", help="up to then, instead of up to now", metavar="TIME"), _COUNT),
         group=MEMORIES,
     ),

@@ -1,7 +1,7 @@
 """The routes of the history: versions, what changed since, undo. SPEC 3.3, 13."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from mnemo_client import protocol
 from mnemo_daemon import wire
@@ -10,10 +10,11 @@ from mnemo_daemon.history import SEQ_DIGITS_MAX, History, Span
 from mnemo_daemon.memories import Caller, Found
 from mnemo_daemon.refusals import bad_value
 from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.times import past_moment
+from mnemo_daemon.times import bound, past_moment
 from mnemo_daemon.undoing import Undoing
 
 VERSIONS_MAX = 500  # of one page
+YEAR_DIGITS = 4  # a number with more is in milliseconds
 IDS_SHOWN = 500  # of what an undo put back
 
 _SEQ = "seq:"
@@ -115,11 +116,13 @@ class HistoryApi:
             raise bad_value("`until` lies before `since`", "until")
         return self._history.span(since, until)
 
-    def _seq(self, text: str, field: str) -> int:
+    def _seq(self, text: str, field: Literal["since", "until"]) -> int:
         """Of `seq:N`, or of the last change up to a time. Raises a Refusal."""
         number = text.removeprefix(_SEQ)
         if number != text:
             if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
                 raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
             return int(number)
-        return self._history.seq_at(past_moment(text, field, self._daemon.store.now()))
+        now = self._daemon.store.now()
+        is_ms = text.isdecimal() and len(text) > YEAR_DIGITS
+        return self._history.seq_at(past_moment(text, field, now) if is_ms else bound(text, field, field, now))

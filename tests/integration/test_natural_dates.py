@@ -91,3 +91,19 @@ def test_what_cannot_be_read_as_a_time_is_refused_with_examples(client: Client, 
     assert (refused.value.status, refused.value.field) == (400, field)
     assert f"`{field}`" in refused.value.message
     assert "last week" in refused.value.message
+
+
+def test_a_difference_is_bounded_by_a_time_that_is_named(client: Client) -> None:
+    namespace = f"ns-{uuid.uuid4().hex[:8]}"
+    client.remember("The heron is back.", namespace=namespace)
+    for since, until, found in (
+        ("yesterday", None, ["The heron is back."]),
+        ("last week", "today", ["The heron is back."]),
+        ("last week", "last week", []),
+        ("1990", "1990", []),
+    ):
+        answer = client.diff(since, until=until, namespace=namespace)
+        assert [row.memory.content for row in answer.added if row.memory is not None] == found
+    for wrong in ("blub", "2026-13-01"):
+        with pytest.raises(Refused, match="`since`"):
+            client.diff(wrong, namespace=namespace)
