@@ -111,6 +111,7 @@ def report_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:
                 f"  {look.warn('not touched')} {plain(path)}, which holds it: remove it when you need it no more "
                 "(mnemo forget --everywhere rewrites such copies)"
             )
+    yield f"  {look.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
 
 
 def _candidate_lines(report: care_protocol.Purged, look: Look) -> Iterator[str]:

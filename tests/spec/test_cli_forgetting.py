@@ -72,6 +72,7 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
         "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
         "  not touched /data/backups/one, which holds it: remove it when you need it no more "
         "(mnemo forget --everywhere rewrites such copies)\n"
+        "  not searched  backups and exports in folders of your own: remove those that hold it\n"
     )
 
 
