@@ -26,6 +26,7 @@ from mnemo_daemon.notes_catalogue import Catalogue, KnownFile
 from mnemo_daemon.notes_scan import LEFT_OUT, READER, Folder, Seen, Walked
 from mnemo_daemon.notes_watch import CannotWatch, Watch
 from mnemo_daemon.notes_writing import BY, Found, Writing
+from mnemo_daemon.pdf_reader import EXTRA_MISSING
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.settings import NotesSettings
 from mnemo_daemon.supervision import ThreadSupervisor, settle
@@ -510,7 +511,8 @@ class NotesService:
         try:
             walked = folder.walk(is_stopping=self._is_interrupted)
             known = self._catalogue.under(root.record.id, "")
-            if not walked.files and known and folder.identity != root.identity and not self._is_interrupted():
+            is_empty = not walked.files and EXTRA_MISSING not in walked.skipped.values()
+            if is_empty and known and folder.identity != root.identity and not self._is_interrupted():
                 self._set_missing(root, "the folder is there, but no note is in it (is its disk mounted?)")
                 return
             if folder.identity != root.identity:

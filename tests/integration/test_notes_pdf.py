@@ -1,5 +1,6 @@
 """PDF files in a folder of notes: read by a process of their own, or named with the reason. SPEC 6"""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,7 +72,6 @@ def test_a_pdf_that_cannot_be_read_is_named_and_stops_nothing(vault: Vault) -> N
 def test_without_the_extra_every_pdf_is_named_and_what_was_read_stays(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vault.write("a.md", "A note.")
     vault.write("known.pdf", pdf_file(["Read before."]))
     vault.watch()
 
@@ -90,6 +90,27 @@ def test_without_the_extra_every_pdf_is_named_and_what_was_read_stays(
     vault.rescan()
     assert reasons_of(vault) == {}
     assert vault.texts("new.pdf") == ["Never read."]
+
+
+def has_child_process() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def test_a_daemon_that_stops_does_not_wait_for_a_pdf_and_reads_it_the_next_time(vault: Vault) -> None:
+    vault.watch()
+    vault.write("slow.pdf", endless_page(2_000_000))
+    vault.wait(has_child_process)
+
+    def look_and_replace() -> None:
+        assert reasons_of(vault) == {}  # it was not read to its end
+        vault.write("slow.pdf", pdf_file(["Read at last."]))
+
+    vault.restart(look_and_replace)
+    vault.wait_for("slow.pdf", ["Read at last."])
 
 
 # The process that reads
