@@ -165,7 +165,7 @@ class Answering:
     def _cut(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
         """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""
         memory = hit.found.memory
-        best = best_sentence(memory.content, self._views.words.tokenizer.marks(memory.content, query))
+        best = best_sentence(memory.content, self._marks(memory, query)[1])
         serving = self._indexing.serving()
         start, end = cut_to_lines(memory.content, best, budget, lambda text: self._count(text, serving))
         content = memory.content[start:end].strip("\n")
@@ -195,8 +195,8 @@ class Answering:
 
     def _best(self, answer: Found, query: str) -> Best:
         content = answer.memory.content
-        marks = self._views.words.tokenizer.marks(content, query)
-        start, end = best_sentence(content, marks)
+        marks, telling = self._marks(answer.memory, query)
+        start, end = best_sentence(content, telling)
         marks = whole_words(content, marks)
         inside = [(max(a, start) - start, min(b, end) - start) for a, b in marks if a < end and b > start]
         line = 0
@@ -205,6 +205,21 @@ class Answering:
             if place is not None:
                 line = min(place.last_line, place.first_line + content[:start].count("\n"))
         return Best(content[start:end].replace("\n", " "), inside, line)
+
+    def _marks(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Where the query's words stand in the text, and of these the places that tell its sentences apart.
+
+        A note's title and headings name what all of its sentences are about: where the text has other words of the
+        query, these are the ones that tell.
+        """
+        tokenizer = self._views.words.tokenizer
+        marks = tokenizer.marks(memory.content, query)
+        if memory.note is None or not marks:
+            return marks, marks
+        rest, end = "", 0
+        for start, after in tokenizer.marks(query, " ".join((memory.note.title, *memory.note.headings))):
+            rest, end = f"{rest}{query[end:start]} ", after
+        return marks, (end and tokenizer.marks(memory.content, rest + query[end:])) or marks
 
 
 def ordered(question: Question, scene: Scene, channels: Channels, scored: Scored, candidates: Candidates) -> list[int]:

@@ -4,6 +4,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,6 +189,27 @@ def test_of_a_hit_larger_than_the_budget_the_lines_around_its_best_sentence_are_
     assert rows[140] in block.block
     assert block.cut
     assert not ask(client, "how much was the walrus deposit", token_budget=None).memories[0].content_cut
+
+
+def test_the_best_sentence_of_a_note_is_chosen_by_words_that_its_title_lacks(
+    client: Client, model_daemon: RunningDaemon, tmp_path: Path
+) -> None:
+    namespace, folder = f"ns-{uuid.uuid4().hex[:8]}", tmp_path / "people"
+    folder.mkdir()
+    (folder / "ines.md").write_text(
+        "---\ntitle: Ines Duarte\naliases: [In\u00eas, Ines]\nbirthday: 1988-04-17\nphone: 912 555 014\n---\n\n"
+        "Ines Duarte came from Porto. Ines likes chocolate. She hates coriander.\n"
+    )
+    root = client.add_root(folder, namespace)
+    client.rescan()
+    for query, shown in (
+        ("when is Ines' birthday", "birthday: 1988-04-17"),
+        ("what does Ines Duarte hate", "She hates coriander."),
+        ("Ines Duarte", "Ines Duarte came from Porto."),
+    ):
+        answer = ask(client, query, namespace=namespace, ranker="words", highlight=True)
+        assert shown in [memory.best.text for memory in answer.memories if memory.best is not None]
+    client.remove_root(root.id)
 
 
 def test_min_score_cuts_one_by_one(client: Client) -> None:
