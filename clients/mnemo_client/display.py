@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mnemo_client import protocol, recall_protocol
-from mnemo_client.terminal import Look, cells, clip, pad, plain, table, wrap
+from mnemo_client.terminal import Look, cells, clip, clip_start, pad, plain, table, wrap
 
 BEST_LINES_MAX = 3
 LISTED_LINE_CELLS = 72  # of a memory in a list of many
@@ -354,10 +354,14 @@ def trash_lines(page: protocol.TrashPage, look: Look) -> list[str]:
 def listed_lines(
     memories: Sequence[protocol.MemoryView], look: Look, here: Path, home: Path, first: int = 1
 ) -> list[str]:
-    """A line each: its number, when it happened, where it is or its id, and how it begins."""
+    """A line each: its number, when it happened, where it is or its id, and how it begins.
+
+    Of a path that would take more than two fifths of the line the end is shown.
+    """
+    room = None if look.width is None else look.width * 2 // 5
     rows = [
         [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(date(memory.event_at)),
-         look.place(plain(where(memory, here, home))), first_line(memory)]
+         look.place(clip_start(plain(where(memory, here, home)), room)), first_line(memory)]
         for number, memory in enumerate(memories, first)
     ]  # fmt: skip
     return table(rows, width=look.width, clips=True)

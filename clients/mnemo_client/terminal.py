@@ -198,6 +198,11 @@ def clip(text: str, width: int | None) -> str:
     return "".join(kept).rstrip() + "…"
 
 
+def clip_start(text: str, width: int | None) -> str:
+    """The text, with an ellipsis for its beginning where it is longer than `width` cells."""
+    return clip(text[::-1], width)[::-1]
+
+
 def pad(text: str, width: int) -> str:
     """The text with spaces behind it up to `width` cells."""
     return text + " " * max(0, width - cells(text))

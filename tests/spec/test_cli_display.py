@@ -74,6 +74,18 @@ def test_stored_text_cannot_drive_the_terminal() -> None:
     assert terminal.plain("a\nb\tc") == "a b c"
 
 
+def test_a_long_path_leaves_half_of_a_listed_line_to_the_text() -> None:
+    deep = note("/w/app/projects/2026/decisions/0007-blue-green-deployment-of-all-services.md", lines=(2, 2))
+    memories = [recalled(), recalled(note=deep, content="We deploy in blue and green.")]
+    lines = display.listed_lines(memories, Look(width=60), HERE, HOME)
+    assert lines == [
+        "1  2025-12-01  c0ffee01                  The key is with In…",
+        "2  2025-12-01  …nt-of-all-services.md:2  We deploy in blue…",
+    ]
+    whole = display.listed_lines(memories, Look(), HERE, HOME)[1]
+    assert "projects/2026/decisions/0007-blue-green-deployment-of-all-services.md:2" in whole
+
+
 def test_wide_characters_take_two_columns_and_colour_takes_none() -> None:
     assert terminal.cells("台所") == 4
     assert terminal.cells("e\u0301") == 1
