@@ -87,7 +87,7 @@ def recall(invocation: Invocation) -> int:
         invocation.say("", *explained.trace_lines(answer.trace, invocation.look))
     if not answer.memories:
         missing = display.degraded_words(answer.degraded, status)
-        return _nothing(invocation, answer.namespace, missing, is_cut=answer.abstained)
+        return _nothing(invocation, answer.namespace, missing, is_cut=answer.abstained and answer.total > 0)
     invocation.say(display.recall_summary(answer, status, invocation.look))
     return EXIT_DONE
 

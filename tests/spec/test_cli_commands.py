@@ -73,8 +73,17 @@ def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: Cann
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
 
 
+def test_recall_points_to_what_is_nearest_only_where_something_was_in_question(
+    person: Person, canned: CannedDaemon
+) -> None:
+    say(canned, "POST /v1/recall", recall_answer(total=0, abstained=True))  # as with a tag that nothing has
+    person.sits_at_a_terminal = True
+    assert person.give("recall", "x", "--tag", "none") == 3
+    assert person.err == "nothing found in namespace default\n"
+
+
 def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(total=0, abstained=True))
+    say(canned, "POST /v1/recall", recall_answer(total=3, abstained=True))
     person.sits_at_a_terminal = True
     assert person.give("recall", "x") == 3
     assert person.err == (
