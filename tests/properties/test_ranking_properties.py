@@ -48,6 +48,7 @@ ASKED = st.builds(
     is_short_cjk=st.booleans(),
     thresholds=st.sampled_from([SOURCE, of_model(DEFAULT_MODEL)]),
     has_vectors=st.booleans(),
+    words_full=st.floats(0, 1000),
 )
 
 
