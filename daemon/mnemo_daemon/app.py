@@ -232,7 +232,8 @@ class Daemon:
         waiting = self.indexing.waiting()
         if waiting:
             cause = f": {self.indexing.refill_cause}" if self.indexing.refill_cause else ""
-            return "warming", [f"{waiting} memories are waiting for their vectors{cause}"]
+            count = "1 memory waits for its vector" if waiting == 1 else f"{waiting} memories wait for their vectors"
+            return "warming", [f"{count}{cause}"]
         return "ready", []
 
     def is_sound(self) -> bool:

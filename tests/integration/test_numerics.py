@@ -188,7 +188,7 @@ def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: Manifest, 
                 await asyncio.to_thread(wait_until, lambda: daemon.indexing.refill_cause != "")
                 state, (reason,) = daemon.state()
                 assert state == "warming"
-                assert reason.startswith("1 memories are waiting for their vectors: the vectors were computed by")
+                assert reason.startswith("1 memory waits for its vector: the vectors were computed by")
                 assert "other numerics than the float32 used here" in reason
                 assert answers(daemon, "a b c") == ["a b c"]
                 Slow.may_go_on.set()
