@@ -360,7 +360,7 @@ def listed_lines(
     """
     room = None if look.width is None else look.width * 2 // 5
     rows = [
-        [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(date(memory.event_at)),
+        [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(f"{happened(memory):10}"),
          look.place(clip_start(plain(where(memory, here, home)), room)), first_line(memory)]
         for number, memory in enumerate(memories, first)
     ]  # fmt: skip

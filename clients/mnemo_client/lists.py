@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mnemo_client import display, protocol, recall_protocol
-from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING
+from mnemo_client.errors import EXIT_DONE, EXIT_NOTHING, BadUsage
 from mnemo_client.invocation import Invocation
 from mnemo_client.memories import as_ms, keep_numbers
 
@@ -25,7 +25,10 @@ def recent(invocation: Invocation) -> int:
 
 
 def _list(invocation: Invocation, read: Callable[..., Page]) -> int:
-    wanted = invocation.options.top or TOP_DEFAULT
+    top = invocation.options.top
+    if top is not None and top < 1:
+        raise BadUsage(f"--top takes a whole number from 1, not {top}")
+    wanted = top or TOP_DEFAULT
     memories: list[protocol.MemoryView] = []
     cursor: str | None = None
     while len(memories) < wanted:

@@ -82,6 +82,10 @@ def test_a_long_path_leaves_half_of_a_listed_line_to_the_text() -> None:
         "1  2025-12-01  c0ffee01                  The key is with In…",
         "2  2025-12-01  …nt-of-all-services.md:2  We deploy in blue…",
     ]
+    undated = recalled(note=note(lines=(2, 2), dated=False))
+    assert display.listed_lines([undated], Look(), HERE, HOME) == [
+        "1              docs/deploy.md:2  The key is with Ines."
+    ], "the time of a file is not shown as a day on which something happened"
     whole = display.listed_lines(memories, Look(), HERE, HOME)[1]
     assert "projects/2026/decisions/0007-blue-green-deployment-of-all-services.md:2" in whole
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from mnemo_client import protocol, recall_protocol
 from tests.canned import Asked, CannedDaemon, Said, recalled, status
@@ -38,6 +39,13 @@ def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned
     assert len(json.loads(run_with(person, "list", "--top", "550", "--json"))["memories"]) == 550
     say(canned, f"GET /v1/memories/{ids[1]}", recalled(id=ids[1]))
     assert person.give("show", "2") == 0
+
+
+@pytest.mark.parametrize("count", ["0", "-5"])
+def test_a_list_of_less_than_one_is_refused(person: Person, canned: CannedDaemon, count: str) -> None:
+    assert person.give("list", f"--top={count}") == 2
+    assert person.err == f"mnemo: --top takes a whole number from 1, not {count}\n"
+    assert canned.asked == []
 
 
 def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDaemon) -> None:
