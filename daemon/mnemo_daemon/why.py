@@ -223,9 +223,11 @@ def sentence(told: WhyAnswer, asked: Asked) -> str:
         case "held_back":
             return _held_back(told, asked)
         case "further_down":
-            beside = "" if own is None or last is None else f": {own.score:.3g}, and {last.score:.3g} of the last one"
+            scores = ""
+            if own is not None and last is not None:
+                scores = f": its score is {own.score:.3g}, that of the last answer {last.score:.3g}"
             place = "further down" if own is None else f"in place {own.rank}"
-            return f"It was found, and stands {place}, where {told.answers} were answered{beside}."
+            return f"It was found {place}, and {told.answers} were answered{scores}."
     place = "" if own is None else f", in place {own.rank}"
     return f"It was found{place}, and the offset of {question.offset} passes over it."
 

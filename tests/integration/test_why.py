@@ -240,8 +240,8 @@ def test_what_stands_further_down_is_told_beside_the_last_that_made_it(client: C
     assert told.candidate.rank is not None
     assert 3 <= told.candidate.rank <= 5
     assert set(told.candidate.features) == set(told.last.features)
-    beside = f"{told.candidate.score:.3g}, and {told.last.score:.3g} of the last one"
-    assert told.sentence == f"It was found, and stands in place {told.candidate.rank}, where 2 were answered: {beside}."
+    scores = f"its score is {told.candidate.score:.3g}, that of the last answer {told.last.score:.3g}"
+    assert told.sentence == f"It was found in place {told.candidate.rank}, and 2 were answered: {scores}."
 
 
 def test_what_the_offset_passes_over_is_told_so(client: Client, facts: list[str]) -> None:
