@@ -8,7 +8,7 @@ from typing import Any
 from mnemo_client import protocol, recall_protocol
 from mnemo_client.terminal import Look, cells, clip, clip_start, pad, plain, table, wrap
 
-BEST_LINES_MAX = 3
+BEST_LINES_MAX = 4
 LISTED_LINE_CELLS = 72  # of a memory in a list of many
 SHORT_ID_DIGITS = 8  # people are shown the last 8 (SPEC 2.1)
 SKIPPED_SHOWN = 20
@@ -175,7 +175,7 @@ def trail(memory: protocol.MemoryView) -> str:
 
 
 def best(memory: recall_protocol.RecalledMemory, look: Look, indent: int) -> list[str]:
-    """The best sentence with the query's words marked, wrapped below its head."""
+    """The excerpt with the query's words marked, wrapped below its head."""
     if memory.best is None:
         text, marks = first_line(memory, None), []
     else:

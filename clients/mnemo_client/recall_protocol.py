@@ -67,16 +67,16 @@ class RecallRequest(Ask):
     as_of: Time | None = None  # what was known then; also a span back from now: 2h, 3d
     dry: bool = False
     explain: bool = False
-    highlight: bool = False  # adds `best` to each: the sentence that answers best, the query's words marked
+    highlight: bool = False  # adds `best` to each: the sentences that answer best, the query's words marked
     now: Time | None = None
 
 
 class BestSentence(Answer):
-    """The sentence of a memory that answers best, and where the query's words stand in it (character offsets)."""
+    """The sentences of a memory that answer best, and where the query's words stand in them (character offsets)."""
 
     text: str
     marks: list[tuple[int, int]]
-    line: int | None = None  # of the note, where the memory is a chunk of one
+    line: int | None = None  # of the best sentence in the note, where the memory is a chunk of one
 
 
 class RecalledMemory(MemoryView, kw_only=True):

@@ -22,6 +22,7 @@ _END = re.compile(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 
 _BLOCK = re.compile(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
 _GOES_ON = re.compile(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
+_ENDED = re.compile(rf"[.!?]{_NO_TITLE}\Z")
 _NUMBER_AT_END = re.compile(r"(?<![\w.,])(\d{1,2})\.\Z")
 _NEXT_WORD = re.compile(r"[^\W\d_]{1,20}")
 _FIRST_KANA = "\u3040"
@@ -46,23 +47,30 @@ def _is_wrapped(text: str, end: re.Match[str]) -> bool:
     """Whether a line break only wraps a paragraph or list item: the line before is long, and the next goes on with
     words."""
     at = end.start()
-    if end.group() != "\n":
+    if end.group() != "\n" or (
+        _ENDED.search(text, max(0, at - NUMBER_CHARS_MAX), at) and _number_at_end(text, at) is None
+    ):
         return False
     before = text[text.rfind("\n", 0, at) + 1 : at]
     if len(before.rstrip()) < WRAPPED_CHARS_MIN or _BLOCK.match(before) or before.rstrip().endswith((":", "|")):
         return False
     following = text[at + 1 : at + 1 + SENTENCE_CHARS_MAX].split("\n", 1)[0]
-    return _GOES_ON.match(following) is not None and not _is_markup(following)
+    return _GOES_ON.match(following) is not None and not is_markup(following)
 
 
 def _is_ordinal(text: str, end: re.Match[str]) -> bool:
     """Whether a point stands behind a day ("28. March") or the number of a list item."""
-    number = _NUMBER_AT_END.search(text, max(0, end.start() - NUMBER_CHARS_MAX), end.start())
+    number = _number_at_end(text, end.start())
     if number is None or "\n" in end.group():
         return False
     word = _NEXT_WORD.match(text, end.end())
     starts_line = not text[text.rfind("\n", 0, end.start()) + 1 : number.start(1)].strip()
     return word is not None and (starts_line or word[0].islower() or word[0].lower() in MONTHS)
+
+
+def _number_at_end(text: str, at: int) -> re.Match[str] | None:
+    """The number with a point ("28.") that ends there."""
+    return _NUMBER_AT_END.search(text, max(0, at - NUMBER_CHARS_MAX), at)
 
 
 def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -95,9 +103,9 @@ def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int
     for start, end in spans(text):
         there = in_order[bisect_left(starts, start) : bisect_left(starts, end)]
         words = {text[a:b].lower() for a, b in there if b <= end}
-        if len(words) > most and not _is_markup(text[start:end]):
+        if len(words) > most and not is_markup(text[start:end]):
             best, most = (start, end), len(words)
-    return _cut(text, best, marks)
+    return cut_sentence(text, best, marks)
 
 
 def cut_to_lines(text: str, best: tuple[int, int], budget: int, count: Callable[[str], int]) -> tuple[int, int]:
@@ -123,12 +131,13 @@ def cut_to_lines(text: str, best: tuple[int, int], budget: int, count: Callable[
     return starts[first], ends[last]
 
 
-def _is_markup(sentence: str) -> bool:
+def is_markup(sentence: str) -> bool:
     """Rules, underlines, fences and directives say nothing."""
     return not any(character.isalnum() for character in sentence) or _MARKUP.match(sentence) is not None
 
 
-def _cut(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def cut_sentence(text: str, span: tuple[int, int], marks: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The part of a sentence that is shown: at most SENTENCE_CHARS_MAX characters around its first mark."""
     start, end = span
     if end - start <= SENTENCE_CHARS_MAX:
         return span

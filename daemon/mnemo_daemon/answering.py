@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import cut, ranking, selection
+from mnemo_core import cut, excerpts, ranking, selection
 from mnemo_core.chunking import estimate_tokens
 from mnemo_core.ranking import Asked, Candidates, Scored
 from mnemo_core.selection import Chosen, Wanted
@@ -24,9 +24,15 @@ from mnemo_daemon.question import Best, Hit, Question, shown_score
 from mnemo_daemon.shelf import Reading
 from mnemo_daemon.surroundings import Looked
 from mnemo_daemon.views import Views
-from mnemo_store.records import Memory
+from mnemo_store.reading import Snapshot
+from mnemo_store.records import Memory, embedded_text, text_hash
 from mnemo_store.store import Store
 from mnemo_store.words import Fields
+
+ROWS_CHARS = (
+    768,
+    4096,
+)  # of a text, cut into tokens again for its excerpt: those that have rows stand at its beginning
 
 
 class Ranked(NamedTuple):
@@ -113,6 +119,9 @@ class Answering:
                 if memory is None:
                     continue
                 hit, size = self._hit(ranked, each, found(snapshot, memory)), each.tokens
+                if question.highlight:
+                    token_rows = self._token_rows(snapshot, channels, memory, serving)
+                    hit = hit._replace(best=self._best(hit.found, question.query, token_rows))
                 if each.is_cut:
                     hit, size = self._cut(hit, question.query, each.tokens)
                 if hit.found.memory.content:
@@ -154,11 +163,10 @@ class Answering:
             )  # fmt: skip
             names = tuple(name for name, has_it in by if has_it)
         places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes
-        best = self._best(answer, ranked.question.query) if ranked.question.highlight else None
         scored = ranked.scored
         score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
         return Hit(
-            answer, score, relevance, names, best, chosen.was, preference=chosen.preference,
+            answer, score, relevance, names, was=chosen.was, preference=chosen.preference,
             others=ranked.others.get(chosen.through, 0),
         )  # fmt: skip
 
@@ -193,18 +201,37 @@ class Answering:
             return estimate_tokens([text])[0]
         return self._embedding.count_tokens(serving.embedder, text)
 
-    def _best(self, answer: Found, query: str) -> Best:
+    def _token_rows(
+        self, snapshot: Snapshot, channels: Channels, memory: Memory, serving: Serving | None
+    ) -> excerpts.TokenRows | None:
+        """The token rows of the question and of the memory; None where one of them has none."""
+        asked, late = channels.query, serving.embedder.late if serving is not None else None
+        if serving is None or late is None or asked is None or not len(asked.rows):
+            return None
+        text = embedded_text(memory)
+        rows, counts = snapshot.joined_token_rows(late.space, [text_hash(text)], late.dimensions)
+        starts: list[int] = []
+        for chars in ROWS_CHARS if counts[0] > 0 else ():
+            head = text[:chars].rpartition(" ")[0] if len(text) > chars else text  # no word is cut through
+            starts = serving.embedder.token_starts(head)
+            if len(starts) == len(rows) or head == text:
+                break
+        if not starts or len(starts) != len(rows):
+            return None
+        before = len(text) - len(memory.content)  # the title and headings in front of a passage of a note
+        return excerpts.TokenRows(asked.rows, rows, [start - before for start in starts])
+
+    def _best(self, answer: Found, query: str, rows: excerpts.TokenRows | None) -> Best:
         content = answer.memory.content
         marks, telling = self._marks(answer.memory, query)
-        start, end = best_sentence(content, telling)
-        marks = whole_words(content, marks)
-        inside = [(max(a, start) - start, min(b, end) - start) for a, b in marks if a < end and b > start]
+        shown = excerpts.excerpt(content, query, telling, rows)
+        text, inside = excerpts.join(content, shown.sentences, whole_words(content, marks))
         line = 0
         if answer.note is not None:
             place = next((chunk for chunk in answer.note.chunks if chunk.memory == answer.memory.id), None)
             if place is not None:
-                line = min(place.last_line, place.first_line + content[:start].count("\n"))
-        return Best(content[start:end].replace("\n", " "), inside, line)
+                line = min(place.last_line, place.first_line + content[: shown.best[0]].count("\n"))
+        return Best(text, inside, line)
 
     def _marks(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Where the query's words stand in the text, and of these the places that tell its sentences apart.

@@ -99,6 +99,10 @@ class Embedder(Protocol):
         """The vector of `encode_query` and the query's tokens, from one run."""
         return QueryTokens(self.encode_query(text), np.empty((0, 0), np.float32), (), ())
 
+    def token_starts(self, text: str) -> list[int]:
+        """Where in the text each of its token rows begins (code points)."""
+        return []
+
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has, special ones not counted."""
         ...
@@ -199,6 +203,12 @@ class _Windows:
         kept = [(token + 1, word) for word in words_of(text, found) for token in word.tokens if token < b]
         return [self.first, *found.ids[a:b], self.last], kept[:TOKENS_MAX]
 
+    def starts(self, text: str) -> list[int]:
+        """Where each token that is kept for late interaction begins."""
+        (found,) = self._encode([text])
+        starts = (found.offsets[token][0] for word in words_of(text, found) for token in word.tokens)
+        return list(itertools.islice(starts, TOKENS_MAX))
+
     def pieces(self, texts: Sequence[str]) -> list[list[str]]:
         """Each text's windows as pieces of the text; one that fits stays as it is."""
         pieces = []
@@ -298,6 +308,9 @@ class GraphEmbedder(Embedder):
         vectors, (rows,) = self._run_both([_Window(ids, [token for token, _ in kept])])
         spans = tuple((word.start - before, word.end - before) for _, word in kept)
         return QueryTokens(vectors[0], rows, tuple(text[start:end] for start, end in spans), spans)
+
+    def token_starts(self, text: str) -> list[int]:
+        return self._windows.starts(text) if self._projection is not None else []
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return self._windows.count(texts)

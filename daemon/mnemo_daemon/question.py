@@ -45,7 +45,8 @@ class Question(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The sentence that answers best: its text, the query's words in it, and its line in the note (0: no note)."""
+    """The sentences that answer best: their text, the query's words in it, and the line of the best of them in the
+    note (0: no note)."""
 
     text: str
     marks: list[tuple[int, int]]

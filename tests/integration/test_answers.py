@@ -13,6 +13,9 @@ from mnemo_client.client import Client
 from mnemo_client.protocol import NewMemory
 from mnemo_client.recall_protocol import RecallAnswer
 from mnemo_daemon.channels import CANDIDATES_MIN
+from mnemo_daemon.embedding import load_embedder
+from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
+from tests.excerpts import made, shown, token_rows
 from tests.running import RunningDaemon
 from tests.samples import AT
 
@@ -198,17 +201,18 @@ def test_the_best_sentence_of_a_note_is_chosen_by_words_that_its_title_lacks(
     folder.mkdir()
     (folder / "ines.md").write_text(
         "---\ntitle: Ines Duarte\naliases: [In\u00eas, Ines]\nbirthday: 1988-04-17\nphone: 912 555 014\n---\n\n"
-        "Ines Duarte came from Porto. Ines likes chocolate. She hates coriander.\n"
+        "Ines Duarte came from Porto.\nInes likes chocolate.\nShe hates coriander.\n"
     )
     root = client.add_root(folder, namespace)
     client.rescan()
-    for query, shown in (
-        ("when is Ines' birthday", "birthday: 1988-04-17"),
-        ("what does Ines Duarte hate", "She hates coriander."),
-        ("Ines Duarte", "Ines Duarte came from Porto."),
+    for query, says, line in (
+        ("when is Ines' birthday", "birthday: 1988-04-17", 2),  # the second of its passage, which begins in line 1
+        ("what does Ines Duarte hate", "She hates coriander.", 10),
+        ("Ines Duarte", "Ines Duarte came from Porto.", 8),
     ):
         answer = ask(client, query, namespace=namespace, ranker="words", highlight=True)
-        assert shown in [memory.best.text for memory in answer.memories if memory.best is not None]
+        found = [memory.best for memory in answer.memories if memory.best is not None]
+        assert any(says in best.text and best.line == line for best in found), (query, found)
     client.remove_root(root.id)
 
 
@@ -388,3 +392,20 @@ def test_what_was_superseded_stands_behind_what_took_its_place(client: Client) -
     assert [(each.id, each.was) for each in shown if each.id in (old, new)] == [(new, False), (old, True)]
     assert shown[0].id == new
     assert old not in [each.id for each in ask(client, query).memories]
+
+
+def test_an_excerpt_goes_by_the_token_rows_of_question_and_memory(client: Client, minilm_folder: Path) -> None:
+    items = [item._replace(trail="") for item in made()[:8]]
+    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    assert manifest is not None
+    embedder = load_embedder(manifest)
+    expected = [shown(item, rows) for item, rows in zip(items, token_rows(embedder, items), strict=True)]
+    assert expected != [shown(item, None) for item in items]
+    remember(client, *(item.text for item in items))
+    found = []
+    for item in items:
+        answer = ask(client, item.question, highlight=True, top_k=len(items))
+        best = next(memory.best for memory in answer.memories if memory.content == item.text)
+        assert best is not None
+        found.append(best.text)
+    assert found == expected

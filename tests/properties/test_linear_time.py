@@ -24,6 +24,7 @@ from mnemo_core import (
     deterministic,
     duplicates,
     echo,
+    excerpts,
     markup,
     names,
     note_dates,
@@ -130,8 +131,14 @@ RUNS: dict[str, Callable[[str], object]] = {
     "salience.technical": lambda text: salience.technical(text, names.words_of(text)),
     "secrets.mask": lambda text: secrets.mask(text, b"k" * 32),
     "selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
+    "excerpts.excerpt": lambda text: excerpts.excerpt(text, "how many a is it", marks_in(text)),
+    "excerpts.features": lambda text: excerpts.features(
+        text, "how many a is it", sentences.spans(text), marks_in(text), None
+    ),
+    "excerpts.join": lambda text: excerpts.join(text, sentences.spans(text), marks_in(text)),
     "sentences.best_sentence": lambda text: sentences.best_sentence(text, marks_in(text)),
     "sentences.cut_to_lines": lambda text: sentences.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "sentences.cut_sentence": lambda text: sentences.cut_sentence(text, (0, len(text)), marks_in(text)),
     "sentences.whole_words": lambda text: sentences.whole_words(text, marks_in(text)),
     "spans.named": lambda text: spans.named(text, AT, zone),
     "specifics.difference": lambda text: specifics.difference(text, OTHER),
