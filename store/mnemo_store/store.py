@@ -119,6 +119,7 @@ class Store:
         self.folder = keeper.folder
         self._keeper = keeper
         self._lock = lock
+        self._writer_failure: WriteFailed | None = None  # why the writer thread ended before the store was closed
         self._now = now
         self._ids = ids
         self._followers: list[Callable[[Applied], None]] = []
@@ -293,7 +294,7 @@ class Store:
         future: Future[T] = Future()
         with self._wake:
             if self._closing:
-                raise Closed("the store is shutting down")
+                raise self._writer_failure or Closed("the store is shutting down")
             self._works.append(_Work(act, future))
             self._wake.notify()
         return future
@@ -345,7 +346,7 @@ class Store:
         queue, limit = (self._background, BACKGROUND_QUEUE_MAX) if background else (self._urgent, QUEUE_MAX)
         with self._wake:
             if self._closing:
-                raise Closed("the store is shutting down")
+                raise self._writer_failure or Closed("the store is shutting down")
             if len(queue) >= limit:
                 raise Busy(f"{limit} writes are waiting already")
             queue.append(waiting)
@@ -366,10 +367,12 @@ class Store:
                             break
                 self._work_once()
         except BaseException as error:
-            self._keeper.broken = WriteFailed(f"the writer stopped: {error!r}")
+            # What it was doing may be half done: only a start, which compares journal and database, can go on.
+            self._writer_failure = WriteFailed(f"the writer stopped: {error!r}; restart the daemon")
+            self._keeper.broken = self._writer_failure
             with self._wake:
                 self._closing = True
-            self._fail_all_waiting(self._keeper.broken)
+            self._fail_all_waiting(self._writer_failure)
             raise
 
     def _has_work(self) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from mnemo_store import keeper
 from mnemo_store.database import Database
 from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import Damaged, DiskFull, OutcomeUnknown
+from mnemo_store.errors import Damaged, DiskFull, OutcomeUnknown, WriteFailed
 from mnemo_store.records import DropMemory, PutMemory, text_hash
 from mnemo_store.store import Store, Turn, Vectors
 from mnemo_store.tables import Row
@@ -251,6 +251,8 @@ def test_a_writer_that_falls_over_lets_nobody_wait_for_ever(tmp_path: Path) -> N
         disk.committing = disk.opening = BROKEN
         with pytest.raises(OutcomeUnknown, match="the writer stopped"):
             remember(store, 2)
+        with pytest.raises(WriteFailed, match=r"the writer stopped: .*; restart the daemon"):
+            remember(store, 3)
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 1", "memory number 2"]
 
