@@ -23,7 +23,7 @@ from mnemo_daemon.past import Past
 from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.times import bound, past_moment
+from mnemo_daemon.times import MS_DIGITS_MAX, bound, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
 
@@ -530,7 +530,9 @@ def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
 
 def _time(value: str | None) -> int | str | None:
     """A time of a query string, where all is text: digits are milliseconds, but four of them a year."""
-    return int(value) if value is not None and value.isdecimal() and len(value) != YEAR_DIGITS else value
+    if value is None or not value.isdecimal() or len(value) == YEAR_DIGITS or len(value) > MS_DIGITS_MAX:
+        return value
+    return int(value)
 
 
 def _bound(value: str | None, end: Literal["since", "until"], now: int) -> int | None:

@@ -107,3 +107,8 @@ def test_a_difference_is_bounded_by_a_time_that_is_named(client: Client) -> None
     for wrong in ("blub", "2026-13-01"):
         with pytest.raises(Refused, match="`since`"):
             client.diff(wrong, namespace=namespace)
+
+
+def test_a_number_too_long_for_a_time_is_refused(client: Client) -> None:
+    with pytest.raises(Refused, match="`since`"):
+        client.list_memories(since="9" * 5000)
