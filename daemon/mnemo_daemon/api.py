@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -23,7 +23,7 @@ from mnemo_daemon.past import Past
 from mnemo_daemon.question import Hit, Question, Recalled
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.times import MS_DIGITS_MAX, bound, past_moment
+from mnemo_daemon.times import MS_DIGITS_MAX, interval, past_moment
 from mnemo_daemon.upkeep_api import UpkeepApi
 from mnemo_store.columns import Filter
 
@@ -498,6 +498,7 @@ class Api:
 
     def _list_filter(self, request: Request, query: _ListFilter) -> Filter:
         tags, now = [tag.strip().lower() for tag in query.tag], self._daemon.store.now()
+        since, until = interval(_time(query.since), _time(query.until), now)
         return Filter(
             namespaces=wire.listed(request),
             user_id=query.user_id or "local",
@@ -512,8 +513,8 @@ class Api:
             without_tags=_hidden_tags(request, tags),
             source=query.source,
             speaker=query.speaker,
-            since=_bound(query.since, "since", now),
-            until=_bound(query.until, "until", now),
+            since=since,
+            until=until,
             now=now,
         )
 
@@ -533,8 +534,3 @@ def _time(value: str | None) -> int | str | None:
     if value is None or not value.isdecimal() or len(value) == YEAR_DIGITS or len(value) > MS_DIGITS_MAX:
         return value
     return int(value)
-
-
-def _bound(value: str | None, end: Literal["since", "until"], now: int) -> int | None:
-    time = _time(value)
-    return None if time is None else bound(time, end, end, now)

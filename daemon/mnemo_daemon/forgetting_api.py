@@ -18,7 +18,7 @@ from mnemo_daemon.forgetting import Forgetting
 from mnemo_daemon.memories import Caller
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.times import bound
+from mnemo_daemon.times import interval
 from mnemo_store.columns import Filter
 from mnemo_store.records import STATES
 
@@ -116,7 +116,7 @@ class ForgettingApi:
             raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
         if request.namespace and asked.namespace and request.namespace != asked.namespace:
             raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")
-        now = self._daemon.store.now()
+        since, until = interval(asked.since, asked.until, self._daemon.store.now(), "filter.")
         return Filter(
             namespaces=(wire.writable_namespace(request, asked.namespace),),
             user_id=asked.user_id or "local",
@@ -130,8 +130,8 @@ class ForgettingApi:
             tags=tuple(normalize("NFC", tag.strip().lower()) for tag in asked.tags),  # nothing has a blank one
             source=asked.source,
             speaker=asked.speaker,
-            since=None if asked.since is None else bound(asked.since, "filter.since", "since", now),
-            until=None if asked.until is None else bound(asked.until, "filter.until", "until", now),
+            since=since,
+            until=until,
         )
 
     async def _off_loop(self, function: Any, *arguments: Any) -> Any:

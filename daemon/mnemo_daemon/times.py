@@ -69,6 +69,21 @@ def bound(value: int | str, field: str, end: Literal["since", "until"], now: int
     return span.begin if end == "since" else span.end
 
 
+def interval(
+    since: int | str | None, until: int | str | None, now: int, prefix: str = ""
+) -> tuple[int | None, int | None]:
+    """Return both ends of a filter, each as `bound` reads it, None where it is open.
+
+    Raises a Refusal that names `prefix` + field, also where no moment lies between the two.
+    """
+    begin = None if since is None else bound(since, f"{prefix}since", "since", now)
+    end = None if until is None else bound(until, f"{prefix}until", "until", now)
+    if begin is not None and end is not None and begin >= end:
+        message = f"`{prefix}until` must be later than `{prefix}since`: no time lies between them"
+        raise bad_value(message, f"{prefix}until")
+    return begin, end
+
+
 def zone_offset(at: int) -> int:
     """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
     return time.localtime(at / 1000).tm_gmtoff * 1000

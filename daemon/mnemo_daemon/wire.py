@@ -20,7 +20,7 @@ from mnemo_daemon.question import Hit, Question, Recalled, shown_score
 from mnemo_daemon.refusals import Refusal, bad_value
 from mnemo_daemon.routes import Request
 from mnemo_daemon.settings import Settings
-from mnemo_daemon.times import bound, milliseconds, past_moment
+from mnemo_daemon.times import bound, interval, milliseconds, past_moment
 from mnemo_daemon.views import Progress
 from mnemo_store import records
 from mnemo_store.columns import Filter
@@ -421,6 +421,7 @@ def _filter(
 ) -> Filter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
+    since, until = interval(asked.since, asked.until, now)
     return Filter(
         namespaces=scope(namespace),
         user_id=asked.user_id or "local",
@@ -436,8 +437,8 @@ def _filter(
         source=asked.source,
         speaker=asked.speaker,
         trust_min=asked.trust_min,
-        since=None if asked.since is None else bound(asked.since, "since", "since", now),
-        until=None if asked.until is None else bound(asked.until, "until", "until", now),
+        since=since,
+        until=until,
         min_importance=min_importance if asked.min_importance is None else asked.min_importance,
         min_importance_unasked=MIN_IMPORTANCE_UNASKED if asked.min_importance is None else 0.0,
         now=now,

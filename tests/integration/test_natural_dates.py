@@ -112,3 +112,20 @@ def test_a_difference_is_bounded_by_a_time_that_is_named(client: Client) -> None
 def test_a_number_too_long_for_a_time_is_refused(client: Client) -> None:
     with pytest.raises(Refused, match="`since`"):
         client.list_memories(since="9" * 5000)
+
+
+def test_an_interval_that_holds_no_time_is_refused_wherever_it_is_given(client: Client) -> None:
+    since, until = "2026-12-01", "2026-11-01"
+    asks: list[Callable[[], Any]] = [
+        lambda: client.recall("heron", since=since, until=until),
+        lambda: client.search("heron", since=since, until=until),
+        lambda: client.list_memories(since=since, until=until),
+        lambda: client.recent(since="today", until="yesterday"),
+        lambda: client.delete_many(since=since, until=since),
+    ]
+    for ask in asks:
+        with pytest.raises(Refused, match="`until` must be later than `since`") as error:
+            ask()
+        assert (error.value.status, error.value.field) == (400, "until")
+    with pytest.raises(Refused, match=r"`filter.until` must be later than `filter.since`"):
+        client.purge_many(filter=PurgeFilter(since=since, until=until), dry_run=True)

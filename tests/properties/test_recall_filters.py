@@ -193,7 +193,9 @@ FILTERS: dict[str, st.SearchStrategy[Any]] = {
     "now": perhaps(NOW + 2 * HOUR, NOW - 3 * DAY),
     "exact": st.booleans(),
 }
-FILTERED = st.fixed_dictionaries({}, optional=FILTERS)
+FILTERED = st.fixed_dictionaries({}, optional=FILTERS).filter(
+    lambda asked: asked.get("since") is None or asked.get("until") is None or asked["since"] < asked["until"]
+)
 ASKED_FOR = st.fixed_dictionaries(
     {"ranker": st.sampled_from(RANKERS)},
     optional={
