@@ -57,21 +57,35 @@ def daemon(in_memory: Ahead) -> Iterator[RunningDaemon]:
         yield taken
 
 
-@pytest.fixture(scope="session")
-def with_model(minilm_folder: Path) -> Iterator[Ahead]:
+@contextlib.contextmanager
+def ahead_with_model(models: Path, numerics: str) -> Iterator[Ahead]:
     @contextlib.contextmanager
     def new_with_model() -> Iterator[RunningDaemon]:
         with quick_folder() as scratch:
-            yield RunningDaemon(scratch / "data", {"MNEMO_MODELS_FOLDER": str(minilm_folder)})
+            environ = {"MNEMO_MODELS_FOLDER": str(models), "MNEMO_MODELS_NUMERICS": numerics}
+            yield RunningDaemon(scratch / "data", environ)
 
     with contextlib.closing(Ahead(new_with_model)) as ahead:
         yield ahead
 
 
-@pytest.fixture(scope="module")
-def model_daemon(with_model: Ahead) -> Iterator[RunningDaemon]:
-    """With the real embedding model, loaded."""
-    with with_model.taken() as taken:
+@pytest.fixture(scope="session")
+def in_the_form_of_the_processor(minilm_folder: Path) -> Iterator[Ahead]:
+    with ahead_with_model(minilm_folder, "auto") as ahead:
+        yield ahead
+
+
+@pytest.fixture(scope="session")
+def in_float32(minilm_folder: Path) -> Iterator[Ahead]:
+    with ahead_with_model(minilm_folder, "float32") as ahead:
+        yield ahead
+
+
+@pytest.fixture(scope="module", params=["in_the_form_of_the_processor", "in_float32"])
+def model_daemon(request: pytest.FixtureRequest) -> Iterator[RunningDaemon]:
+    """With the real embedding model, loaded: in int8 where the processor computes it well, and in float32."""
+    ahead: Ahead = request.getfixturevalue(request.param)
+    with ahead.taken() as taken:
         taken.wait_for_vectors()
         yield taken
 
