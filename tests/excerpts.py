@@ -1,6 +1,6 @@
 """Passages with a question each and what an excerpt has to show, and how many excerpts show it.
 
-Two sets: tests/fixtures/recall/excerpts.txt, where a question shares its words with sentences that do not answer it,
+Two sets: tests/fixtures/excerpts.txt, where a question shares its words with sentences that do not answer it,
 and the questions about tests/fixtures/recall/notes. Of both, every second one is for fitting, the others are held out.
 """
 
@@ -33,7 +33,7 @@ class Labelled(NamedTuple):
 
 def made() -> list[Labelled]:
     """Passages that were written for this."""
-    whole = (recall_sets.FOLDER / "excerpts.txt").read_text(encoding="utf-8")
+    whole = (recall_sets.FOLDER.parent / "excerpts.txt").read_text(encoding="utf-8")
     return [_labelled(block) for block in re.split(r"^=== ", whole, flags=re.MULTILINE)[1:]]
 
 

@@ -271,29 +271,23 @@ def in_third_person(words: Sequence[Word], name: str) -> list[Word] | None:
     if set(name.lower().split()) & set(bare):
         return None
     turned: list[Word] = []
-    skip = -1
-    for at, word in enumerate(words):
-        if at == skip:
+    at = begin = 0  # begin: of what follows the last verb that was turned
+    while at < len(words):
+        word = words[at]
+        if word.bare != "i":
+            turned.append(_owned_by(word, name))
+            at += 1
             continue
-        if word.bare == "i":
-            verb = _verb_of(words, at)
-            third = english.third_person(words[verb].bare) if verb is not None else None
-            if verb is None or third is None or not _is_alone(words, at, verb):
-                return None
-            turned.append(_put(word, name))
-            turned += words[at + 1 : verb]
-            turned.append(words[verb]._replace(raw=words[verb].raw.replace(words[verb].bare, third), bare=third))
-            return _with_rest(turned, words, verb + 1, name)
-        turned.append(_owned_by(word, name))
+        rest = words[begin:]
+        verb = _verb_of(rest, at - begin)
+        third = english.third_person(rest[verb].bare) if verb is not None else None
+        if verb is None or third is None or not _is_alone(rest, at - begin, verb):
+            return None
+        turned.append(_put(word, name))
+        turned += rest[at - begin + 1 : verb]
+        turned.append(rest[verb]._replace(raw=rest[verb].raw.replace(rest[verb].bare, third), bare=third))
+        at = begin = begin + verb + 1
     return turned
-
-
-def _with_rest(turned: list[Word], words: Sequence[Word], at: int, name: str) -> list[Word] | None:
-    """What follows the verb, in which "I" may come again."""
-    if any(word.bare == "i" for word in words[at:]):
-        rest = in_third_person(words[at:], name)
-        return None if rest is None else [*turned, *rest]
-    return [*turned, *(_owned_by(word, name) for word in words[at:])]
 
 
 def _owned_by(word: Word, name: str) -> Word:

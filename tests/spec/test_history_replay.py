@@ -43,14 +43,14 @@ def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
     what, which, text, passed = step
     desk.at = max(0, desk.at + passed)
     if what == "add" or not ids:
-        # Each has a tag of its own, so that equal texts are different memories and none counts as said again.
-        ids.append(desk.add(f"{text} {len(ids)}", tags=(f"t{which % 3}",), importance=which / 10))
+        # Each has a word of its own, so that equal texts are different memories and none counts as said again.
+        ids.append(desk.add(f"{text} n{desk.store.seq}", tags=(f"t{which % 3}",), importance=which / 10))
         return
     chosen = ids[which % len(ids)]
     state = desk.memory(chosen).state
     match what:
         case "edit" if state != "trashed":
-            desk.edit(chosen, content=f"{text} {ids.index(chosen)}")
+            desk.edit(chosen, content=f"{text} e{desk.store.seq}")
         case "tag" if state != "trashed":
             desk.edit(chosen, tags=(f"t{which % 3}", "again"))
         case "trash":
@@ -58,7 +58,7 @@ def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
         case "restore" if state == "trashed":
             desk.restore(chosen)
         case "supersede" if state != "trashed":
-            ids.append(desk.add(f"{text} {len(ids)}", supersedes=(chosen,)))
+            ids.append(desk.add(f"{text} n{desk.store.seq}", supersedes=(chosen,)))
         case "drop":
             desk.trash(chosen)
             write(desk.store, DropMemory(id=chosen), DropTrash(id=chosen))
@@ -69,6 +69,22 @@ def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
 
 def replayed(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
     """What the journal's lines up to the last one of that time make, without what is in the trash or gone by now."""
+    everything = with_trash(folder, at, alive)
+    return {memory_id: memory for memory_id, memory in everything.items() if memory.state != "trashed"}
+
+
+def is_recalled(memory: Memory, everything: dict[str, Memory]) -> bool:
+    """Active, or superseded by what is in the trash or gone, and whatever stood in its place after that. SPEC 7.2"""
+    if memory.state != "superseded":
+        return memory.state == "active"
+    replacement = everything.get(memory.superseded_by)
+    while replacement is not None and replacement.state == "trashed":
+        replacement = everything.get(replacement.superseded_by)
+    return replacement is None
+
+
+def with_trash(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
+    """The same with what is in the trash."""
     lines: list[dict[str, Any]] = []
     for path in (folder / "journal").glob("*.jsonl"):
         lines += [line for text in path.read_bytes().splitlines() if "seq" in (line := json.loads(text))]
@@ -81,7 +97,7 @@ def replayed(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
             memories[memory.id] = memory
         elif change["record_type"] == "memory_dropped":
             memories.pop(change["id"], None)
-    return {memory.id: memory for memory in memories.values() if memory.state != "trashed" and memory.id in alive}
+    return {memory.id: memory for memory in memories.values() if memory.id in alive}
 
 
 @settings(max_examples=60, deadline=None)
@@ -141,7 +157,8 @@ def test_recall_as_of_a_time_finds_what_comparing_every_memory_of_then_finds(
             happen(desk, step, ids)
         present = desk.listed(states=THERE[:-1], now=0)
         for at in TIMES:
-            then = [memory for memory in replayed(folder, at, ids).values() if memory.state == "active"]
+            everything = with_trash(folder, at, ids)
+            then = [memory for memory in everything.values() if is_recalled(memory, everything)]
             scores = bm25(query, then, present)
             full = float(desk.views.words.scores(query, [Fields(query)])[0])
             held = words_held(np.array(list(scores.values())), full)

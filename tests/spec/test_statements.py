@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mnemo_core.clauses import words_of
+from mnemo_core.pronouns import in_third_person
 from mnemo_core.statements import FIELD_CHARS_MAX, Statement, Triple, statements, triple
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "statements.jsonl"
@@ -397,3 +399,9 @@ def test_any_sentence_may_be_asked_for_its_triple(sentence: str) -> None:
 )
 def test_a_long_text_of_anything_takes_no_more_than_its_length(piece: str) -> None:
     assert statements(piece * ((1 << 18) // len(piece)), "Ines") == []
+
+
+def test_a_sentence_with_a_thousand_verbs_is_turned_to_the_third_person_whole() -> None:
+    turned = in_third_person(words_of("I like " * 1000, 0), "Anna")
+    assert turned is not None
+    assert [word.raw for word in turned] == ["Anna", "likes"] * 1000
