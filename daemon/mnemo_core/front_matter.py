@@ -33,7 +33,8 @@ _NOT_SEARCHED = frozenset({
     "publish", "position", "collapsed", "icon", "banner",
 })  # fmt: skip
 _BOOKKEEPING = frozenset({"date", "day", *_CREATED, *_CHANGED})
-_PAGE_PROPERTY = re.compile(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62}):: ?(.*)$")
+# A line without a value is text like any other.
+_PAGE_PROPERTY = re.compile(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62})::[ \t]{0,8}(\S.*)$")
 _NOISE = re.compile(
     r"[ \t]*(?:[-*][ \t]+)?(?:id|collapsed|heading|background-color|created-at|updated-at|ls-type|icon|template"
     r"|logseq\.[\w.-]{1,64}|hl-[\w-]{1,64}|card-[\w-]{1,64}|query-[\w-]{1,64})::(?: |$)"
@@ -84,7 +85,7 @@ def _page_properties(lines: Sequence[str]) -> tuple[Meta, int]:
     end = 0
     for index in range(min(len(lines), FRONT_MATTER_LINES_MAX)):
         match = _PAGE_PROPERTY.match(lines[index]) if "::" in lines[index] else None
-        if match is None or (match[1] and fields):
+        if match is None or (match[1] and fields) or match[2].lower() in fields:
             break
         value = match[3].strip()[:VALUE_CHARS_MAX]
         linked = [each.strip() for each in value.split(",")] if match[2].lower() in _LISTS else [value]

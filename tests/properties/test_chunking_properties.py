@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from mnemo_core.chunking import SPEAKER_CHARS_MAX, TOKENS_MAX, TOKENS_MIN, estimate_tokens, split, split_text
@@ -47,6 +47,8 @@ def test_every_chunk_of_a_note_fits_and_stands_where_it_says(text: str, suffix: 
 
 
 @given(NOTE)
+@example("Text::")
+@example("alias:: one\nalias:: another")
 @settings(max_examples=150, deadline=None)
 def test_no_line_of_a_markdown_note_is_lost(text: str) -> None:
     document = parse(text, ".md", "stem")
