@@ -1,0 +1,235 @@
+"""The names that must not change: of what is stored, on the wire, in settings and on the command line.
+
+    python -m tests.golden.names
+
+writes today's names to tests/golden/names.json, which the suite compares with. It refuses where a name that stands
+there is gone: files, journals, scripts and other programs rely on them. Only what is new may be added.
+
+Names of Python classes and modules stand nowhere in it.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mnemo_client import commands
+from mnemo_client.care_protocol import Imported, ImportProgress
+from mnemo_client.protocol import Failure, Remembered, Taken
+from mnemo_client.tools import descriptions
+from mnemo_core.ranking import RANKERS
+from mnemo_daemon import settings
+from mnemo_daemon.calibrating import Kept
+from mnemo_daemon.forgetting import Mark as ForgettingMark
+from mnemo_daemon.models import Manifest as ModelManifest
+from mnemo_daemon.routes import Route
+from mnemo_store import layout, records, stream, tables
+from mnemo_store.backup import Backup
+from mnemo_store.manifest import Manifest as StoreManifest
+from mnemo_store.replacement import Mark as RestoreMark
+from mnemo_store.snapshots import MAGIC
+from tests.golden.shapes import Describer, as_json, differences
+from tests.test_docs import routes
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = Path(__file__).with_name("names.json")
+SOURCES = ("store", "daemon", "clients")
+
+# Every struct that a file or the journal holds, or that a route sends without its table naming it.
+STORED = {
+    "journal change": records.Change,
+    "journal line": layout.Line,
+    "journal header": layout.Header,
+    "export header": stream.StreamHeader,
+    "export row": stream.Tagged,
+    "export footer": stream.StreamFooter,
+    "table of changes": records.ChangeEntry,
+    "store.json": StoreManifest,
+    "backup.json": Backup,
+    "restored.json": RestoreMark,
+    "meta forgetting": ForgettingMark,
+    "model manifest": ModelManifest,
+    "model thresholds": Kept,
+}
+SENT = {
+    "error": Failure,
+    "result of a batch": Remembered,
+    "result of a text": Taken,
+    "import": Imported,
+    "import progress": ImportProgress,
+}
+
+
+def names() -> dict[str, Any]:
+    """Today's names, as they are kept."""
+    describer = Describer()
+    found = {
+        "stored": {place: describer.describe(kind, place) for place, kind in STORED.items()},
+        "sent": {place: describer.describe(kind, place) for place, kind in SENT.items()},
+        "routes": {place: _route(route, place, describer) for place, route in _routes().items()},
+        **_plain(),
+    }
+    return {**found, "shapes": describer.shapes}
+
+
+def broken(kept: dict[str, Any]) -> Iterator[str]:
+    """Sentences about each name that was kept and is gone or changed, or that is new."""
+    for section, now in (("stored", STORED), ("sent", SENT)):
+        yield from _unequal_keys(section, kept[section], now)
+        for place in kept[section].keys() & now.keys():
+            yield from differences(kept[section][place], now[place], kept["shapes"], place)
+    found = _routes()
+    yield from _unequal_keys("routes", kept["routes"], found)
+    for place in kept["routes"].keys() & found.keys():
+        was, route = kept["routes"][place], found[place]
+        if was["is"] != _plain_route(route):
+            yield f"{place} was {was['is']} and is {_plain_route(route)}"
+        for part, kind in _parts(route).items():
+            yield from differences(was[part], kind, kept["shapes"], f"{place} {part}")
+    for section, value in _plain().items():
+        yield from _unequal(section, kept[section], as_json(value))
+
+
+def _unequal_keys(section: str, kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    for name in kept.keys() ^ now.keys():
+        yield f"{section}: {name} is {'gone' if name in kept else 'new'}"
+
+
+def _unequal(where: str, kept: Any, now: Any) -> Iterator[str]:
+    if isinstance(kept, dict) and isinstance(now, dict):
+        yield from _unequal_keys(where, kept, now)
+        for name in kept.keys() & now.keys():
+            yield from _unequal(f"{where}.{name}", kept[name], now[name])
+    elif _is_texts(kept) and _is_texts(now):
+        yield from _unequal_keys(where, dict.fromkeys(kept), dict.fromkeys(now))
+    elif kept != now:
+        yield f"{where} was {kept} and is {now}"
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+@cache
+def _plain() -> dict[str, Any]:
+    """What has no type behind it."""
+    return {
+        "database": {
+            "format": layout.FORMAT,
+            "export": stream.VERSION,
+            "tables": sorted(tables.TABLES),
+            "tables with several values of a key": sorted(tables.DUPLICATES),
+            "index file magic": MAGIC.decode(),
+        },
+        "settings": {
+            key.path: {
+                "variable": key.variable, "default": key.default, "needs restart": key.needs_restart,
+                "type": Describer().describe(key.kind, key.path),
+            }
+            for key in settings.KEYS.values()
+        },
+        "variables": sorted(settings.PLACES),
+        "errors": _error_codes(),
+        "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in commands.leaves()},
+        "options of every command": [_argument(each) for each in commands.COMMON],
+        "tools": {tool["name"]: _without_prose(tool) for tool in descriptions()},
+        "rankers": sorted(RANKERS),
+    }  # fmt: skip
+
+
+def _routes() -> dict[str, Route]:
+    return {f"{route.method} {route.path}": route for route in routes()}
+
+
+def _plain_route(route: Route) -> dict[str, Any]:
+    return {
+        "statuses": list(route.statuses), "read only": sorted(route.read_only), "content type": route.content_type,
+        "streams": route.streams, "bytes at most": route.body_max,
+    }  # fmt: skip
+
+
+def _parts(route: Route) -> dict[str, Any]:
+    return {"body": route.ask, "query": route.query, "answer": route.answer}
+
+
+def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:
+    parts = {part: describer.describe(kind, f"{place} {part}") for part, kind in _parts(route).items()}
+    return {"is": _plain_route(route), **parts}
+
+
+def _arguments(command: commands.Command) -> list[Any]:
+    return [_argument(each) for each in command.arguments]
+
+
+def _argument(argument: commands.Argument) -> dict[str, Any]:
+    kept = {name: value for name, value in argument.settings.items() if name != "metavar"}
+    if kind := kept.get("type"):
+        kept["type"] = kind.__name__
+    return {"names": list(argument.names), "completion": argument.values, "files": argument.files, **kept}
+
+
+def _without_prose(value: Any) -> Any:
+    """A tool or a schema without what is written for people to read."""
+    if isinstance(value, list):
+        return [_without_prose(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("properties"), dict):
+        fields = {name: _without_prose(each) for name, each in value["properties"].items()}
+        return {**_without_prose({**value, "properties": None}), "properties": fields}
+    return {name: _without_prose(each) for name, each in value.items() if name not in {"title", "description"}}
+
+
+@cache
+def _error_codes() -> list[str]:
+    """`404 no_route` for every call in the sources whose first arguments are a status and a code, and every class that
+    has a code."""
+    found = set()
+    for folder in SOURCES:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                found |= _codes_of(node)
+    return sorted(found)
+
+
+def _codes_of(node: ast.AST) -> set[str]:
+    match node:
+        case ast.Call(args=[ast.Constant(value=int(status)), ast.Constant(value=str(code)), *_]) if (
+            400 <= status < 600 and code.isidentifier()
+        ):
+            return {f"{status} {code}"}
+        case ast.Assign(targets=[ast.Name(id="code")], value=ast.Constant(value=str(code))):
+            return {f"code {code}"}
+        case _:
+            return set()
+
+
+def main() -> int:
+    """Writes the file, unless a name that stands in it is gone."""
+    if FILE.exists():
+        gone = [each for each in broken(msgspec.json.decode(FILE.read_bytes())) if not each.endswith(" is new")]
+        if gone:
+            print("\n".join(gone))
+            return 1
+    FILE.write_text(_written(as_json(names())) + "\n", encoding="utf-8")
+    return 0
+
+
+def _written(value: Any, depth: int = 0) -> str:
+    """JSON with a line for each name, field, argument and error, so that a change shows where it is."""
+    if depth == 4 or not value or not isinstance(value, dict | list):
+        return msgspec.json.encode(value).decode()
+    margin = "\n" + " " * (depth + 1)
+    if isinstance(value, list):
+        lines = [msgspec.json.encode(each).decode() for each in value]
+        return f"[{margin}{f',{margin}'.join(lines)}{margin[:-1]}]"
+    lines = [f"{msgspec.json.encode(name).decode()}: {_written(each, depth + 1)}" for name, each in value.items()]
+    return f"{{{margin}{f',{margin}'.join(lines)}{margin[:-1]}}}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""No name that is stored, sent, set or typed changes: old stores, scripts and other programs rely on them.
+
+What stands in tests/golden/names.json was promised. `python -m tests.golden.names` adds what is new, and nothing else.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from tests.golden.names import FILE, broken
+from tests.golden.shapes import Describer, differences
+
+
+@pytest.fixture(scope="module")
+def kept() -> Any:
+    return msgspec.json.decode(FILE.read_bytes())
+
+
+def test_every_name_is_the_one_that_was_promised(kept: Any) -> None:
+    assert not (found := list(broken(kept))), "\n".join([*found, "add what is new: python -m tests.golden.names"])
+
+
+@pytest.mark.parametrize(
+    ("section", "name"),
+    [
+        ("stored", "journal line"),
+        ("sent", "error"),
+        ("routes", "GET /v1/memories"),
+        ("settings", "recall.ranker"),
+        ("commands", "mnemo add"),
+        ("tools", "memory_recall"),
+    ],
+)
+def test_a_name_that_nobody_promised_is_seen_and_so_is_one_that_is_gone(kept: Any, section: str, name: str) -> None:
+    before = {**kept, section: {each: value for each, value in kept[section].items() if each != name}}
+    assert list(broken(before)) == [f"{section}: {name} is new"]
+    after = {**kept, section: {**kept[section], "the old name": kept[section][name]}}
+    assert list(broken(after)) == [f"{section}: the old name is gone"]
+
+
+@pytest.mark.parametrize("section", ["errors", "rankers", "variables"])
+def test_a_code_and_a_ranker_that_are_gone_are_seen(kept: Any, section: str) -> None:
+    assert list(broken({**kept, section: [*kept[section], "x"]})) == [f"{section}: x is gone"]
+
+
+class Was(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    at: int = 0
+    of: Literal["a", "b"] = "a"
+    more: list["Was"] = []
+
+
+class Tagged(msgspec.Struct, tag_field="record_type", tag="is", omit_defaults=True):
+    id: str
+    at: int = 0
+    of: Literal["a", "b"] = "a"
+    more: list["Tagged"] = []
+
+
+class Renamed(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    when: int = 0
+    of: Literal["a", "b"] = "a"
+    more: list["Renamed"] = []
+
+
+class Other(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    at: int = 1
+    of: Literal["a", "c"] = "a"
+    more: list["Other"] = []
+
+
+class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+    id: str
+    at: int = 0
+    of: Literal["a", "b"] = "a"
+    more: list["AnotherClassName"] = []
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        (Was, []),
+        (AnotherClassName, []),
+        (Tagged, ["x was encoded as"]),
+        (Renamed, ["x had the fields id, at, of, more", "x.when is new"]),
+        (Other, ["x.at had {'default': 0}", "x.of was {'one_of': ['a', 'b']}"]),
+    ],
+)
+def test_what_a_struct_is_encoded_as_is_compared_and_not_what_it_is_called(kind: type, seen: list[str]) -> None:
+    describer = Describer()
+    form = describer.describe(Was, "x")
+    found = list(differences(form, kind, describer.shapes, "x"))
+    assert len(found) == len(seen)
+    assert all(sentence.startswith(begin) for sentence, begin in zip(found, seen, strict=True)), found
