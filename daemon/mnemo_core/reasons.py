@@ -4,7 +4,9 @@ The features of a ranker are those of its formula (7.3), and what they add sums 
 squeezed into it, of the learned fusion to the log-odds. A feature may add less than nothing.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -170,6 +172,7 @@ _ASKED_FOR = ("when", "where", "who", "how", "why", "what", "which", "wants")
 _UNSAID = ("other_named", "names_nobody", "by_person", "by_agent", "text_length", "archived", "few_candidates")
 
 
+@functools.cache
 def subject_of(feature: str) -> str | None:
     """What the feature is about; None for one that is told in no words."""
     if feature in _UNSAID:
@@ -181,16 +184,20 @@ def subject_of(feature: str) -> str | None:
     return _SUBJECTS.get(feature) or _SUBJECTS.get(feature.split("_")[0])
 
 
-def strongest(adds: Mapping[str, float], told: Told) -> list[str]:
-    """At most three reasons for the candidate's place, the strongest first, in words."""
-    sums: dict[str, float] = {}
-    for feature, value in adds.items():
-        subject = subject_of(feature)
-        if subject is not None:
-            sums[subject] = sums.get(subject, 0.0) + value
-    ordered = sorted((subject for subject, value in sums.items() if value > 0), key=lambda each: (-sums[each], each))
-    said = (_sentence(subject, told) for subject in ordered)
-    return [each for each in said if each][:REASONS_MAX]
+def strongest(names: Sequence[str], adds: Values, told: Sequence[Told]) -> list[list[str]]:
+    """At most three reasons for the place of each candidate, the strongest first, in words.
+
+    adds: (n, k) what each of the named features adds. Those of one subject count together.
+    """
+    subjects = [subject_of(name) for name in names]
+    known = sorted({subject for subject in subjects if subject is not None})
+    is_of = np.array([[subject == each for each in known] for subject in subjects], np.float64)
+    sums = adds @ is_of.reshape(len(subjects), len(known))
+    found = []
+    for each, row, order in zip(told, sums.tolist(), np.argsort(-sums, axis=1, kind="stable").tolist(), strict=True):
+        said = (_sentence(known[place], each) for place in order if row[place] > 0)
+        found.append(list(itertools.islice(filter(None, said), REASONS_MAX)))
+    return found
 
 
 def _sentence(subject: str, told: Told) -> str:

@@ -20,7 +20,7 @@ from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.embedding import EmbeddingService
 from mnemo_daemon.indexing import Indexing, Serving
 from mnemo_daemon.memories import Found, found
-from mnemo_daemon.question import Best, Hit, Question, shown_score
+from mnemo_daemon.question import SCORE_DIGITS, Best, Hit, Question, shown_score
 from mnemo_daemon.shelf import Reading
 from mnemo_daemon.surroundings import Looked
 from mnemo_daemon.views import Views
@@ -75,15 +75,14 @@ class Answered(NamedTuple):
     evidence: Evidence | None = None
     uncompared: int = 0  # pairs of near ones that were too large together to be looked at for being copies
 
-    def features_of(self, row: int) -> dict[str, float]:
-        """What says whether this one stands before the end of the list, by name."""
+    def cut_features(self) -> dict[int, dict[str, float]]:
+        """By row, what says whether a candidate stands before the end of the list, by name."""
         found = self.evidence
-        if found is None or row not in found.rows[: len(found.features)]:
+        if found is None:
             return {}
-        place = found.rows.index(row)
-        names = (cut.NAMES[each] for each in cut.FEATURES[found.basis])
-        values = dict(zip(names, found.features[place].tolist(), strict=True))
-        return values | {"strength": float(found.strengths[place])}
+        names = (*(cut.NAMES[each] for each in cut.FEATURES[found.basis]), "strength")
+        values = np.column_stack((found.features, found.strengths)).astype(np.float64).round(SCORE_DIGITS).tolist()
+        return {row: dict(zip(names, each, strict=True)) for row, each in zip(found.rows, values, strict=False)}
 
 
 class Answering:

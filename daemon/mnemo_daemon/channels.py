@@ -120,10 +120,14 @@ class Scene(NamedTuple):
             return True
         return self.then is not None and self.then.columns.has_speaker(word, self.rows)
 
-    def id_of(self, number: int) -> str:
-        if self.then is not None and number >= self.base:
-            return self.then.memories[number - self.base].id
-        return self.columns.ids([number])[0]
+    def ids_of(self, numbers: NDArray[np.uint32]) -> list[str]:
+        every = (
+            self.columns.ids(np.where(numbers < self.base, numbers, 0).tolist()) if self.base else [""] * len(numbers)
+        )
+        if self.then is not None:
+            for place in np.flatnonzero(numbers >= self.base).tolist():
+                every[place] = self.then.memories[int(numbers[place]) - self.base].id
+        return every
 
     def memory(self, snapshot: Snapshot, number: int) -> Memory | None:
         if self.then is not None and number >= self.base:

@@ -3,10 +3,11 @@
 Put together from what the recall went by, after it: an answer that nobody asks to explain pays for none of it.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,19 @@ from numpy.typing import NDArray
 from mnemo_client.recall_protocol import CandidateTrace, ChannelHit, ChannelTrace, LeftOut, Trace
 from mnemo_core import odds_terms, reasons
 from mnemo_core.features import Table
-from mnemo_core.fusion import Fusion, Linear
+from mnemo_core.fusion import Fusion
 from mnemo_core.ranking import MS_AN_HOUR
 from mnemo_core.reasons import Told
 from mnemo_daemon.answering import Answered, Ranked
 from mnemo_daemon.channels import Channels, Scene
 from mnemo_daemon.question import Question
-from mnemo_daemon.surroundings import Looked, shipped_weights
+from mnemo_daemon.surroundings import shipped_weights
 from mnemo_daemon.views import Views, words_of
 from mnemo_store.columns import Columns, Filter
 from mnemo_store.records import STATES
 
 DIGITS = 6  # of a number that is told
+FEATURES_MAX = 20  # candidates whose features are reported: those of all are a megabyte
 
 Named = dict[str, Any]  # numbers by the name of a feature
 Mask = NDArray[np.bool_]
@@ -51,7 +53,29 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "min_importance": ("min_importance", "min_importance_unasked"),
 }
 WORKING = "working"
+FEW = "few_candidates"
 _UNFILTERED = Filter(states=STATES)
+
+
+class _Columns(NamedTuple):
+    """Numbers of some candidates by name: (n, k)."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+
+    def row(self, place: int) -> Named:
+        return {
+            name: None if math.isnan(value) else value
+            for name, value in zip(self.names, self.values[place].tolist(), strict=True)
+        }
+
+
+class _Contributions(NamedTuple):
+    """Candidates with the same features: their places among all, the features, and what each adds."""
+
+    rows: NDArray[np.intp]
+    features: _Columns
+    adds: _Columns
 
 
 class Filters:
@@ -135,28 +159,72 @@ class Explaining:
     def trace(self, ranked: Ranked, answered: Answered, stages_ms: dict[str, float]) -> Trace:
         """Everything that the answer went by. The recall has to have been asked to explain itself."""
         filters = filters_of(ranked.question, ranked.scene)
-        candidates = self.candidates(ranked, answered)
+        ids = ranked.scene.ids_of(ranked.channels.numbers)
+        candidates = self.candidates(ranked, answered, ids)
         terms = self.words(ranked)
         return Trace(
             memories=sum(int(each.visible.sum()) for each in filters),
             left_out=_left_out(filters, ranked.question.filter),
             in_question=int(ranked.scene.mask.sum() + ranked.scene.rows.sum()),
             words=list(terms.values()),
-            channels=_channels(ranked),
+            channels=_channels(ranked, ids),
             candidates=candidates,
             dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
             uncompared=answered.uncompared,
             stages_ms=stages_ms,
         )
 
-    def candidates(self, ranked: Ranked, answered: Answered) -> list[CandidateTrace]:
-        """By rank, then those that have none, by score."""
-        scored, channels = ranked.scored, ranked.channels
-        rest = np.setdiff1d(np.arange(len(channels.numbers)), np.array(ranked.rows, np.intp))
-        behind = sorted(rest.tolist(), key=lambda row: (-float(scored.relevance[row]), row))
-        told = _Told(self, ranked, answered)
-        found = [told.candidate(row, rank) for rank, row in enumerate(ranked.rows, start=1)]
-        return [*found, *(told.candidate(row, None) for row in behind)]
+    def candidates(
+        self, ranked: Ranked, answered: Answered, ids: Sequence[str], asked: str = ""
+    ) -> list[CandidateTrace]:
+        """By rank, then those that have none, by score. ids: of all candidates.
+
+        The features are reported of the answers, of the first candidates, and of the memory with the id `asked`.
+        """
+        scored, channels, candidates = ranked.scored, ranked.channels, ranked.candidates
+        scores, relevance, sims, words, importance = (
+            _rounded(values)
+            for values in (
+                scored.scores, scored.relevance, candidates.sims, candidates.words, candidates.importance,
+            )
+        )  # fmt: skip
+        hours = (np.maximum(ranked.asked.now - candidates.event_at, 0) / MS_AN_HOUR).tolist()
+        held = self.holds(ranked, channels.numbers)
+        told = list(map(Told, held, sims, hours, candidates.importance.tolist()))
+        answers = {hit.found.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
+        ranks = {row: rank for rank, row in enumerate(ranked.rows, start=1)}
+        shown = {
+            *ranked.rows[:FEATURES_MAX],
+            *(row for row, each in enumerate(ids) if each == asked or each in answers),
+        }
+        why, features, adds = dict[int, list[str]](), dict[int, Named](), dict[int, Named]()
+        for each in self._contributions(ranked):
+            rows = each.rows.tolist()
+            why |= zip(rows, reasons.strongest(*each.adds, [told[row] for row in rows]), strict=True)
+            features |= {row: each.features.row(place) for place, row in enumerate(rows) if row in shown}
+            adds |= {row: each.adds.row(place) for place, row in enumerate(rows) if row in shown}
+        why_not, cut = not_answered(ranked, answered, ids), answered.cut_features()
+        behind = sorted(set(range(len(ids))) - ranks.keys(), key=lambda row: (-float(scored.relevance[row]), row))
+        return [
+            CandidateTrace(
+                id=ids[row],
+                rank=ranks.get(row),
+                score=scores[row],
+                relevance=relevance[row],
+                similarity=sims[row],
+                words=words[row],
+                importance=importance[row],
+                channels=found_by(channels, row),
+                features=features.get(row, {}),
+                adds=adds.get(row, {}),
+                holds=held[row],
+                why=why.get(row, []),
+                answer=answers.get(ids[row]),
+                dropped=why_not.get(row),
+                cut=cut.get(row, {}),
+            )
+            for row in (*ranked.rows, *behind)
+        ]
 
     def words(self, ranked: Ranked) -> dict[str, str]:
         """The terms that were looked for, each with the word of the question that it stands for."""
@@ -183,64 +251,36 @@ class Explaining:
                 held[place] = [word for term, word in said.items() if term in terms]
         return held
 
-    def learned(self, channels: Channels, looked: Looked) -> dict[int, tuple[Named, Named]]:
-        """By row of the candidates: the features as the learned fusion saw them last, and what each adds."""
-        rows = np.flatnonzero(channels.rounds == 0)
-        found: dict[int, tuple[Named, Named]] = {}
-        adds = self._weights.first.parts(looked.first)
-        for place, row in enumerate(rows.tolist()):
-            found[row] = _named(looked.first, place), _added(self._weights.first, adds[place])
+    def _contributions(self, ranked: Ranked) -> list[_Contributions]:
+        """The features of the ranker that was used, and what each adds.
+
+        For the learned fusion, the best candidates have more features than the rest, and those of later pages none.
+        """
+        looked, candidates = ranked.looked, ranked.candidates
+        if looked is None or candidates.learned is None:
+            features, adds = map(_stacked, reasons.parts(ranked.asked, candidates, ranked.scored))
+            return [_Contributions(np.arange(len(candidates.words)), features, adds)]
+        first = np.flatnonzero(ranked.channels.rounds == 0)
+        terms = odds_terms.parts(looked.terms)
+
+        def of(
+            places: NDArray[np.intp], features: Table, names: tuple[str, ...], adds: NDArray[np.float32]
+        ) -> _Contributions:
+            count, few = (np.full((len(places), 1), value) for value in (len(first), looked.few))
+            return _Contributions(
+                first[places],
+                _columns(
+                    (*features.names, *looked.terms.names, FEW), features.values, looked.terms.values[places], count
+                ),
+                _columns((*names, *odds_terms.NAMES, FEW), adds, terms[places], few),
+            )
+
+        weights, others = self._weights, np.setdiff1d(np.arange(len(first)), looked.rows)
+        lights = Table(looked.first.names, looked.first.values[others])
+        found = [of(others, lights, weights.first.names, weights.first.parts(lights))]
         if looked.second is not None:
-            adds = self._weights.parts_again(looked.second)
-            for place, row in enumerate(rows[looked.rows].tolist()):
-                found[row] = _named(looked.second, place), _added(self._weights.second, adds[place])
-        added = odds_terms.parts(looked.terms)
-        for place, row in enumerate(rows.tolist()):
-            features, parts = found[row]
-            features |= _named(looked.terms, place) | {"few_candidates": len(rows)}
-            parts |= _numbers(odds_terms.NAMES, added[place]) | {"few_candidates": round(looked.few, DIGITS)}
-            found[row] = features, parts
+            found.append(of(looked.rows, looked.second, weights.second.names, weights.parts_again(looked.second)))
         return found
-
-
-class _Told:
-    """What is told of a candidate, from arrays that are made once for all of them."""
-
-    def __init__(self, explaining: Explaining, ranked: Ranked, answered: Answered) -> None:
-        channels, looked = ranked.channels, ranked.looked
-        self._ranked, self._answered = ranked, answered
-        self._parts = reasons.parts(ranked.asked, ranked.candidates, ranked.scored)
-        is_learned = looked is not None and ranked.candidates.learned is not None
-        self._learned = explaining.learned(channels, looked) if looked is not None and is_learned else {}
-        self._held = explaining.holds(ranked, channels.numbers)
-        self._places = {hit.found.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
-        self._why_not = why_not(ranked, answered)
-
-    def candidate(self, row: int, rank: int | None) -> CandidateTrace:
-        ranked, scored, candidates = self._ranked, self._ranked.scored, self._ranked.candidates
-        number = int(ranked.channels.numbers[row])
-        memory_id = ranked.scene.id_of(number)
-        features, adds = self._learned.get(row) or (_at(self._parts.features, row), _at(self._parts.adds, row))
-        sim = _number(candidates.sims[row])
-        age_hours = max(0, ranked.asked.now - int(candidates.event_at[row])) / MS_AN_HOUR
-        importance = float(candidates.importance[row])
-        return CandidateTrace(
-            id=memory_id,
-            rank=rank,
-            score=round(float(scored.scores[row]), DIGITS),
-            relevance=round(float(scored.relevance[row]), DIGITS),
-            similarity=sim,
-            words=round(float(candidates.words[row]), DIGITS),
-            importance=round(importance, DIGITS),
-            channels=found_by(ranked.channels, row),
-            features=features,
-            adds=adds,
-            holds=self._held[row],
-            why=reasons.strongest(adds, Told(self._held[row], sim, age_hours, importance)),
-            answer=self._places.get(memory_id),
-            dropped=self._why_not.get(row),
-            cut={name: round(value, DIGITS) for name, value in self._answered.features_of(row).items()},
-        )
 
 
 def found_by(channels: Channels, row: int) -> list[str]:
@@ -255,11 +295,11 @@ def found_by(channels: Channels, row: int) -> list[str]:
     return [name for name, has_it in by if has_it]
 
 
-def why_not(ranked: Ranked, answered: Answered) -> dict[int, str]:
+def not_answered(ranked: Ranked, answered: Answered, ids: Sequence[str]) -> dict[int, str]:
     """By row, why a candidate is not in the answer; those that are in it are not named."""
     question, scored, numbers = ranked.question, ranked.scored, ranked.channels.numbers
-    ids = {hit.found.memory.id for hit in answered.hits}
-    is_in = [ranked.scene.id_of(int(number)) in ids for number in numbers]
+    hits = {hit.found.memory.id for hit in answered.hits}
+    is_in = [each in hits for each in ids]
     found: dict[int, str] = {}
     ranks = {row: rank for rank, row in enumerate(ranked.rows)}
     first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
@@ -301,7 +341,7 @@ def _left_out(filters: Sequence[Filters], wanted: Filter) -> list[LeftOut]:
     ]
 
 
-def _channels(ranked: Ranked) -> list[ChannelTrace]:
+def _channels(ranked: Ranked, ids: Sequence[str]) -> list[ChannelTrace]:
     channels = ranked.channels
     by_words, by_sims = channels.words.astype(np.float64), channels.sims.astype(np.float64)
     found = []
@@ -314,13 +354,11 @@ def _channels(ranked: Ranked) -> list[ChannelTrace]:
         rows = np.flatnonzero(has_it)
         if scores is not None:
             rows = rows[np.argsort(-scores[rows], kind="stable")]
+        numbers = [None] * len(rows) if scores is None else _rounded(scores[rows])
         hits = [
-            ChannelHit(
-                id=ranked.scene.id_of(int(channels.numbers[row])), rank=rank,
-                score=None if scores is None else round(float(scores[row]), DIGITS),
-            )
-            for rank, row in enumerate(rows.tolist(), start=1)
-        ]  # fmt: skip
+            ChannelHit(id=ids[row], rank=rank, score=score)
+            for rank, (row, score) in enumerate(zip(rows.tolist(), numbers, strict=True), start=1)
+        ]
         found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
     return found
 
@@ -329,31 +367,21 @@ def _others(state: str) -> tuple[Any, ...]:
     return tuple(each for each in STATES if each != state)
 
 
-def _named(table: Table, place: int) -> Named:
-    return {name: round(value, DIGITS) for name, value in zip(table.names, table.values[place].tolist(), strict=True)}
+def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:
+    """Side by side, rounded."""
+    return _Columns(names, np.concatenate(parts, axis=1, dtype=np.float64).round(DIGITS))
 
 
-def _added(weights: Linear, parts: NDArray[np.float32]) -> Named:
-    return _numbers(weights.names, parts)
+def _stacked(values: dict[str, reasons.Values]) -> _Columns:
+    return _columns(tuple(values), np.stack(list(values.values()), axis=1))
 
 
-def _numbers(names: tuple[str, ...], values: NDArray[np.float32]) -> Named:
-    return {name: round(value, DIGITS) for name, value in zip(names, values.tolist(), strict=True)}
-
-
-def _at(values: dict[str, reasons.Values], row: int) -> Named:
-    return {name: _number(column[row]) for name, column in values.items()}
-
-
-def _number(value: Any) -> float | None:
-    return None if np.isnan(value) else round(float(value), DIGITS)
+def _rounded(values: NDArray[Any]) -> list[Any]:
+    """None where there is no number."""
+    found: list[float] = values.astype(np.float64).round(DIGITS).tolist()
+    return [None if math.isnan(each) else each for each in found]
 
 
 def moment(milliseconds: int) -> str:
     """On the daemon's clocks."""
     return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "minutes")
-
-
-def hurdles(filters: Sequence[Filters], part: int, row: int) -> list[str]:
-    """The names of the filters that one row does not pass."""
-    return [reason for reason, fails in filters[part].failed() if fails[row]]

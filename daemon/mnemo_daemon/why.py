@@ -72,7 +72,8 @@ class Why:
         asked = Asked(ranked, answered, serving, there, number if memory is not None else None)
         hurdles = self._hurdles(asked)
         held, missing = self._words(asked)
-        traces = {each.id: each for each in self._explaining.candidates(ranked, answered)}
+        ids = ranked.scene.ids_of(ranked.channels.numbers)
+        traces = {each.id: each for each in self._explaining.candidates(ranked, answered, ids, memory_id)}
         own = traces.get(memory_id) if asked.row is not None else None
         verdict, reason = _verdict(asked, own, hurdles)
         told = WhyAnswer(

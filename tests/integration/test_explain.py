@@ -85,6 +85,28 @@ def test_every_feature_of_the_learned_fusion_is_told_with_what_it_adds(client: C
     assert odds == sorted(odds, reverse=True)
 
 
+@pytest.mark.parametrize("ranker", ["auto", "words"])
+def test_features_are_reported_for_the_answers_and_the_first_candidates(client: Client, ranker: str) -> None:
+    """Reasons are given for all; what `why` asks about has its features, however far behind it is."""
+    for number in range(30):
+        client.remember(f"The ferry number {number} leaves for the island.", dedup="off", wait="indexed")
+    answer, trace = explained(client, ranker=ranker, top_k=30, token_budget=None, sort="recent")
+    assert len(answer.memories) == 30
+    has_features = [bool(each.features) and bool(each.adds) for each in trace.candidates]
+    assert has_features == [each.answer is not None for each in trace.candidates]
+    _, trace = explained(client, ranker=ranker, top_k=1)
+    assert [bool(each.features) for each in trace.candidates] == [True] * 20 + [False] * (len(trace.candidates) - 20)
+    assert [bool(each.adds) for each in trace.candidates] == [bool(each.features) for each in trace.candidates]
+    assert all(each.why for each in trace.candidates if each.score > 0.1)
+    last = trace.candidates[29]
+    told = client.why(last.id, FERRY, top_k=1, ranker=ranker)
+    assert told.candidate is not None
+    assert told.last is not None
+    assert set(told.candidate.features) == set(told.last.features)
+    assert told.candidate.adds
+    assert told.last.adds
+
+
 @pytest.mark.parametrize("ranker", ["words", "cosine", "deterministic", "hybrid", "rerank"])
 def test_what_the_features_add_sums_up_to_the_score(client: Client, ranker: str) -> None:
     _, trace = explained(client, ranker=ranker)

@@ -52,6 +52,12 @@ def test_no_tree_adds_nothing() -> None:
     assert trees.odds(np.empty((0, 0), np.float32)).tolist() == []
 
 
+def test_trees_without_splits_add_their_leaves_and_no_rows_get_nothing() -> None:
+    trees = Trees.read({"features": ["near"], "trees": [[[0.5]], [[0.25]]]})
+    assert trees.odds(rows((0.0,), (1.0,))).tolist() == [0.75, 0.75]
+    assert Trees.read(TREES).odds(np.empty((0, 2), np.float32)).tolist() == []
+
+
 def test_each_split_on_the_way_adds_what_the_mean_changes_by() -> None:
     parts, always = Trees.read(TREES).parts(rows((0.4, 1.0), (0.6, 1.0)))
     # From 0.125 to −1; from 0.125 by `near` to 1, and by `named` on to 2.
