@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from mnemo_core.salience import IMPORTANCE_KEPT
 from mnemo_store.records import (
     TAGS_MAX,
     Category,
@@ -32,6 +31,7 @@ from mnemo_store.records import (
     normalised,
 )
 
+IMPORTANCE_KEPT = 0.3  # a text that scores below it is discarded; at it, it is kept [L 1.5]
 IMPORTANCE_DEFAULT = 0.5  # of what is said on purpose and not scored [SPEC 5.3]
 KIND_DEFAULT: Kind = "semantic"
 CATEGORY_DEFAULT: Category = "fact"

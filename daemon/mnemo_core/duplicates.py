@@ -10,16 +10,14 @@ from typing import NamedTuple
 
 from mnemo_core.changing import Tie
 from mnemo_core.claims import Claim, Update, claims, forget_claims, speaker_of, updated
-from mnemo_core.note_matching import jaccard as overlap
-from mnemo_core.note_matching import words
+from mnemo_core.overlap import RELATIVE_MS_MAX, forget_words, is_similar, kept_words
 from mnemo_core.specifics import Specifics, Untouched, difference, plainly_differ, specifics, untouched
-from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
+from mnemo_core.thresholds import Thresholds
 from mnemo_core.vocabulary import RELATIVE_DAYS, listed
 from mnemo_store.records import Memory, Relation
 
 TIES_MAX = 3  # edges that one new memory gets to earlier ones
 READ_KEPT = 1024  # texts of which it is remembered how they read
-RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 _STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
 _RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
@@ -37,16 +35,6 @@ class Near(NamedTuple):
     memory: Memory
     sim: float | None
     said_at: int | Callable[[], int] | None = None
-
-
-def jaccard(one: str, other: str) -> float:
-    """The share of the words of both that both have; 0.0 where neither has any [G7]."""
-    return overlap(words(one), words(other))
-
-
-def is_near(content: str, other: str, sim: float | None, thresholds: Thresholds) -> bool:
-    """Whether two texts are near enough to be linked. SPEC 5.5 [G 2.1, G7]"""
-    return _is_near(_words(content), _words(other), sim, thresholds)
 
 
 def judge(
@@ -94,7 +82,7 @@ def _is_of(latest: _Judged, update: Update) -> bool:
 
 def forget_texts() -> None:
     """Remembers of no text any more how it reads: one of them may have been purged."""
-    _words.cache_clear()
+    forget_words()
     _specifics.cache_clear()
     _untouched.cache_clear()
     forget_claims()
@@ -106,7 +94,6 @@ def same_subject(one: str, other: str) -> bool:
 
 
 # What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
-_words = functools.lru_cache(READ_KEPT)(words)
 _specifics = functools.lru_cache(READ_KEPT)(specifics)
 _untouched = functools.lru_cache(READ_KEPT)(untouched)
 
@@ -117,7 +104,7 @@ class _Read:
     def __init__(self, content: str, speaker: str) -> None:
         self.content = content
         self.speaker = speaker_of(speaker)
-        self.words = _words(content)
+        self.words = kept_words(content)
 
     @property
     def specifics(self) -> Specifics:
@@ -158,7 +145,7 @@ class _Old(_Read):
 def _judged(new: _Read, said_at: int, near: Near, thresholds: Thresholds) -> _Judged | None:
     memory, sim = near.memory, near.sim
     old = _Old(near)
-    is_close = _is_near(new.words, old.words, sim, thresholds)
+    is_close = is_similar(new.content, old.content, sim, thresholds)
     if (is_close or (sim is None and _has_words_of(new, old))) and _repeats(new, old, said_at, sim, thresholds):
         return _Judged(Tie(memory.id, memory.version, "repeats", sim, "no specific differs"), old)
     if new.claims and (update := updated(new.claims, old.claims)) and said_at > old.said_at:
@@ -198,9 +185,3 @@ def _against(new: _Read, old: _Old, said_at: int, sim: float | None, thresholds:
     if sim is None or sim >= thresholds.same or _has_words_of(new, old):
         return None
     return "not near enough to be the same"
-
-
-def _is_near(one: frozenset[str], other: frozenset[str], sim: float | None, thresholds: Thresholds) -> bool:
-    if sim is None:
-        return min(len(one), len(other)) >= JACCARD_TOKENS_MIN and overlap(one, other) > JACCARD_ALONE
-    return sim > thresholds.near or (sim > thresholds.near_with_words and overlap(one, other) > JACCARD_NEAR)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from mnemo_core.changing import new_version
+from mnemo_core.note_matching import with_what_stays
 from mnemo_store.records import (
     Change,
     DropMemory,
@@ -152,15 +153,3 @@ def without_chunks(note: NoteFile, dropped: Collection[str], others: Iterable[st
     chunks that stay."""
     chunks = tuple(chunk for chunk in note.chunks if chunk.memory not in dropped)
     return with_what_stays(msgspec.structs.replace(note, chunks=chunks), others)
-
-
-def with_what_stays(note: NoteFile, texts: Iterable[str]) -> NoteFile:
-    """The manifest of a file of which chunks are left out: its title where a chunk is left, and the links of those
-    texts."""
-    if not note.chunks:
-        return msgspec.structs.replace(note, title="", links=())
-    links = note.links
-    if links:
-        stay = "\n".join(texts)
-        links = tuple(link for link in links if link in stay)
-    return msgspec.structs.replace(note, links=links)

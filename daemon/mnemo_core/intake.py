@@ -12,7 +12,8 @@ import msgspec
 from mnemo_core import changing, note_changes, profiles, trust
 from mnemo_core.changing import Decision, Draft, Tie
 from mnemo_core.claims import SEARCHED_CHARS_MAX
-from mnemo_core.duplicates import TIES_MAX, Near, is_near, jaccard, judge
+from mnemo_core.duplicates import TIES_MAX, Near, judge
+from mnemo_core.overlap import is_similar, text_jaccard
 from mnemo_core.profiles import OWN, Door, Profile
 from mnemo_core.specifics import difference
 from mnemo_core.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds
@@ -248,11 +249,11 @@ def compared(item: Item, near: Sequence[Near], limits: Thresholds, now: int) -> 
 def _to_be_merged(item: Item, near: Sequence[Near], limits: Thresholds) -> Item:
     """By G's letter: what is near enough takes it in. [G 2.1, G5, G6]"""
     content = item.draft.content
-    near = [each for each in near if is_near(content, each.memory.content, each.sim, limits)]
+    near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
     if not near:
         return item
     best = near[0]
-    is_other_text = jaccard(content, best.memory.content) < JACCARD_ALONE
+    is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
     takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
     ties = tuple(_tie(each, "repeats", "near") for each in near)
     return item._replace(ties=ties, near=ties, takes_text=takes_text)

@@ -13,19 +13,6 @@ from typing import Literal, NamedTuple
 from mnemo_core.cleaning import fitting_tags
 from mnemo_core.front_matter import Meta, Property, is_noise, read_front_matter
 
-__all__ = [
-    "Block",
-    "BlockKind",
-    "Document",
-    "Link",
-    "Meta",
-    "inline_tags",
-    "links_in",
-    "parse",
-    "parse_markdown",
-    "suffix_of",
-]
-
 BlockKind = Literal["paragraph", "list", "table", "code"]
 
 NOTE_SUFFIXES = (".md", ".markdown", ".rst.txt", ".rst", ".org", ".txt")  # longer ones before their ends

@@ -11,8 +11,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mnemo_core.forgetting import with_what_stays
-from mnemo_core.note_matching import ChunkText, match_chunks
+from mnemo_core.note_matching import ChunkText, match_chunks, with_what_stays
 from mnemo_core.routing import Route, route
 from mnemo_store.records import (
     TAGS_MAX,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.markup import Block, Document, Meta, parse_markdown
+from mnemo_core.front_matter import Meta
+from mnemo_core.markup import Block, Document, parse_markdown
 from mnemo_core.web_page import FENCE, read_web_page
 
 ROWS_CHARS = 800  # of rows of a table that are a passage together

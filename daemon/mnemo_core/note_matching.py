@@ -4,18 +4,18 @@ Unchanged text keeps its memory, whatever moved around it. Pure.
 """
 
 import hashlib
-import re
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
+
+import msgspec
+
+from mnemo_core.overlap import jaccard, words
+from mnemo_store.records import NoteFile
 
 SAME_CHUNK_JACCARD_MIN = 0.5  # word overlap from which a changed text is a new version of the old one [SPEC 6]
 PAIRS_MAX = 20_000  # changed chunks below one heading are all compared up to this many pairs
 NEIGHBOURS = 8  # beyond it, each only with those that stand about as far down
-
-_WORD = re.compile(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
-)
 
 
 class ChunkText(NamedTuple):
@@ -29,17 +29,6 @@ class ChunkText(NamedTuple):
 def text_hash(text: str) -> str:
     """32 hex digits, equal exactly for equal texts: a change of case or spacing is a change."""
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def words(text: str) -> frozenset[str]:
-    """The words of a text for comparing, case-folded; each ideograph, kana and Hangul syllable is one."""
-    return frozenset(_WORD.findall(text.casefold()))
-
-
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """Shared words over all words, 0 to 1; 0 where both are empty."""
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if shared else 0.0
 
 
 def match_chunks(old: Sequence[ChunkText], new: Sequence[ChunkText]) -> list[int | None]:
@@ -195,3 +184,15 @@ def resolve_link(target: str, source_path: str, candidates: Sequence[str]) -> st
 
     fitting = sorted(candidates, key=rank)
     return fitting[0] if fitting else None
+
+
+def with_what_stays(note: NoteFile, texts: Iterable[str]) -> NoteFile:
+    """The manifest of a file of which chunks are left out: its title where a chunk is left, and the links of those
+    texts."""
+    if not note.chunks:
+        return msgspec.structs.replace(note, title="", links=())
+    links = note.links
+    if links:
+        stay = "\n".join(texts)
+        links = tuple(link for link in links if link in stay)
+    return msgspec.structs.replace(note, links=links)

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.changing import IMPORTANCE_KEPT
 from mnemo_core.names import words_of
-from mnemo_core.ranking import Ranker
-from mnemo_core.salience import ENTITY, IMPORTANCE_KEPT, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
+from mnemo_core.salience import ENTITY, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
 from mnemo_store.records import Category, Kind
 
 Name = Literal["own", "L", "M", "E", "G", "T"]
@@ -31,23 +31,8 @@ REINFORCEMENT = 0.05  # what a near one that is not stored adds to the strength 
 assert 0 < IMPORTANCE_HOOK < IMPORTANCE_KEPT < IMPORTANCE_NEUTRAL < IMPORTANCE_LESSON < 1
 
 
-class RecallDefaults(NamedTuple):
-    """The recall parameters of a request that does not give them. SPEC 7.1
-
-    token_budget: None for no budget. min_importance: of every memory, 0 to 1.
-    """
-
-    ranker: Ranker = "auto"
-    top_k: int = 5
-    token_budget: int | None = 2000  # [L 2.1]
-    preferences: Literal["first", "inline"] = "inline"
-    cut: Literal["none", "gap"] = "none"
-    rerank: bool = False
-    min_importance: float = 0.0
-
-
 class Profile(NamedTuple):
-    """The switches and constants of intake, and the defaults of recall. The defaults are `own`'s."""
+    """The switches and constants of intake. The defaults are `own`'s."""
 
     name: Name = "own"
 
@@ -91,9 +76,6 @@ class Profile(NamedTuple):
     has_turn_gate: bool = True  # short, stop words, noise, repeats of a recent turn: set aside
     strips_echo: bool = True  # what was handed out and comes back is not stored (5.5a)
 
-    # Recall (7.1)
-    recall: RecallDefaults | None = None  # None: the [recall] settings
-
 
 OWN = Profile()
 
@@ -117,7 +99,6 @@ PROFILES: Mapping[str, Profile] = {
         is_guarded=False,
         has_turn_gate=False,
         strips_echo=False,
-        recall=RecallDefaults(ranker="cosine", preferences="first", min_importance=0.2),  # [L 2.4 to 2.6]
     ),
     # Items are written as they are given; hooks write crumbs of little weight. [M, M2, M23]
     "M": Profile(
@@ -135,7 +116,6 @@ PROFILES: Mapping[str, Profile] = {
         is_guarded=False,
         has_turn_gate=False,
         strips_echo=False,
-        recall=RecallDefaults(ranker="hybrid", top_k=10, token_budget=None),  # no word of a budget [M3, M8]
     ),
     # Equal hash for the same user, agent and run: skipped, the id returned. Every write is broken into facts. [E]
     "E": Profile(
@@ -152,7 +132,6 @@ PROFILES: Mapping[str, Profile] = {
         infer=True,
         has_turn_gate=False,
         strips_echo=False,
-        recall=RecallDefaults(ranker="cosine", top_k=10, token_budget=None),  # [E7]
     ),
     # A near one anywhere in the namespace is not stored but strengthens the earlier. [G 1, 2.1]
     "G": Profile(
@@ -171,7 +150,6 @@ PROFILES: Mapping[str, Profile] = {
         is_guarded=False,
         has_turn_gate=False,
         strips_echo=False,
-        recall=RecallDefaults(ranker="layered", top_k=20),  # whose floor is 0.30 [G 4.1, G39, G41]
     ),
     # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. [T, T1, T2]
     "T": Profile(
@@ -187,7 +165,6 @@ PROFILES: Mapping[str, Profile] = {
         thresholds="source",
         is_guarded=False,
         strips_echo=False,
-        recall=RecallDefaults(ranker="fused", top_k=10),  # whose floor is 0.6 [T12]
     ),
 }
 

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.code_lines import without_code
 from mnemo_core.date_rules import IDEOGRAPH, words_in
+from mnemo_core.preferences import preference
 from mnemo_core.profiles import OWN, Profile, preference_by_letter
-from mnemo_core.salience import preference
 from mnemo_core.statements import triple
 from mnemo_store.records import Category, Form, Kind
 

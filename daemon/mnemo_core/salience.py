@@ -18,11 +18,8 @@ from numpy.typing import NDArray
 from mnemo_core.names import SMALL_WORDS, entity, has_hump, language_of, words_of
 from mnemo_core.preferences import preference
 
-__all__ = ["IMPORTANCE_KEPT", "Rarity", "Salience", "importance", "novelty", "preference", "salience"]
-
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
 NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
-IMPORTANCE_KEPT = 0.3  # what is under it is set aside; itself it is kept [L 1.5]
 
 assert NOVELTY_WEIGHT + SALIENCE_WEIGHT == 1.0
 

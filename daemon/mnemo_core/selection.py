@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.duplicates import RELATIVE_MS_MAX, is_near
 from mnemo_core.notation import Atom
+from mnemo_core.overlap import RELATIVE_MS_MAX, is_similar
 from mnemo_core.specifics import Specifics, difference, specifics
 from mnemo_core.thresholds import Thresholds
 from mnemo_core.vocabulary import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS
@@ -151,7 +151,7 @@ def is_copy(
     or it is the best in other words. Those others may be plain words alone, in several places, since a single one in
     the place of another (the red wire, the black wire) is what the two differ in.
     """
-    near = is_near(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
+    near = is_similar(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
     if not near or _is_apart(best, other):
         return False
     one, two = read(best.content), read(other.content)
@@ -329,7 +329,7 @@ class _Copies:
     def _is_copy(self, best: Memory, memory: Memory, sim: float | None) -> bool:
         """As `is_copy`, within what one answer may compare: the largest tables of a folder, each near to all others,
         would keep everybody waiting."""
-        if sim is None and not is_near(best.content, memory.content, None, self._thresholds):
+        if sim is None and not is_similar(best.content, memory.content, None, self._thresholds):
             return False
         chars = len(best.content) + len(memory.content)
         if chars > self._chars_left:

@@ -17,7 +17,8 @@ from msgspec import Meta, inspect
 
 from mnemo_client import places
 from mnemo_client.validation import describe
-from mnemo_core.profiles import OWN, PROFILES, Name, Profile, RecallDefaults
+from mnemo_core.profiles import OWN, PROFILES, Name, Profile
+from mnemo_core.recall_defaults import RECALL_DEFAULTS, RecallDefaults
 from mnemo_daemon.models import DEFAULT_RERANKER, models_folder
 
 ENVIRONMENT_PREFIX = "MNEMO_"
@@ -186,7 +187,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def recall_defaults(self, namespace: str) -> RecallDefaults:
         """Recall parameters of a request in this namespace that gives none: its profile's, else those of [recall]."""
         own = self.recall
-        return self.profile_of(namespace).recall or RecallDefaults(
+        return RECALL_DEFAULTS.get(self.profile_of(namespace).name) or RecallDefaults(
             ranker=own.ranker, top_k=own.top_k, token_budget=own.token_budget or None, cut=own.cut, rerank=own.rerank
         )
 

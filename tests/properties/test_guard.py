@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemo_core.claims import claims
-from mnemo_core.duplicates import Near, jaccard, judge
+from mnemo_core.duplicates import Near, judge
+from mnemo_core.overlap import text_jaccard
 from mnemo_core.specifics import Difference, difference, plainly_differ, untouched
 from mnemo_core.thresholds import Thresholds
 from tests.samples import AT, sample_memory
@@ -78,7 +79,7 @@ def test_nothing_that_differs_is_judged_a_repetition(one: str, other: str, sim: 
 @given(ANY_TEXT | SPICY_TEXT, ANY_TEXT | SPICY_TEXT)
 @settings(max_examples=200, deadline=None)
 def test_the_overlap_of_words_is_a_share_and_symmetric(one: str, other: str) -> None:
-    assert 0.0 <= jaccard(one, other) == jaccard(other, one) <= 1.0
+    assert 0.0 <= text_jaccard(one, other) == text_jaccard(other, one) <= 1.0
 
 
 # Said in two ways that the guard takes for one.

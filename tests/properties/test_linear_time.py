@@ -29,6 +29,7 @@ from mnemo_core import (
     names,
     note_dates,
     note_matching,
+    overlap,
     salience,
     secrets,
     sentences,
@@ -104,7 +105,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "dates.said_at": lambda text: dates.said_at(text, AT - 1, AT, zone),
     "dates.event_at": lambda text: dates.event_at(text, AT, zone),
     "deterministic.overlap": lambda text: deterministic.overlap(text, [text, OTHER]),
-    "duplicates.is_near": lambda text: duplicates.is_near(text, text + ".", 0.9, MODEL),
+    "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
     "duplicates.judge": lambda text: duplicates.judge(
         text, "", AT, [duplicates.Near(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
@@ -152,11 +153,11 @@ NO_TEXTS = frozenset((
     "changing.undo", "chunking.split", "chunking.bounded", "claims.speaker_of", "cut.of_model",
     "date_words.one_of", "english.word_set", "english.is_finite", "english.is_inflected", "english.is_base",
     "english.third_person", "english.is_adverb", "forgetting.plan", "forgetting.drop_alone",
-    "forgetting.mended", "forgetting.removal", "forgetting.without_chunks", "forgetting.with_what_stays",
+    "forgetting.mended", "forgetting.removal", "forgetting.without_chunks", "note_matching.with_what_stays",
     "ignore.verdict", "importing.settled", "intake.set_aside", "intake.tied", "intake.merged",
     "late_interaction.token_weights", "merging.merged", "merging.edge_between", "names.language_of",
     "notation.unit_of", "notation.times", "notation.date_of", "note_changes.plan", "note_changes.plan_missing",
-    "note_changes.decide", "note_matching.jaccard", "profiles.default_importance", "reasons.subject_of",
+    "note_changes.decide", "overlap.jaccard", "profiles.default_importance", "reasons.subject_of",
     "reasons.strongest", "salience.rarest", "thresholds.of_model", "thresholds.relevance", "timeline.undone_by",
     "timeline.taken_back", "timeline.reverting", "vocabulary.listed",
 ))  # fmt: skip
@@ -167,6 +168,7 @@ def text_functions() -> dict[str, Callable[[str], object] | None]:
     found: dict[str, Callable[[str], object] | None] = {}
     for module in modules():
         area, _, name = module.__name__.partition(".")
+        name = name.rpartition(".")[2]
         for function, value in vars(module).items() if area == "mnemo_core" else ():
             place = f"{name}.{function}"
             plain = inspect.unwrap(value) if callable(value) else None

@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_core import claims as claims_module
-from mnemo_core import duplicates
+from mnemo_core import duplicates, overlap
 from mnemo_core.changing import Tie
 from mnemo_core.claims import claims
-from mnemo_core.duplicates import TIES_MAX, Near, forget_texts, is_near, jaccard, judge, same_subject
+from mnemo_core.duplicates import TIES_MAX, Near, forget_texts, judge, same_subject
+from mnemo_core.overlap import is_similar, text_jaccard
 from mnemo_core.thresholds import SOURCE, of_model
 from mnemo_daemon.embedding import Embedder, load_embedder
 from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
@@ -59,8 +60,8 @@ def relation(new: str, old: str, sim: float | None = None, *, later_ms: int = DA
 
 def test_G7_words_overlap_by_their_share() -> None:
     # the, rome, train | is, late | to, early: three of seven.
-    assert jaccard("The Rome train is late", "the train to Rome, early") == 3 / 7
-    assert jaccard("", "") == 0.0
+    assert text_jaccard("The Rome train is late", "the train to Rome, early") == 3 / 7
+    assert text_jaccard("", "") == 0.0
 
 
 @pytest.mark.parametrize(
@@ -68,22 +69,22 @@ def test_G7_words_overlap_by_their_share() -> None:
     [(0.66, True), (0.65, False), (0.64, False), (None, False)],
 )
 def test_G5_a_near_one_has_a_cosine_over_its_threshold(sim: float | None, expected: bool) -> None:
-    assert is_near("The train was late", "Our bus broke down", sim, SOURCE) is expected
+    assert is_similar("The train was late", "Our bus broke down", sim, SOURCE) is expected
 
 
 def test_G7_where_words_overlap_the_cosine_may_be_another_one() -> None:
     strict = SOURCE._replace(near=0.9)
     one, other = "red green blue house river", "red green blue house train"  # four of six: 0.67
-    assert is_near(one, other, 0.86, strict)
-    assert not is_near(one, other, 0.85, strict)
-    assert not is_near(one, "red green blue table train letter", 0.86, strict)  # three of eight
+    assert is_similar(one, other, 0.86, strict)
+    assert not is_similar(one, other, 0.85, strict)
+    assert not is_similar(one, "red green blue table train letter", 0.86, strict)  # three of eight
 
 
 def test_G7_without_a_vector_the_words_alone_must_agree() -> None:
     nine = "red green blue house river dog cat table letter"
-    assert is_near(nine, f"{nine} train", None, SOURCE)  # nine of ten: 0.9
-    assert not is_near("red green blue house", "red green blue house river", None, SOURCE)  # four of five: 0.8
-    assert not is_near("red green", "red green", None, SOURCE)  # two words are too few
+    assert is_similar(nine, f"{nine} train", None, SOURCE)  # nine of ten: 0.9
+    assert not is_similar("red green blue house", "red green blue house river", None, SOURCE)  # four of five: 0.8
+    assert not is_similar("red green", "red green", None, SOURCE)  # two words are too few
 
 
 def test_the_same_said_again_repeats() -> None:
@@ -401,7 +402,7 @@ def test_changes_in_made_lives_get_the_right_updates_edge(embedder: Embedder, he
 
 def test_how_a_text_reads_is_forgotten_with_it() -> None:
     judge("The boat lies in Lisbon.", "", 5, [Near(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE)
-    kept = (duplicates._words, duplicates._specifics, claims_module._claims)
+    kept = (overlap.kept_words, duplicates._specifics, claims_module._claims)
     assert all(cache.cache_info().currsize for cache in kept)
     forget_texts()
     assert not any(cache.cache_info().currsize for cache in kept)

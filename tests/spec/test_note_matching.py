@@ -8,14 +8,13 @@ from mnemo_core.note_matching import (
     ChunkText,
     FileBefore,
     FileNow,
-    jaccard,
     link_key,
     match_chunks,
     match_files,
     resolve_link,
     text_hash,
-    words,
 )
+from mnemo_core.overlap import jaccard, words
 from mnemo_store.records import skip_hash
 
 

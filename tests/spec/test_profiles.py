@@ -11,13 +11,13 @@ from mnemo_core.profiles import (
     OWN,
     PROFILES,
     Door,
-    RecallDefaults,
     default_importance,
     is_set_aside,
     preference_by_letter,
     salience_by_letter,
     settled_importance,
 )
+from mnemo_core.recall_defaults import RecallDefaults
 from mnemo_core.routing import route
 from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_core.salience import IMPORTANCE_KEPT, importance, novelty, preference, salience
+from mnemo_core.changing import IMPORTANCE_KEPT
+from mnemo_core.preferences import preference
+from mnemo_core.salience import importance, novelty, salience
 
 ROWS = [
     json.loads(line)
