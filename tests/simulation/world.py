@@ -247,6 +247,8 @@ class Answer(NamedTuple):
 class World:
     """A data folder, the daemon on it, and all that is around it."""
 
+    make_models: Callable[[SimulatedCatalogue, Mood], SimulatedModels] = SimulatedModels
+
     def __init__(self, folder: Path, chance: Random) -> None:
         self.folder = folder
         self.data = folder / "data"
@@ -293,7 +295,7 @@ class World:
         daemon = self.loop.run_until_complete(self._made(Configuration(self._settings, folders, {})))
         daemon.catalogue = self.catalogue  # type: ignore[assignment]
         daemon.embedding.close()
-        daemon.embedding = SimulatedModels(self.catalogue, self.mood)
+        daemon.embedding = self.make_models(self.catalogue, self.mood)
         try:
             daemon.open()
         except BaseException as error:
