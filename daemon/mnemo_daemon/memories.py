@@ -120,12 +120,12 @@ class Memories:
         `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was.
         """
         parts = self._parts(wanted, then)
-        high, low, first = (
+        high, low, happened, stored = (
             np.concatenate([columns.values(name, rows) for columns, rows in parts])
-            for name in ("id_high", "id_low", "event_at")
+            for name in ("id_high", "id_low", "event_at", "created_at")
         )
-        if not recent:
-            first = np.zeros_like(first)
+        # A deadline that lies ahead has not happened: it stands where it was stored.
+        first = np.where(happened > wanted.now, stored, happened) if recent else np.zeros_like(happened)
         if cursor:
             behind = _is_behind(first, high, low, cursor)
             high, low, first = high[behind], low[behind], first[behind]

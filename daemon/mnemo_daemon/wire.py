@@ -171,7 +171,7 @@ def draft_of(
         importance=_or(asked.importance, None),
         importance_source=importance_source(trust),
         event_at=_happened_at(_or(asked.event_at, None), now),
-        expires_at=_time(_or(asked.expires_at, None), "expires_at") or 0,
+        expires_at=_expires_at(_or(asked.expires_at, None), now),
         speaker=_text(_or(asked.speaker, None), "speaker"),
         tags=tags,
         agent_id=_text(agent_id, "agent_id"),
@@ -203,7 +203,7 @@ def pieces_of(
         category=asked.category,
         importance=asked.importance,
         event_at=_happened_at(asked.event_at, now),
-        expires_at=_time(asked.expires_at, "expires_at") or 0,
+        expires_at=_expires_at(asked.expires_at, now),
         speaker=_text(asked.speaker, "speaker"),
         tags=_tags(asked.tags),
         agent_id=_text(asked.agent_id, "agent_id"),
@@ -307,7 +307,7 @@ def edited_fields(request: Request, patch: protocol.Patch, mask_key: bytes, mask
             case "event_at":
                 fields[name] = _happened_at(value, now)
             case "expires_at":
-                fields[name] = 0 if value is None else milliseconds(value, name)
+                fields[name] = _expires_at(value, now)
             case "speaker" | "session_id":
                 fields[name] = _text(value, name)
             case "importance":
@@ -552,6 +552,16 @@ def _time(value: int | str | None, field: str) -> int | None:
 def _happened_at(value: int | str | None, now: int) -> int | None:
     """When something happened, in ms. Of what people name, "yesterday" or "March 2024", the beginning."""
     return None if value is None else bound(value, "event_at", "since", now)
+
+
+def _expires_at(value: int | str | None, now: int) -> int:
+    """The time in ms at which a memory expires, 0 for never. Raises a Refusal where that time has passed."""
+    if value is None:
+        return 0
+    at = milliseconds(value, "expires_at")
+    if at <= now:
+        raise bad_value(f"{value!r} has passed: name a time that lies ahead", "expires_at")
+    return at
 
 
 def _guarded(content: str, trust: Trust, key: bytes, mask: str) -> tuple[str, list[str], bool]:

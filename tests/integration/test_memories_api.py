@@ -492,12 +492,41 @@ def test_what_is_recent_comes_page_by_page(client: Client) -> None:
     namespace = fresh()
     now = time.time_ns() // 1_000_000
     for n in (2, 0, 1):
-        client.remember(f"Number {n}.", namespace=namespace, event_at=now + 10**9 + n)
-    first = client.recent(namespace=namespace, limit=2)
+        client.remember(f"Number {n}.", user_id=namespace, event_at=now - 10**9 + n)
+    first = client.recent(user_id=namespace, limit=2)
     assert [memory.content for memory in first.memories] == ["Number 2.", "Number 1."]
-    second = client.recent(namespace=namespace, limit=1, cursor=first.cursor)
+    second = client.recent(user_id=namespace, limit=1, cursor=first.cursor)
     assert [memory.content for memory in second.memories] == ["Number 0."]
-    assert client.recent(namespace=namespace, limit=500).cursor is None
+    assert client.recent(user_id=namespace, limit=500).cursor is None
+
+
+def test_recent_lists_what_lies_ahead_where_it_was_stored(client: Client) -> None:
+    namespace = fresh()
+    for text, at in (
+        ("The permit ends.", "2199-01-02"),
+        ("The lock was oiled.", None),
+        ("It was rusty.", "2020-01-02"),
+    ):
+        client.remember(text, event_at=at, namespace=namespace)
+        time.sleep(0.003)
+    listed = client.recent(namespace=namespace, limit=500).memories
+    assert [memory.content for memory in listed if memory.namespace == namespace] == [
+        "The lock was oiled.", "The permit ends.", "It was rusty.",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", ["2020-01-01", 1_600_000_000_000])
+def test_an_expiry_that_has_passed_is_refused_however_it_is_given(client: Client, at: str | int) -> None:
+    memory = client.remember(f"The pass holds until then ({at}).", expires_at="2199-01-01").memory
+    for ask in (
+        lambda: client.remember("The pass held until then.", expires_at=at),
+        lambda: client.ingest("The pass held until then, and it was renewed by Ines.", expires_at=at),
+        lambda: client.patch(memory.id, Patch(expires_at=at)),
+    ):
+        with pytest.raises(Refused, match="has passed: name a time that lies ahead") as refused:
+            ask()
+        assert (refused.value.status, refused.value.code, refused.value.field) == (400, "bad_value", "expires_at")
+    assert client.get(memory.id).version == memory.version
 
 
 def test_a_star_shows_the_trash_and_the_export_of_all_namespaces_and_none_only_the_default_trash(

@@ -111,7 +111,8 @@ def test_what_stands_in_the_place_of_an_older_value_says_so(client: Client) -> N
         ({"importance": 0.25}, {"min_importance": 0.5}, "min_importance", "0.5 or more", "0.25, from cli"),
         ({"importance": 0.1, "source": "ingest"}, {}, "min_importance", "0.2 or more, of what was", "0.1, from ingest"),
         ({"kind": "working", "session_id": "s1"}, {}, "working", "of this session, or of", "of session s1, stored at"),
-        ({"expires_at": NOON}, {}, "expired", "what holds at 20", "expired at 2026-03-02 12:00"),
+        ({"expires_at": "2199-01-02"}, {"now": "2199-01-03"}, "expired", "what holds at 2199-01-03",
+         "expired at 2199-01-02 00:00"),
     ],
 )  # fmt: skip
 def test_what_a_filter_left_out_is_told_with_what_was_wanted_and_what_it_has(
