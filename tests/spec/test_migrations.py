@@ -14,8 +14,9 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull
 from mnemo_store.layout import FORMAT
 from mnemo_store.store import Store
+from tests.golden import make
 from tests.golden.make import state_of
-from tests.samples import contents, opened, remember
+from tests.samples import contents, opened, remember, tables_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -53,6 +54,18 @@ def test_the_journal_alone_of_a_golden_store_gives_all_but_its_vectors(tmp_path:
     with opened(data) as store:
         assert state_of(store) == expected_of(number).replace(b'"vectors":[[0.0,1.0,2.0,3.0]]', b'"vectors":null')
         assert store.missing == []
+
+
+def test_a_store_that_is_written_today_is_the_golden_one_to_the_byte(tmp_path: Path) -> None:
+    make.main(tmp_path / "today.tar.gz")
+    assert (tmp_path / "today.jsonl").read_bytes() == expected_of(FORMAT)
+    with tarfile.open(tmp_path / "today.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    today, golden = tmp_path / "data", unpacked(FORMAT, tmp_path / "golden")
+    journals = {path.name: path.read_bytes() for path in (golden / "journal").iterdir()}
+    assert {path.name: path.read_bytes() for path in (today / "journal").iterdir()} == journals
+    assert tables_of(today) == tables_of(golden)
+    assert sorted(path.name for path in today.iterdir()) == sorted(path.name for path in golden.iterdir())
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT))
