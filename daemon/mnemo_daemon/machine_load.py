@@ -1,0 +1,83 @@
+"""Reasons for heavy background work to wait: the machine runs on battery, or other programs need its processors."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+POWER_SUPPLIES = Path("/sys/class/power_supply")
+PROCESSOR_TIMES = Path("/proc/stat")
+LOOK_SECONDS = 5.0  # over which the use of the processors is measured; an older answer holds until then
+
+
+class _Measurement(NamedTuple):
+    """Processor seconds since the machine started, of all programs and of this one, and when they were read."""
+
+    at: float
+    total: float
+    busy: float
+    own: float
+
+
+class MachineLoad:
+    """Measures what other programs leave of the machine. Used by one thread."""
+
+    def __init__(
+        self,
+        *,
+        power_supplies: Path = POWER_SUPPLIES,
+        processor_times: Path = PROCESSOR_TIMES,
+        own_seconds: Callable[[], float] = lambda: sum(os.times()[:4]),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._power_supplies = power_supplies
+        self._processor_times = processor_times
+        self._own_seconds = own_seconds
+        self._clock = clock
+        self._measured = self._measure()
+        self._others_share = 0.0
+
+    def reason_to_wait(self, *, waits_on_battery: bool, busy_percent: int) -> str:
+        """Why heavy work waits now; "" when it may go on. busy_percent: share of the processors that other programs may
+        use; 100: any."""
+        if waits_on_battery and self.is_on_battery():
+            return "the machine runs on battery"
+        if busy_percent < 100 and self.others_share() * 100 > busy_percent:
+            return "other programs need the processors"
+        return ""
+
+    def is_on_battery(self) -> bool:
+        """Whether a battery of the machine itself, not one of a device, is being emptied. False where nobody tells."""
+        return any(
+            _text(supply / "type") == "Battery"
+            and _text(supply / "scope") != "Device"
+            and _text(supply / "status") == "Discharging"
+            for supply in self._power_supplies.glob("*")
+        )
+
+    def others_share(self) -> float:
+        """Share of all processors that other programs used lately, 0..1; 0 where nobody tells."""
+        if self._clock() - self._measured.at >= LOOK_SECONDS:
+            before, self._measured = self._measured, self._measure()
+            total = self._measured.total - before.total
+            others = (self._measured.busy - before.busy) - (self._measured.own - before.own)
+            self._others_share = min(1.0, max(0.0, others / total)) if total > 0.0 else 0.0
+        return self._others_share
+
+    def _measure(self) -> _Measurement:
+        fields = _text(self._processor_times).partition("\n")[0].split()[1:]
+        ticks = [int(field) for field in fields[:8]]  # user nice system idle iowait irq softirq steal, see proc(5)
+        if len(ticks) < 8:
+            return _Measurement(self._clock(), 0.0, 0.0, self._own_seconds())
+        second = os.sysconf("SC_CLK_TCK")
+        idle = ticks[3] + ticks[4]
+        return _Measurement(self._clock(), sum(ticks) / second, (sum(ticks) - idle) / second, self._own_seconds())
+
+
+def _text(path: Path) -> str:
+    """The content of a small file of the system; "" where there is none."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,181 @@
+"""Background jobs: a typed table of them, and the one thread that runs them in slices, behind requests. SPEC 9.1
+
+A job is an entry of the table: when it is due, and a function that does one bounded slice of its work. The scheduler
+gives every due job one slice in turn, lets queries go first before each, has heavy jobs wait on battery or while other
+programs need the processors, and keeps what is known of each job's runs and failures for `GET /v1/jobs`.
+
+No job keeps its progress here. What is left to do is read from the store, and each slice is durable when it returns:
+after a crash every job is due at the next start and goes on where the store says it stood.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from mnemo_daemon.supervision import settle
+from mnemo_store.errors import StoreError
+
+POLL_SECONDS = 1.0  # from one look at the table to the next, while no job has more to do
+RETRY_SECONDS = 1.0  # before a job that failed is tried again; after each further failure in a row twice as long,
+RETRY_SECONDS_MAX = 60.0  # up to this
+
+log = logging.getLogger("mnemo.jobs")
+
+JobCondition = Literal["idle", "running", "waiting", "failing"]
+
+
+@dataclass(slots=True)
+class JobState:
+    """What is known of a job's runs since the start of the daemon. Times are monotonic seconds, or ms since the epoch
+    where the name ends in `_at`; None: not yet."""
+
+    started: float | None = None  # the last run, its first slice
+    finished: float | None = None  # the last run that had nothing more to do
+    started_at: int | None = None
+    finished_at: int | None = None
+    runs: int = 0  # that were finished
+    slices: int = 0
+    has_more: bool = False  # a run is between two slices
+    waits_for: str = ""  # why a heavy job's next slice is put off
+    failures: int = 0  # in a row
+    is_unexpected: bool = False  # the last failure is a mistake in the program, not the state of the store or disk
+    last_failure: str = ""
+    failed_at: int | None = None
+    retry: float = 0.0  # not before this, after a failure
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One kind of background work.
+
+    `run` does one slice, durably, and returns whether there is more; what bounds a slice is told by `slice_bound`.
+    `due` is asked while no run is under way. A heavy job waits on battery and on a busy machine.
+    """
+
+    name: str
+    summary: str
+    due: Callable[[float, JobState], bool]
+    run: Callable[[], bool]
+    slice_bound: str
+    is_heavy: bool = False
+
+
+class JobReport(NamedTuple):
+    """A job and how it stands."""
+
+    job: Job
+    condition: JobCondition
+    reason: str  # why it waits or fails, "" otherwise
+    state: JobState
+
+
+def every(seconds: float) -> Callable[[float, JobState], bool]:
+    """A `due` for a job that runs at the start and then so long after the end of its last run."""
+    return lambda now, state: state.finished is None or now - state.finished >= seconds
+
+
+class Scheduler:
+    """Runs jobs on the thread that calls `run`; reports may be asked for from any thread."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        *,
+        yield_to_queries: Callable[[], None] = lambda: None,
+        reason_to_wait: Callable[[], str] = lambda: "",
+        clock: Callable[[], float] = time.monotonic,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`reason_to_wait`: why heavy jobs wait now, "" when they need not."""
+        self._states = {job.name: JobState() for job in jobs}
+        assert len(self._states) == len(jobs), "every job has a name of its own"
+        self._jobs = tuple(jobs)
+        self._order = deque(jobs)  # the one whose turn is next comes first
+        self._yield_to_queries = yield_to_queries
+        self._reason_to_wait = reason_to_wait
+        self._clock = clock
+        self._wall_ms = wall_ms
+        self._running = ""  # name of the job that has its slice now
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Runs what is due until `stop` is called."""
+        has_more = False
+        while not self._stopping.wait(0.0 if has_more else POLL_SECONDS):
+            has_more = self.run_round()
+
+    def stop(self) -> None:
+        """Has `run` return once the slice that is under way is done."""
+        self._stopping.set()
+
+    def run_round(self) -> bool:
+        """Give each due job one slice; True when any of them has more to do right away."""
+        has_more = False
+        for _ in range(len(self._order)):
+            if self._stopping.is_set():
+                return False
+            job = self._order[0]
+            self._order.rotate(-1)  # before it runs: a job that ends the thread must not keep the others from theirs
+            state = self._states[job.name]
+            if self._is_due(job, state):
+                self._yield_to_queries()
+                self._run_slice(job, state)
+                has_more = has_more or (state.has_more and not state.failures)
+        return has_more
+
+    def reports(self) -> list[JobReport]:
+        """Every job of the table, in its order."""
+        return [self._report(job, self._states[job.name]) for job in self._jobs]
+
+    def _report(self, job: Job, state: JobState) -> JobReport:
+        if self._running == job.name:
+            return JobReport(job, "running", "", state)
+        if state.failures:
+            return JobReport(job, "failing", state.last_failure, state)
+        if state.waits_for:
+            return JobReport(job, "waiting", state.waits_for, state)
+        return JobReport(job, "running" if state.has_more else "idle", "", state)
+
+    def _is_due(self, job: Job, state: JobState) -> bool:
+        now = self._clock()
+        state.waits_for = ""
+        if now < state.retry or not (state.has_more or job.due(now, state)):
+            return False
+        state.waits_for = self._reason_to_wait() if job.is_heavy else ""
+        return not state.waits_for
+
+    def _run_slice(self, job: Job, state: JobState) -> None:
+        if not state.has_more:
+            state.started, state.started_at = self._clock(), self._wall_ms()
+        self._running = job.name
+        outcome: Future[bool] = Future()
+        settle(outcome, job.run)
+        self._running = ""
+        if (error := outcome.exception()) is not None:
+            self._note_failure(job, state, error)
+            return
+        state.has_more = outcome.result()
+        state.slices += 1
+        state.failures, state.retry, state.is_unexpected = 0, 0.0, False
+        if not state.has_more:
+            state.runs += 1
+            state.finished, state.finished_at = self._clock(), self._wall_ms()
+
+    def _note_failure(self, job: Job, state: JobState, error: BaseException) -> None:
+        """The store and the disk report their own state; of anything else, a mistake in the program, the traceback is
+        logged once."""
+        failure = f"{type(error).__name__}: {error}"
+        state.is_unexpected = not isinstance(error, (StoreError, OSError))
+        is_news = state.is_unexpected and (not state.failures or failure != state.last_failure)
+        log.log(
+            logging.ERROR if state.is_unexpected else logging.WARNING, "the job %s failed and is tried again: %s",
+            job.name, failure, exc_info=error if is_news else None,
+        )  # fmt: skip
+        state.last_failure, state.failed_at = failure, self._wall_ms()
+        state.retry = self._clock() + min(RETRY_SECONDS * 2.0 ** min(state.failures, 30), RETRY_SECONDS_MAX)
+        state.failures += 1

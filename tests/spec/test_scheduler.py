@@ -1,0 +1,239 @@
+"""Background jobs: due, in slices, one after the other, retried after a failure, heavy ones only while the machine may.
+
+SPEC 9.1: on battery or a busy machine, background work waits.
+"""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from mnemo_daemon.machine_load import LOOK_SECONDS, MachineLoad
+from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Job, JobState, Scheduler, every
+from mnemo_store.errors import Busy
+
+
+class Bench:
+    """A scheduler with a clock that is turned by hand, and jobs that write down their slices."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.log: list[str] = []
+        self.left: dict[str, int] = {}
+        self.reason = ""
+
+    def job(self, name: str, slices: int = 1, *, seconds: float = 60.0, is_heavy: bool = False) -> Job:
+        self.left[name] = slices
+
+        def run() -> bool:
+            self.log.append(name)
+            self.left[name] -= 1
+            return self.left[name] > 0
+
+        return Job(name, f"Does {name}.", every(seconds), run, "1 piece", is_heavy)
+
+    def scheduler(self, *jobs: Job) -> Scheduler:
+        return Scheduler(
+            jobs, clock=lambda: self.now, wall_ms=lambda: round(self.now * 1000), reason_to_wait=lambda: self.reason
+        )
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def state_of(scheduler: Scheduler, name: str) -> JobState:
+    (report,) = (each for each in scheduler.reports() if each.job.name == name)
+    return report.state
+
+
+def test_a_job_is_due_at_the_start_and_again_so_long_after_its_end(bench: Bench) -> None:
+    scheduler = bench.scheduler(bench.job("sweep"))
+    assert not scheduler.run_round()
+    bench.now += 59.0
+    scheduler.run_round()
+    assert bench.log == ["sweep"]
+    bench.now += 1.0
+    scheduler.run_round()
+    assert bench.log == ["sweep"] * 2
+    state = state_of(scheduler, "sweep")
+    assert (state.runs, state.slices, state.started_at, state.finished_at) == (2, 2, 1_060_000, 1_060_000)
+
+
+def test_long_jobs_take_turns_slice_by_slice(bench: Bench) -> None:
+    scheduler = bench.scheduler(bench.job("long", 3), bench.job("other", 2), bench.job("short"))
+    assert scheduler.run_round()
+    assert bench.log == ["long", "other", "short"]
+    assert scheduler.run_round()
+    assert not scheduler.run_round()
+    assert bench.log == ["long", "other", "short", "long", "other", "long"]
+    assert (state_of(scheduler, "long").runs, state_of(scheduler, "long").slices) == (1, 3)
+
+
+def test_queries_go_before_every_slice(bench: Bench) -> None:
+    job = bench.job("sweep", 2)
+    scheduler = Scheduler([job], yield_to_queries=lambda: bench.log.append("queries"), clock=lambda: bench.now)
+    scheduler.run_round()
+    scheduler.run_round()
+    assert bench.log == ["queries", "sweep"] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unexpected"), [(Busy("full"), False), (OSError("gone"), False), (KeyError("x"), True)]
+)
+def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn(
+    bench: Bench, error: Exception, is_unexpected: bool
+) -> None:
+    errors = [error] * 9
+
+    def fail() -> bool:
+        bench.log.append("ill")
+        if errors:
+            raise errors.pop()
+        return False
+
+    ill = Job("ill", "Fails.", every(3600.0), fail, "1 piece")
+    scheduler = bench.scheduler(ill, bench.job("well", seconds=0.0))
+    pauses = []
+    for _ in range(9):
+        scheduler.run_round()
+        state = state_of(scheduler, "ill")
+        pauses.append(state.retry - bench.now)
+        bench.now = state.retry - 0.001
+        scheduler.run_round()
+        bench.now = state.retry
+    assert pauses == [min(RETRY_SECONDS * 2**n, RETRY_SECONDS_MAX) for n in range(9)]
+    assert bench.log.count("ill") == 9
+    assert bench.log.count("well") == 18
+    report = scheduler.reports()[0]
+    assert (report.condition, report.reason) == ("failing", f"{type(error).__name__}: {error}")
+    assert (report.state.failures, report.state.runs, report.state.is_unexpected) == (9, 0, is_unexpected)
+    assert report.state.failed_at is not None
+    scheduler.run_round()  # and now it goes well
+    assert scheduler.reports()[0].condition == "idle"
+    assert (report.state.failures, report.state.runs) == (0, 1)
+    assert report.state.last_failure, "what went wrong last stays to be read"
+
+
+def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: Bench) -> None:
+    answers: list[bool | Exception] = [True, Busy("full"), True, False]
+
+    def run() -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    scheduler = bench.scheduler(Job("sweep", "Sweeps.", every(3600.0), run, "1 piece"))
+    for _ in range(5):
+        scheduler.run_round()
+        bench.now += RETRY_SECONDS
+    state = state_of(scheduler, "sweep")
+    assert (answers, state.runs, state.slices, state.started) == ([], 1, 3, 1000.0)
+
+
+def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: Bench) -> None:
+    scheduler = bench.scheduler(bench.job("heavy", 2, is_heavy=True), bench.job("light"))
+    bench.reason = "the machine runs on battery"
+    assert not scheduler.run_round()
+    assert bench.log == ["light"]
+    assert scheduler.reports()[0][1:3] == ("waiting", "the machine runs on battery")
+    bench.reason = ""
+    assert scheduler.run_round()
+    bench.reason = "other programs need the processors"  # between two slices, too
+    scheduler.run_round()
+    assert bench.log == ["light", "heavy"]
+    assert scheduler.reports()[0].condition == "waiting"
+    bench.reason = ""
+    assert not scheduler.run_round()
+    assert bench.log == ["light", "heavy", "heavy"]
+    assert scheduler.reports()[0].condition == "idle"
+
+
+def test_stopping_lets_a_slice_end_and_begins_no_other(bench: Bench) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def run() -> bool:
+        begun.set()
+        assert go_on.wait(60.0)
+        return True
+
+    scheduler = bench.scheduler(Job("long", "Takes long.", every(0.0), run, "1 piece"), bench.job("next"))
+    thread = threading.Thread(target=scheduler.run, daemon=True)
+    thread.start()
+    assert begun.wait(60.0)
+    assert scheduler.reports()[0].condition == "running"
+    scheduler.stop()
+    go_on.set()
+    thread.join(60.0)
+    assert not thread.is_alive()
+    assert bench.log == []
+
+
+def test_two_jobs_of_one_name_are_refused(bench: Bench) -> None:
+    with pytest.raises(AssertionError, match="name of its own"):
+        bench.scheduler(bench.job("sweep"), bench.job("sweep"))
+
+
+# The machine
+
+
+class Machine:
+    """What the system says of power supplies and processors: files with the layout of /sys and /proc."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.now, self.own = folder, 0.0, 0.0
+        self.set_processors(busy=0, idle=0)
+        self.load = MachineLoad(
+            power_supplies=folder / "power", processor_times=folder / "stat", own_seconds=lambda: self.own,
+            clock=lambda: self.now,
+        )  # fmt: skip
+
+    def supply(self, name: str, **files: str) -> None:
+        folder = self.folder / "power" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            (folder / file).write_text(f"{text}\n")
+
+    def set_processors(self, *, busy: int, idle: int) -> None:
+        """In hundredths of a second, of all processors together."""
+        (self.folder / "stat").write_text(f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise(machine: Machine) -> None:
+    machine.supply("mouse", type="Battery", scope="Device", status="Discharging")
+    machine.supply("AC", type="Mains", online="1")
+    machine.supply("BAT0", type="Battery", status="Charging")
+    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) == ""
+    machine.supply("BAT0", status="Discharging")
+    assert machine.load.reason_to_wait(waits_on_battery=True, busy_percent=100) == "the machine runs on battery"
+    assert machine.load.reason_to_wait(waits_on_battery=False, busy_percent=100) == ""
+
+
+def test_what_other_programs_use_of_the_processors_is_a_reason_and_what_we_use_is_none(machine: Machine) -> None:
+    def wait(percent: int) -> str:
+        return machine.load.reason_to_wait(waits_on_battery=True, busy_percent=percent)
+
+    assert wait(50) == ""
+    machine.now += LOOK_SECONDS
+    machine.own += 4.0  # of 10 processor seconds; others used 3.
+    machine.set_processors(busy=700, idle=300)
+    assert wait(30) == ""
+    assert wait(29) == "other programs need the processors"
+    assert wait(100) == ""
+    machine.now += LOOK_SECONDS
+    machine.set_processors(busy=700, idle=1300)  # nobody did anything since
+    assert wait(0) == ""
+
+
+def test_a_system_that_tells_nothing_gives_no_reason(tmp_path: Path) -> None:
+    load = MachineLoad(
+        power_supplies=tmp_path / "none", processor_times=tmp_path / "none", clock=iter(range(0, 99, 9)).__next__
+    )
+    assert load.reason_to_wait(waits_on_battery=True, busy_percent=0) == ""
