@@ -175,3 +175,35 @@ def test_an_import_beyond_the_design_is_seen(package: str, statement: str, is_fi
     path = tmp_path / "module.py"
     path.write_text(statement)
     assert (strays(package, "module.py", path) == []) is is_fine
+
+
+# The calendar types of datetime may be used in the core; what reads the clock or the zone of the machine may not.
+CLOCK_CALLS = frozenset({"now", "today", "utcnow", "fromtimestamp", "utcfromtimestamp", "timestamp", "astimezone"})
+
+
+def clock_calls(path: Path) -> list[int]:
+    """The lines of path that read the clock or the zone of the machine through a datetime type."""
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return [call.lineno for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr in CLOCK_CALLS]
+
+
+def test_the_core_reads_no_clock() -> None:
+    found = {
+        str(path): lines for path in (ROOT / "daemon" / "mnemo_core").rglob("*.py") if (lines := clock_calls(path))
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("statement", "lines"),
+    [
+        ("import datetime as dt\nat = dt.datetime.now()", [2]),
+        ("from datetime import date\nday = date.today()", [2]),
+        ("from datetime import datetime\nms = datetime(2026, 1, 1).timestamp()", [2]),
+        ("import datetime as dt\nday = dt.date(2026, 1, 1) + dt.timedelta(days=1)", []),
+    ],
+)
+def test_a_clock_call_is_seen(statement: str, lines: list[int], tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(statement)
+    assert clock_calls(path) == lines

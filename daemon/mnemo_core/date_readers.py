@@ -3,6 +3,7 @@
 A reader takes a match of its rule and gives the time, or None where the match is none after all.
 """
 
+import datetime as dt
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
@@ -11,16 +12,16 @@ from typing import Literal, NamedTuple
 from mnemo_core import date_words as words
 from mnemo_core.civil import (
     DAY_MS,
+    EPOCH,
     HOUR_MS,
     MINUTE_MS,
     Zone,
-    date_of,
-    day_of,
-    is_date,
+    date_or_none,
+    days_after,
+    local_time,
     moment_of,
-    months_from,
-    wall_of,
-    weekday_of,
+    month_start,
+    months_after,
 )
 
 NEAR_DAYS = 60  # a date without a year or tense: the nearest, if it is nearer than this …
@@ -45,7 +46,7 @@ class Found(NamedTuple):
     start: int
     end: int
     role: Role = "event"
-    day: int | None = None
+    day: dt.date | None = None
     when: int | None = None  # where it is not the beginning
 
 
@@ -56,18 +57,22 @@ class Saying:
         self.text = text
         self.said_at = said_at
         self.zone = zone
-        self.wall = wall_of(said_at, zone)
-        self.day = self.wall // DAY_MS
+        self.day, _ = local_time(said_at, zone)
+        self.monday = days_after(self.day, -self.day.weekday())
         self._breaks: list[int] = []
         self._tenses: dict[int, Tense] = {}
         self._searched: dict[tuple[int, re.Pattern[str]], re.Match[str] | None] = {}
 
-    def moment(self, day: int, ms: int = 0) -> int:
-        return moment_of(day * DAY_MS + ms, self.zone)
+    def moment(self, day: dt.date, ms: int = 0) -> int:
+        return moment_of(day, ms, self.zone)
 
-    def days(self, first: int, after: int, match: re.Match[str], role: Role = "event") -> Found:
+    def one_day(self, day: dt.date, match: re.Match[str], role: Role = "event") -> Found:
+        """The whole of that day."""
+        return self.days(day, days_after(day, 1), match, role)
+
+    def days(self, first: dt.date, after: dt.date, match: re.Match[str], role: Role = "event") -> Found:
         """From the first day up to the day after the last."""
-        day = first if after == first + 1 else None
+        day = first if after == days_after(first, 1) else None
         return Found(self.moment(first), self.moment(after), match.start(), match.end(), role, day)
 
     def sentence(self, at: int) -> tuple[int, int]:
@@ -116,10 +121,11 @@ def _date(match: re.Match[str], saying: Saying) -> Found | None:
     written = groups.get("y") or _told_year(groups.get("rel"), saying)
     year = _year_of(written, month, first, match, saying)
     if year is None:
-        return _unsure(match) if is_date(2000, month, first) else None
-    if not is_date(year, month, first) or not is_date(year, month, last) or last < first:
+        return _unsure(match) if date_or_none(2000, month, first) else None
+    begin, end = date_or_none(year, month, first), date_or_none(year, month, last)
+    if begin is None or end is None or end < begin:
         return None
-    return saying.days(day_of(year, month, first), day_of(year, month, last) + 1, match)
+    return saying.days(begin, days_after(end, 1), match)
 
 
 def _figure(written: str) -> int:
@@ -135,24 +141,24 @@ def _told_year(relative: str | None, saying: Saying) -> str | None:
     if not relative:
         return None
     shift = words.UNITS_CJK[relative][1] if relative in words.UNITS_CJK else words.SHIFTS[relative.lower()]
-    return str(date_of(saying.day)[0] + shift)
+    return str(saying.day.year + shift)
 
 
 def _year_of(written: str | None, month: int, day: int, match: re.Match[str], saying: Saying) -> int | None:
     """The year that is written, else the one that the verbs or nearness point to; None where neither does."""
     if written:
         return int(written) if len(written) == 4 else 2000 + int(written)
-    this, _, _ = date_of(saying.day)
-    possible = [day_of(year, month, day) for year in range(this - 4, this + 5) if is_date(year, month, day)]
+    this = saying.day.year
+    possible = [each for year in range(this - 4, this + 5) if (each := date_or_none(year, month, day))]
     if not possible:
         return None
     last = max((each for each in possible if each <= saying.day), default=None)
     coming = min((each for each in possible if each >= saying.day), default=None)
     chosen = _by_tense(last, coming, saying, match.start())
-    return None if chosen is None else date_of(chosen)[0]
+    return None if chosen is None else chosen.year
 
 
-def _by_tense(last: int | None, coming: int | None, saying: Saying, at: int) -> int | None:
+def _by_tense(last: dt.date | None, coming: dt.date | None, saying: Saying, at: int) -> dt.date | None:
     if last is None or coming is None or last == coming:
         return last if last is not None else coming
     match saying.tense(at):
@@ -160,7 +166,7 @@ def _by_tense(last: int | None, coming: int | None, saying: Saying, at: int) -> 
             return last
         case "future":
             return coming
-    since, to = saying.day - last, coming - saying.day
+    since, to = (saying.day - last).days, (coming - saying.day).days
     near, far = sorted((since, to))
     if near > NEAR_DAYS or far < FAR_DAYS:
         return None
@@ -173,15 +179,14 @@ def _unsure(match: re.Match[str]) -> Found:
 
 
 def _iso(match: re.Match[str], saying: Saying) -> Found | None:
-    year, month, of_month = int(match["y"]), int(match["m"]), int(match["d"])
-    if not is_date(year, month, of_month) or not YEAR_MIN <= year <= YEAR_MAX:
+    day = date_or_none(int(match["y"]), int(match["m"]), int(match["d"]))
+    if day is None or not YEAR_MIN <= day.year <= YEAR_MAX:
         return None
-    day = day_of(year, month, of_month)
     if match["H"] is None:
-        return saying.days(day, day + 1, match)
+        return saying.one_day(day, match)
     hour, minute, second = int(match["H"]), int(match["M"]), int(match["S"] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        return saying.days(day, day + 1, match)
+        return saying.one_day(day, match)
     ms = hour * HOUR_MS + minute * MINUTE_MS + second * 1000
     length = MINUTE_MS if match["S"] is None else 1000
     if match["z"] is None:
@@ -189,29 +194,27 @@ def _iso(match: re.Match[str], saying: Saying) -> Found | None:
     else:
         digits = re.sub(r"\D", "", match["z"]) or "0000"
         ahead = (int(digits[:2]) * 60 + int(digits[2:])) * MINUTE_MS
-        at = day * DAY_MS + ms - (-ahead if match["z"].startswith("-") else ahead)
+        at = (day - EPOCH).days * DAY_MS + ms - (-ahead if match["z"].startswith("-") else ahead)
     return Found(at, at + length, match.start(), match.end(), day=day)
 
 
 def _slashed(match: re.Match[str], saying: Saying) -> Found | None:
     """05/03/2026 is a day in March or in May, and nothing here says which; 25/03/2026 is plain."""
     one, two, year = int(match["a"]), int(match["b"]), int(match["y"])
-    if is_date(year, two, one) and is_date(year, one, two) and one != two:
+    readings = {day for day in (date_or_none(year, two, one), date_or_none(year, one, two)) if day is not None}
+    if len(readings) > 1:
         return _unsure(match)
-    for month, day in ((two, one), (one, two)):
-        if is_date(year, month, day):
-            return saying.days(day_of(year, month, day), day_of(year, month, day) + 1, match)
-    return None
+    return saying.one_day(readings.pop(), match) if readings else None
 
 
-def _part_of(first: int, after: int, match: re.Match[str]) -> tuple[int, int]:
+def _part_of(first: dt.date, after: dt.date, match: re.Match[str]) -> tuple[dt.date, dt.date]:
     """The third of a span that `early`, `mid` or `late` means; the whole without one."""
     part = (match.groupdict().get("part") or "").lower()
     if not part:
         return first, after
     begins, ends = words.PARTS_OF_SPAN[part]
-    length = after - first
-    return first + begins * length // 3, first + ends * length // 3 if ends < 3 else after
+    length = (after - first).days
+    return days_after(first, begins * length // 3), days_after(first, ends * length // 3) if ends < 3 else after
 
 
 def _month(match: re.Match[str], saying: Saying) -> Found | None:
@@ -223,7 +226,7 @@ def _month(match: re.Match[str], saying: Saying) -> Found | None:
         return None
     if name in ("may", "march", "mar", "sep", "dec", "jan") and not (groups.get("y") or groups.get("rel")):
         return None
-    this, this_month, _ = date_of(saying.day)
+    this, this_month = saying.day.year, saying.day.month
     shift = words.SHIFTS.get((groups.get("shift") or "").lower())
     last, coming = (this if month < this_month else this - 1), (this if month > this_month else this + 1)
     if written := groups.get("y") or _told_year(groups.get("rel"), saying):
@@ -233,12 +236,12 @@ def _month(match: re.Match[str], saying: Saying) -> Found | None:
     elif month == this_month:
         year = this
     else:
-        ends = (day_of(last, month + 1) - 1, day_of(coming, month))
+        ends = (days_after(month_start(last, month + 1), -1), month_start(coming, month))
         chosen = _by_tense(*ends, saying, match.start())
         if chosen is None:
             return _unsure(match)
         year = last if chosen == ends[0] else coming
-    first, after = _part_of(day_of(year, month), day_of(year, month + 1), match)
+    first, after = _part_of(month_start(year, month), month_start(year, month + 1), match)
     return saying.days(first, after, match)
 
 
@@ -254,21 +257,21 @@ def _year(match: re.Match[str], saying: Saying) -> Found | None:
     after = saying.text[match.end() : match.end() + 40]
     if match["p"].lower() in ("in", "en") and year % 100 == 0 and _COUNTED.match(after):
         return None
-    first, after_last = _part_of(day_of(year, 1), day_of(year + 1, 1), match)
+    first, after_last = _part_of(month_start(year, 1), month_start(year + 1, 1), match)
     return saying.days(first, after_last, match)
 
 
 def _season(match: re.Match[str], saying: Saying) -> Found | None:
     groups = match.groupdict()
     season = words.SEASONS[groups["season"].lower()]
-    this, _, _ = date_of(saying.day)
+    this = saying.day.year
     if groups["y"]:
         role: Role = "event" if season < 3 or groups.get("y2") else "vague"  # which winter is winter 2023?
         year = int(groups["y"])
-        return saying.days(day_of(year, 3 + 3 * season), day_of(year, 6 + 3 * season), match, role)
+        return saying.days(month_start(year, 3 + 3 * season), month_start(year, 6 + 3 * season), match, role)
     shift = words.SHIFTS[groups["shift"].lower()]
-    starts = [day_of(year, 3 + 3 * season) for year in range(this - 2, this + 3)]
-    ends = [day_of(year, 6 + 3 * season) for year in range(this - 2, this + 3)]
+    starts = [month_start(year, 3 + 3 * season) for year in range(this - 2, this + 3)]
+    ends = [month_start(year, 6 + 3 * season) for year in range(this - 2, this + 3)]
     if shift < 0:
         index = max(i for i, end in enumerate(ends) if end <= saying.day)
     else:
@@ -300,7 +303,7 @@ def _quarter(match: re.Match[str], saying: Saying) -> Found | None:
     year = int(match["y"])
     length = 6 if match.group().lower().find("h" + written) >= 0 else 3
     first = 1 + length * (number - 1)
-    return saying.days(day_of(year, first), day_of(year, first + length), match) if first <= 12 else None
+    return saying.days(month_start(year, first), month_start(year, first + length), match) if first <= 12 else None
 
 
 # Times told from the moment of saying
@@ -313,14 +316,14 @@ def _day_word(match: re.Match[str], saying: Saying) -> Found | None:
         return None  # German: here
     if match["word"] == "Morgen" and not _BEGINS_WITH_MORGEN.match(saying.text, match.start()):
         return None  # the morning, or a greeting
-    day = saying.day + words.DAYS[word]
+    day = days_after(saying.day, words.DAYS[word])
     part = match.groupdict().get("part")
     name = words.PART_NAMES[part.lower()] if part else words.PART_OF_WORD.get(word, "")
     return _part_of_day(day, name, match, saying)
 
 
-def _part_of_day(day: int, name: str, match: re.Match[str], saying: Saying) -> Found:
-    whole = saying.days(day, day + 1, match)
+def _part_of_day(day: dt.date, name: str, match: re.Match[str], saying: Saying) -> Found:
+    whole = saying.one_day(day, match)
     if not name:
         return whole
     begins, ends = words.PARTS[name]
@@ -344,7 +347,7 @@ def _this_part(match: re.Match[str], saying: Saying) -> Found | None:
     """This morning, tonight, last night."""
     words_of = match.group().lower()
     if words_of in ("last night", "letzte nacht", "la nuit dernière"):
-        found = _part_of_day(saying.day - 1, "evening", match, saying)
+        found = _part_of_day(days_after(saying.day, -1), "evening", match, saying)
         return found._replace(until=min(saying.moment(saying.day, 6 * HOUR_MS), max(saying.said_at, found.until)))
     part = match.groupdict().get("part")
     return _part_of_day(saying.day, words.PART_NAMES[part.lower()] if part else "evening", match, saying)
@@ -362,34 +365,38 @@ def _unit_cjk(match: re.Match[str], saying: Saying) -> Found | None:
 
 
 def _unit_span(unit: str, shift: int, match: re.Match[str], saying: Saying) -> Found:
-    monday = saying.day - weekday_of(saying.day)
-    year, month, _ = date_of(saying.day)
+    year, month = saying.day.year, saying.day.month
     match unit:
         case "week":
-            return saying.days(monday + 7 * shift, monday + 7 * shift + 7, match)
+            monday = days_after(saying.monday, 7 * shift)
+            return saying.days(monday, days_after(monday, 7), match)
         case "weekend":
-            if shift == 0 and weekday_of(saying.day) < 5 and saying.tense(match.start()) == "past":
+            if shift == 0 and saying.day.weekday() < 5 and saying.tense(match.start()) == "past":
                 shift = -1  # "we mended the roof this weekend"
-            role: Role = "unsure" if shift > 0 and weekday_of(saying.day) < 5 and match.group().isascii() else "event"
-            return saying.days(monday + 7 * shift + 5, monday + 7 * shift + 7, match, role)
+            role: Role = "unsure" if shift > 0 and saying.day.weekday() < 5 and match.group().isascii() else "event"
+            return _weekend_of(shift, match, saying, role)
         case "month":
-            return saying.days(day_of(year, month + shift), day_of(year, month + shift + 1), match)
+            return saying.days(month_start(year, month + shift), month_start(year, month + shift + 1), match)
         case "quarter":
             first = month - (month - 1) % 3 + 3 * shift
-            return saying.days(day_of(year, first), day_of(year, first + 3), match)
+            return saying.days(month_start(year, first), month_start(year, first + 3), match)
         case _:
-            return saying.days(day_of(year + shift, 1), day_of(year + shift + 1, 1), match)
+            return saying.days(month_start(year + shift, 1), month_start(year + shift + 1, 1), match)
 
 
 def _weekend(match: re.Match[str], saying: Saying) -> Found | None:
     """At the weekend: the last or the coming one, by the verbs."""
-    monday = saying.day - weekday_of(saying.day)
-    is_weekend = weekday_of(saying.day) >= 5
+    is_weekend = saying.day.weekday() >= 5
     match_tense = saying.tense(match.start())
     if not match_tense and not is_weekend:
         return _unsure(match)
     shift = 0 if is_weekend or match_tense == "future" else -1
-    return saying.days(monday + 7 * shift + 5, monday + 7 * shift + 7, match)
+    return _weekend_of(shift, match, saying)
+
+
+def _weekend_of(shift: int, match: re.Match[str], saying: Saying, role: Role = "event") -> Found:
+    """Saturday and Sunday of the week that many weeks from now."""
+    return saying.days(days_after(saying.monday, 7 * shift + 5), days_after(saying.monday, 7 * shift + 7), match, role)
 
 
 def _ago(match: re.Match[str], saying: Saying) -> Found | None:
@@ -410,11 +417,11 @@ def _ago(match: re.Match[str], saying: Saying) -> Found | None:
         at = saying.said_at + sign * count * length
         return Found(at, at + length, match.start(), match.end(), role)
     if unit in ("month", "year"):
-        centre = months_from(saying.day, sign * count * (12 if unit == "year" else 1))
+        centre = months_after(saying.day, sign * count * (12 if unit == "year" else 1))
     else:
-        centre = saying.day + sign * count * (7 if unit == "week" else 1)
+        centre = days_after(saying.day, sign * count * (7 if unit == "week" else 1))
     margin = {"day": 0, "week": WEEK_MARGIN_DAYS, "month": MONTH_MARGIN_DAYS, "year": YEAR_MARGIN_DAYS}[unit]
-    found = saying.days(centre - margin, centre + margin + 1, match, role)
+    found = saying.days(days_after(centre, -margin), days_after(centre, margin + 1), match, role)
     return found._replace(when=saying.moment(centre), day=centre if unit in ("day", "week") else None)
 
 
@@ -438,31 +445,31 @@ def _weekday(match: re.Match[str], saying: Saying) -> Found | None:
     """On Friday, last Friday, next Friday, Friday last week."""
     groups = match.groupdict()
     weekday = words.WEEKDAYS[groups["day"].lower()]
-    monday = saying.day - weekday_of(saying.day)
-    here = monday + weekday
+    here = days_after(saying.monday, weekday)
     week = words.SHIFTS.get((groups.get("week") or "").lower())
     shift = words.SHIFTS.get((groups.get("shift") or "").lower())
     role: Role = "event"
     if week is not None:
-        day = here + 7 * week
+        day = days_after(here, 7 * week)
     elif shift == -1:
-        day = here if here < saying.day else here - 7
+        day = here if here < saying.day else days_after(here, -7)
     elif shift == 1 and not (groups.get("shift") or "").lower().endswith(("coming", "kommenden")):
-        day = here + 7
+        day = days_after(here, 7)
         role = "unsure" if here > saying.day else "event"
     elif shift == 1:
-        day = here if here > saying.day else here + 7
+        day = here if here > saying.day else days_after(here, 7)
     else:
         return _weekday_by_tense(here, match, saying, is_this=shift == 0)
-    found = saying.days(day, day + 1, match, role)
+    found = saying.one_day(day, match, role)
     return _in_part(found, groups.get("part"), saying)
 
 
-def _weekday_by_tense(here: int, match: re.Match[str], saying: Saying, is_this: bool) -> Found | None:
+def _weekday_by_tense(here: dt.date, match: re.Match[str], saying: Saying, is_this: bool) -> Found | None:
     tense = saying.tense(match.start())
-    last, coming = (here if here < saying.day else here - 7), (here if here > saying.day else here + 7)
+    last = here if here < saying.day else days_after(here, -7)
+    coming = here if here > saying.day else days_after(here, 7)
     if here == saying.day:
-        return saying.days(here, here + 1, match, "event" if is_this else "unsure")
+        return saying.one_day(here, match, "event" if is_this else "unsure")
     if _is_moved_to(match, saying):
         day = coming
     elif tense == "past":
@@ -470,8 +477,8 @@ def _weekday_by_tense(here: int, match: re.Match[str], saying: Saying, is_this: 
     elif tense == "future" or match.groupdict().get("p") or (is_this and here > saying.day):
         day = coming
     else:
-        return saying.days(last, last + 1, match, "unsure")
-    return _in_part(saying.days(day, day + 1, match), match.groupdict().get("part"), saying)
+        return saying.one_day(last, match, "unsure")
+    return _in_part(saying.one_day(day, match), match.groupdict().get("part"), saying)
 
 
 def _is_moved_to(match: re.Match[str], saying: Saying) -> bool:
@@ -509,12 +516,11 @@ _WEEKS_CJK = {
 
 def _weekday_cjk(match: re.Match[str], saying: Saying) -> Found | None:
     """上周五 and 先週の金曜日 are Fridays of last week, whatever the day of saying is."""
-    monday = saying.day - weekday_of(saying.day)
-    here = monday + words.WEEKDAYS_CJK[match["day"]]
+    here = days_after(saying.monday, words.WEEKDAYS_CJK[match["day"]])
     shift = _WEEKS_CJK[match["week"] or ""]
     if shift is None:
         return _weekday_by_tense(here, match, saying, is_this=False)
-    return saying.days(here + 7 * shift, here + 7 * shift + 1, match)
+    return saying.one_day(days_after(here, 7 * shift), match)
 
 
 def _again(match: re.Match[str], saying: Saying) -> Found | None:
@@ -563,8 +569,7 @@ def _this_part_named(match: re.Match[str], saying: Saying) -> Found | None:
 def _weekday_of_week(match: re.Match[str], saying: Saying) -> Found | None:
     weekday = words.WEEKDAYS[(match["day"] or match["day2"]).lower()]
     week = words.SHIFTS[(match["week"] or match["week2"]).lower()]
-    day = saying.day - weekday_of(saying.day) + weekday + 7 * week
-    return saying.days(day, day + 1, match)
+    return saying.one_day(days_after(saying.monday, weekday + 7 * week), match)
 
 
 READERS: Mapping[str, Reader] = {

@@ -155,7 +155,10 @@ def _read(saying: Saying) -> list[Found]:
             if number == MATCHES_MAX:
                 read_to = min(read_to, match.start())
                 break
-            found = reader(match, saying)
+            try:
+                found = reader(match, saying)
+            except OverflowError:  # a day outside the years 1 to 9999
+                continue
             if found is not None:
                 taken.append(found)
     taken = [each for each in taken if each.start < read_to]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from mnemo_core import dates
-from mnemo_core.civil import DAY_MS, HOUR_MS, MINUTE_MS, Zone, day_of, is_date, moment_of
+from mnemo_core.civil import DAY_MS, HOUR_MS, MINUTE_MS, Zone, date_or_none, moment_of
 
 HEADINGS_READ_MAX = 1_000  # of one file, for dates in words: some 100 µs each; ISO dates are read in all of them
 DAY_MS_MAX = DAY_MS + 2 * HOUR_MS  # a day on which the clocks are set back
@@ -81,12 +81,11 @@ def _stamp(pattern: re.Pattern[str], text: str, zone: Zone) -> int | None:
 
 
 def _at(year: str, month: str, day: str, zone: Zone, hour: str | None = None, minute: str | None = None) -> int | None:
-    if not is_date(int(year), int(month), int(day)):
+    date = date_or_none(int(year), int(month), int(day))
+    if date is None:
         return None
-    wall = day_of(int(year), int(month), int(day)) * DAY_MS
-    if hour is not None and minute is not None and int(hour) < 24:
-        wall += int(hour) * HOUR_MS + int(minute) * MINUTE_MS
-    at = moment_of(wall, zone)
+    has_time = hour is not None and minute is not None and int(hour) < 24
+    at = moment_of(date, int(hour or 0) * HOUR_MS + int(minute or 0) * MINUTE_MS if has_time else 0, zone)
     return at if at >= 0 else None
 
 

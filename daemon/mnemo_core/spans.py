@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from mnemo_core import dates
-from mnemo_core.civil import DAY_MS, HOUR_MS, MINUTE_MS, Zone, day_of, moment_of, months_from, wall_of
+from mnemo_core.civil import DAY_MS, EPOCH, HOUR_MS, MINUTE_MS, Zone, local_time, moment_of, month_start, months_after
 from mnemo_core.date_words import COUNTS
 
 TEXT_CHARS_MAX = 80
@@ -43,8 +43,8 @@ def named(text: str, now: int, zone: Zone) -> Span | None:
     if text.lower() == "now":
         return Span(now, now)
     if month := _MONTH.fullmatch(text):
-        first = day_of(int(month[1]), int(month[2]))
-        return Span(*(moment_of(day * DAY_MS, zone) for day in (first, months_from(first, 1))))
+        year, number = int(month[1]), int(month[2])
+        return Span(*(moment_of(month_start(year, each), 0, zone) for each in (number, number + 1)))
     for written in dict.fromkeys((text, text.title())):  # "may" and "march" are months where they begin like one
         for sentence in _SENTENCES:
             span = _read(sentence, written, now, zone)
@@ -76,6 +76,7 @@ def _until_now(text: str, now: int, zone: Zone) -> Span | None:
         return None
     if unit in _UNIT_MS:
         return Span(now - count * _UNIT_MS[unit], now)
-    day, of_day = divmod(wall_of(now, zone), DAY_MS)
-    earlier = max(0, months_from(day, -count * _UNIT_MONTHS[unit]))
-    return Span(moment_of(earlier * DAY_MS + of_day, zone), now)
+    day, of_day = local_time(now, zone)
+    months = min(count * _UNIT_MONTHS[unit], day.year * 12)
+    earlier = max(EPOCH, months_after(day, -months))
+    return Span(moment_of(earlier, of_day, zone), now)

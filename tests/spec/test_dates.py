@@ -15,7 +15,7 @@ from mnemo_core import civil
 from mnemo_core.civil import Zone
 from mnemo_core.date_rules import RULES, Rule, rules_for, words_in
 from mnemo_core.date_words import MONTHS, one_of
-from mnemo_core.dates import event_at, mentions, said_at
+from mnemo_core.dates import AT_MAX, event_at, mentions, said_at
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
 PRECISION_MIN = 0.98
@@ -307,23 +307,25 @@ def test_a_query_gets_the_span_it_means(query: str, expected: list[tuple[str, st
     assert spans(query) == expected
 
 
-def test_the_calendar_agrees_with_the_one_everybody_uses() -> None:
-    epoch = dt.date(1970, 1, 1)
-    for day in range(-40_000, 90_000, 17):
-        date = epoch + dt.timedelta(days=day)
-        assert civil.date_of(day) == (date.year, date.month, date.day)
-        assert civil.day_of(date.year, date.month, date.day) == day
-        assert civil.weekday_of(day) == date.weekday()
-    assert civil.months_from(civil.day_of(2024, 3, 31), -1) == civil.day_of(2024, 2, 29)
-    assert civil.day_of(2026, 13) == civil.day_of(2027, 1)
-    assert civil.day_of(2026, 0) == civil.day_of(2025, 12)
-    assert not civil.is_date(2026, 2, 29)
+def test_months_count_on_into_other_years() -> None:
+    assert civil.month_start(2026, 13) == dt.date(2027, 1, 1)
+    assert civil.month_start(2026, 0) == dt.date(2025, 12, 1)
+    assert civil.months_after(dt.date(2024, 3, 31), -1) == dt.date(2024, 2, 29)
+    assert civil.months_after(dt.date(2025, 11, 30), 3) == dt.date(2026, 2, 28)
+    assert civil.date_or_none(2026, 2, 29) is None
 
 
-def test_wall_times_come_back_from_their_moments() -> None:
+def test_local_times_come_back_from_their_moments() -> None:
     for zone in (BERLIN, TOKYO, NEW_YORK):
         for at in range(local("2026-03-27T00:00"), local("2026-03-31T00:00"), 1_800_000):
-            assert civil.moment_of(civil.wall_of(at, zone), zone) == at
+            assert civil.moment_of(*civil.local_time(at, zone), zone) == at
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "next week", "in 3 years", "next month", "on Friday", "next year"])
+def test_a_time_after_the_end_of_the_calendar_is_none(text: str) -> None:
+    said_at = AT_MAX - 3_600_000  # in Berlin the year 10000 has begun
+    assert event_at(f"We will meet {text}", said_at, BERLIN) is None
+    assert not [each for each in mentions(text, said_at, BERLIN) if each.until > AT_MAX + 86_400_000]
 
 
 FRAGMENTS = """
