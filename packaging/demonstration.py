@@ -14,10 +14,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from mnemo_client import display, launch, recall_protocol, terminal, trial
+from mnemo_client import process
+from mnemo_client.cli import terminal
+from mnemo_client.cli.admin import try_notes
+from mnemo_client.cli.format import display
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
-from mnemo_client.places import socket_path
+from mnemo_client.paths import socket_path
+from mnemo_client.protocol import retrieval
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = PROJECT / ".run"
@@ -46,7 +50,7 @@ def main() -> int:
     (RUN / "config.toml").touch()
     say(f"notes: {copy_notes(source, notes)} files of {source}, copied to {notes.relative_to(PROJECT)}")
     try:
-        launch.ensure_running(environ, say, is_asked_for=True)
+        process.ensure_running(environ, say, is_asked_for=True)
         with Client(socket_path(environ), door="cli") as client:
             show(client, notes, began, QUESTIONS if source == PROJECT else ())
     except MnemoError as error:
@@ -96,8 +100,8 @@ def show(client: Client, notes: Path, began: float, questions: Sequence[str]) ->
         client.add_root(notes)
     wait_until_read(client)
     if not questions:
-        passages = client.list_memories(limit=trial.PASSAGES_SAMPLED).memories
-        questions = [question.text for question in trial.make_questions(passages)]
+        passages = client.list_memories(limit=try_notes.PASSAGES_SAMPLED).memories
+        questions = [question.text for question in try_notes.make_questions(passages)]
     say("", f"By words, {time.monotonic() - began:.1f} s after the start:")
     ask(client, questions, "words")
     if wait_for_vectors(client, began):
@@ -159,13 +163,13 @@ def is_being_fetched() -> bool:
 
 
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
-    look = terminal.look_of(sys.stdout, os.environ)
+    look = terminal.style_for(sys.stdout, os.environ)
     for question in questions:
-        request = recall_protocol.RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
+        request = retrieval.RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")
-        say(*display.hits(answer.memories, look, Path.cwd(), Path.home()))
+        say(*display.hit_lines(answer.memories, look, Path.cwd(), Path.home()))
         say(display.recall_summary(answer, None, look))
 
 

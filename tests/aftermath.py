@@ -9,13 +9,13 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from mnemo_daemon.checking import Checking
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_daemon.views import Views, is_indexed
+from mnemo_daemon.indexing.views import Views, is_indexed
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.maintenance.store_check import StoreCheck
+from mnemo_store.database.integrity import boot_mark
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory
-from mnemo_store.soundness import running_mark
 from mnemo_store.store import Store
 from tests.samples import opened, sample_memory, tables_of, write
 from tests.scripted_day import CANARY, DIMENSIONS, OPTIONS, SPACE, Account, read_all
@@ -51,9 +51,9 @@ def examine(folder: Path, account: Account, *, whole: bool = True) -> Aftermath:
             found.problems += [f"the folder is gone: {one}" for one in account.differences([])]
             return found
         with opened(folder, UnsyncedDisk(), **OPTIONS) as store:
-            found.reasons += store.reasons
+            found.reasons += store.findings
             found.problems += _state_problems(store, account)
-            if whole and not any("restored" in reason for reason in store.reasons):
+            if whole and not any("restored" in reason for reason in store.findings):
                 found.problems += _vector_problems(store, account.vectors)
             found.problems += _checked(store, account)
             write(store, PutMemory(data=sample_memory(LATER, "written after the loss")), what="add")
@@ -77,7 +77,7 @@ def forget_the_run(folder: Path) -> None:
         said = msgspec.json.decode(manifest.read_bytes())
     except msgspec.MsgspecError:
         return
-    assert said.get("running", "") != running_mark(data), "the copy must not look like the file that was open"
+    assert said.get("running", "") != boot_mark(data), "the copy must not look like the file that was open"
     if said.get("database_mtime_ns"):
         os.utime(data, ns=(said["database_mtime_ns"], said["database_mtime_ns"]))
 
@@ -106,28 +106,28 @@ def _checked(store: Store, account: Account) -> list[str]:
     be, is in no file; and `check` is clean."""
     views = Views(store, UnsyncedDisk())
     views.open()
-    Forgetting(store, UnsyncedDisk(), lambda: (SPACE,), views.renew).finish_if_due()
+    Erasure(store, UnsyncedDisk(), lambda: (SPACE,), views.rebuild_without_deleted).resume_if_due()
     with store.snapshot() as snapshot:
         memories = snapshot.memories(limit=10_000)
         numbers = {memory.id: snapshot.number(memory.id) for memory in memories}
     problems = []
     indexed = [memory for memory in memories if is_indexed(memory)]
-    if len(views.words) != len(indexed):
-        problems.append(f"{len(views.words)} memories are found by words, {len(indexed)} are there")
+    if len(views.lexical) != len(indexed):
+        problems.append(f"{len(views.lexical)} memories are found by words, {len(indexed)} are there")
     for memory in indexed:
-        hits = list(views.words.search(memory.content.split()[0], 5).numbers)
+        hits = list(views.lexical.search(memory.content.split()[0], 5).numbers)
         if hits != [numbers[memory.id]]:
             problems.append(f"{memory.content[:20]!r} is found as {hits}, not {numbers[memory.id]}")
     if account.purged and not account.purged & set(numbers):
         holding = [path for path in store.folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
         problems += [f"{path.relative_to(store.folder)} holds what was purged" for path in holding]
-    report = Checking(store, views, disk=UnsyncedDisk()).check()
+    report = StoreCheck(store, views, disk=UnsyncedDisk()).run()
     return problems + [f"check: {each.invariant}: {each.subject}: {each.what}" for each in report.violations]
 
 
 def _second_start(folder: Path) -> list[str]:
     with opened(folder, UnsyncedDisk(), **OPTIONS) as store, store.snapshot() as snapshot:
-        problems = [f"it says {reason}" for reason in store.reasons]
+        problems = [f"it says {reason}" for reason in store.findings]
         if snapshot.memory(sample_memory(LATER).id) is None:
             problems.append("what was written after the loss is gone")
     return problems

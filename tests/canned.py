@@ -10,7 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from mnemo_client import protocol, recall_protocol
+from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol import retrieval
 
 
 class Asked(NamedTuple):
@@ -148,7 +149,7 @@ ID = "01936f2e-7c00-7000-8000-0000c0ffee01"
 NOON = 1_764_590_400_000  # 2025-12-01 12:00 UTC: the same day in most zones
 
 
-def recalled(**fields: Any) -> recall_protocol.RecalledMemory:
+def recalled(**fields: Any) -> retrieval.RecalledMemory:
     whole: dict[str, Any] = {
         "id": ID, "content": "The key is with Ines.", "kind": "semantic", "category": "fact", "layer": "buffer",
         "importance": 0.5, "importance_source": "rule", "event_at": NOON, "created_at": NOON, "modified_at": NOON,
@@ -157,7 +158,7 @@ def recalled(**fields: Any) -> recall_protocol.RecalledMemory:
         "compression_source": False, "access_count": 1, "repetition_count": 0, "last_accessed": None,
         "strength": 0.5, "strength_epoch": 0, "score": 0.8249,
     }  # fmt: skip
-    return recall_protocol.RecalledMemory(**{**whole, **fields})
+    return retrieval.RecalledMemory(**{**whole, **fields})
 
 
 def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> protocol.NoteView:
@@ -166,17 +167,17 @@ def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> protocol.NoteVie
     return protocol.NoteView(**{**whole, **fields})
 
 
-def best(text: str, *marks: tuple[int, int], line: int | None = None) -> recall_protocol.BestSentence:
-    return recall_protocol.BestSentence(text=text, marks=list(marks), line=line)
+def best(text: str, *marks: tuple[int, int], line: int | None = None) -> retrieval.BestSentence:
+    return retrieval.BestSentence(text=text, marks=list(marks), line=line)
 
 
-def recall_answer(*memories: recall_protocol.RecalledMemory, **fields: Any) -> recall_protocol.RecallAnswer:
+def recall_answer(*memories: retrieval.RecalledMemory, **fields: Any) -> retrieval.RecallAnswer:
     whole: dict[str, Any] = {"memories": list(memories), "total_tokens": 9, "budget_used": None, "total": 12,
                              "ranker": "fused", "namespace": "default", "took_ms": 4.06}  # fmt: skip
-    return recall_protocol.RecallAnswer(**{**whole, **fields})
+    return retrieval.RecallAnswer(**{**whole, **fields})
 
 
-def status(**fields: Any) -> protocol.Status:
+def status(**fields: Any) -> protocol.StatusAnswer:
     whole: dict[str, Any] = {
         "state": "warming", "reasons": ["the model is being loaded"], "version": "0.1.0", "pid": 4711, "started_at": 0,
         "data_dir": "/h/ines/.local/share/mnemo", "socket": "/run/user/1000/mnemo/mnemo.sock", "memories": 12345,
@@ -187,7 +188,7 @@ def status(**fields: Any) -> protocol.Status:
         "notes": protocol.NotesStatus(roots=[]), "disk": {"database": 2_000_000, "free": 45_000_000_000},
         "memory_private_bytes": 84_200_000, "uptime_seconds": 11_420.0,
     }  # fmt: skip
-    return protocol.Status(**{**whole, **fields})
+    return protocol.StatusAnswer(**{**whole, **fields})
 
 
 def view(state: Any, share: float, **fields: Any) -> protocol.ViewStatus:

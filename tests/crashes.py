@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from mnemo_client.client import Client
-from mnemo_client.recall_protocol import RecallRequest
+from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon
 from tests.writers import NAMESPACE, REFUSED, Writer, compare, read_all
 

@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mnemo_core.changing import Draft
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.history import History
-from mnemo_daemon.indexing import Indexing
-from mnemo_daemon.memories import Caller, Memories
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
-from mnemo_daemon.past import Past
-from mnemo_daemon.question import Question, Recalled
-from mnemo_daemon.recall import Recall
-from mnemo_daemon.undoing import Undoing, Undone
-from mnemo_daemon.views import Views
-from mnemo_store.columns import Filter
+from mnemo_core.ingest.mutations import Draft
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.as_of import HistoryReader
+from mnemo_daemon.memories.history import History
+from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.memories.revert import RevertResult, RevertService
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.retrieval.question import Question, RecallOutcome
+from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Memory, PutMemory
 from mnemo_store.store import Store
 from tests.samples import WAIT_SECONDS, write
@@ -37,13 +37,13 @@ class Desk:
         self.store = Store.open(folder, disk=disk, now=lambda: self.at)
         self.views = Views(self.store, Disk())
         self.views.open()
-        self.embedding = embedding or EmbeddingService(Catalogue(folder / "models"), threads=1)
-        self.indexing = Indexing(self.store, self.views, self.embedding, Disk())
-        self.memories = Memories(self.store, self.views)
+        self.embedding = embedding or EmbeddingService(ModelCatalogue(folder / "models"), threads=1)
+        self.indexing = VectorIndexer(self.store, self.views, self.embedding, Disk())
+        self.memories = MemoryService(self.store, self.views)
         self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
         self.history = History(self.store, self.memories)
-        self.undoing = Undoing(self.store)
-        self.past = Past(self.store)
+        self.undoing = RevertService(self.store)
+        self.past = HistoryReader(self.store)
 
     def close(self) -> None:
         self.recalling.close()
@@ -66,30 +66,30 @@ class Desk:
 
     def undo(
         self, seq: int | None = None, group: str | None = None, caller: Caller = PERSON, *, dry_run: bool = False
-    ) -> Undone:
-        return self.undoing.undo(seq, group, caller, dry_run=dry_run)
+    ) -> RevertResult:
+        return self.undoing.revert(seq, group, caller, dry_run=dry_run)
 
     def memory(self, memory_id: str) -> Memory:
         return self.memories.get(memory_id).memory
 
     def listed(self, at: int | None = None, **fields: Any) -> list[Memory]:
         """What a list shows at that time, the newest first; of the present where none is named."""
-        wanted = Filter(**{"user_id": "local", "states": SHOWN, "now": self.at if at is None else at, **fields})
-        then = self.past.then(at, wanted.without_tags) if at is not None else None
+        wanted = MemoryFilter(**{"user_id": "local", "states": SHOWN, "now": self.at if at is None else at, **fields})
+        then = self.past.state_at(at, wanted.without_tags) if at is not None else None
         rows, _ = self.memories.page(wanted, 500, "", then=then)
         return [row.memory for row in rows]
 
-    def recall(self, query: str, at: int | None = None, **fields: Any) -> Recalled:
+    def recall(self, query: str, at: int | None = None, **fields: Any) -> RecallOutcome:
         """What is recalled as of that time. `fields` are those of Question, or of its filter."""
         ours = {name: fields.pop(name) for name in tuple(fields) if name in Question._fields}
         now = self.at if at is None else min(at, self.at)
-        wanted = Filter(**{"user_id": "local", "states": SHOWN, "now": now, **fields})
+        wanted = MemoryFilter(**{"user_id": "local", "states": SHOWN, "now": now, **fields})
         question = Question(query, wanted, as_of=at, **{"top_k": 50, "token_budget": None, **ours})
-        return self.recalling.ask(question)
+        return self.recalling.answer(question)
 
     def recalled(self, query: str, at: int | None = None, **fields: Any) -> list[str]:
         """The contents of what is recalled, best first."""
-        return [hit.found.memory.content for hit in self.recall(query, at, **fields).hits]
+        return [hit.details.memory.content for hit in self.recall(query, at, **fields).hits]
 
 
 @contextmanager

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mnemo_core import excerpts
-from mnemo_core.chunking import split_text
-from mnemo_core.excerpts import TokenRows
-from mnemo_daemon.embedding import Embedder
-from mnemo_store.terms import Tokenizer
+from mnemo_core.documents.chunking import split_text
+from mnemo_core.retrieval import excerpts
+from mnemo_core.retrieval.excerpts import TokenRows
+from mnemo_daemon.models.embedding import Embedder
+from mnemo_store.indexes.tokenizer import Tokenizer
 from tests import recall_sets
 
 CHARS_PER_TOKEN = 4
@@ -74,6 +74,6 @@ def token_rows(embedder: Embedder, items: Sequence[Labelled]) -> list[TokenRows 
 
 def shown(item: Labelled, rows: TokenRows | None) -> str:
     """The excerpt of the passage."""
-    marks = TERMS.marks(item.text, item.question)
-    found = excerpts.excerpt(item.text, item.question, marks, rows)
+    marks = TERMS.highlight_spans(item.text, item.question)
+    found = excerpts.select_excerpt(item.text, item.question, marks, rows)
     return excerpts.join(item.text, found.sentences, marks)[0]

@@ -13,9 +13,9 @@ from typing import Any
 
 import lmdb
 
-from mnemo_daemon import __main__, serving
+from mnemo_daemon import __main__, lifespan
 from mnemo_daemon.app import Daemon
-from mnemo_store.disk import Commits, Disk
+from mnemo_store.disk import Committable, Disk
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 BROKEN = OSError(errno.EIO, os.strerror(errno.EIO))
@@ -38,7 +38,7 @@ class Faulty(Disk):
             raise lmdb.DiskError(f"{folder}: {self.opening.strerror}")
         return Environment(super().open_database(folder, **options), self)
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         if self.committing is not None:
             raise lmdb.DiskError(f"mdb_txn_commit: {self.committing.strerror}")
         super().commit(transaction)
@@ -107,5 +107,5 @@ class ToldByFiles(Faulty):
 
 
 if __name__ == "__main__":
-    setattr(serving, "Daemon", partial(Daemon, disk=ToldByFiles(Path(sys.argv.pop()))))  # noqa: B010 - a class to mypy
+    setattr(lifespan, "Daemon", partial(Daemon, disk=ToldByFiles(Path(sys.argv.pop()))))  # noqa: B010 - a class to mypy
     sys.exit(__main__.main())

@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client.care_protocol import Purged
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_daemon.history import History
-from mnemo_daemon.indexing import Indexing
-from mnemo_daemon.memories import Memories
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.past import Past
-from mnemo_daemon.recall import Recall
-from mnemo_daemon.undoing import Undoing
-from mnemo_daemon.views import Views
+from mnemo_client.protocol.maintenance import EraseAnswer
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.memories.as_of import HistoryReader
+from mnemo_daemon.memories.history import History
+from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.memories.revert import RevertService
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.disk import Disk
 from mnemo_store.store import Store
 from tests.desk import Desk
@@ -53,20 +53,20 @@ class Ground(Desk):
         self.store = Store.open(folder, disk=disk, now=lambda: self.at)
         self.views = Views(self.store, disk)
         self.views.open()
-        self.embedding = embedding or EmbeddingService(Catalogue(folder / "models"), threads=1)
-        self.indexing = Indexing(self.store, self.views, self.embedding, disk)
-        self.memories = Memories(self.store, self.views)
+        self.embedding = embedding or EmbeddingService(ModelCatalogue(folder / "models"), threads=1)
+        self.indexing = VectorIndexer(self.store, self.views, self.embedding, disk)
+        self.memories = MemoryService(self.store, self.views)
         self.recalling = Recall(self.store, self.views, self.indexing, self.embedding)
         self.history = History(self.store, self.memories)
-        self.undoing = Undoing(self.store)
-        self.past = Past(self.store)
-        self.forgetting = Forgetting(self.store, disk, self.embedding.spaces, self.empty_views)
+        self.undoing = RevertService(self.store)
+        self.past = HistoryReader(self.store)
+        self.forgetting = Erasure(self.store, disk, self.embedding.spaces, self.empty_views)
 
     def empty_views(self) -> None:
-        self.views.renew()
-        self.indexing.renew()
-        self.embedding.forget_queries()
-        self.recalling.forget()
+        self.views.rebuild_without_deleted()
+        self.indexing.rebuild_without_deleted()
+        self.embedding.clear_query_cache()
+        self.recalling.clear_caches()
         self.meanwhile()
 
     def close(self) -> None:
@@ -74,8 +74,8 @@ class Ground(Desk):
         self.views.save()
         super().close()
 
-    def forget(self, *ids: str) -> Purged:
-        return self.forgetting.purge(ids, "cli")
+    def forget(self, *ids: str) -> EraseAnswer:
+        return self.forgetting.erase(ids, "cli")
 
     def is_there(self, memory_id: str) -> bool:
         with self.store.snapshot() as snapshot:

@@ -18,7 +18,7 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from mnemo_core.claims import CLAIM_CHARS_MAX
+from mnemo_core.ingest.attributes.attribute_claims import CLAIM_CHARS_MAX
 
 PACKAGES = ("mnemo_core", "mnemo_daemon", "mnemo_store", "mnemo_client")
 SIZES = (1024, 2048, 4096, 8192)

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client.protocol import READ_ONLY, Ask, Limit, NewMemories, NewMemory
-from mnemo_daemon.routes import BULK_BYTES_MAX, Reply, Request, Route
-from mnemo_daemon.server import HttpServer
-from mnemo_daemon.sockets import bind
-from mnemo_store.errors import Busy, DiskFull
+from mnemo_client.protocol.memories import READ_ONLY, Limit, NewMemories, NewMemory, RequestBody
+from mnemo_daemon.server.http_server import HttpServer
+from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route
+from mnemo_daemon.server.sockets import bind
+from mnemo_store.errors import DiskFull, QueueFull
 
 Answer = tuple[int, dict[str, Any]]
 
@@ -30,7 +30,7 @@ class Echo(msgspec.Struct):
     uid: int = -1
 
 
-class Page(Ask):
+class Page(RequestBody):
     limit: Limit = 50
     tags: list[str] = msgspec.field(default_factory=list)
     confirm: bool = False
@@ -54,7 +54,7 @@ class Application:
                 content=request.ask.content,
                 tags=request.ask.tags,
                 namespace=request.namespace,
-                door=request.door,
+                door=request.entry_point,
                 agent=request.agent,
                 uid=request.peer.uid,
             ),
@@ -95,7 +95,7 @@ class Application:
         raise BrokenPipeError("a worker died")
 
     async def busy(self, request: Request) -> Reply:
-        raise Busy("300 writes are waiting")
+        raise QueueFull("300 writes are waiting")
 
     async def full(self, request: Request) -> Reply:
         raise DiskFull

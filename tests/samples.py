@@ -13,16 +13,16 @@ from typing import Any
 
 import lmdb
 
+from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk
-from mnemo_store.reading import Snapshot
 from mnemo_store.records import Change, Memory, PutMemory
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TABLES
 
 AT = 1_700_000_000_000  # ms: a moment of November 2023
 WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang
 
-NOTHING: Turn[None] = Turn((), None)
+NOTHING: WriteResult[None] = WriteResult((), None)
 
 MEMORY_DISK = Path("/dev/shm")  # where fsync costs nothing
 MEMORY_DISK_BYTES_MIN = 1 << 30
@@ -40,7 +40,7 @@ def sample_memory(number: int, content: str = "", **fields: Any) -> Memory:
 
 def write(store: Store, *changes: Change, what: str = "") -> int:
     """The seq of the changes, made in one turn."""
-    turn: Turn[None] = Turn(changes, None, what)
+    turn: WriteResult[None] = WriteResult(changes, None, what)
     return store.transact(lambda _: turn, by="test").result(WAIT_SECONDS).seq
 
 
@@ -100,9 +100,9 @@ def lines_in(folder: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "journal" / name).read_bytes().splitlines()[1:]]
 
 
-def put(memory: Memory) -> Callable[[Snapshot], Turn[str]]:
+def put(memory: Memory) -> Callable[[Snapshot], WriteResult[str]]:
     """The decision to write this memory."""
-    return lambda _: Turn((PutMemory(data=memory),), memory.id)
+    return lambda _: WriteResult((PutMemory(data=memory),), memory.id)
 
 
 class Held:
@@ -113,7 +113,7 @@ class Held:
         self.future = store.transact(self._wait, by="test")
         assert self.begun.wait(WAIT_SECONDS)
 
-    def _wait(self, _: Snapshot) -> Turn[None]:
+    def _wait(self, _: Snapshot) -> WriteResult[None]:
         self.begun.set()
         self.go.wait(WAIT_SECONDS)
         return NOTHING

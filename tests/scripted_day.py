@@ -22,13 +22,13 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_daemon.views import Views
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk
-from mnemo_store.errors import OutcomeUnknown, StoreError
-from mnemo_store.reading import Snapshot
+from mnemo_store.errors import StoreError, UnknownOutcome
 from mnemo_store.records import (
     Change,
     DropMemory,
@@ -45,7 +45,7 @@ from mnemo_store.records import (
     embedded_text,
     text_hash,
 )
-from mnemo_store.store import Store, Turn, Vectors
+from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.powerloss import marked
 from tests.samples import AT, NOTHING, WAIT_SECONDS, sample_memory
 
@@ -212,7 +212,7 @@ class Day:
         memories.append(self._fresh(text=LONG))
         begun, go = threading.Event(), threading.Event()
 
-        def hold(_: Snapshot) -> Turn[None]:
+        def hold(_: Snapshot) -> WriteResult[None]:
             begun.set()
             go.wait(WAIT_SECONDS)
             time.sleep(0.006)  # over the time of a group, so that the next one begins with what waits
@@ -254,7 +254,7 @@ class Day:
     def _compact(self) -> None:
         """Database and journal written anew, without the versions that were replaced."""
         try:
-            Upkeep(self._store, Disk(), lambda: (SPACE,)).compact("0d")
+            StoreMaintenance(self._store, Disk(), lambda: (SPACE,)).compact("0d")
         except (StoreError, OSError) as error:
             self._say(Told("refused", (), why=f"compact: {error}"))
         self._look()
@@ -266,7 +266,9 @@ class Day:
         gone = (Known(self._secret, "", 0, "dropped"),)
         self._say(Told("begun", gone, purged=self._secret))
         try:
-            report = Forgetting(self._store, Disk(), lambda: (SPACE,), views.renew).purge([self._secret], "day")
+            report = Erasure(self._store, Disk(), lambda: (SPACE,), views.rebuild_without_deleted).erase(
+                [self._secret], "day"
+            )
         except (StoreError, Refusal) as error:
             self._say(Told("unknown", gone, why=f"purge: {error}"))
         else:
@@ -325,7 +327,7 @@ class Day:
         nobody knows how it is."""
         if about.id in self._unknown:
             return None
-        turn: Turn[None] = Turn(tuple(changes), None, "day")
+        turn: WriteResult[None] = WriteResult(tuple(changes), None, "day")
         self._say(Told("begun", (about,)))
         try:
             future = self._store.transact(lambda _: turn, by="day")
@@ -345,7 +347,7 @@ class Day:
     def _settle(self, future: "Future[Any]", about: Known | None, vectors: tuple[str, ...] = ()) -> Outcome:
         """Runs on the writer's thread, so that what is noted stands in the record where it was told."""
         error = future.exception()
-        outcome: Outcome = "done" if error is None else "unknown" if isinstance(error, OutcomeUnknown) else "refused"
+        outcome: Outcome = "done" if error is None else "unknown" if isinstance(error, UnknownOutcome) else "refused"
         if outcome == "unknown" and about is not None:
             self._unknown.add(about.id)
         memories = () if about is None else (about,)
@@ -364,7 +366,7 @@ class Day:
         digest = text_hash(embedded_text(memory))
         rows = np.full((2, DIMENSIONS), 0.5, np.float16)
         try:
-            future = self._store.put_vectors([Vectors(SPACE, digest, rows)])
+            future = self._store.put_vectors([TextVectors(SPACE, digest, rows)])
         except StoreError:
             return
 
@@ -387,7 +389,7 @@ class Day:
             return
         missing = [str(allowed[0]) for memory_id, allowed in expected.items() if found.get(memory_id) not in allowed]
         if missing:
-            self._say(Told("silent", (), why=f"{missing} were not read; the store says {self._store.reasons}"))
+            self._say(Told("silent", (), why=f"{missing} were not read; the store says {self._store.findings}"))
 
     def _say(self, told: Told) -> None:
         with self._lock:

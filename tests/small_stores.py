@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_daemon.embedding import EmbeddingService
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets
 from tests.desk import desk_in, put
 from tests.samples import sample_memory
@@ -47,7 +47,7 @@ def asked(count: int, embedding: EmbeddingService, seed: int = 1) -> Iterator[Sh
             put(desk, *memories)
             hits = desk.recall(text, top_k=10).hits
         ids = {memory.id for memory in memories[: len(right)]}
-        yield Shown(len(kept), [hit.score for hit in hits], [hit.found.memory.id in ids for hit in hits])
+        yield Shown(len(kept), [hit.score for hit in hits], [hit.details.memory.id in ids for hit in hits])
 
 
 def _talks() -> Iterator[_Set]:

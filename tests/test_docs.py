@@ -13,11 +13,12 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from mnemo_client import commands
-from mnemo_daemon import openapi, settings
-from mnemo_daemon.api import Api
+from mnemo_client.cli import command_table
+from mnemo_daemon import settings
+from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.routes import Route
+from mnemo_daemon.server import openapi
+from mnemo_daemon.server.router import Route
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "clients/mnemo_client")
@@ -73,7 +74,7 @@ def without_blocks(text: str) -> str:
 def undocumented_commands(text: str) -> Iterator[str]:
     """The commands that no line of text names: `mnemo notes add`, or its parts behind one `mnemo notes`."""
     lines = text.splitlines()
-    for name, _command in commands.leaves():
+    for name, _command in command_table.all_commands():
         whole = re.compile(rf"\bmnemo {name[0]}\b")
         part = re.compile(rf"\b{name[-1]}\b")
         if not any(whole.search(line) and part.search(line[match.end() :] if len(name) > 1 else line)
@@ -114,12 +115,12 @@ def unknown_commands(block: Block) -> Iterator[str]:
             at = f"{block.page}:{block.line + offset}: mnemo {call.strip()}"
             if not words or words[0].startswith("-"):
                 continue
-            found = commands.find(words)
+            found = command_table.find_command(words)
             if found is None:
                 yield at
                 continue
             command, _name, rest = found
-            known = {name for argument in (*command.arguments, *commands.COMMON) for name in argument.names}
+            known = {name for argument in (*command.arguments, *command_table.COMMON) for name in argument.names}
             yield from (at for word in rest if re.match(r"--[a-z]", word) and word.partition("=")[0] not in known)
 
 
@@ -157,7 +158,7 @@ def undocumented_names(path: str, text: str) -> Iterator[str]:
     or the handler of a route is explained by the table it stands in.
     """
     tree = ast.parse(text)
-    in_tables = {command.run.partition(":")[2] for _name, command in commands.leaves()}
+    in_tables = {command.run.partition(":")[2] for _name, command in command_table.all_commands()}
     in_tables |= {getattr(route.handler, "__name__", "") for route in routes()}
     if text.strip() and not ast.get_docstring(tree):
         yield f"{path}: the module"
@@ -230,8 +231,8 @@ def test_every_python_block_takes_what_is_there() -> None:
     code = [block.text for name, text in pages().items() for block in blocks(name, text) if block.language == "python"]
     assert code
     assert not [each for text in code for each in unknown_imports(text)]
-    assert list(unknown_imports("from mnemo_client.protocol import Answer, Wanting")) == [
-        "mnemo_client.protocol.Wanting"
+    assert list(unknown_imports("from mnemo_client.protocol.memories import AnswerBody, Wanting")) == [
+        "mnemo_client.protocol.memories.Wanting"
     ]
 
 
@@ -252,7 +253,7 @@ def test_every_variable_in_the_pages_is_one_that_is_read() -> None:
 
 
 def test_a_page_without_a_command_or_a_key_is_seen() -> None:
-    everything = "\n".join("mnemo " + " ".join(name) for name, _ in commands.leaves())
+    everything = "\n".join("mnemo " + " ".join(name) for name, _ in command_table.all_commands())
     assert not list(undocumented_commands(everything))
     assert not list(undocumented_commands(everything.replace("mnemo notes add", "`mnemo notes status|add|rm|rescan`")))
     assert list(undocumented_commands(everything.replace("mnemo notes add", ""))) == ["mnemo notes add"]

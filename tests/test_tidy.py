@@ -25,19 +25,31 @@ TEST_NAME_WORDS_MIN = 3
 EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "base", "misc", "shared"})
 # Who may catch everything, how often, and why. Everyone else catches what can be repaired and lets the rest travel.
 BROAD_EXCEPTS_ALLOWED = {
-    "clients/mnemo_client/mcp.py": (1, "a bug in one tool call must not leave the others without an answer"),
-    "daemon/mnemo_daemon/supervision.py": (2, "where what threads raise ends, and what a caller waits for is raised"),
+    "clients/mnemo_client/mcp/bridge.py": (1, "a bug in one tool call must not leave the others without an answer"),
+    "daemon/mnemo_daemon/thread_supervision.py": (
+        2,
+        "where what threads raise ends, and what a caller waits for is raised",
+    ),
     "daemon/mnemo_daemon/app.py": (1, "a store that does not open: whoever waits for it is told, and the daemon ends"),
-    "daemon/mnemo_daemon/embedding.py": (1, "a model that cannot be loaded, why ever, must not stay loading for ever"),
-    "daemon/mnemo_daemon/server.py": (2, "whatever went wrong, the client gets an answer and the log the traceback"),
-    "daemon/mnemo_daemon/views.py": (1, "the write is durable: a view that breaks is rebuilt and must not undo it"),
+    "daemon/mnemo_daemon/models/embedding.py": (
+        1,
+        "a model that cannot be loaded, why ever, must not stay loading for ever",
+    ),
+    "daemon/mnemo_daemon/server/http_server.py": (
+        2,
+        "whatever went wrong, the client gets an answer and the log the traceback",
+    ),
+    "daemon/mnemo_daemon/indexing/views.py": (
+        1,
+        "the write is durable: a view that breaks is rebuilt and must not undo it",
+    ),
     "store/mnemo_store/store.py": (1, "what a decision raises is its caller's to see, not the writer thread's"),
 }
 # Where threads are made. Everywhere else in the daemon a thread has a supervisor, which restarts and reports it.
 THREADS_ALLOWED = {
-    "daemon/mnemo_daemon/supervision.py": "makes the threads that it supervises",
+    "daemon/mnemo_daemon/thread_supervision.py": "makes the threads that it supervises",
     "daemon/mnemo_daemon/app.py": "opens the store once, and ends the daemon where that fails",
-    "daemon/mnemo_daemon/llm_worker.py": "a process of its own, which its parent watches",
+    "daemon/mnemo_daemon/models/llm_worker.py": "a process of its own, which its parent watches",
 }
 # Folders of one machine. A path that every Unix has is no such folder, and neither is an example in a sentence.
 MACHINE_FOLDER = re.compile(r"/(?:home|root|work|tmp|Users|mnt|opt|var/folders)/")
@@ -270,13 +282,17 @@ RULES: list[tuple[Rule, Source, Source]] = [
     ),
     (
         patched_packages,
-        source("tests/test_x.py", "monkeypatch.setattr('mnemo_daemon.llm.Worker', f)"),
+        source("tests/test_x.py", "monkeypatch.setattr('mnemo_daemon.models.language_model.Worker', f)"),
         source("tests/test_x.py", "monkeypatch.setenv('MNEMO_DATA_DIR', 'x')"),
     ),
     (
         patched_packages,
-        source("tests/test_x.py", "import mnemo_daemon.llm as it\nmonkeypatch.setattr(it, 'Worker', f)"),
-        source("tests/test_x.py", "import mnemo_daemon.llm as it\nmonkeypatch.setattr(it, 'IDLE_S', 1)"),
+        source(
+            "tests/test_x.py", "import mnemo_daemon.models.language_model as it\nmonkeypatch.setattr(it, 'Worker', f)"
+        ),
+        source(
+            "tests/test_x.py", "import mnemo_daemon.models.language_model as it\nmonkeypatch.setattr(it, 'IDLE_S', 1)"
+        ),
     ),
     (
         short_test_names,

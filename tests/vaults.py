@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_daemon.notes import NotesService
-from mnemo_daemon.notes_watch import Watch
+from mnemo_daemon.notes.folder_watch import Watch
+from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.settings import NotesSettings
 from mnemo_store.records import (
     Change,
@@ -22,7 +22,7 @@ from mnemo_store.records import (
     TrashEntry,
     skip_hash,
 )
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
 
@@ -71,7 +71,7 @@ class Vault:
         self.wait(
             lambda: all((r.last_scan_at or 0) > b for r, b in zip(self.notes.status().roots, before, strict=True))
         )
-        assert self.notes.settled(WAIT_SECONDS)
+        assert self.notes.wait_until_settled(WAIT_SECONDS)
 
     def wait(self, is_so: Callable[[], bool]) -> None:
         until = time.monotonic() + WAIT_SECONDS
@@ -111,10 +111,10 @@ class Vault:
 
     def wait_for(self, path: str, texts: list[str]) -> None:
         self.wait(lambda: self.texts(path) == texts)
-        assert self.notes.settled(WAIT_SECONDS)
+        assert self.notes.wait_until_settled(WAIT_SECONDS)
 
     def put(self, *changes: Change) -> None:
-        self.store.transact(lambda snapshot: Turn(changes, None, "test"), by="user").result()
+        self.store.transact(lambda snapshot: WriteResult(changes, None, "test"), by="user").result()
 
     def delete(self, memory_id: str) -> None:
         """What `mnemo rm` does to a chunk."""

@@ -31,7 +31,7 @@ OTHERS = [{"id": "1", "memory": "Tomas likes green tea.", "created_at": "2026-01
 WORKER = """
 import sys
 from pathlib import Path
-from mnemo_daemon.llm import LanguageModel
+from mnemo_daemon.models.language_model import LanguageModel
 model = LanguageModel(Path(sys.argv[1]), allow_unknown=True)
 print(model.answer("Hello", 1, 120).text)
 model.close()
@@ -48,7 +48,7 @@ class Life:
     def give(self, *words: str, typed: str = "", codes: tuple[int, ...] = (0,), **environ: str) -> str:
         """What the command printed."""
         done = subprocess.run(
-            [sys.executable, "-m", "mnemo_client.cli", *words],
+            [sys.executable, "-m", "mnemo_client.cli.main", *words],
             input=typed, capture_output=True, text=True, env={**os.environ, **environ}, cwd=self.home, check=False,
             timeout=STEP_SECONDS_MAX,
         )  # fmt: skip

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Interrupted, Refused, Unreachable
-from mnemo_client.protocol import MemoryView, NewMemory, Patch, Remembered
+from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch, RememberAnswer
 from tests.running import RunningDaemon
 
 NAMESPACE = "written"
@@ -108,7 +108,7 @@ class Writer:
         self._threads.shutdown()
 
     def _run(self) -> None:
-        with contextlib.suppress(Interrupted, Unreachable), self.running.client(NAMESPACE) as client:
+        with contextlib.suppress(InterruptedAnswerError, UnreachableError), self.running.client(NAMESPACE) as client:
             for number in itertools.count():
                 self.write_once(client, f"{self.name}n{number}")
 
@@ -142,7 +142,7 @@ class Writer:
     def _remember_many(self, client: Client, contents: Sequence[str]) -> None:
         self.under_way = [UnderWay("", content, "active") for content in contents]
         for outcome in client.remember_many([NewMemory(content=content) for content in contents]):
-            assert isinstance(outcome, Remembered), outcome
+            assert isinstance(outcome, RememberAnswer), outcome
             self._note(outcome.memory)
 
     def _edit(self, client: Client, memory_id: str, content: str) -> None:
@@ -177,7 +177,7 @@ class Writer:
                 client.patch(memory_id, Patch(content=text, if_version=self.account[memory_id].version + 1))
             else:
                 client.remember(text.ljust(8193, "x"))
-        except Refused:
+        except RefusalError:
             self.refused += 1
         else:
             raise AssertionError(f"{text} was taken")

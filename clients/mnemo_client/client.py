@@ -17,17 +17,24 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from mnemo_client import care_protocol, protocol, recall_protocol
-from mnemo_client.errors import BadAnswer, BadUsage, Interrupted, Refused, Unreachable
-from mnemo_client.wire import Connection, Garbled, Response
+from mnemo_client.errors import (
+    InterruptedAnswerError,
+    InvalidAnswerError,
+    RefusalError,
+    UnreachableError,
+    UsageError,
+)
+from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
+from mnemo_client.protocol import maintenance, retrieval
+from mnemo_client.protocol import memories as protocol
 
 T = TypeVar("T")
 
-Door = Literal["api", "cli", "mcp"]
+SourceChannel = Literal["api", "cli", "mcp"]
 Filter = str | int | float | bool | Sequence[str] | None
 
 TIMEOUT_SECONDS = 60.0  # for one answer; a daemon that stops (10 s, SPEC 16) or a long batch fits in it
-PATIENT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
+LONG_TIMEOUT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
 # A connection idle for longer is opened anew before a request that must not be sent twice. The daemon keeps an idle
 # one for longer than this.
 IDLE_SECONDS_MAX = 5.0
@@ -54,7 +61,7 @@ class Client:
         socket_path: Path | str,
         namespace: str | None = None,
         *,
-        door: Door = "api",
+        door: SourceChannel = "api",
         agent: str | None = None,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
@@ -64,7 +71,7 @@ class Client:
         self.agent = agent
         self.timeout = timeout
         self.last_body = b""
-        self._connection: Connection | None = None
+        self._connection: SocketConnection | None = None
         self._used_at = 0.0
 
     def __enter__(self) -> Self:
@@ -80,70 +87,70 @@ class Client:
             self._connection.close()
             self._connection = None
 
-    def patiently(self) -> Self:
+    def with_long_timeout(self) -> Self:
         """Waits for what may take minutes."""
         self.close()
-        self.timeout = PATIENT_SECONDS
+        self.timeout = LONG_TIMEOUT_SECONDS
         return self
 
     # Memories
 
-    def remember(self, memory: str | protocol.NewMemory, **fields: Any) -> protocol.Remembered:
+    def remember(self, memory: str | protocol.NewMemory, **fields: Any) -> protocol.RememberAnswer:
         """Keep one memory. `fields` are those of NewMemory; with a `key` it can safely be repeated."""
         asked = protocol.NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
-        return self._ask("POST", "/memories", protocol.Remembered, asked, repeatable=asked.key is not None)
+        return self._request("POST", "/memories", protocol.RememberAnswer, asked, repeatable=asked.key is not None)
 
     def remember_many(
         self, memories: Sequence[protocol.NewMemory], namespace: str | None = None
-    ) -> list[protocol.Remembered | protocol.Failure]:
+    ) -> list[protocol.RememberAnswer | protocol.FailureAnswer]:
         """Keep up to 1,000; the outcome of each, in order."""
         raw = [msgspec.Raw(_encode(memory)) for memory in memories]
         asked = protocol.NewMemories(memories=raw, namespace=namespace)
         keyed = all(memory.key is not None for memory in memories)
-        answer = self._ask("POST", "/memories/batch", _BatchAnswer, asked, repeatable=keyed)
-        return [_outcome(result) for result in answer.results]
+        answer = self._request("POST", "/memories/batch", _RawBatchAnswer, asked, repeatable=keyed)
+        return [_decode_result(result) for result in answer.results]
 
-    def ingest(self, text: str | protocol.IngestRequest, **fields: Any) -> protocol.TakenAnswer:
+    def ingest(self, text: str | protocol.IngestRequest, **fields: Any) -> protocol.IngestAnswer:
         """Keep a text, piece by piece; what became of each. `fields` are those of IngestRequest."""
         asked = protocol.IngestRequest(text=text, **fields) if isinstance(text, str) else text
-        return _taken(self._ask("POST", "/ingest", _TakenAnswer, asked))
+        return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
 
-    def turns(self, asked: protocol.TurnsRequest) -> protocol.TakenAnswer:
+    def turns(self, asked: protocol.TurnsRequest) -> protocol.IngestAnswer:
         """Keep what was said in a conversation; what became of each turn."""
-        return _taken(self._ask("POST", "/turns", _TakenAnswer, asked))
+        return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
     def reclassify(self, asked: protocol.ReclassifyRequest) -> protocol.ReclassifyAnswer:
         """Route and score anew what a rule did; with `dry_run` only say what would change."""
-        return self._ask("POST", "/reclassify", protocol.ReclassifyAnswer, asked)
+        return self._request("POST", "/reclassify", protocol.ReclassifyAnswer, asked)
 
     def get(self, id: str, as_of: int | str | None = None) -> protocol.MemoryView:  # noqa: A002 - the field's own name
         """One memory, by its whole id or 8 or more hex digits of its start or end; as it was at a time, where named."""
-        return self._ask("GET", f"/memories/{_quoted(id)}", protocol.MemoryView, query={"as_of": as_of})
+        return self._request("GET", f"/memories/{_percent_encoded(id)}", protocol.MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
     ) -> protocol.MemoryPage:
         """A page of memories; `cursor` of the last page leads to the next."""
         query = {"limit": limit, "cursor": cursor, **filters}
-        return self._ask("GET", "/memories", protocol.MemoryPage, query=query, namespace=namespace)
+        return self._request("GET", "/memories", protocol.MemoryPage, query=query, namespace=namespace)
 
     def patch(self, id: str, change: protocol.Patch) -> protocol.MemoryView:  # noqa: A002
-        return self._ask("PATCH", f"/memories/{_quoted(id)}", protocol.MemoryView, change)
+        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", protocol.MemoryView, change)
 
-    def delete(self, id: str, why: str | None = None) -> protocol.Deleted:  # noqa: A002
+    def delete(self, id: str, why: str | None = None) -> protocol.DeleteAnswer:  # noqa: A002
         """Move one to the trash, with the reason where there is one."""
-        return self._ask("DELETE", f"/memories/{_quoted(id)}", protocol.Deleted, query={"why": why})
+        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", protocol.DeleteAnswer, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
-    ) -> protocol.DeletedMany:
+    ) -> protocol.BulkDeleteAnswer:
         """Move to the trash what the filters name; without `confirm` only say what that would be."""
         query = {**filters, "confirm": confirm or None}
-        return self._ask("DELETE", "/memories", protocol.DeletedMany, query=query, namespace=namespace)
+        return self._request("DELETE", "/memories", protocol.BulkDeleteAnswer, query=query, namespace=namespace)
 
-    def delete_ids(self, ids: Sequence[str]) -> protocol.DeletedMany:
+    def delete_ids(self, ids: Sequence[str]) -> protocol.BulkDeleteAnswer:
         """Move these to the trash in one change: all of them, or none where one is not there."""
-        return self._ask("DELETE", "/memories", protocol.DeletedMany, query={"id": ids, "confirm": True})
+        return self._request("DELETE", "/memories", protocol.BulkDeleteAnswer, query={"id": ids, "confirm": True})
 
     def trash(
         self,
@@ -155,50 +162,52 @@ class Client:
     ) -> protocol.TrashPage:
         """What was deleted; with `set_aside`, what a door set aside instead."""
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
-        return self._ask("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)  # fmt: skip
+        return self._request("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)  # fmt: skip
 
-    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> care_protocol.EmptiedTrash:
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> maintenance.EmptyTrashAnswer:
         """Drop what is in the trash for good; without `confirm` only say what that would be."""
         query = {"confirm": confirm or None}
-        return self._ask("DELETE", "/trash", care_protocol.EmptiedTrash, query=query, namespace=namespace)
+        return self._request("DELETE", "/trash", maintenance.EmptyTrashAnswer, query=query, namespace=namespace)
 
-    def purge(
+    def erase(
         self,
         id: str,  # noqa: A002 - the field's own name
         *,
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> care_protocol.Purged:
+    ) -> maintenance.EraseAnswer:
         """Forget one memory, every trace of it, and what was derived from it."""
-        asked = care_protocol.PurgeOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
-        return self.patiently()._ask("POST", f"/memories/{_quoted(id)}/purge", care_protocol.Purged, asked)
+        asked = maintenance.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
+        return self.with_long_timeout()._request(
+            "POST", f"/memories/{_percent_encoded(id)}/purge", maintenance.EraseAnswer, asked
+        )
 
-    def purge_many(
+    def erase_many(
         self,
         ids: Sequence[str] = (),
         *,
-        filter: care_protocol.PurgeFilter | None = None,  # noqa: A002 - the field's own name
+        filter: maintenance.EraseFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> care_protocol.Purged:
+    ) -> maintenance.EraseAnswer:
         """Forget these, or all that pass the filter; `quoting`: and what says the same as one of them; `everywhere`:
         out of the backups too."""
-        asked = care_protocol.PurgeRequest(
+        asked = maintenance.EraseRequest(
             ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere
         )
         named = filter.namespace if filter is not None else None
-        return self.patiently()._ask("POST", "/purge", care_protocol.Purged, asked, namespace=named)
+        return self.with_long_timeout()._request("POST", "/purge", maintenance.EraseAnswer, asked, namespace=named)
 
     def restore(self, id: str) -> protocol.MemoryView:  # noqa: A002
         """Bring one back from the trash."""
-        return self._ask("POST", f"/trash/{_quoted(id)}/restore", protocol.MemoryView)
+        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", protocol.MemoryView)
 
-    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> protocol.Versions:  # noqa: A002
+    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> protocol.HistoryAnswer:  # noqa: A002
         """Its versions, the newest first."""
         query = {"limit": limit, "cursor": cursor}
-        return self._ask("GET", f"/memories/{_quoted(id)}/history", protocol.Versions, query=query)
+        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", protocol.HistoryAnswer, query=query)
 
     def diff(
         self,
@@ -211,19 +220,19 @@ class Client:
     ) -> protocol.DiffAnswer:
         """What became of each memory since a time or `seq:N`."""
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
-        return self._ask("GET", "/diff", protocol.DiffAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/diff", protocol.DiffAnswer, query=query, namespace=namespace)
 
-    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> protocol.Undone:
+    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> protocol.UndoAnswer:
         """Take back the last change, or the one named."""
         asked = protocol.UndoRequest(seq=seq, group=group, dry_run=dry_run)
-        return self._ask("POST", "/undo", protocol.Undone, asked, repeatable=dry_run)
+        return self._request("POST", "/undo", protocol.UndoAnswer, asked, repeatable=dry_run)
 
     # Answers
 
-    def recall(self, query: str | recall_protocol.RecallRequest, **fields: Any) -> recall_protocol.RecallAnswer:
+    def recall(self, query: str | retrieval.RecallRequest, **fields: Any) -> retrieval.RecallAnswer:
         """What is known about `query`, best first. `fields` are those of RecallRequest."""
-        asked = recall_protocol.RecallRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._ask("POST", "/recall", recall_protocol.RecallAnswer, asked)
+        asked = retrieval.RecallRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/recall", retrieval.RecallAnswer, asked)
 
     def search(
         self,
@@ -233,71 +242,71 @@ class Client:
         highlight: bool = False,
         namespace: str | None = None,
         **filters: Filter,
-    ) -> recall_protocol.SearchAnswer:
+    ) -> retrieval.SearchAnswer:
         """By words only."""
         asked = {"q": query, "limit": limit, "highlight": highlight or None, **filters}
-        return self._ask("GET", "/search", recall_protocol.SearchAnswer, query=asked, namespace=namespace)
+        return self._request("GET", "/search", retrieval.SearchAnswer, query=asked, namespace=namespace)
 
     def recent(
         self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter
-    ) -> recall_protocol.SearchAnswer:
+    ) -> retrieval.SearchAnswer:
         """Newest first."""
         query = {"limit": limit, **filters}
-        return self._ask("GET", "/recent", recall_protocol.SearchAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/recent", retrieval.SearchAnswer, query=query, namespace=namespace)
 
     def tags(self, namespace: str | None = None) -> protocol.TagsAnswer:
         """How many memories of the namespace have each tag."""
-        return self._ask("GET", "/tags", protocol.TagsAnswer, namespace=namespace)
+        return self._request("GET", "/tags", protocol.TagsAnswer, namespace=namespace)
 
-    def why(self, id: str, query: str, **fields: Any) -> recall_protocol.WhyAnswer:  # noqa: A002
+    def why(self, id: str, query: str, **fields: Any) -> retrieval.WhyAnswer:  # noqa: A002
         """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
-        asked = recall_protocol.WhyRequest(id=id, query=query, **fields)
-        return self._ask("POST", "/why", recall_protocol.WhyAnswer, asked)
+        asked = retrieval.WhyRequest(id=id, query=query, **fields)
+        return self._request("POST", "/why", retrieval.WhyAnswer, asked)
 
-    def context(self, query: str | recall_protocol.ContextRequest, **fields: Any) -> recall_protocol.ContextAnswer:
+    def context(self, query: str | retrieval.ContextRequest, **fields: Any) -> retrieval.ContextAnswer:
         """The `<memory>` block to put before a prompt; empty when nothing is known."""
-        asked = recall_protocol.ContextRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._ask("POST", "/context", recall_protocol.ContextAnswer, asked)
+        asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/context", retrieval.ContextAnswer, asked)
 
     # The daemon and its parts
 
-    def health(self) -> protocol.Health:
-        return self._ask("GET", "/health", protocol.Health)
+    def health(self) -> protocol.HealthAnswer:
+        return self._request("GET", "/health", protocol.HealthAnswer)
 
-    def status(self) -> protocol.Status:
-        return self._ask("GET", "/status", protocol.Status)
+    def status(self) -> protocol.StatusAnswer:
+        return self._request("GET", "/status", protocol.StatusAnswer)
 
-    def back_up(self, folder: Path | str | None = None) -> care_protocol.BackupAnswer:
+    def back_up(self, folder: Path | str | None = None) -> maintenance.BackupAnswer:
         """A copy of the whole store, in a folder that is new or empty, or in the data folder's `backups`."""
-        asked = care_protocol.BackupRequest(folder=None if folder is None else str(folder))
-        return self.patiently()._ask("POST", "/backup", care_protocol.BackupAnswer, asked)
+        asked = maintenance.BackupRequest(folder=None if folder is None else str(folder))
+        return self.with_long_timeout()._request("POST", "/backup", maintenance.BackupAnswer, asked)
 
-    def compact(self, *, dry_run: bool = False) -> care_protocol.CompactAnswer:
+    def compact(self, *, dry_run: bool = False) -> maintenance.CompactAnswer:
         """Gives up the history that `history.keep` does not ask for, and the room it took."""
-        asked = care_protocol.CompactRequest(dry_run=dry_run)
-        return self.patiently()._ask("POST", "/compact", care_protocol.CompactAnswer, asked)
+        asked = maintenance.CompactRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/compact", maintenance.CompactAnswer, asked)
 
-    def check(self) -> care_protocol.CheckAnswer:
+    def check(self) -> maintenance.CheckAnswer:
         """Whether everything the daemon keeps is as it should be."""
-        return self.patiently()._ask("POST", "/check", care_protocol.CheckAnswer, {}, repeatable=True)
+        return self.with_long_timeout()._request("POST", "/check", maintenance.CheckAnswer, {}, repeatable=True)
 
-    def repair(self, *, dry_run: bool = False) -> care_protocol.RepairAnswer:
+    def repair(self, *, dry_run: bool = False) -> maintenance.RepairAnswer:
         """Mends what can be mended; deletes nothing."""
-        asked = care_protocol.RepairRequest(dry_run=dry_run)
-        return self.patiently()._ask("POST", "/repair", care_protocol.RepairAnswer, asked, repeatable=dry_run)
+        asked = maintenance.RepairRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/repair", maintenance.RepairAnswer, asked, repeatable=dry_run)
 
     def config(self) -> protocol.ConfigAnswer:
-        return self._ask("GET", "/config", protocol.ConfigAnswer)
+        return self._request("GET", "/config", protocol.ConfigAnswer)
 
     def shutdown(self) -> int:
         """Ask the daemon to stop; its process id. It answers first and stops then."""
-        return self._ask("POST", "/shutdown", _Stopping, {}).pid
+        return self._request("POST", "/shutdown", _ShutdownAnswer, {}).pid
 
     def models(self) -> protocol.ModelsAnswer:
-        return self._ask("GET", "/models", protocol.ModelsAnswer)
+        return self._request("GET", "/models", protocol.ModelsAnswer)
 
     def use_model(self, name: str) -> protocol.ModelsAnswer:
-        return self._ask("POST", "/models/use", protocol.ModelsAnswer, protocol.UseModel(name=name))
+        return self._request("POST", "/models/use", protocol.ModelsAnswer, protocol.UseModelRequest(name=name))
 
     def reindex(
         self, *, dry_run: bool = False, force: bool = False, batch_size: int | None = None
@@ -305,26 +314,26 @@ class Client:
         asked = protocol.ReindexRequest(dry_run=dry_run, force=force)
         if batch_size is not None:
             asked.batch_size = batch_size
-        return self._ask("POST", "/models/reindex", protocol.ReindexAnswer, asked, repeatable=True)
+        return self._request("POST", "/models/reindex", protocol.ReindexAnswer, asked, repeatable=True)
 
     def notes_status(self) -> protocol.NotesStatus:
-        return self._ask("GET", "/notes/status", protocol.NotesStatus)
+        return self._request("GET", "/notes/status", protocol.NotesStatus)
 
     def notes_roots(self) -> list[protocol.NotesRootStatus]:
-        return self._ask("GET", "/notes/roots", protocol.NotesStatus).roots
+        return self._request("GET", "/notes/roots", protocol.NotesStatus).roots
 
     def add_root(self, path: Path | str, namespace: str | None = None) -> protocol.NotesRootStatus:
         """Watch a folder of notes."""
-        asked = protocol.NewRoot(path=str(path), namespace=namespace)
-        return self._ask("POST", "/notes/roots", protocol.NotesRootStatus, asked)
+        asked = protocol.NewRootRequest(path=str(path), namespace=namespace)
+        return self._request("POST", "/notes/roots", protocol.NotesRootStatus, asked)
 
-    def remove_root(self, id: str) -> protocol.DeletedMany:  # noqa: A002 - the field's own name
+    def remove_root(self, id: str) -> protocol.BulkDeleteAnswer:  # noqa: A002 - the field's own name
         """No longer watch the folder of that id; its memories go to the trash, its files are not touched."""
-        return self._ask("DELETE", "/notes/roots", protocol.DeletedMany, query={"id": id})
+        return self._request("DELETE", "/notes/roots", protocol.BulkDeleteAnswer, query={"id": id})
 
     def rescan(self) -> protocol.NotesStatus:
         """Look through every watched folder now."""
-        return self._ask("POST", "/notes/rescan", protocol.NotesStatus, {})
+        return self._request("POST", "/notes/rescan", protocol.NotesStatus, {})
 
     def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
         """Everything, or all of one namespace, one JSON value a line, as it comes in.
@@ -334,13 +343,13 @@ class Client:
         flags = {"history": None if history else False, "vectors": vectors or None}
         response = self._send("GET", _target("/export", flags), None, namespace, repeatable=True)
         if response.status != 200:
-            self._finish(response)
+            self._read_body(response)
         try:
             yield from response.lines()
-        except (Garbled, OSError) as broken:
-            raise Interrupted("the daemon went away in the middle of the export", "run it again") from broken
+        except (MalformedAnswerError, OSError) as broken:
+            raise InterruptedAnswerError("the daemon went away in the middle of the export", "run it again") from broken
         finally:
-            if not response.keeps_open:
+            if not response.is_reusable:
                 self.close()
 
     def import_from(
@@ -353,7 +362,7 @@ class Client:
         allow_forgotten: bool = False,
         dry_run: bool = False,
         watch: Callable[[int, int], None] = lambda done, of: None,
-    ) -> care_protocol.Imported:
+    ) -> maintenance.ImportAnswer:
         """Take in an export, ours or another tool's, from its bytes; everything into one namespace where it is named.
 
         The client's own namespace does not count. `watch` hears how much is done, of how much, where it takes long.
@@ -365,25 +374,27 @@ class Client:
                 "POST", _target("/import", {**flags, "dry_run": dry_run or None}), pieces, namespace, repeatable=False
             )
             if response.status != 200:
-                self._finish(response)
+                self._read_body(response)
             for line in response.lines():
                 self.last_body = line
-                peek = _decode(line, _Peek)
+                peek = _decode(line, _ErrorOrProgress)
                 if peek.error is not None:
-                    raise Refused(503, peek.error)
+                    raise RefusalError(503, peek.error)
                 if peek.progress is not None:
                     watch(*peek.progress)
-        except (Garbled, OSError) as broken:
-            raise Interrupted("the daemon went away in the middle of the import", "import it again") from broken
+        except (MalformedAnswerError, OSError) as broken:
+            raise InterruptedAnswerError(
+                "the daemon went away in the middle of the import", "import it again"
+            ) from broken
         finally:
             self.close()
-        return _decode(self.last_body, care_protocol.Imported)
+        return _decode(self.last_body, maintenance.ImportAnswer)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
         """Send any request, and yield its answer line by line, without line ends. `path` stands below the version."""
         response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
         if response.status >= 400:
-            self._finish(response)
+            self._read_body(response)
         try:
             rest = b""
             for piece in response.pieces():
@@ -391,15 +402,15 @@ class Client:
                 yield from whole
             if rest:
                 yield rest
-        except (Garbled, OSError) as broken:
-            raise Interrupted("the daemon went away in the middle of its answer", "try again") from broken
+        except (MalformedAnswerError, OSError) as broken:
+            raise InterruptedAnswerError("the daemon went away in the middle of its answer", "try again") from broken
         finally:
-            if not response.keeps_open:
+            if not response.is_reusable:
                 self.close()
 
     # One exchange
 
-    def _ask(
+    def _request(
         self,
         method: str,
         route: str,
@@ -417,7 +428,7 @@ class Client:
         data = None if body is None else _encode(body)
         repeatable = repeatable or method in ("GET", "DELETE") or route in REPEATABLE
         response = self._send(method, target, data, namespace, repeatable)
-        return _decode(self._finish(response), kind)
+        return _decode(self._read_body(response), kind)
 
     def _send(
         self, method: str, target: str, data: bytes | Iterable[bytes] | None, namespace: str | None, repeatable: bool
@@ -436,15 +447,17 @@ class Client:
             return connection.exchange(method, f"/{protocol.API_VERSION}{target}", self._headers(data, namespace), data)
         except TimeoutError as late:
             self.close()
-            raise _too_late(self.timeout) from late
-        except Garbled as garbled:
+            raise _timeout_error(self.timeout) from late
+        except MalformedAnswerError as garbled:
             self.close()
-            raise BadAnswer(f"what listens on {self.socket_path} is no daemon of this kind: {garbled}") from garbled
+            raise InvalidAnswerError(
+                f"what listens on {self.socket_path} is no daemon of this kind: {garbled}"
+            ) from garbled
         except OSError as broken:
             self.close()
             if was_kept and repeatable:
                 return self._send(method, target, data, namespace, repeatable)
-            raise Interrupted(
+            raise InterruptedAnswerError(
                 "the daemon went away before it answered; it may or may not have done what was asked",
                 "look whether it runs: mnemo status",
             ) from broken
@@ -454,77 +467,80 @@ class Client:
         if data is not None:
             headers["Content-Type"] = b"application/json" if isinstance(data, bytes) else b"application/octet-stream"
         if namespace is not None:
-            headers["X-Namespace"] = _header(namespace)
+            headers["X-Namespace"] = _header_value(namespace)
         if self.agent is not None:
-            headers["X-Mnemo-Agent"] = _header(self.agent)
+            headers["X-Mnemo-Agent"] = _header_value(self.agent)
         return headers
 
-    def _connect(self) -> Connection:
+    def _connect(self) -> SocketConnection:
         if self._connection is None:
             try:
-                self._connection = Connection(self.socket_path, self.timeout)
+                self._connection = SocketConnection(self.socket_path, self.timeout)
             except OSError as failed:
-                raise Unreachable(_why_unreachable(self.socket_path, failed), "start it with: mnemo up") from failed
+                raise UnreachableError(
+                    _unreachable_message(self.socket_path, failed), "start it with: mnemo up"
+                ) from failed
         return self._connection
 
-    def _finish(self, response: Response) -> bytes:
+    def _read_body(self, response: Response) -> bytes:
         """The whole body; raises Refused where the daemon says so."""
         try:
             self.last_body = response.read()
         except TimeoutError as late:
-            raise _too_late(self.timeout) from late
-        except (Garbled, OSError) as broken:
-            raise Interrupted("the daemon went away in the middle of its answer", "try again") from broken
+            raise _timeout_error(self.timeout) from late
+        except (MalformedAnswerError, OSError) as broken:
+            raise InterruptedAnswerError("the daemon went away in the middle of its answer", "try again") from broken
         finally:
-            if not response.keeps_open:
+            if not response.is_reusable:
                 self.close()
         if response.status >= 400:
-            raise _refusal(response, self.last_body)
+            raise _refusal_error(response, self.last_body)
         return self.last_body
 
 
-class _Stopping(protocol.Answer):
+class _ShutdownAnswer(protocol.AnswerBody):
     pid: int
 
 
-class _BatchAnswer(protocol.Answer):
+class _RawBatchAnswer(protocol.AnswerBody):
     """As protocol.BatchAnswer, each result still to be told apart."""
 
     results: list[msgspec.Raw]
 
 
-class _TakenAnswer(protocol.TakenAnswer):
+class _RawIngestAnswer(protocol.IngestAnswer):
     """As protocol.TakenAnswer, each result still to be told apart."""
 
     results: list[msgspec.Raw]  # type: ignore[assignment]
 
 
-class _Peek(protocol.Answer):
+class _ErrorOrProgress(protocol.AnswerBody):
     error: dict[str, Any] | None = None
     progress: tuple[int, int] | None = None
 
 
-def _outcome(result: msgspec.Raw) -> protocol.Remembered | protocol.Failure:
-    if _decode(result, _Peek).error is not None:
-        return _decode(result, protocol.Failure)
-    return _decode(result, protocol.Remembered)
+def _decode_result(result: msgspec.Raw) -> protocol.RememberAnswer | protocol.FailureAnswer:
+    if _decode(result, _ErrorOrProgress).error is not None:
+        return _decode(result, protocol.FailureAnswer)
+    return _decode(result, protocol.RememberAnswer)
 
 
-def _taken(answer: _TakenAnswer) -> protocol.TakenAnswer:
+def _decode_pieces(answer: _RawIngestAnswer) -> protocol.IngestAnswer:
     """The answer with every result decoded that is no Failure."""
     results: list[Any] = [
-        each if _decode(each, _Peek).error is not None else _decode(each, protocol.Taken) for each in answer.results
+        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, protocol.PieceAnswer)
+        for each in answer.results
     ]
-    return protocol.TakenAnswer(**{**msgspec.structs.asdict(answer), "results": results})
+    return protocol.IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
 
 
 def _target(route: str, query: Mapping[str, Filter]) -> str:
     """The route with its query string."""
-    parameters = [f"{name}={_quoted(text)}" for name, value in query.items() for text in _texts(value)]
+    parameters = [f"{name}={_percent_encoded(text)}" for name, value in query.items() for text in _query_values(value)]
     return f"{route}?{'&'.join(parameters)}" if parameters else route
 
 
-def _texts(value: Filter) -> list[str]:
+def _query_values(value: Filter) -> list[str]:
     """A value of the query string; a sequence is the same name several times over, None none at all."""
     if value is None:
         return []
@@ -535,10 +551,10 @@ def _texts(value: Filter) -> list[str]:
     return list(value)
 
 
-def _header(text: str) -> bytes:
+def _header_value(text: str) -> bytes:
     """Header values travel as UTF-8; what would end the header line is refused."""
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise BadUsage(f"a name may not hold line breaks or control characters: {text!r}")
+        raise UsageError(f"a name may not hold line breaks or control characters: {text!r}")
     return _utf8(text)
 
 
@@ -546,17 +562,17 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as undecoded:
-        raise BadUsage(f"this is not valid UTF-8 text: {text!a}") from undecoded
+        raise UsageError(f"this is not valid UTF-8 text: {text!a}") from undecoded
 
 
 def _encode(body: Any) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as undecoded:
-        raise BadUsage("the text is not valid UTF-8") from undecoded
+        raise UsageError("the text is not valid UTF-8") from undecoded
 
 
-def _quoted(text: str) -> str:
+def _percent_encoded(text: str) -> str:
     """The text as it may stand in a path or a query string (RFC 3986, 2.1)."""
     return "".join(chr(byte) if byte in UNRESERVED else f"%{byte:02X}" for byte in _utf8(text))
 
@@ -565,26 +581,28 @@ def _decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as unreadable:
-        raise BadAnswer(
+        raise InvalidAnswerError(
             f"the daemon's answer cannot be read: {unreadable}", "client and daemon may be of different versions"
         ) from unreadable
 
 
-def _too_late(seconds: float) -> Interrupted:
-    return Interrupted(f"the daemon did not answer within {seconds:g} seconds", "look at it with: mnemo status")
+def _timeout_error(seconds: float) -> InterruptedAnswerError:
+    return InterruptedAnswerError(
+        f"the daemon did not answer within {seconds:g} seconds", "look at it with: mnemo status"
+    )
 
 
-def _refusal(response: Response, body: bytes) -> Refused:
+def _refusal_error(response: Response, body: bytes) -> RefusalError:
     retry_after = response.headers.get("retry-after", "")
     seconds = float(retry_after) if retry_after.isdigit() else None
     try:
         details = msgspec.json.decode(body, type=dict[str, dict[str, Any]])["error"]
     except (msgspec.MsgspecError, KeyError):
         details = {"message": f"the daemon answered {response.status} {response.reason}".rstrip()}
-    return Refused(response.status, details, seconds)
+    return RefusalError(response.status, details, seconds)
 
 
-def _why_unreachable(path: Path, failed: OSError) -> str:
+def _unreachable_message(path: Path, failed: OSError) -> str:
     if failed.errno in (errno.ENOENT, errno.ECONNREFUSED):
         return f"no daemon listens on {path}"
     if failed.errno in (errno.EACCES, errno.EPERM):

@@ -17,7 +17,7 @@ from typing import Any
 EXIT_DONE = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_NOTHING = 3
+EXIT_NOT_FOUND = 3
 EXIT_UNREACHABLE = 4
 
 _WHOLE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -34,41 +34,41 @@ class MnemoError(Exception):
         self.hint = hint
 
 
-class BadUsage(MnemoError):
+class UsageError(MnemoError):
     """What was asked makes no sense as it stands."""
 
     exit_code = EXIT_USAGE
 
 
-class SocketPathTooLong(BadUsage):
+class SocketPathError(UsageError):
     """The system cannot bind a socket path of that length."""
 
 
-class NothingFound(MnemoError):
+class NotFoundError(MnemoError):
     """There is no such thing, or nothing that answers."""
 
-    exit_code = EXIT_NOTHING
+    exit_code = EXIT_NOT_FOUND
 
 
-class Unreachable(MnemoError):
+class UnreachableError(MnemoError):
     """No daemon answers on the socket."""
 
     exit_code = EXIT_UNREACHABLE
 
 
-class StartFailed(Unreachable):
+class StartError(UnreachableError):
     """The daemon was started and did not come up."""
 
 
-class Interrupted(MnemoError):
+class InterruptedAnswerError(MnemoError):
     """The daemon went away before it answered; what was asked may or may not have been done."""
 
 
-class BadAnswer(MnemoError):
+class InvalidAnswerError(MnemoError):
     """What answered does not speak this protocol."""
 
 
-class Refused(MnemoError):
+class RefusalError(MnemoError):
     """The daemon answered with an error of the one shape {"error": {"code", "message", "field"}}.
 
     `status` is the HTTP status; `retry_after` seconds where the daemon named them; `details` every field of the
@@ -94,4 +94,4 @@ class Refused(MnemoError):
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
-        return {400: EXIT_USAGE, 404: EXIT_NOTHING}.get(self.status, EXIT_FAILED)
+        return {400: EXIT_USAGE, 404: EXIT_NOT_FOUND}.get(self.status, EXIT_FAILED)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_client.errors import BadUsage
-from mnemo_client.places import config_file
+from mnemo_client.errors import UsageError
+from mnemo_client.paths import config_file
 
 DEFAULT = "default"
 FILE_NAME = ".mnemo.toml"
@@ -18,42 +18,42 @@ YES = frozenset({"1", "true", "yes", "on"})
 NO = frozenset({"0", "false", "no", "off", ""})
 
 
-class Chosen(NamedTuple):
+class NamespaceChoice(NamedTuple):
     """A namespace and what chose it: "option", "default", or the path that says so."""
 
     name: str
     origin: str
 
 
-def choose(option: str | None, folder: Path, environ: Mapping[str, str]) -> Chosen:
+def choose_namespace(option: str | None, folder: Path, environ: Mapping[str, str]) -> NamespaceChoice:
     """The namespace for a command given in `folder`. Raises BadUsage for a file that says nothing usable."""
     if option is not None:
-        return Chosen(_checked(option, "--namespace"), "option")
+        return NamespaceChoice(_valid_name(option, "--namespace"), "option")
     folders = [folder, *folder.parents]
     for place in folders:
         named = place / FILE_NAME
         if named.is_file():
-            return Chosen(_from_file(named), str(named))
+            return NamespaceChoice(_from_file(named), str(named))
     if _project_namespaces(environ):
         for place in folders:
             # A work tree's top holds `.git`: a folder, or a file where it is a submodule or a linked work tree.
             if (place / ".git").exists() and place.name:
-                return Chosen(_checked(place.name[:CHARS_MAX], str(place)), str(place))
-    return Chosen(DEFAULT, "default")
+                return NamespaceChoice(_valid_name(place.name[:CHARS_MAX], str(place)), str(place))
+    return NamespaceChoice(DEFAULT, "default")
 
 
 def _from_file(path: Path) -> str:
     name = _read_toml(path).get("namespace")
     if not isinstance(name, str):
-        raise BadUsage(f"{path} names no namespace", 'write in it: namespace = "the-name"')
-    return _checked(name, str(path))
+        raise UsageError(f"{path} names no namespace", 'write in it: namespace = "the-name"')
+    return _valid_name(name, str(path))
 
 
 def _project_namespaces(environ: Mapping[str, str]) -> bool:
     variable = "MNEMO_CLIENT_PROJECT_NAMESPACES"
     if (said := environ.get(variable)) is not None:
         if said.lower() not in YES | NO:
-            raise BadUsage(f"{variable} is {said!r}", "it takes true or false")
+            raise UsageError(f"{variable} is {said!r}", "it takes true or false")
         return said.lower() in YES
     path = config_file(environ)
     if not path.is_file():
@@ -69,15 +69,15 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except tomllib.TOMLDecodeError as wrong:
-        raise BadUsage(f"{path} cannot be read: {wrong}", "put it right, or name one with --namespace") from wrong
+        raise UsageError(f"{path} cannot be read: {wrong}", "put it right, or name one with --namespace") from wrong
     except (OSError, UnicodeDecodeError) as failed:
-        raise BadUsage(f"{path} cannot be read: {failed}", "or name one with --namespace") from failed
+        raise UsageError(f"{path} cannot be read: {failed}", "or name one with --namespace") from failed
 
 
-def _checked(name: str, origin: str) -> str:
+def _valid_name(name: str, origin: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= CHARS_MAX or not name.isprintable():
-        raise BadUsage(
+        raise UsageError(
             f"{name!r} ({origin}) cannot be a namespace", f"it takes 1 to {CHARS_MAX} printable characters on one line"
         )
     return name

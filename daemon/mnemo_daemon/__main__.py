@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Iterator
 
-from mnemo_daemon import allocator, settings, sockets
-from mnemo_daemon.service import Notifier
+from mnemo_daemon import allocator, settings
+from mnemo_daemon.server import sockets
+from mnemo_daemon.server.systemd import Notifier
 
 USAGE = """usage: mnemod [--help | --version]
 
@@ -49,13 +50,13 @@ def _serve(configuration: settings.Configuration, listener: sockets.Listener, no
     import asyncio
 
     with _cheap_imports():
-        from mnemo_daemon.serving import serve_until_stopped
-        from mnemo_store.errors import Locked
+        from mnemo_daemon.lifespan import serve_until_stopped
+        from mnemo_store.errors import FolderInUse
 
     failure = asyncio.run(serve_until_stopped(configuration, listener, notifier))
     if failure is None:
         return 0
-    if isinstance(failure, Locked):
+    if isinstance(failure, FolderInUse):
         return _fail(f"another daemon holds the data folder: {failure}", 3)
     return _fail(str(failure), 1)
 

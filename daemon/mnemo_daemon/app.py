@@ -16,30 +16,31 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client import protocol
-from mnemo_daemon import allocator, wire
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_daemon.indexing import Indexing
-from mnemo_daemon.intake import Intake
-from mnemo_daemon.late import Late
-from mnemo_daemon.memories import Memories
-from mnemo_daemon.models import Catalogue, ModelError
-from mnemo_daemon.notes import NotesService
-from mnemo_daemon.precedence import Precedence
-from mnemo_daemon.recall import Recall
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.reranking import Reranking
+from mnemo_client.protocol import memories as protocol
+from mnemo_daemon import allocator
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
+from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.models.catalogue import ModelCatalogue, ModelError
+from mnemo_daemon.models.cross_encoder import CrossEncoderService
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.retrieval.recall import Recall
+from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
 from mnemo_daemon.settings import Configuration, NotesSettings, Settings
-from mnemo_daemon.supervision import ThreadReport, ThreadSupervisor
-from mnemo_daemon.touches import Touches
-from mnemo_daemon.trash import Trash
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_daemon.views import Views
+from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import STATES, PutMeta
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 
 HOUSEKEEPING_SECONDS = 1.0
 MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
@@ -55,16 +56,16 @@ class Daemon:
 
     store: Store
     views: Views
-    indexing: Indexing
-    memories: Memories
-    intake: Intake
-    late: Late
+    indexing: VectorIndexer
+    memories: MemoryService
+    ingest: IngestPipeline
+    scoring_backfill: ScoringBackfill
     recall: Recall
-    touches: Touches
+    usage: UsageRecorder
     notes: NotesService
-    upkeep: Upkeep
+    maintenance: StoreMaintenance
     trash: Trash
-    forgetting: Forgetting
+    erasure: Erasure
     mask_key: bytes
 
     def __init__(
@@ -78,14 +79,15 @@ class Daemon:
         self.configuration = configuration
         self.version = importlib.metadata.version("mnemod")
         self.started_at = time.time_ns() // 1_000_000
-        self.catalogue = Catalogue(configuration.folders.models)
+        self.catalogue = ModelCatalogue(configuration.folders.models)
         models = configuration.settings.models
-        self.precedence = Precedence()
+        self.priority = QueryPriority()
         self.embedding = EmbeddingService(
-            self.catalogue, threads=models.threads, late=models.late_interaction, give_way=self.precedence.give_way,
+            self.catalogue, threads=models.threads, late=models.late_interaction,
+            give_way=self.priority.yield_to_queries,
             numerics=models.numerics,
         )  # fmt: skip
-        self.reranking = Reranking(self.catalogue, models.reranker)
+        self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
         self.failure: Exception | None = None  # why it could not be opened
         self.stopped = asyncio.Event()
         self.disk = disk or Disk()
@@ -96,7 +98,7 @@ class Daemon:
         self._is_open = False
         self._closing = threading.Event()
         self._opener: threading.Thread | None = None
-        self._starter = ThreadSupervisor("mnemo-start", self._follow_behind)
+        self._starter = ThreadSupervisor("mnemo-start", self._start_background)
         self._housekeeper = ThreadSupervisor("mnemo-house", self._keep_house)
         self._chores: deque[Callable[[], object]] = deque()  # the one that is next comes first
         self._refreshed = time.monotonic()  # when it was last looked whether a model has been installed
@@ -106,15 +108,15 @@ class Daemon:
     def settings(self) -> Settings:
         return self.configuration.settings
 
-    def open_beside(self) -> None:
+    def start_opening(self) -> None:
         """Begins opening on a thread; `opened` waits for it."""
-        self._opener = threading.Thread(target=self._open_and_tell, name="mnemo-open", daemon=True)
+        self._opener = threading.Thread(target=self._open_and_report, name="mnemo-open", daemon=True)
         self._opener.start()
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Returns once store, columns and words are there, and no reader has to wait. Raises what kept them from
         opening."""
-        if self._is_open and self.store.is_shut:
+        if self._is_open and self.store.is_blocked:
             await asyncio.to_thread(self.store.wait_until_open)
         if not self._is_open:
             await self._opened.wait()
@@ -128,35 +130,40 @@ class Daemon:
         self.mask_key = self._mask_key()
         self.views = Views(self.store, self.disk)
         self.views.open()
-        self.indexing = Indexing(self.store, self.views, self.embedding, self.disk, self.precedence.give_way)
-        self.memories = Memories(self.store, self.views)
-        self.intake = Intake(
+        self.indexing = VectorIndexer(self.store, self.views, self.embedding, self.disk, self.priority.yield_to_queries)
+        self.memories = MemoryService(self.store, self.views)
+        self.ingest = IngestPipeline(
             self.store,
             self.views,
             self.indexing,
             self.embedding,
             self.memories,
             lambda: self.settings,
-            self.precedence.give_way,
+            self.priority.yield_to_queries,
         )
-        self.late = Late(self.store, self.intake.nearness, self.intake.profile)
-        self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
-        self.recall = Recall(self.store, self.views, self.indexing, self.embedding, self.reranking)
-        self.recall.is_reading_notes = lambda: self.notes.is_reading_first()
-        self.touches = Touches(self.memories)
-        self.upkeep = Upkeep(self.store, self.disk, self.embedding.spaces)
+        self.scoring_backfill = ScoringBackfill(self.store, self.ingest.neighbours, self.ingest.profile)
+        self.indexing.next_work, self.memories.on_scored = (
+            self.scoring_backfill.run_slice,
+            self.scoring_backfill.mark_scored,
+        )
+        self.recall = Recall(self.store, self.views, self.indexing, self.embedding, self.cross_encoder)
+        self.recall.is_reading_notes = lambda: self.notes.is_first_scan_running()
+        self.usage = UsageRecorder(self.memories)
+        self.maintenance = StoreMaintenance(self.store, self.disk, self.embedding.spaces)
         self.trash = Trash(self.store, self.views)
-        self.forgetting = Forgetting(self.store, self.disk, self.embedding.spaces, self._empty_views)
+        self.erasure = Erasure(self.store, self.disk, self.embedding.spaces, self._purge_views)
         self.notes = self._make_notes(self.store, self.settings.notes)
-        self.notes.when_saved = self.indexing.put_first
+        self.notes.on_saved = self.indexing.prioritise
         self._is_open = True
         log.info("open after %.2f s: %d changes", time.monotonic() - began, self.store.seq)
         self._chores.extend(self._all_chores())
         self._start_threads()
 
-    def renew(self) -> None:
+    def on_store_replaced(self) -> None:
         """After the store has taken over a whole stream: returns once views and notes go by what it holds now."""
-        self.store.maintain(lambda _: None).result()  # begun after the writer has told the views that numbers changed
+        self.store.run_exclusively(
+            lambda _: None
+        ).result()  # begun after the writer has told the views that numbers changed
         deadline = time.monotonic() + RENEWAL_SECONDS_MAX
         while self.views.state != "ready" and time.monotonic() < deadline:
             if self._closing.wait(RENEWAL_POLL_SECONDS):
@@ -164,7 +171,7 @@ class Daemon:
         self.mask_key = self._mask_key()
         self.notes.stop()
         self.notes = self._make_notes(self.store, self.settings.notes)
-        self.notes.when_saved = self.indexing.put_first
+        self.notes.on_saved = self.indexing.prioritise
         self.notes.start()
 
     def reconfigure(self, configuration: Configuration) -> None:
@@ -174,7 +181,7 @@ class Daemon:
         if self._is_open and self.settings.notes != before.notes:
             self.notes.reconfigure(self.settings.notes)
 
-    def stop_soon(self) -> None:
+    def request_stop(self) -> None:
         """Has the server stop once what was begun is answered."""
         self._loop.call_soon_threadsafe(self.stopped.set)
 
@@ -182,16 +189,16 @@ class Daemon:
         """Everything finished, saved and closed. Safe to call when opening failed."""
         self._closing.set()
         if self._is_open:
-            self.forgetting.stop()
+            self.erasure.stop()
         if self._opener is not None:
             self._opener.join(10.0)
         self._starter.stop()
         self._housekeeper.stop()
         if self._is_open:
             self.notes.stop()
-            self.touches.write_if_due(now=True)
+            self.usage.write_if_due(now=True)
             self.recall.close()
-            self.intake.close()
+            self.ingest.close()
             self.indexing.stop()
             self.views.save()
             self.store.close()
@@ -201,13 +208,13 @@ class Daemon:
         """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
         if not self._is_open:
             return "warming", ["opening the store"]
-        reasons = list(filter(None, [self.store.degraded, self.store.trouble, *self.store.missing]))
+        reasons = list(filter(None, [self.store.degraded, self.store.write_obstacle, *self.store.data_losses]))
         if not (self.store.folder / "db" / "data.mdb").exists():
             reasons.append("the database was removed while in use: the next start restores it from the journal")
         if self.views.state == "stale":
             reasons.append(f"words and columns are rebuilt: {self.views.reason}")
-        if self.forgetting.pending:
-            reasons.append(f"files still hold traces of forgotten memories: {self.forgetting.pending}")
+        if self.erasure.pending:
+            reasons.append(f"files still hold traces of forgotten memories: {self.erasure.pending}")
         reasons += [
             f"a background thread fails and is restarted again and again: {each.name}: {each.last_failure}"
             for each in self.thread_reports()
@@ -216,12 +223,12 @@ class Daemon:
         model = self.embedding.status()
         if model.state == "failed":
             reasons.append(f"embedding model: {model.reason}")
-        if self.reranking.failure:
-            reasons.append(f"reranker: {self.reranking.failure}")
+        if self.cross_encoder.failure:
+            reasons.append(f"reranker: {self.cross_encoder.failure}")
         if reasons:
-            return "degraded", [*reasons, *self.store.mended]
+            return "degraded", [*reasons, *self.store.recovered]
         state, why = self._readiness(model)
-        return state, [*why, *self.store.mended]
+        return state, [*why, *self.store.recovered]
 
     def _readiness(self, model: protocol.ModelStatus) -> tuple[protocol.DaemonState, list[str]]:
         """With nothing out of order."""
@@ -238,16 +245,16 @@ class Daemon:
 
     def is_sound(self) -> bool:
         """Whether nothing is out of order. A missing model is no fault: answers are by words then."""
-        return self.failure is None and not (self._is_open and (self.trouble() or self.store.missing))
+        return self.failure is None and not (self._is_open and (self.problem() or self.store.data_losses))
 
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why the store is not what it should be at this moment; "" when it is."""
-        return (self.store.degraded or self.store.trouble) if self._is_open else ""
+        return (self.store.degraded or self.store.write_obstacle) if self._is_open else ""
 
-    def status(self) -> protocol.Status:
+    def status(self) -> protocol.StatusAnswer:
         state, reasons = self.state()
         folders = self.configuration.folders
-        status = protocol.Status(
+        status = protocol.StatusAnswer(
             state=state, reasons=reasons, version=self.version, pid=os.getpid(), started_at=self.started_at,
             data_dir=str(folders.data), socket=str(folders.socket), memories=0, by_state={}, namespaces={},
             trash={"count": 0, "bytes": 0}, seq=0, models=self._model_statuses(), views={},
@@ -268,14 +275,14 @@ class Daemon:
         """The folders of notes by their ids."""
         return self.notes.root_paths()
 
-    def models_answer(self) -> protocol.ModelsAnswer:
+    def list_models(self) -> protocol.ModelsAnswer:
         """The catalogue: what is installed, and what of it is in use."""
         statuses = self._model_statuses()
         models = [
             protocol.CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
-                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, self.reranking.name),
+                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, self.cross_encoder.name),
                 path=entry.path,
             )
             for entry in self.catalogue.listing()
@@ -284,9 +291,9 @@ class Daemon:
 
     def use_model(self, name: str) -> None:
         """Switches to an installed embedding model for good; its vectors are filled beside the old ones. SPEC 4.4"""
-        name = self.embedding.usable(name)
+        name = self.embedding.require_usable(name)
         change = PutMeta(name=MODEL_IN_USE, value=name)
-        self.store.transact(lambda _: Turn((change,), None, "models use"), by="models").result()
+        self.store.transact(lambda _: WriteResult((change,), None, "models use"), by="models").result()
         self.embedding.use(name)
 
     def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
@@ -310,8 +317,8 @@ class Daemon:
     def remove_root(self, which: str) -> list[str]:
         return self.notes.remove_root(which)
 
-    def _fill(self, status: protocol.Status) -> None:
-        columns, seq, now = self.views.columns, self.store.seq, time.monotonic()
+    def _fill(self, status: protocol.StatusAnswer) -> None:
+        columns, seq, now = self.views.attributes, self.store.seq, time.monotonic()
         words, vectors = self.views.progress(), self.indexing.progress()
         status.memories = columns.count_states(("active", "archived"))
         status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
@@ -319,12 +326,12 @@ class Daemon:
         status.trash = self._trash_size()
         status.seq = seq
         status.views = {
-            "columns": wire.view_status(words._replace(items=columns.count_states(STATES)), seq, now),
-            "words": wire.view_status(words, seq, now),
-            "vectors": wire.view_status(vectors, seq, now),
+            "columns": wire_codec.view_status(words._replace(items=columns.count_states(STATES)), seq, now),
+            "words": wire_codec.view_status(words, seq, now),
+            "vectors": wire_codec.view_status(vectors, seq, now),
         }
         if (tokens := self.indexing.token_progress()) is not None:
-            status.views["tokens"] = wire.view_status(tokens, seq, now)
+            status.views["tokens"] = wire_codec.view_status(tokens, seq, now)
         status.notes = self.notes.status()
         status.threads = {
             each.name: protocol.ThreadStatus(
@@ -333,8 +340,10 @@ class Daemon:
             )
             for each in self.thread_reports()
         }  # fmt: skip
-        waiting = self.indexing.waiting() or (self.late.waiting() if self.indexing.serving() is not None else 0)
-        status.queue = {"writes": self.store.waiting(), "vectors": waiting}
+        waiting = self.indexing.waiting() or (
+            self.scoring_backfill.waiting() if self.indexing.serving() is not None else 0
+        )
+        status.queue = {"writes": self.store.queue_length(), "vectors": waiting}
         with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
             status.disk = self.store.disk_bytes()
         status.disk = {**status.disk, "views": _folder_bytes(self.store.folder / "views")}
@@ -368,26 +377,26 @@ class Daemon:
         with self.store.snapshot() as snapshot:
             return bytes.fromhex(snapshot.meta("salt"))
 
-    def _open_and_tell(self) -> None:
+    def _open_and_report(self) -> None:
         """Those who wait in `opened` get to know, whatever happens: nobody waits for a thread that is gone."""
         try:
             self.open()
         except (StoreError, OSError) as error:
             log.error("the store could not be opened: %s", error)
-            self._give_up(error)
+            self._abort_opening(error)
         except Exception as error:
             log.exception("the store could not be opened")
-            self._give_up(error)
+            self._abort_opening(error)
         self._loop.call_soon_threadsafe(self._opened.set)
 
-    def _give_up(self, error: Exception) -> None:
+    def _abort_opening(self, error: Exception) -> None:
         """What was opened is closed again, and the daemon ends and says why."""
         self.failure = error
         if hasattr(self, "store"):
             self.store.close()
-        self.stop_soon()
+        self.request_stop()
 
-    def _follow_behind(self) -> None:
+    def _start_background(self) -> None:
         """The model, the vectors, the notes: none of them holds up an answer by words."""
         self.notes.start()
         self.indexing.start()  # whatever becomes of the model, whoever installs one later finds this running
@@ -407,13 +416,13 @@ class Daemon:
         """What is due now and then: touches written, views saved, a broken view rebuilt, what was forgotten or lies in
         the trash for too long removed, a new model noticed, freed memory given back."""
         return [
-            self.touches.write_if_due,
-            self.reranking.let_go_if_idle,
+            self.usage.write_if_due,
+            self.cross_encoder.unload_if_idle,
             lambda: allocator.trim(if_due=True),
             lambda: self.views.rebuild() if self.views.state == "stale" else None,
             self.views.save_if_due,
-            self.forgetting.finish_if_due,
-            lambda: self.trash.drop_old_if_due(self.settings.trash.keep_days),
+            self.erasure.resume_if_due,
+            lambda: self.trash.delete_expired_if_due(self.settings.trash.keep_days),
             self._refresh_model_if_due,
         ]
 
@@ -435,13 +444,13 @@ class Daemon:
             self._refreshed = time.monotonic()
             self.embedding.refresh()
 
-    def _empty_views(self) -> None:
+    def _purge_views(self) -> None:
         """Nothing of what was dropped is left in views, their files and caches."""
-        self.views.renew()
-        self.indexing.renew()
-        self.embedding.forget_queries()
-        self.intake.forget()
-        self.recall.forget()
+        self.views.rebuild_without_deleted()
+        self.indexing.rebuild_without_deleted()
+        self.embedding.clear_query_cache()
+        self.ingest.clear_caches()
+        self.recall.clear_caches()
 
     def _start_threads(self) -> None:
         self._starter.start()

@@ -15,13 +15,20 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_daemon import installation, settings
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Listed, Manifest, ModelError
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.times import past_moment
-from mnemo_store import restoring
+from mnemo_daemon import settings
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    ModelCatalogue,
+    ModelError,
+    ModelListing,
+    ModelManifest,
+)
+from mnemo_daemon.times import parse_past_time
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
+from mnemo_store.maintenance import restore
 from mnemo_store.store import Store
 
 EXIT_DONE, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -93,37 +100,37 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _pull(asked: argparse.Namespace, folder: Path) -> None:
-    _say_installed(asked, installation.pull(asked.name, folder, _progress()))
+    _print_installed(asked, installation.pull(asked.name, folder, _progress()))
 
 
 def _import(asked: argparse.Namespace, folder: Path) -> None:
     manifest = installation.import_path(
         asked.path, folder, name=asked.name, allow_unverified=asked.allow_unverified, progress=_progress()
     )
-    _say_installed(asked, manifest)
+    _print_installed(asked, manifest)
 
 
 def _calibrate(asked: argparse.Namespace, folder: Path) -> None:
-    from mnemo_daemon import calibrating  # with it come the labelled pairs
+    from mnemo_daemon.models import calibration  # with it come the labelled pairs
 
-    kept = calibrating.calibrate(asked.name, folder, _progress(), asked.numerics)
+    kept = calibration.calibrate(asked.name, folder, _progress(), asked.numerics)
     _clear_progress()
     lines = [f"{row.name:18} {row.source or 0.0:6.2f} {row.cosine:7.3f}" for row in kept.thresholds]
-    _say_json_or(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])
+    _print_answer(asked, kept, [f"{kept.name}, measured on {kept.pairs} pairs", *lines])
 
 
 def _restore(asked: argparse.Namespace, models: Path) -> None:
-    at = None if asked.at is None else past_moment(asked.at, "at", time.time_ns() // 1_000_000)
+    at = None if asked.at is None else parse_past_time(asked.at, "at", time.time_ns() // 1_000_000)
     if asked.only_at:
         _say(msgspec.json.encode({"at": at}).decode())
         return
     data = asked.to or settings.load(os.environ).folders.data
     if asked.only_check:
-        restoring.check_source(asked.source, data)
+        restore.check_source(asked.source, data)
         _say(msgspec.json.encode({}).decode())
         return
     progress = _progress()
-    done = restoring.restore(
+    done = restore.restore(
         asked.source, data, Disk(), lambda: time.time_ns() // 1_000_000,
         at=at, keep_forgotten=not asked.allow_forgotten, finish=_forget_again(models),
         progress=lambda what, share: progress(what, 0, 0) if progress and share < 1.0 else None,
@@ -132,59 +139,62 @@ def _restore(asked: argparse.Namespace, models: Path) -> None:
     if asked.json:
         _say(msgspec.json.encode(done._asdict() | {"kept_as": done.kept_as and str(done.kept_as)}).decode())
     else:
-        _say(f"restored {done.memories} memories, up to change {done.seq}", *done.said)
+        _say(f"restored {done.memories} memories, up to change {done.seq}", *done.recovered)
         if done.kept_as:
             _say(f"what it was before is kept as {done.kept_as}")
 
 
 def _forget_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
     """Purges what was purged since the backup; vectors of installed models stay."""
-    from mnemo_daemon import embedding, forgetting
+    from mnemo_daemon.lifecycle import erasure
+    from mnemo_daemon.models import embedding
 
-    spaces = embedding.spaces_of(Catalogue(models))
+    spaces = embedding.spaces_of(ModelCatalogue(models))
 
     def finish(store: Store, ids: Sequence[str]) -> None:
-        forgetting.purge_in(store, ids, spaces)
+        erasure.erase_in_store(store, ids, spaces)
 
     return finish
 
 
 def _check(asked: argparse.Namespace, _: Path) -> int:
-    from mnemo_daemon import closed_store, upkeep_api  # with them comes half the daemon
+    from mnemo_daemon.api import check_routes  # with them comes half the daemon
+    from mnemo_daemon.maintenance import offline_maintenance
 
-    answer = upkeep_api.check_answer(closed_store.check_folder(settings.load(os.environ).folders.data))
-    _say_json_or(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
+    answer = check_routes.check_answer(offline_maintenance.check_folder(settings.load(os.environ).folders.data))
+    _print_answer(asked, answer, [f"{each.table} {each.subject}: {each.what}" for each in answer.violations])
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
 def _repair(asked: argparse.Namespace, _: Path) -> int:
-    from mnemo_daemon import closed_store, upkeep_api
+    from mnemo_daemon.api import check_routes
+    from mnemo_daemon.maintenance import offline_maintenance
 
-    done = closed_store.repair_folder(settings.load(os.environ).folders.data, dry_run=asked.dry_run)
-    answer = upkeep_api.repair_answer(done)
-    _say_json_or(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
+    done = offline_maintenance.repair_folder(settings.load(os.environ).folders.data, dry_run=asked.dry_run)
+    answer = check_routes.repair_answer(done)
+    _print_answer(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
 
 
-def _say_json_or(asked: argparse.Namespace, answer: msgspec.Struct, lines: Sequence[str]) -> None:
+def _print_answer(asked: argparse.Namespace, answer: msgspec.Struct, lines: Sequence[str]) -> None:
     _say(*([msgspec.json.encode(answer).decode()] if asked.json else lines or ["nothing is wrong"]))
 
 
 def _list(asked: argparse.Namespace, folder: Path) -> None:
-    lines = Catalogue(folder).listing()
+    lines = ModelCatalogue(folder).listing()
     if asked.json:
         _say(msgspec.json.encode(lines).decode())
     else:
         _say(*(_line(model) for model in lines))
 
 
-def _line(model: Listed) -> str:
+def _line(model: ModelListing) -> str:
     size = f"{model.bytes / MEGABYTE:.0f} MB" if model.bytes else "size not known"
     state = model.state.replace("_", " ") + (f" ({model.form})" if model.form else "")
     return f"{model.name:28} {model.role:10} {size:>14}  {model.licence:14} {state}"
 
 
-def _say_installed(asked: argparse.Namespace, manifest: Manifest) -> None:
+def _print_installed(asked: argparse.Namespace, manifest: ModelManifest) -> None:
     _clear_progress()
     if asked.json:
         fields = ("name", "role", "form", "dimensions", "verified", "weights_sha256", "source")

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from mnemo_daemon.supervision import settle
+from mnemo_daemon.thread_supervision import complete_future
 from mnemo_store.errors import StoreError
 
 POLL_SECONDS = 1.0  # from one look at the table to the next, while no job has more to do
@@ -154,7 +154,7 @@ class Scheduler:
             state.started, state.started_at = self._clock(), self._wall_ms()
         self._running = job.name
         outcome: Future[bool] = Future()
-        settle(outcome, job.run)
+        complete_future(outcome, job.run)
         self._running = ""
         if (error := outcome.exception()) is not None:
             self._note_failure(job, state, error)

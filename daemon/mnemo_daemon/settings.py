@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import msgspec
 from msgspec import Meta, inspect
 
-from mnemo_client import places
-from mnemo_client.validation import describe
-from mnemo_core.profiles import OWN, PROFILES, Name, Profile
-from mnemo_core.recall_defaults import RECALL_DEFAULTS, RecallDefaults
-from mnemo_daemon.models import DEFAULT_RERANKER, models_folder
+from mnemo_client import paths
+from mnemo_client.protocol.validation import describe
+from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
+from mnemo_core.retrieval.recall_defaults import RECALL_DEFAULTS, RecallDefaults
+from mnemo_daemon.models.catalogue import DEFAULT_RERANKER, models_folder
 
 ENVIRONMENT_PREFIX = "MNEMO_"
 LIKENESS_MIN = 0.75  # of a word to the key that was probably meant (difflib's ratio)
@@ -59,7 +59,7 @@ class NotesSettings(Section, frozen=True):
     ] = 10
 
 
-class IntakeSettings(Section, frozen=True):
+class IngestSettings(Section, frozen=True):
     """What comes in at the doors."""
 
     embed_wait_ms: Annotated[
@@ -170,19 +170,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonSettings = DaemonSettings()
     notes: NotesSettings = NotesSettings()
-    intake: IntakeSettings = IntakeSettings()
+    intake: IngestSettings = IngestSettings()
     recall: RecallSettings = RecallSettings()
     models: ModelsSettings = ModelsSettings()
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
     privacy: PrivacySettings = PrivacySettings()
     client: ClientSettings = ClientSettings()
-    profiles: dict[str, Name] = {}  # by namespace; `own` for what is not named
+    profiles: dict[str, PolicyName] = {}  # by namespace; `own` for what is not named
 
-    def profile_of(self, namespace: str) -> Profile:
+    def profile_of(self, namespace: str) -> IngestPolicy:
         """By whose letter the namespace takes in. SPEC 15"""
         name = self.profiles.get(namespace)
-        return OWN if name is None else PROFILES[name]
+        return OWN_POLICY if name is None else POLICIES[name]
 
     def recall_defaults(self, namespace: str) -> RecallDefaults:
         """Recall parameters of a request in this namespace that gives none: its profile's, else those of [recall]."""
@@ -201,7 +201,7 @@ class Folders(NamedTuple):
     config_file: Path
 
 
-class Described(NamedTuple):
+class DescribedValue(NamedTuple):
     """A value and where it came from: "default", "config.toml:12", or the variable's name."""
 
     key: str
@@ -220,22 +220,22 @@ class Configuration(NamedTuple):
     folders: Folders
     origins: Mapping[str, str]  # by key, "notes.settle_ms"
 
-    def describe(self) -> list[Described]:
+    def describe(self) -> list[DescribedValue]:
         """Every value, folders first, with its origin."""
         listed = [
-            Described(f"folders.{name}", str(path), self.origins[f"folders.{name}"])
+            DescribedValue(f"folders.{name}", str(path), self.origins[f"folders.{name}"])
             for name, path in self.folders._asdict().items()
         ]
         for key in KEYS.values():
             value = getattr(getattr(self.settings, key.section), key.name)
-            listed.append(Described(key.path, value, self.origins[key.path]))
+            listed.append(DescribedValue(key.path, value, self.origins[key.path]))
         for namespace, name in self.settings.profiles.items():
             path = profile_key(namespace).path
-            listed.append(Described(path, name, self.origins[path]))
+            listed.append(DescribedValue(path, name, self.origins[path]))
         return listed
 
 
-class Changed(NamedTuple):
+class ChangedValue(NamedTuple):
     """One value that is different after a reload. `needs_restart`: the old one stays in use until then."""
 
     key: str
@@ -245,7 +245,7 @@ class Changed(NamedTuple):
     needs_restart: bool
 
 
-class Key(NamedTuple):
+class SettingKey(NamedTuple):
     """One thing that can be set."""
 
     section: str
@@ -264,24 +264,24 @@ class Key(NamedTuple):
         return f"{ENVIRONMENT_PREFIX}{self.section}_{self.name}".upper()
 
 
-def profile_key(namespace: str) -> Key:
+def profile_key(namespace: str) -> SettingKey:
     """The key of [profiles] that says by whose letter the namespace takes in."""
-    return Key(PROFILES_TABLE, namespace, Name, OWN.name, "", needs_restart=False)
+    return SettingKey(PROFILES_TABLE, namespace, PolicyName, OWN_POLICY.name, "", needs_restart=False)
 
 
 def _sections() -> list[Any]:
     return [field for field in msgspec.structs.fields(Settings) if field.name != PROFILES_TABLE]
 
 
-def _keys() -> Iterator[Key]:
+def _keys() -> Iterator[SettingKey]:
     for section in _sections():
         for field in msgspec.structs.fields(section.type):
             meta = next(part for part in get_args(field.type) if isinstance(part, Meta))
             needs_restart = meta.extra == RESTART
-            yield Key(section.name, field.name, field.type, field.default, meta.description or "", needs_restart)
+            yield SettingKey(section.name, field.name, field.type, field.default, meta.description or "", needs_restart)
 
 
-KEYS: Mapping[str, Key] = {key.path: key for key in _keys()}
+KEYS: Mapping[str, SettingKey] = {key.path: key for key in _keys()}
 SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
 
 # Set in the environment alone, and no keys of a section: clients need them before there is a daemon to ask.
@@ -293,7 +293,7 @@ def load(environ: Mapping[str, str]) -> Configuration:
 
     A configuration file that does not exist counts as empty, unless MNEMO_CONFIG names it.
     """
-    path = places.config_file(environ)
+    path = paths.config_file(environ)
     values: dict[str, dict[str, Any]] = {section: {} for section in (*SECTIONS, PROFILES_TABLE)}
     origins = dict.fromkeys(KEYS, "default")
     for key, value, origin in (*_from_file(path, must_exist="MNEMO_CONFIG" in environ), *_from_environment(environ)):
@@ -305,7 +305,7 @@ def load(environ: Mapping[str, str]) -> Configuration:
     return Configuration(settings, folders, origins | _origins_of_folders(environ, origins))
 
 
-def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuration, list[Changed]]:
+def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuration, list[ChangedValue]]:
     """The configuration read again, and what is different. Raises ConfigError, and then the old one stays in use.
 
     A value that needs a restart (the data folder and the socket do) keeps its old value in the new configuration.
@@ -315,15 +315,17 @@ def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuratio
     changed = []
     kept: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for key, value, origin in new.describe():
-        was = before.pop(key, OWN.name)  # a namespace that is new in [profiles]
+        was = before.pop(key, OWN_POLICY.name)  # a namespace that is new in [profiles]
         if value == was:
             continue
         needs_restart = KEYS[key].needs_restart if key in KEYS else not key.startswith(f"{PROFILES_TABLE}.")
-        changed.append(Changed(key, was, value, origin, needs_restart))
+        changed.append(ChangedValue(key, was, value, origin, needs_restart))
         if needs_restart and key in KEYS:
             kept[KEYS[key].section][KEYS[key].name] = was
     changed += [
-        Changed(key, was, OWN.name, "default", needs_restart=False) for key, was in before.items() if was != OWN.name
+        ChangedValue(key, was, OWN_POLICY.name, "default", needs_restart=False)
+        for key, was in before.items()
+        if was != OWN_POLICY.name
     ]
     sections = {
         section: msgspec.structs.replace(getattr(new.settings, section), **values) for section, values in kept.items()
@@ -332,14 +334,14 @@ def reload(old: Configuration, environ: Mapping[str, str]) -> tuple[Configuratio
     return Configuration(Settings(**sections, profiles=new.settings.profiles), old.folders, origins), changed
 
 
-def _is_kept(key: str, changed: list[Changed]) -> bool:
+def _is_kept(key: str, changed: list[ChangedValue]) -> bool:
     return any(change.key == key and change.needs_restart for change in changed)
 
 
 def _folders(environ: Mapping[str, str], config_file: Path, settings: Settings) -> Folders:
-    data = places.data_folder(environ)
+    data = paths.data_folder(environ)
     models = Path(settings.models.folder).expanduser().absolute() if settings.models.folder else models_folder()
-    return Folders(data, models, places.socket_path(environ), config_file)
+    return Folders(data, models, paths.socket_path(environ), config_file)
 
 
 def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) -> dict[str, str]:
@@ -353,7 +355,7 @@ def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) 
     }
 
 
-def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[Key, Any, str]]:
+def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, Any, str]]:
     """What the file sets, each checked by its own type."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -393,7 +395,7 @@ def _unknown_section(section: str, value: Any) -> str:
     return f"there is no section [{section}]{_did_you_mean(section, SECTIONS)}"
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[Key, Any, str]]:
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, Any, str]]:
     """What the environment sets. A variable that looks like one of ours and is none is refused."""
     by_variable = {key.variable: key for key in KEYS.values()}
     for variable, text in environ.items():
@@ -416,7 +418,7 @@ def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
     return f"; did you mean `{near[0]}`?" if near else f" (there are: {', '.join(known)})"
 
 
-def expected(key: Key) -> str:
+def expected(key: SettingKey) -> str:
     """What a value of this key must be, in words."""
     kind = inspect.type_info(key.kind)
     inner = kind.type if isinstance(kind, inspect.Metadata) else kind
@@ -475,7 +477,7 @@ def default_text() -> str:
                 parts += [f"# {key.description} ({expected(key)}{restart})", f"# {key.name} = {_toml(key.default)}"]
     named = expected(profile_key(""))
     parts += ["", f"[{PROFILES_TABLE}]  # whose rules a namespace follows: `own`, or those of a source"]
-    parts += [f"# a namespace ({named})", f"# default = {_toml(OWN.name)}"]
+    parts += [f"# a namespace ({named})", f"# default = {_toml(OWN_POLICY.name)}"]
     return "\n".join(parts) + "\n"
 
 

@@ -8,8 +8,8 @@ import re
 import time
 from typing import Literal
 
-from mnemo_core import spans
-from mnemo_daemon.refusals import Refusal, bad_value
+from mnemo_core.text.dates import time_spans
+from mnemo_daemon.errors import Refusal, bad_value
 
 MS_MAX = 253_402_300_799_999  # the end of the year 9999, which is as far as dates reach
 MS_DIGITS_MAX = 15  # of what dates reach to
@@ -21,7 +21,7 @@ _BACK = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 
-def milliseconds(value: int | str, field: str) -> int:
+def parse_time(value: int | str, field: str) -> int:
     """ms since the epoch, UTC; text without a zone is in the daemon's local one. Raises a Refusal that names field."""
     if isinstance(value, int):
         if not 0 <= value <= MS_MAX:
@@ -37,53 +37,53 @@ def milliseconds(value: int | str, field: str) -> int:
     return result
 
 
-def past_moment(value: int | str, field: str, now: int) -> int:
+def parse_past_time(value: int | str, field: str, now: int) -> int:
     """A moment in ms: milliseconds, ISO 8601, or a span back from now (`45m`, `2h`, `3d`). Raises a Refusal."""
     if isinstance(value, int):
-        return milliseconds(value, field)
+        return parse_time(value, field)
     if back := _BACK.fullmatch(value.strip()):
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if value.isdecimal() and len(value) <= MS_DIGITS_MAX:
-        return milliseconds(int(value), field)
+        return parse_time(int(value), field)
     try:
-        return milliseconds(value, field)
+        return parse_time(value, field)
     except Refusal as refused:
         raise bad_value(f"{refused.message}, or a span back from now like 2h or 3d", field) from None
 
 
-def bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
+def parse_bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
     """Where a filter begins or ends, in ms: a moment as in `past_moment`, or one end of a stretch that is named.
 
     `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal.
     """
     if isinstance(value, int):
-        return milliseconds(value, field)
+        return parse_time(value, field)
     text = value.strip()
     if back := _BACK.fullmatch(text.removesuffix("ago").rstrip()):
         return max(0, now - int(back[1]) * _UNIT_MS[back[2]])
     if _ISO.match(text):
-        return milliseconds(text, field)
-    span = spans.named(text, now, zone_offset)
+        return parse_time(text, field)
+    span = time_spans.parse_time_span(text, now, utc_offset)
     if span is None or not 0 <= span.begin <= span.end <= MS_MAX:
         raise bad_value(f"`{field}` cannot be read as a time: say it like {EXAMPLES}, or in milliseconds", field)
     return span.begin if end == "since" else span.end
 
 
-def interval(
+def parse_interval(
     since: int | str | None, until: int | str | None, now: int, prefix: str = ""
 ) -> tuple[int | None, int | None]:
     """Return both ends of a filter, each as `bound` reads it, None where it is open.
 
     Raises a Refusal that names `prefix` + field, also where no moment lies between the two.
     """
-    begin = None if since is None else bound(since, f"{prefix}since", "since", now)
-    end = None if until is None else bound(until, f"{prefix}until", "until", now)
+    begin = None if since is None else parse_bound(since, f"{prefix}since", "since", now)
+    end = None if until is None else parse_bound(until, f"{prefix}until", "until", now)
     if begin is not None and end is not None and begin >= end:
         message = f"`{prefix}until` must be later than `{prefix}since`: no time lies between them"
         raise bad_value(message, f"{prefix}until")
     return begin, end
 
 
-def zone_offset(at: int) -> int:
+def utc_offset(at: int) -> int:
     """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
     return time.localtime(at / 1000).tm_gmtoff * 1000

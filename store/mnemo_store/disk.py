@@ -28,7 +28,7 @@ else:
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
-class Commits(Protocol):
+class Committable(Protocol):
     """A transaction that can be committed (an LMDB one)."""
 
     def commit(self) -> None: ...
@@ -91,11 +91,11 @@ class Disk:
         """A compacted copy of an LMDB environment, synced."""
         env.copy(str(folder), compact=True)
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         """Commits an LMDB transaction, which fsyncs twice."""
         transaction.commit()
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         """Puts a file in place, whole or not at all, mode 0600; a reader of the old one keeps the old one."""
         beside = path.with_name(path.name + ".new")
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -26,7 +26,7 @@ class StoreError(Exception):
     hint = ""
 
 
-class Locked(StoreError):
+class FolderInUse(StoreError):
     """Another process holds the data folder."""
 
     code = "locked"
@@ -40,54 +40,54 @@ class NewerFormat(StoreError):
     hint = "install that version again; nothing was changed"
 
 
-class Damaged(StoreError):
+class StoreCorruption(StoreError):
     """The database file does not verify and was not opened."""
 
     code = "damaged"
     hint = "the journal beside it still holds the memories: see `mnemo doctor`"
 
 
-class NothingLeft(Damaged):
+class StoreLoss(StoreCorruption):
     """There was a store, and neither its database nor its journal can be read."""
 
     hint = ""
 
 
-class Busy(StoreError):
+class QueueFull(StoreError):
     """Too many writes are waiting."""
 
     code = "busy"
     hint = "try again in a moment"
 
 
-class Closed(StoreError):
+class StoreClosed(StoreError):
     """The store is closed."""
 
     code = "closed"
     hint = "start the daemon again"
 
 
-class WriteFailed(StoreError):
+class WriteFailure(StoreError):
     """The write could not be made durable; nothing of it was kept."""
 
     code = "write_failed"
     hint = "look at the disk; the memory was not stored"
 
 
-class DiskFull(WriteFailed):
+class DiskFull(WriteFailure):
     """There is no room left on the disk; nothing was kept."""
 
     code = "disk_full"
     hint = "free some space; deleting memories still works"
 
 
-class LockLost(WriteFailed):
+class LockLoss(WriteFailure):
     """The data folder or its lock was moved, deleted or replaced: nothing is written any more."""
 
     hint = ""
 
 
-class OutcomeUnknown(StoreError):
+class UnknownOutcome(StoreError):
     """The disk failed in the middle of a write; whether it survived shows at the next start."""
 
     code = "outcome_unknown"
@@ -101,33 +101,33 @@ class BadBackup(StoreError):
     hint = "nothing was changed"
 
 
-class TooOld(StoreError):
+class HistoryUnavailable(StoreError):
     """The history that is kept does not reach back that far."""
 
     code = "history_compacted"
     hint = "an older backup may"
 
 
-class NotEmpty(StoreError):
+class StoreNotEmpty(StoreError):
     """The store holds something already."""
 
     code = "not_empty"
     hint = "use an empty data folder (MNEMO_DATA_DIR)"
 
 
-class Conflict(StoreError):
+class VersionConflict(StoreError):
     """The record has changed since it was read."""
 
     code = "conflict"
     hint = "read it again and repeat the change"
 
 
-class ViewMismatch(StoreError):
+class IndexMismatch(StoreError):
     """A view's file does not belong to this store, is damaged, or is of another format."""
 
     code = "view_mismatch"
     hint = "it is rebuilt by itself"
 
 
-class OtherSpace(ViewMismatch):
+class EmbeddingSpaceMismatch(IndexMismatch):
     """A view's vectors cannot be compared with those of the model in use."""

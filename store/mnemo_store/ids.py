@@ -27,6 +27,6 @@ class IdSource:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def born_at(id_text: str) -> int:
+def time_of_id(id_text: str) -> int:
     """The time in an id, in ms: when it was given, or a little later where many were given at once."""
     return int(id_text[:8] + id_text[9:13], 16)

@@ -51,7 +51,7 @@ class NotePlace(Record, frozen=True):
     dated: bool = False  # its event_at is a date that the note gives; False: the time of the file, and no event
 
 
-class Said(Record, frozen=True):
+class ConversationTurn(Record, frozen=True):
     """What a memory that is one side of a conversation carries. SPEC 8."""
 
     role: Literal["user", "agent"]
@@ -60,7 +60,7 @@ class Said(Record, frozen=True):
     summary: str = ""
 
 
-class Trace(Record, frozen=True):
+class TraceStep(Record, frozen=True):
     """A procedural step of an agent's run. [E]"""
 
     step_number: int
@@ -104,9 +104,9 @@ class Memory(Record, frozen=True):
     pinned: bool = False
     managed: str = ""  # id of the NoteFile it is a chunk of
     expires_at: int = 0  # 0: never
-    trace: Trace | None = None
+    trace: TraceStep | None = None
     note: NotePlace | None = None
-    turn: Said | None = None
+    turn: ConversationTurn | None = None
     state: State = "active"
 
 
@@ -298,14 +298,14 @@ def is_long_term(change: Change) -> bool:
     return isinstance(change, PutMemory) and (change.data.layer == "core" or change.data.compression_source)
 
 
-def normalised(content: str) -> str:
+def normalized_text(content: str) -> str:
     """The text by which two contents count as the same: NFC, case-folded, white space as one space. SPEC 5.5 [E]"""
     return " ".join(unicodedata.normalize("NFC", content).casefold().split())
 
 
 def content_hash(content: str) -> bytes:
     """16 bytes that are equal exactly for contents whose normalised texts are equal."""
-    return hashlib.blake2b(normalised(content).encode(), digest_size=16).digest()
+    return hashlib.blake2b(normalized_text(content).encode(), digest_size=16).digest()
 
 
 def skip_hash(salt: str, content: str) -> str:

@@ -25,18 +25,27 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_store import replacement
-from mnemo_store.database import CALLERS_ERRORS, MAP_BYTES, Database, is_full
+from mnemo_store.backend import Snapshot, StateTransaction, TouchedMemory
+from mnemo_store.codec import JournalLine, SealedLine, decode_line, seal
+from mnemo_store.database.environment import CALLER_ERRORS, MAP_BYTES, Database, is_full
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Busy, Closed, Damaged, DiskFull, LockLost, OutcomeUnknown, StoreError, WriteFailed
+from mnemo_store.errors import (
+    DiskFull,
+    LockLoss,
+    QueueFull,
+    StoreClosed,
+    StoreCorruption,
+    StoreError,
+    UnknownOutcome,
+    WriteFailure,
+)
 from mnemo_store.ids import IdSource
-from mnemo_store.journal import SEGMENT_BYTES, Damage
-from mnemo_store.keeper import Keeper
-from mnemo_store.layout import Line, Sealed, open_line, seal
-from mnemo_store.lock import FolderLock
-from mnemo_store.reading import Group, Snapshot, Touched
+from mnemo_store.journal.journal import SEGMENT_BYTES, JournalDamage
 from mnemo_store.records import Change, ChangeEntry, is_long_term
-from mnemo_store.reserve import RESERVE_BYTES
+from mnemo_store.recovery import folder_swap
+from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery.reserve import RESERVE_BYTES
+from mnemo_store.recovery.supervisor import StateSupervisor
 
 T = TypeVar("T")
 
@@ -51,7 +60,7 @@ LOCK_POLL_SECONDS = 1.0  # between two looks whether a lost lock is back
 log = logging.getLogger("mnemo.store")
 
 
-class Turn(NamedTuple, Generic[T]):
+class WriteResult(NamedTuple, Generic[T]):
     """What a decision came to: the changes to make, all or none, and what its caller is told."""
 
     changes: Sequence[Change]
@@ -60,22 +69,22 @@ class Turn(NamedTuple, Generic[T]):
     group: str = ""  # ties together turns that are undone together
 
 
-class Committed(NamedTuple, Generic[T]):
+class WriteReceipt(NamedTuple, Generic[T]):
     """A turn that is durable. `seq` is 0 when there was nothing to change."""
 
     seq: int
     result: T
 
 
-class Applied(NamedTuple):
+class Commit(NamedTuple):
     """A committed transaction as the views see it."""
 
     seq: int
     at: int  # ms
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedMemory, ...]
 
 
-class Vectors(NamedTuple):
+class TextVectors(NamedTuple):
     """The vectors of one text, or its token rows, to be kept under its hash."""
 
     space: str
@@ -84,24 +93,24 @@ class Vectors(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    decide: Callable[[Snapshot], Turn[Any]]
+    decide: Callable[[Snapshot], WriteResult[Any]]
     by: str
-    future: "Future[Committed[Any]]"
-    vectors: tuple[Vectors, ...] = ()
+    future: "Future[WriteReceipt[Any]]"
+    vectors: tuple[TextVectors, ...] = ()
     frees: bool = False  # taken on a full disk too
 
 
 class _Work(NamedTuple):
     """Something that needs the writer thread for itself."""
 
-    act: Callable[[Keeper], Any]
+    act: Callable[[StateSupervisor], Any]
     future: "Future[Any]"
 
 
 class _Done(NamedTuple):
     waiting: _Waiting
-    committed: Committed[Any]
-    applied: Applied | None
+    committed: WriteReceipt[Any]
+    applied: Commit | None
 
 
 class _StateFailed(Exception):
@@ -115,14 +124,14 @@ class _StateFailed(Exception):
 class Store:
     """Open with `Store.open`; close with `close`. Every method is safe in any thread."""
 
-    def __init__(self, keeper: Keeper, lock: FolderLock, now: Callable[[], int], ids: IdSource) -> None:
+    def __init__(self, keeper: StateSupervisor, lock: FolderLock, now: Callable[[], int], ids: IdSource) -> None:
         self.folder = keeper.folder
-        self._keeper = keeper
+        self._supervisor = keeper
         self._lock = lock
-        self._writer_failure: WriteFailed | None = None  # why the writer thread ended before the store was closed
+        self._writer_failure: WriteFailure | None = None  # why the writer thread ended before the store was closed
         self._now = now
         self._ids = ids
-        self._followers: list[Callable[[Applied], None]] = []
+        self._followers: list[Callable[[Commit], None]] = []
         self._renumbered: list[Callable[[], None]] = []
         self._urgent: deque[_Waiting] = deque()
         self._background: deque[_Waiting] = deque()
@@ -152,22 +161,22 @@ class Store:
         not verify is put aside and restored from the journal; `reasons` says so. One that cannot be opened is done
         without; `degraded` says so.
         """
-        replacement.finish(folder, disk or Disk())
+        folder_swap.finish_swap(folder, disk or Disk())
         made = [each for each in (folder, *folder.parents) if not each.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:  # or a power loss could take the folder with all that was acknowledged in it
             (disk or Disk()).sync_folder(each.parent)
         ids = IdSource(now, random_bytes)
         held = FolderLock.acquire(folder)
-        replacement.remove_stage(folder)
-        keeper = Keeper(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
+        folder_swap.remove_staging(folder)
+        keeper = StateSupervisor(folder, disk or Disk(), now, map_bytes, segment_bytes, reserve_bytes)
         store = cls(keeper, held, now, ids)
         try:
             keeper.start(lambda: (ids.new(), random_bytes(16).hex()))
         except BaseException:
             store._release(clean=False)
             raise
-        store._told, store._renumbers_told = keeper.holding().end[0], keeper.renumbered
+        store._told, store._renumbers_told = keeper.active_state().end[0], keeper.row_id_resets
         store._writer = threading.Thread(target=store._write_until_closed, name="mnemo-writer", daemon=True)
         store._writer.start()
         return store
@@ -175,47 +184,49 @@ class Store:
     @property
     def store_id(self) -> str:
         """Names this store for good; a view of another store is not used."""
-        return self._keeper.manifest.store_id
+        return self._supervisor.manifest.store_id
 
     @property
     def seq(self) -> int:
         """Of the last committed change."""
-        state = self._keeper.state
+        state = self._supervisor.state
         return state.end[0] if state is not None else 0
 
     @property
-    def damage(self) -> Sequence[Damage]:
+    def damage(self) -> Sequence[JournalDamage]:
         """What of the journal could not be read at the start."""
-        return tuple(self._keeper.journal.damage)
+        return tuple(self._supervisor.journal.damage)
 
     @property
-    def reasons(self) -> list[str]:
+    def findings(self) -> list[str]:
         """What was found wrong since the start, mended or not; empty when nothing was."""
-        return [*self._keeper.missing, *self._keeper.mended]
+        return [*self._supervisor.data_losses, *self._supervisor.recovered]
 
     @property
-    def mended(self) -> list[str]:
+    def recovered(self) -> list[str]:
         """What was found wrong since the start and is no more."""
-        return self._keeper.mended
+        return self._supervisor.recovered
 
     @property
-    def missing(self) -> list[str]:
+    def data_losses(self) -> list[str]:
         """What was found wrong and could not be mended: `mnemo check` shows it."""
-        return self._keeper.missing
+        return self._supervisor.data_losses
 
     @property
     def degraded(self) -> str:
         """Why the journal's replay stands in for the database; "" when it does not."""
-        return self._keeper.degraded
+        return self._supervisor.degraded
 
     @property
-    def trouble(self) -> str:
+    def write_obstacle(self) -> str:
         """Why not everything can be written now; "" when it can. Each write tries anew."""
         if lock_loss := self.lock_loss:
             return lock_loss
-        if self._keeper.broken is not None:
-            return str(self._keeper.broken)
-        return "the disk is full: nothing new is taken until there is room" if self._keeper.reserve.is_full else ""
+        if self._supervisor.broken is not None:
+            return str(self._supervisor.broken)
+        return (
+            "the disk is full: nothing new is taken until there is room" if self._supervisor.reserve.is_released else ""
+        )
 
     @property
     def lock_loss(self) -> str:
@@ -229,14 +240,14 @@ class Store:
     def new_id(self) -> str:
         return self._ids.new()
 
-    def follow(self, follower: Callable[[Applied], None]) -> None:
+    def on_commit(self, follower: Callable[[Commit], None]) -> None:
         """Has follower called on the writer thread with each committed transaction, before its writer is answered.
 
         A follower must not raise and must be quick.
         """
         self._followers.append(follower)
 
-    def when_renumbered(self, listener: Callable[[], None]) -> None:
+    def on_row_ids_reset(self, listener: Callable[[], None]) -> None:
         """Has listener called on the writer thread when the memories may have other numbers: after damage only."""
         self._renumbered.append(listener)
 
@@ -247,31 +258,31 @@ class Store:
         Within it, neither wait for a write nor take another snapshot: a database that has to be reopened waits for
         its readers. Raises Damaged where the database turns out to be; the writer then looks after it.
         """
-        with self._keeper.gate.reading():
-            if self._keeper.state is None:
-                raise self._keeper.broken or Closed("the store is closed")
+        with self._supervisor.state_lock.shared():
+            if self._supervisor.state is None:
+                raise self._supervisor.broken or StoreClosed("the store is closed")
             try:
-                with self._keeper.state.snapshot(self._now()) as snapshot:
+                with self._supervisor.state.snapshot(self._now()) as snapshot:
                     yield snapshot
             except lmdb.Error as error:
                 with self._wake:
                     self._doubt = error
                     self._wake.notify()
-                raise Damaged(f"the database could not be read: {error}") from error
+                raise StoreCorruption(f"the database could not be read: {error}") from error
 
     @property
-    def is_shut(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether snapshots wait, for seconds even, while the store is put in order."""
-        return self._keeper.gate.is_closed
+        return self._supervisor.state_lock.is_exclusive
 
     def wait_until_open(self) -> None:
         """Returns once snapshots need not wait."""
-        with self._keeper.gate.reading():
+        with self._supervisor.state_lock.shared():
             pass
 
     def transact(
-        self, decide: Callable[[Snapshot], Turn[T]], *, by: str, background: bool = False, frees: bool = False
-    ) -> "Future[Committed[T]]":
+        self, decide: Callable[[Snapshot], WriteResult[T]], *, by: str, background: bool = False, frees: bool = False
+    ) -> "Future[WriteReceipt[T]]":
         """Runs decide in a write turn; the future is done when its changes are durable, or holds what decide raised.
 
         Nothing of a turn that raised remains. Decide may be run again where the database failed meanwhile. `frees`:
@@ -279,38 +290,38 @@ class Store:
         """
         return self._enqueue(_Waiting(decide, by, Future(), frees=frees), background=background)
 
-    def put_vectors(self, vectors: Sequence[Vectors]) -> "Future[Committed[None]]":
+    def put_vectors(self, vectors: Sequence[TextVectors]) -> "Future[WriteReceipt[None]]":
         """Keeps vectors under their texts' hashes, in a background turn. They are not in the journal.
 
         Raises ValueError for one that holds NaN or infinity: it would be found before all others.
         """
         if not all(np.isfinite(each.rows).all() for each in vectors):
             raise ValueError("a vector holds NaN or infinity and was not kept")
-        nothing: Turn[None] = Turn((), None)
+        nothing: WriteResult[None] = WriteResult((), None)
         return self._enqueue(_Waiting(lambda _: nothing, "", Future(), tuple(vectors)), background=True)
 
-    def maintain(self, act: Callable[[Keeper], T]) -> "Future[T]":
+    def run_exclusively(self, act: Callable[[StateSupervisor], T]) -> "Future[T]":
         """Runs act alone on the writer thread: writes wait, reads go on."""
         future: Future[T] = Future()
         with self._wake:
             if self._closing:
-                raise self._writer_failure or Closed("the store is shutting down")
+                raise self._writer_failure or StoreClosed("the store is shutting down")
             self._works.append(_Work(act, future))
             self._wake.notify()
         return future
 
     def copy_database(self, folder: Path) -> bool:
         """A consistent, compacted copy into an empty folder; False while the journal stands in for the database."""
-        with self._keeper.gate.reading():
-            if not isinstance(self._keeper.state, Database):
+        with self._supervisor.state_lock.shared():
+            if not isinstance(self._supervisor.state, Database):
                 return False
             try:
-                self._keeper.state.copy(folder)
+                self._supervisor.state.copy(folder)
             except lmdb.Error as error:
                 raise _write_failure(error) from error
             return True
 
-    def waiting(self) -> int:
+    def queue_length(self) -> int:
         """Turns not yet begun."""
         return len(self._urgent) + len(self._background)
 
@@ -319,9 +330,9 @@ class Store:
         usage = os.statvfs(self.folder)
         sizes = {"database": 0, "journal": 0, "free": usage.f_bavail * usage.f_frsize}
         with contextlib.suppress(FileNotFoundError):
-            sizes["database"] = (self._keeper.folder_of_database / "data.mdb").stat().st_blocks * 512
+            sizes["database"] = (self._supervisor.database_folder / "data.mdb").stat().st_blocks * 512
         with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
-            sizes["journal"] = self._keeper.journal.size()
+            sizes["journal"] = self._supervisor.journal.size()
         return sizes
 
     def close(self) -> None:
@@ -334,21 +345,21 @@ class Store:
             if self._writer.is_alive():
                 log.error("the writer did not finish in %s s; the store is not marked clean", CLOSE_SECONDS_MAX)
                 return
-        self._release(clean=self._keeper.broken is None and not self.lock_loss)
+        self._release(clean=self._supervisor.broken is None and not self.lock_loss)
 
     def _release(self, *, clean: bool) -> None:
-        self._keeper.close(clean=clean)
+        self._supervisor.close(clean=clean)
         self._lock.release()
 
     # The writer thread
 
-    def _enqueue(self, waiting: _Waiting, *, background: bool) -> "Future[Committed[Any]]":
+    def _enqueue(self, waiting: _Waiting, *, background: bool) -> "Future[WriteReceipt[Any]]":
         queue, limit = (self._background, BACKGROUND_QUEUE_MAX) if background else (self._urgent, QUEUE_MAX)
         with self._wake:
             if self._closing:
-                raise self._writer_failure or Closed("the store is shutting down")
+                raise self._writer_failure or StoreClosed("the store is shutting down")
             if len(queue) >= limit:
-                raise Busy(f"{limit} writes are waiting already")
+                raise QueueFull(f"{limit} writes are waiting already")
             queue.append(waiting)
             self._wake.notify()
         return waiting.future
@@ -360,7 +371,7 @@ class Store:
                     while not self._has_work():
                         if self._closing:
                             return
-                        seconds = LOCK_POLL_SECONDS if self._lock.loss() else self._keeper.seconds_to_wait()
+                        seconds = LOCK_POLL_SECONDS if self._lock.loss() else self._supervisor.seconds_until_retry()
                         if seconds == 0.0:
                             break
                         if not self._wake.wait(seconds):
@@ -368,8 +379,8 @@ class Store:
                 self._work_once()
         except BaseException as error:
             # What it was doing may be half done: only a start, which compares journal and database, can go on.
-            self._writer_failure = WriteFailed(f"the writer stopped: {error!r}; restart the daemon")
-            self._keeper.broken = self._writer_failure
+            self._writer_failure = WriteFailure(f"the writer stopped: {error!r}; restart the daemon")
+            self._supervisor.broken = self._writer_failure
             with self._wake:
                 self._closing = True
             self._fail_all_waiting(self._writer_failure)
@@ -382,13 +393,13 @@ class Store:
         """One step of each thing that there is to do."""
         if lock_loss := self._lock.loss():
             self._doubt = None
-            self._fail_all_waiting(LockLost(lock_loss))
+            self._fail_all_waiting(LockLoss(lock_loss))
             return
         if self._doubt is not None:
             doubt, self._doubt = self._doubt, None
-            if not self._keeper.degraded:
-                self._keeper.mend(doubt)
-        self._keeper.try_again()
+            if not self._supervisor.degraded:
+                self._supervisor.recover(doubt)
+        self._supervisor.attempt_recovery()
         self._tell_missed()
         if self._works:
             self._maintain_once(self._works.popleft())
@@ -400,7 +411,7 @@ class Store:
         if not work.future.set_running_or_notify_cancel():
             return
         try:
-            result = work.act(self._keeper)
+            result = work.act(self._supervisor)
             self._tell_missed()
             work.future.set_result(result)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is its caller's to see
@@ -422,37 +433,37 @@ class Store:
         try:
             attempts = 0
             while attempts < ATTEMPTS:
-                if self._keeper.broken is not None or self._keeper.state is None:
-                    self._keeper.mend(self._keeper.broken or WriteFailed("the database is closed"))
+                if self._supervisor.broken is not None or self._supervisor.state is None:
+                    self._supervisor.recover(self._supervisor.broken or WriteFailure("the database is closed"))
                 self._tell_missed()
-                if self._keeper.state is None:
-                    self._fail_all_waiting(WriteFailed(f"the store is out of order: {self._keeper.broken}"))
+                if self._supervisor.state is None:
+                    self._fail_all_waiting(WriteFailure(f"the store is out of order: {self._supervisor.broken}"))
                     break
                 try:
                     self._attempt(taken)
                 except _StateFailed as failed:
                     attempts += 1
                     failure = _write_failure(failed.cause)
-                    self._keeper.mend(failed.cause)
+                    self._supervisor.recover(failed.cause)
                 else:  # there are more where the group has become smaller since they were taken
                     taken[:] = [waiting for waiting in taken if not waiting.future.done()]
                     if not taken:
                         break
         except BaseException as error:
-            failure = OutcomeUnknown(f"the writer stopped: {error!r}")
+            failure = UnknownOutcome(f"the writer stopped: {error!r}")
             raise
         finally:  # whatever happens, nobody waits for ever
-            failure = failure or WriteFailed(f"the store is out of order: {self._keeper.broken}")
+            failure = failure or WriteFailure(f"the store is out of order: {self._supervisor.broken}")
             for waiting in taken:
                 if not waiting.future.done():
                     waiting.future.set_exception(failure)
 
     def _attempt(self, taken: list[_Waiting]) -> None:
         """Writes the turns taken before and those that wait. Raises _StateFailed, with `taken` to be tried again."""
-        state = self._keeper.holding()
+        state = self._supervisor.active_state()
         first_seq = state.end[0] + 1
         done: list[_Done] = []
-        lines: list[tuple[Sealed, bool]] = []
+        lines: list[tuple[SealedLine, bool]] = []
         try:
             group = state.begin()
         except lmdb.Error as error:
@@ -460,13 +471,13 @@ class Store:
         try:
             end = self._decide_turns(group, state.end, taken, done, lines)
             if lines:
-                group.finish(self._now(), end)
+                group.record_end(self._now(), end)
         except lmdb.Error as error:
             group.abort()
             raise _StateFailed(error) from error
         except BaseException as error:
             group.abort()
-            _fail(done, WriteFailed(f"the write could not be made: {error}"))
+            _fail(done, WriteFailure(f"the write could not be made: {error}"))
             raise
         if not lines and not any(item.waiting.vectors for item in done):
             group.abort()  # nobody changed anything, so no failure of the disk is theirs
@@ -477,47 +488,47 @@ class Store:
                 self._append(lines, first_seq)
         except BaseException as error:
             group.abort()
-            failure = error if isinstance(error, StoreError) else OutcomeUnknown(f"the journal failed: {error!r}")
-            if isinstance(failure, OutcomeUnknown):
-                self._keeper.broken = failure
+            failure = error if isinstance(error, StoreError) else UnknownOutcome(f"the journal failed: {error!r}")
+            if isinstance(failure, UnknownOutcome):
+                self._supervisor.broken = failure
             _fail(done, failure)
             if error is not failure:
                 raise
             return
         self._commit(group, done, end if lines else None)
 
-    def _append(self, lines: list[tuple[Sealed, bool]], first_seq: int) -> None:
+    def _append(self, lines: list[tuple[SealedLine, bool]], first_seq: int) -> None:
         """To the journal; on a full disk once more, with the reserve given back. Raises LockLost before it writes."""
         if lock_loss := self._lock.loss():
-            raise LockLost(lock_loss)
+            raise LockLoss(lock_loss)
         try:
-            self._keeper.journal.append(lines, first_seq)
+            self._supervisor.journal.append(lines, first_seq)
         except DiskFull:
-            if not self._keeper.reserve.release():
+            if not self._supervisor.reserve.release():
                 raise
-            self._keeper.journal.append(lines, first_seq)
+            self._supervisor.journal.append(lines, first_seq)
 
     def _decide_turns(
         self,
-        group: Group,
+        group: StateTransaction,
         end: tuple[int, str],
         taken: list[_Waiting],
         done: list[_Done],
-        lines: list[tuple[Sealed, bool]],
+        lines: list[tuple[SealedLine, bool]],
     ) -> tuple[int, str]:
         """Decides the turns taken before, then those that wait, until the group is full; the end they come to."""
         again, size, started = deque(taken), 0, time.monotonic()
-        while len(done) < self._keeper.group_turns_max:
+        while len(done) < self._supervisor.group_writes_max:
             waiting = again.popleft() if again else self._take(taken)
             if waiting is None:
                 break
             try:
-                if self._keeper.reserve.is_full and not waiting.frees:
+                if self._supervisor.reserve.is_released and not waiting.frees:
                     raise DiskFull("the disk is full: nothing new is taken until there is room")
-                with group.turn(self._now()) as writing:
+                with group.savepoint(self._now()) as writing:
                     result, sealed, applied, long_term = _decide(writing, waiting, end)
             except BaseException as error:
-                if isinstance(error, lmdb.Error) and not isinstance(error, CALLERS_ERRORS):
+                if isinstance(error, lmdb.Error) and not isinstance(error, CALLER_ERRORS):
                     raise
                 taken.remove(waiting)
                 waiting.future.set_exception(_write_failure(error) if isinstance(error, lmdb.Error) else error)
@@ -539,15 +550,15 @@ class Store:
                 return waiting
         return None
 
-    def _commit(self, group: Group, done: list[_Done], end: tuple[int, str] | None) -> None:
+    def _commit(self, group: StateTransaction, done: list[_Done], end: tuple[int, str] | None) -> None:
         """Commits what the journal has, up to `end` (None: it has nothing of it)."""
         try:
             group.commit()
         except (lmdb.Error, OSError) as error:
             group.abort()
-            self._keeper.mend(error)
-            if end is None or self._keeper.state is None or self._keeper.state.end != end:
-                unknown = OutcomeUnknown(f"the database could not be committed: {error}")
+            self._supervisor.recover(error)
+            if end is None or self._supervisor.state is None or self._supervisor.state.end != end:
+                unknown = UnknownOutcome(f"the database could not be committed: {error}")
                 _fail(done, unknown if end else _write_failure(error))
                 return
         try:
@@ -557,32 +568,32 @@ class Store:
             self._told = self.seq
         finally:
             _answer(done)
-        self._keeper.journal.rotate_full()
+        self._supervisor.journal.rotate_full()
 
-    def _tell(self, applied: Applied) -> None:
+    def _tell(self, applied: Commit) -> None:
         for follower in self._followers:
             follower(applied)
 
     def _tell_renumbered(self) -> None:
         for listener in self._renumbered:
             listener()
-        if self._keeper.state is not None:
+        if self._supervisor.state is not None:
             self._told = self.seq  # who is renumbered looks at everything anew
 
     def _tell_missed(self) -> None:
         """Tells the followers that numbers have become others, and of changes that were answered as of unknown outcome
         and turned out to be there when the store was put in order."""
-        if self._renumbers_told != self._keeper.renumbered and self._keeper.broken is None:
-            self._renumbers_told = self._keeper.renumbered
+        if self._renumbers_told != self._supervisor.row_id_resets and self._supervisor.broken is None:
+            self._renumbers_told = self._supervisor.row_id_resets
             self._tell_renumbered()
-        while (state := self._keeper.state) is not None and self._told < state.end[0]:
+        while (state := self._supervisor.state) is not None and self._told < state.end[0]:
             try:
                 with state.snapshot(self._now()) as snapshot:
                     missed = [_applied(snapshot, seq, entry) for seq, entry in snapshot.entries(self._told)]
             except (lmdb.Error, StoreError, ValueError) as error:
                 log.warning("what was changed meanwhile cannot be told: %s", error)
                 if isinstance(error, lmdb.Error):
-                    self._keeper.mend(error)
+                    self._supervisor.recover(error)
                 missed = []
             if not missed:
                 self._tell_renumbered()
@@ -602,31 +613,31 @@ class Store:
 
 def _decide(
     writing: Any, waiting: _Waiting, end: tuple[int, str]
-) -> tuple[Committed[Any], Sealed | None, Applied | None, bool]:
+) -> tuple[WriteReceipt[Any], SealedLine | None, Commit | None, bool]:
     for space, text_hash, rows in waiting.vectors:
         writing.put_vectors(space, text_hash, rows)
     turn = waiting.decide(writing)
     if not turn.changes:
-        return Committed(0, turn.result), None, None, False
+        return WriteReceipt(0, turn.result), None, None, False
     seq, changes = end[0] + 1, tuple(turn.changes)
-    line = Line(seq, writing.now, waiting.by, end, changes, what=turn.what, group=turn.group)
+    line = JournalLine(seq, writing.now, waiting.by, end, changes, what=turn.what, group=turn.group)
     sealed = seal(line)
-    open_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
+    decode_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
     entry = ChangeEntry(at=line.at, by=line.by, what=line.what, group=line.group)
     touched = writing.apply(changes, seq, entry)
     long_term = any(map(is_long_term, changes))
-    return Committed(seq, turn.result), sealed, Applied(seq, line.at, tuple(touched)), long_term
+    return WriteReceipt(seq, turn.result), sealed, Commit(seq, line.at, tuple(touched)), long_term
 
 
-def _applied(snapshot: Snapshot, seq: int, entry: ChangeEntry) -> Applied:
+def _applied(snapshot: Snapshot, seq: int, entry: ChangeEntry) -> Commit:
     """What a change touched, as it is now. Raises Damaged where some of it is gone, number and all."""
     touched = []
     for memory_id in dict.fromkeys((*entry.ids, *entry.used)):
         number = snapshot.number(memory_id)
         if number is None:
-            raise Damaged(f"memory {memory_id} is gone")
-        touched.append(Touched(number, snapshot.memory(memory_id), snapshot.usage(memory_id)))
-    return Applied(seq, entry.at, tuple(touched))
+            raise StoreCorruption(f"memory {memory_id} is gone")
+        touched.append(TouchedMemory(number, snapshot.memory(memory_id), snapshot.usage(memory_id)))
+    return Commit(seq, entry.at, tuple(touched))
 
 
 def _answer(done: Sequence[_Done]) -> None:
@@ -642,4 +653,4 @@ def _fail(done: Sequence[_Done], error: StoreError) -> None:
 def _write_failure(error: Exception) -> StoreError:
     if is_full(error):
         return DiskFull(f"no room on the disk: {error}")
-    return WriteFailed(f"the database could not be written: {error}")
+    return WriteFailure(f"the database could not be written: {error}")

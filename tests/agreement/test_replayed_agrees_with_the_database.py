@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from mnemo_store import rewriting, stream
-from mnemo_store.contents import Contents, Rows
+from mnemo_store.backend import Snapshot, StateTransaction, TouchedMemory
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Damaged, WriteFailed
-from mnemo_store.journal import Journal, Place, newest_header
-from mnemo_store.reading import Group, Snapshot, Touched
+from mnemo_store.errors import StoreCorruption, WriteFailure
+from mnemo_store.journal import dump
+from mnemo_store.journal.journal import Journal, LineLocation, newest_header
+from mnemo_store.maintenance import compaction
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -50,8 +50,9 @@ from mnemo_store.records import (
     Usage,
     content_hash,
 )
-from mnemo_store.replayed import Replayed
-from mnemo_store.store import Store, Turn
+from mnemo_store.recovery.fallback_state import FallbackState
+from mnemo_store.recovery.in_memory_tables import InMemoryTables, OrderedRows
+from mnemo_store.store import Store, WriteResult
 from tests.samples import AT, WAIT_SECONDS, Held, opened, quick_folder, remember, sample_id, sample_memory, write
 
 IDS = tuple(sample_id(number) for number in range(1, 7))
@@ -155,7 +156,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
     }
 
 
-def all_of(state: Replayed) -> dict[str, Any]:
+def all_of(state: FallbackState) -> dict[str, Any]:
     with state.snapshot(AT) as here:
         return answers(here)
 
@@ -167,21 +168,21 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @contextmanager
-def replayed(folder: Path) -> Iterator[Replayed]:
+def replayed(folder: Path) -> Iterator[FallbackState]:
     """What the journal in this folder replays to, by itself, for as long as it is open."""
     header = newest_header(folder)
     assert header is not None
     journal = Journal(folder, header.store, header.salt, Disk())
     journal.open(read_only=True)
     try:
-        yield Replayed(journal)
+        yield FallbackState(journal)
     finally:
         journal.close()
 
 
-def make(group: Group, seq: int, *made: Change) -> list[Touched]:
+def make(group: StateTransaction, seq: int, *made: Change) -> list[TouchedMemory]:
     """One turn of a group, as the store makes it."""
-    with group.turn(AT) as writing:
+    with group.savepoint(AT) as writing:
         return writing.apply(made, seq, ENTRY)
 
 
@@ -192,17 +193,17 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         super().__init__()
         self.context = quick_folder()
         self.folder = self.context.__enter__()
-        self.told: list[tuple[Touched, ...]] = []
+        self.told: list[tuple[TouchedMemory, ...]] = []
         self.store = self.open()
         self.following = self.follow()
 
     def open(self) -> Store:
         store = Store.open(self.folder, now=lambda: AT, segment_bytes=4000, reserve_bytes=0)
-        store.follow(lambda applied: self.told.append(applied.touched))
+        store.on_commit(lambda applied: self.told.append(applied.touched))
         return store
 
-    def follow(self) -> Replayed:
-        return self.store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+    def follow(self) -> FallbackState:
+        return self.store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
 
     def teardown(self) -> None:
         self.store.close()
@@ -232,18 +233,18 @@ class ReplayAndDatabase(RuleBasedStateMachine):
             if fate == "made":
                 future.result(WAIT_SECONDS)
             else:
-                with pytest.raises(Unwanted if fate == "raises" else WriteFailed):
+                with pytest.raises(Unwanted if fate == "raises" else WriteFailure):
                     future.result(WAIT_SECONDS)
         with self.store.snapshot() as here:
             end = (here.seq, here.meta("sum"))
         assert self.made_of(asked, seq, end) == self.told
 
     @staticmethod
-    def decision(made: Sequence[Change], fate: str) -> Callable[[Snapshot], Turn[None]]:
-        def decide(_: Snapshot) -> Turn[None]:
+    def decision(made: Sequence[Change], fate: str) -> Callable[[Snapshot], WriteResult[None]]:
+        def decide(_: Snapshot) -> WriteResult[None]:
             if fate == "raises":
                 raise Unwanted
-            return Turn([*made, PutMeta(name=TOO_LONG, value="")] if fate == "does not fit" else made, None)
+            return WriteResult([*made, PutMeta(name=TOO_LONG, value="")] if fate == "does not fit" else made, None)
 
         return decide
 
@@ -256,14 +257,14 @@ class ReplayAndDatabase(RuleBasedStateMachine):
                 seq += 1
                 touched.append(tuple(make(group, seq, *made)))
             elif fate == "raises":
-                with suppress(Unwanted), group.turn(AT) as writing:
+                with suppress(Unwanted), group.savepoint(AT) as writing:
                     writing.apply(made, seq + 1, ENTRY)
                     raise Unwanted
             else:
-                with pytest.raises(WriteFailed):
+                with pytest.raises(WriteFailure):
                     make(group, seq + 1, *made, PutMeta(name=TOO_LONG, value=""))
         if touched:
-            group.finish(AT, end)
+            group.record_end(AT, end)
         group.commit()
         return touched
 
@@ -272,14 +273,14 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         group = self.following.begin()
         for seq, changes_made in enumerate(made, self.following.end[0] + 1):
             make(group, seq, *changes_made)
-        group.finish(AT, (self.following.end[0] + len(made), "of a line that was refused"))
+        group.record_end(AT, (self.following.end[0] + len(made), "of a line that was refused"))
         group.abort()
 
     def go_on_after(self, event: str) -> None:
         """All that was read of the journal is at other places then, and the replay begins anew."""
         if event == "journal written anew":
             if self.is_each_found_by_its_key():
-                self.store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+                self.store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
         else:
             self.store.close()
             if event == "loss of the database":
@@ -298,7 +299,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         with self.store.snapshot() as here:
             expected, end = answers(here), (here.seq, here.meta("sum"))
         assert_same(expected, all_of(self.following))
-        assert list(stream.write(lambda: self.following.snapshot(AT))) == list(stream.write(self.store.snapshot))
+        assert list(dump.write(lambda: self.following.snapshot(AT))) == list(dump.write(self.store.snapshot))
         write(self.store)  # behind an empty turn the writer rests
         with replayed(self.folder / "journal") as anew:
             assert_same(expected, all_of(anew))
@@ -318,12 +319,12 @@ def test_every_kind_of_change_and_every_method_of_a_snapshot_is_compared(tmp_pat
     assert set(CHANGES) == set(get_args(Change))
 
 
-def all_rows(contents: Contents) -> dict[str, Any]:
+def all_rows(contents: InMemoryTables) -> dict[str, Any]:
     """What the dicts hold, and in which order they are walked."""
-    return {name: list(rows.behind()) for name, rows in vars(contents).items() if isinstance(rows, Rows)}
+    return {name: list(rows.after()) for name, rows in vars(contents).items() if isinstance(rows, OrderedRows)}
 
 
-def nothing_to_fetch(place: Place) -> bytes:
+def nothing_to_fetch(place: LineLocation) -> bytes:
     raise FileNotFoundError(place)
 
 
@@ -332,7 +333,7 @@ def nothing_to_fetch(place: Place) -> bytes:
 def test_what_is_taken_back_leaves_no_trace_in_any_row(
     before: list[list[Change]], made: list[Change], is_walked: bool
 ) -> None:
-    contents = Contents(nothing_to_fetch)
+    contents = InMemoryTables(nothing_to_fetch)
     for seq, changes_made in enumerate(before, start=1):
         contents.apply(changes_made, seq, ENTRY)
     held = all_rows(contents) if is_walked else None  # the order of the keys is kept from the first walk on
@@ -340,8 +341,8 @@ def test_what_is_taken_back_leaves_no_trace_in_any_row(
     with pytest.raises(ValueError, match="not an id"):
         contents.apply([*made, PutUsage(data=Usage(id="00"))], len(before) + 1, ENTRY)
     contents.apply(made, len(before) + 1, ENTRY)
-    contents.take_back(mark)
-    again = Contents(nothing_to_fetch)
+    contents.roll_back(mark)
+    again = InMemoryTables(nothing_to_fetch)
     for seq, changes_made in enumerate(before, start=1):
         again.apply(changes_made, seq, ENTRY)
     assert all_rows(contents) == all_rows(again)
@@ -351,7 +352,7 @@ def test_what_is_taken_back_leaves_no_trace_in_any_row(
 def test_a_reader_sees_a_group_whole_or_not_at_all(tmp_path: Path) -> None:
     """Each group has all memories say one word, each in a turn of its own; every third group is given up."""
     with opened(tmp_path) as store:
-        state = store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+        state = store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
     seen: list[set[str]] = []
     has_read, done = threading.Semaphore(0), threading.Event()
 
@@ -370,7 +371,7 @@ def test_a_reader_sees_a_group_whole_or_not_at_all(tmp_path: Path) -> None:
         for number in range(1, len(IDS) + 1):
             make(group, state.end[0] + number, PutMemory(data=sample_memory(number, str(word))))
             time.sleep(0.0001)  # the readers' turn, if nothing kept them out
-        group.finish(AT, (state.end[0] + len(IDS), ""))
+        group.record_end(AT, (state.end[0] + len(IDS), ""))
         if word % 3:
             group.commit()
         else:
@@ -422,16 +423,16 @@ def test_a_line_that_is_spoilt_after_it_was_replayed_is_told_and_costs_no_other(
     with replayed(tmp_path / "journal") as state:
         segment.write_bytes(segment.read_bytes().replace(b"memory number 2", b"memory number 0"))
         with state.snapshot(AT) as here:
-            with pytest.raises(Damaged, match="its checksum does not match"):
+            with pytest.raises(StoreCorruption, match="its checksum does not match"):
                 here.memory(sample_id(2))
             assert here.memory(sample_id(1)) == sample_memory(1)
 
 
 def test_vectors_that_come_after_the_replay_are_kept_for_the_database(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        state = store.maintain(lambda keeper: Replayed(keeper.journal)).result(WAIT_SECONDS)
+        state = store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
         group = state.begin()
-        with group.turn(AT) as writing:
+        with group.savepoint(AT) as writing:
             writing.put_vectors("space", b"0" * 16, np.ones((1, 8), np.float16))
             found = writing.vectors("space", b"0" * 16, 8)
             assert found is not None

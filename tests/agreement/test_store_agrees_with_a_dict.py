@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mnemo_core import changing
+from mnemo_core.ingest import mutations
 from mnemo_store.records import (
     ChunkRef,
     DropEdge,
@@ -179,20 +179,20 @@ class StoreMachine(RuleBasedStateMachine):
     def edit(self, data: st.DataObject, content: str, layer: Any) -> None:
         memory = self.pick(data, "active")
         if memory is not None:
-            after = changing.new_version(memory, self.clock, {"content": content, "layer": layer})
+            after = mutations.new_version(memory, self.clock, {"content": content, "layer": layer})
             self.write(PutMemory(data=after))
 
     @rule(data=st.data())
     def trash(self, data: st.DataObject) -> None:
         memory = self.pick(data, "active", "archived")
         if memory is not None:
-            self.write(*changing.trash(memory, "because", self.clock))
+            self.write(*mutations.move_to_trash(memory, "because", self.clock))
 
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
         memory = self.pick(data, "trashed")
         if memory is not None:
-            self.write(*changing.restore(memory, self.model.trash.get(memory.id), self.clock))
+            self.write(*mutations.restore(memory, self.model.trash.get(memory.id), self.clock))
 
     @rule(data=st.data())
     def empty_one_from_the_trash(self, data: st.DataObject) -> None:
@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
             before = rows[-2][1] if len(rows) > 1 else None
             if before is None and memory.state == "trashed":
                 return
-            self.write(*changing.undo([changing.Reverted(memory, before)], "undone", self.clock))
+            self.write(*mutations.revert([mutations.PlannedRevert(memory, before)], "undone", self.clock))
 
     @rule(data=st.data(), count=st.integers(0, 9))
     def use(self, data: st.DataObject, count: int) -> None:
@@ -254,7 +254,7 @@ class StoreMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.store.close()
         self.store = self.open()
-        assert self.store.reasons == []
+        assert self.store.findings == []
 
     @rule()
     def crash(self) -> None:
@@ -267,7 +267,7 @@ class StoreMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
         self.folder = copy
         self.store = self.open()
-        assert self.store.reasons == []
+        assert self.store.findings == []
 
     @precondition(lambda self: self.model.seq > 0)
     @rule()
@@ -277,7 +277,7 @@ class StoreMachine(RuleBasedStateMachine):
         before = tables_of(self.folder)
         shutil.rmtree(self.folder / "db")
         self.store = self.open()
-        assert self.store.reasons == ["the database was missing or empty: restored from the journal"]
+        assert self.store.findings == ["the database was missing or empty: restored from the journal"]
         self.store.close()
         assert tables_of(self.folder) == before
         self.store = self.open()

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from numpy.typing import NDArray
 
 from mnemo_store.disk import Disk
-from mnemo_store.vectors import VectorView
+from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = 8
 NUMBERS = 60
@@ -31,7 +31,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 99))
     def start(self, seed: int) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.view = VectorView(DIMENSIONS, "s", exact_max=20)
+        self.view = VectorIndex(DIMENSIONS, "s", exact_max=20)
         self.known: dict[int, NDArray[np.float16]] = {}
         for number in range(50):
             self.put(number, seed * 1000 + number, 1 + number % 3)
@@ -62,7 +62,7 @@ class ViewAgreesWithDict(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.view.save(self.folder, {"seq": 3}, Disk())
-        self.view, meta = VectorView.load(self.folder, DIMENSIONS, "s", exact_max=20)
+        self.view, meta = VectorIndex.load(self.folder, DIMENSIONS, "s", exact_max=20)
         assert meta == {"seq": 3}
         assert self.view.graph_lost is None
 
@@ -115,10 +115,10 @@ def clustered(count: int, seed: int) -> NDArray[np.float32]:
 
 def test_the_graph_finds_99_of_100_of_the_ten_nearest_and_as_many_again_after_a_rebuild(tmp_path: Path) -> None:
     vectors, queries = clustered(8_000, 1), clustered(100, 2)
-    view = VectorView(64, "s", exact_max=1_000)
+    view = VectorIndex(64, "s", exact_max=1_000)
     view.put_many(range(8_000), list(vectors[:, None]))
     view.build_index(tmp_path, Disk(), lambda: False)
-    rebuilt = VectorView(64, "s", exact_max=1_000)
+    rebuilt = VectorIndex(64, "s", exact_max=1_000)
     order = np.random.default_rng(5).permutation(8_000)
     rebuilt.put_many(order.tolist(), list(vectors[order, None]))
     rebuilt.build_index(tmp_path, Disk(), lambda: False)
@@ -145,7 +145,7 @@ def test_the_ten_nearest_are_found_after_many_were_dropped_and_replaced(
 ) -> None:
     """At every point: before a graph is built anew too, when dead rows stand in the graph and new ones beside it."""
     vectors, queries = clustered(count, 1), clustered(50, 2)
-    view = VectorView(64, "s", exact_max=exact_max)
+    view = VectorIndex(64, "s", exact_max=exact_max)
     view.put_many(range(count), list(vectors[:, None]))
     view.build_index(tmp_path, Disk(), lambda: False)
     order = np.random.default_rng(4).permutation(count)[: int(share * count)]
@@ -160,7 +160,7 @@ def test_the_ten_nearest_are_found_after_many_were_dropped_and_replaced(
             assert recall_at_10(view, queries) >= 0.99
 
 
-def recall_at_10(view: VectorView, queries: NDArray[np.float32]) -> float:
+def recall_at_10(view: VectorIndex, queries: NDArray[np.float32]) -> float:
     """The share of the ten nearest by exact search that the view finds."""
     found = [
         len(np.intersect1d(view.nearest(query, 10).numbers, view.nearest(query, 10, exact=True).numbers))

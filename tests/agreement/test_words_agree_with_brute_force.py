@@ -11,15 +11,22 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mnemo_store.disk import Disk
-from mnemo_store.terms import Tokenizer, chunks
-from mnemo_store.words import K1, B, Fields, Sought, WordMatches, WordView
+from mnemo_store.indexes.lexical import (
+    K1,
+    B,
+    LexicalFields,
+    LexicalIndex,
+    LexicalMatches,
+    QueryPostings,
+)
+from mnemo_store.indexes.tokenizer import Tokenizer, chunks
 
 NUMBERS = st.integers(0, 12)
 WORDS = st.sampled_from(["cat", "dogs", "wordView", "the", "is", "東京都", "京", "3.11.2", "C++", "run", "running"])
 TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 MARKS = ["cat", "the", "I home", "sam home", "run"]  # words too: a mark is none
 FIELDS = st.builds(
-    Fields, TEXTS, speaker=TEXTS, tags=st.tuples(TEXTS), headings=st.lists(TEXTS, max_size=2).map(tuple),
+    LexicalFields, TEXTS, speaker=TEXTS, tags=st.tuples(TEXTS), headings=st.lists(TEXTS, max_size=2).map(tuple),
     marks=st.lists(st.sampled_from(MARKS), max_size=3).map(tuple),
 )  # fmt: skip
 QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.11", "c++ runs", "nothing"]
@@ -28,11 +35,11 @@ QUERIES = ["cat", "dog cat word_view", "the", "is the", "東京 cat", "都", "3.
 ALL_NUMBERS = np.arange(-1, 16)
 
 
-def told(matches: WordMatches) -> list[bytes]:
+def told(matches: LexicalMatches) -> list[bytes]:
     return [array.tobytes() for array in (matches.weights, matches.holds, matches.parts)]
 
 
-def counted(tokenizer: Tokenizer, fields: Fields) -> tuple[dict[str, int], int]:
+def counted(tokenizer: Tokenizer, fields: LexicalFields) -> tuple[dict[str, int], int]:
     """Weighted occurrences by term, and length in words."""
     counts: dict[str, int] = {}
     length = 0
@@ -44,12 +51,12 @@ def counted(tokenizer: Tokenizer, fields: Fields) -> tuple[dict[str, int], int]:
     return counts, length
 
 
-def holding(memories: dict[int, Fields], term: str, numbers: list[int]) -> list[bool]:
+def holding(memories: dict[int, LexicalFields], term: str, numbers: list[int]) -> list[bool]:
     tokenizer = Tokenizer()
     return [number in memories and term in counted(tokenizer, memories[number])[0] for number in numbers]
 
 
-def bm25(memories: dict[int, Fields], query: str) -> dict[int, float]:
+def bm25(memories: dict[int, LexicalFields], query: str) -> dict[int, float]:
     tokenizer = Tokenizer()
     held = {number: counted(tokenizer, fields) for number, fields in memories.items()}
     mean = sum(length for _, length in held.values()) / max(1, len(held)) or 1.0
@@ -70,15 +77,15 @@ class WordsAndBruteForce(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.view = WordView()
-        self.memories: dict[int, Fields] = {}
-        self.moments: list[tuple[Sought, list[bytes]]] = []
+        self.view = LexicalIndex()
+        self.memories: dict[int, LexicalFields] = {}
+        self.moments: list[tuple[QueryPostings, list[bytes]]] = []
 
     def teardown(self) -> None:
         self.folder.cleanup()
 
     @rule(number=NUMBERS, fields=FIELDS)
-    def put(self, number: int, fields: Fields) -> None:
+    def put(self, number: int, fields: LexicalFields) -> None:
         self.view.put(number, fields)
         self.memories[number] = fields
 
@@ -94,7 +101,7 @@ class WordsAndBruteForce(RuleBasedStateMachine):
     @rule()
     def save_and_load(self) -> None:
         self.save()
-        self.view, _ = WordView.load(Path(self.folder.name) / "words.view")
+        self.view, _ = LexicalIndex.load(Path(self.folder.name) / "words.view")
         self.moments.clear()  # those of another view
 
     @rule(query=TEXTS, k=st.integers(1, 5), allowed=st.lists(st.booleans(), max_size=14))
@@ -106,7 +113,7 @@ class WordsAndBruteForce(RuleBasedStateMachine):
 
     @rule(query=TEXTS, numbers=st.lists(st.integers(-2, 40), max_size=9))
     def match_some(self, query: str, numbers: list[int]) -> None:
-        hits, sought = self.view.search_and(query, 40)
+        hits, sought = self.view.search_with_postings(query, 40)
         matches = self.view.matches(query, np.array(numbers, np.int32))
         expected = bm25(self.memories, query)
         assert sorted(matches.terms) == sorted(Tokenizer().query_terms(query))
@@ -145,8 +152,8 @@ class WordsAndBruteForce(RuleBasedStateMachine):
             assert [number for _, number in order] == hits.numbers.tolist()
         for marks in ([each] for each in MARKS):
             holding = [number for number, fields in self.memories.items() if set(marks) & set(fields.marks)]
-            assert self.view.holding(marks).tolist() == sorted(holding)
-            assert self.view.holding([*marks, "run"], np.ones(6, np.bool_)).tolist() == [
+            assert self.view.numbers_with_marks(marks).tolist() == sorted(holding)
+            assert self.view.numbers_with_marks([*marks, "run"], np.ones(6, np.bool_)).tolist() == [
                 number
                 for number in range(6)
                 if number in self.memories and {*marks, "run"} & set(self.memories[number].marks)

@@ -6,7 +6,8 @@ FOLDER (tests/fixtures/recall) holds beliefs-*.jsonl, itself or in its folder `c
 "at", "replaces"?, "scope"?} and of {"question", "answers", "scope"?}, and absent.jsonl, lines of {"question"} about
 what was never stored. Each set is a user of its own, a scope a namespace. The ranking is not fitted on those in `cut`:
 what it was fitted on it ranks too well to tell where a list ends. What replaces another supersedes it, unless --untold
-leaves that to be noticed. --fit prints the table of mnemo_core/cut.py, fitted on all sets; every figure of a fit is of
+leaves that to be noticed. --fit prints the table of mnemo_core/retrieval/abstention.py,
+fitted on all sets; every figure of a fit is of
 a set it has not seen.
 """
 
@@ -21,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_core import cut
-from mnemo_core.cut import FEATURES, NAMES, Basis, Cut, Example
-from mnemo_core.thresholds import DEFAULT_MODEL
+from mnemo_core.retrieval import abstention
+from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffExample, CutoffModel
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL
 from tests.running import running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
@@ -101,9 +102,9 @@ def absent(folder: Path, users: Sequence[str]) -> list[Asked]:
     return [Asked(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
 
 
-def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[Example]]:
+def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[CutoffExample]]:
     """What is known of the candidates of each question, by what it rests on."""
-    found: dict[Basis, list[Example]] = {}
+    found: dict[Basis, list[CutoffExample]] = {}
     for ranker in RANKERS:
         rows = [traced(client, each, ranker) for each in questions]
         basis: Basis = next(name for name, columns in FEATURES.items() if _names(columns) == _known(rows))
@@ -120,11 +121,11 @@ def traced(client: Client, asked: Asked, ranker: str) -> list[dict[str, Any]]:
     return [{"id": each.id, "cut": each.cut} for each in answer.trace.candidates if each.cut]
 
 
-def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> Example:
+def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> CutoffExample:
     names = [NAMES[each] for each in FEATURES[basis]]
     features = np.array([[row["cut"][name] for name in names] for row in rows], np.float64).reshape(-1, len(names))
     is_right = np.array([row["id"] in asked.answers for row in rows], np.bool_)
-    return Example(features, is_right, len(asked.answers))
+    return CutoffExample(features, is_right, len(asked.answers))
 
 
 def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) -> Answers:
@@ -141,14 +142,16 @@ def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) ->
     return Answers(*(float(mean) for mean in np.mean(rows, axis=0)))
 
 
-def fitted(examples: Sequence[Example], basis: Basis, questions: Sequence[Asked], top_k: int, without: str = "") -> Cut:
+def fitted(
+    examples: Sequence[CutoffExample], basis: Basis, questions: Sequence[Asked], top_k: int, without: str = ""
+) -> CutoffModel:
     """Fitted on the questions of all sets, but for one; what was never stored only measures."""
     seen = [each for each, asked in zip(examples, questions, strict=True) if asked.user != without and not asked.absent]
-    return cut.fit(seen, basis, top_k)
+    return abstention.fit(seen, basis, top_k)
 
 
-def show_fits(basis: Basis, examples: Sequence[Example], questions: Sequence[Asked], top_k: int) -> None:
-    by_set: dict[str, list[Example]] = defaultdict(list)
+def show_fits(basis: Basis, examples: Sequence[CutoffExample], questions: Sequence[Asked], top_k: int) -> None:
+    by_set: dict[str, list[CutoffExample]] = defaultdict(list)
     for each, asked in zip(examples, questions, strict=True):
         if each.answers:
             by_set[asked.user].append(each)
@@ -156,18 +159,20 @@ def show_fits(basis: Basis, examples: Sequence[Example], questions: Sequence[Ask
     print(f"{'':12}{'asked':>6}{'precision':>11}{'recall':>8}{'none':>7}{'precision':>14}{'recall':>8}{'none':>7}")
     rows = []
     for name, own in by_set.items():
-        without = cut.outcome(own, fitted(examples, basis, questions, top_k, name), basis, top_k)
-        shipped = cut.outcome(own, cut.of_model(DEFAULT_MODEL)[basis], basis, top_k)
+        without = abstention.evaluate_cutoff(own, fitted(examples, basis, questions, top_k, name), basis, top_k)
+        shipped = abstention.evaluate_cutoff(own, abstention.of_model(DEFAULT_MODEL)[basis], basis, top_k)
         rows.append((len(own), *without, *shipped))
         _show_row(name, rows[-1])
     weights = [row[0] for row in rows]
     _show_row("all", (sum(weights), *np.average([row[1:] for row in rows], axis=0, weights=weights)))
 
 
-def show_abstaining(basis: Basis, examples: Sequence[Example], questions: Sequence[Asked]) -> None:
+def show_abstaining(basis: Basis, examples: Sequence[CutoffExample], questions: Sequence[Asked]) -> None:
     """The risk-coverage curve: of the questions that something is nearest to, how many have no right answer first."""
-    place = cut.of_model(DEFAULT_MODEL)[basis]
-    best = np.array([float(cut.nearness(each.features, basis).max(initial=0.0)) for each in examples])
+    place = abstention.of_model(DEFAULT_MODEL)[basis]
+    best = np.array(
+        [float(abstention.standalone_strengths(each.features, basis).max(initial=0.0)) for each in examples]
+    )
     wrong = np.array([not (len(each.is_right) and each.is_right[0]) for each in examples])
     answerable = np.array([bool(asked.answers) for asked in questions])
     never = np.array([asked.absent for asked in questions])

@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_client.client import Client
-from mnemo_client.recall_protocol import Ranker
-from mnemo_core.markup import Block, parse, suffix_of
+from mnemo_client.protocol.retrieval import Ranker
+from mnemo_core.documents.markup import TextBlock, parse, suffix_of
 from tests.bench.tables import hits, rankers_named, show_hits
 from tests.running import running
 
@@ -68,7 +68,7 @@ class Section(NamedTuple):
 
     heading: str
     line: int
-    blocks: list[Block]
+    blocks: list[TextBlock]
 
     @property
     def place(self) -> tuple[int, int]:
@@ -220,7 +220,7 @@ def take_sentences(
     return places
 
 
-def _without_a_sentence(block: Block, chance: random.Random) -> tuple[Block, str, list[str]] | None:
+def _without_a_sentence(block: TextBlock, chance: random.Random) -> tuple[TextBlock, str, list[str]] | None:
     """A sentence of a paragraph of prose, and the paragraph's lines without it, as many as before."""
     if block.kind != "paragraph" or block.text[:1].isspace() or block.text.startswith((".. ", "=", ":")):
         return None
@@ -245,7 +245,7 @@ def bare(text: str) -> str:
     return " ".join(text.replace("`", "").replace("*", "").replace("---", "-").split())
 
 
-def _words(blocks: Sequence[Block]) -> int:
+def _words(blocks: Sequence[TextBlock]) -> int:
     return sum(len(_WORD.findall(block.text)) for block in blocks)
 
 

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import lmdb
 
+from mnemo_store.backend import Snapshot
+from mnemo_store.codec import encode, id_key
 from mnemo_store.disk import Disk
-from mnemo_store.layout import encode, id_key
-from mnemo_store.reading import Snapshot
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 from tests.bench.texts import texts
 from tests.samples import sample_memory
 
@@ -64,8 +64,8 @@ def our_store(folder: Path, disk: Disk) -> Iterator[Act]:
     store = Store.open(folder, disk=disk)
 
     def act(memory: Memory) -> None:
-        def decide(_: Snapshot) -> Turn[None]:
-            return Turn((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), None, "add")
+        def decide(_: Snapshot) -> WriteResult[None]:
+            return WriteResult((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), None, "add")
 
         store.transact(decide, by="bench").result()
 

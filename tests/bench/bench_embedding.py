@@ -21,7 +21,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from mnemo_daemon import minilm
+from mnemo_daemon.models import encoder_graph
 
 SHORT = (
     "Maria prefers oat milk in her coffee and never takes any sugar.",
@@ -44,7 +44,7 @@ BLOCK = 32
 class Candidate(NamedTuple):
     """A form of the graph, and how many texts it may be given in one run."""
 
-    session: minilm.Session
+    session: encoder_graph.Session
     size: Callable[[int], int]  # tokens of a text → texts a run
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     asked = parser.parse_args()
     logging.disable(logging.WARNING)
-    tokenizer = minilm.open_tokenizer(asked.folder / "tokenizer.json")
+    tokenizer = encoder_graph.open_tokenizer(asked.folder / "tokenizer.json")
     texts = {name: [tokenizer.encode(t).ids[:256] for t in some] for name, some in (("short", SHORT), ("long", LONG))}
     candidates = _build(asked.folder)
     best = _measure(candidates, texts, asked.rounds)
@@ -70,9 +70,9 @@ def main() -> None:
 
 
 def _build(folder: Path) -> dict[str, Candidate]:
-    encoder = minilm.read_encoder(folder)
-    exact = minilm.build_graph(encoder)
-    fixed = minilm.prepare(encoder, folder / "tokenizer.json", []).graph
+    encoder = encoder_graph.read_encoder(folder)
+    exact = encoder_graph.build_graph(encoder)
+    fixed = encoder_graph.prepare(encoder, folder / "tokenizer.json", []).graph
 
     def many(tokens: int) -> int:
         return max(1, BATCH_TOKENS // tokens)
@@ -84,13 +84,13 @@ def _build(folder: Path) -> dict[str, Candidate]:
         options = {"DefaultTensorType": onnx.TensorProto.FLOAT}
         kind = quantization.QuantType.QInt8
         quantization.quantize_dynamic(source, target, weight_type=kind, per_channel=True, extra_options=options)
-        dynamic = minilm.open_session(target.read_bytes())
-    weights_only = minilm.open_session(_with_blocks(exact))
+        dynamic = encoder_graph.open_session(target.read_bytes())
+    weights_only = encoder_graph.open_session(_with_blocks(exact))
     return {
-        "float32": Candidate(minilm.open_session(exact), many),
+        "float32": Candidate(encoder_graph.open_session(exact), many),
         "8-bit weights, level 4": Candidate(weights_only, many),
-        "fixed scales": Candidate(minilm.open_session(fixed), many),
-        "fixed scales, one a run": Candidate(minilm.open_session(fixed), lambda _: 1),
+        "fixed scales": Candidate(encoder_graph.open_session(fixed), many),
+        "fixed scales, one a run": Candidate(encoder_graph.open_session(fixed), lambda _: 1),
         "dynamic, one a run": Candidate(dynamic, lambda _: 1),
         "dynamic, batched": Candidate(dynamic, many),
     }
@@ -113,7 +113,9 @@ def _with_blocks(exact: bytes) -> bytes:
         model.graph.initializer.extend(numpy_helper.from_array(v, n) for v, n in zip(pair, names, strict=True))
         model.graph.initializer.remove(constants[node.input[1]])
         about = {"K": inputs, "N": outputs, "bits": 8, "block_size": BLOCK, "accuracy_level": 4}
-        product = helper.make_node("MatMulNBits", [node.input[0], *names], node.output, domain=minilm.CONTRIB, **about)
+        product = helper.make_node(
+            "MatMulNBits", [node.input[0], *names], node.output, domain=encoder_graph.CONTRIB, **about
+        )
         model.graph.node[place].CopyFrom(product)
     return bytes(model.SerializeToString())
 

@@ -20,8 +20,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_daemon.views import Views
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.records import (
     Change,
     ChunkRef,
@@ -38,8 +39,7 @@ from mnemo_store.records import (
     embedded_text,
     text_hash,
 )
-from mnemo_store.store import Store, Turn, Vectors
-from mnemo_store.vectors import VectorView
+from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import Unsynced
 from tests.bench.texts import texts
 from tests.samples import AT, sample_id
@@ -64,7 +64,7 @@ class User:
         self.store = Store.open(folder, disk=Unsynced(), now=lambda: self.now)
         self.views = Views(self.store, Unsynced())
         self.views.open()
-        self.vectors = VectorView(DIMENSIONS, SPACE)
+        self.vectors = VectorIndex(DIMENSIONS, SPACE)
         self.texts = self._texts()
         self.count = 0
         self.active: list[Memory] = []
@@ -143,7 +143,7 @@ class User:
     # What becomes of it
 
     def _write(self, what: str, *changes: Change) -> None:
-        turn: Turn[None] = Turn(changes, None, what)
+        turn: WriteResult[None] = WriteResult(changes, None, what)
         self._asked.append(self.store.transact(lambda _: turn, by="bench"))
         if len(self._asked) > WAITING_MAX:
             self.settle()
@@ -153,7 +153,7 @@ class User:
             rows = self.drawn.standard_normal((1, DIMENSIONS)).astype(np.float32)
             rows /= np.linalg.norm(rows)
             digest = text_hash(embedded_text(memory))
-            self._asked.append(self.store.put_vectors([Vectors(SPACE, digest, rows.astype(np.float16))]))
+            self._asked.append(self.store.put_vectors([TextVectors(SPACE, digest, rows.astype(np.float16))]))
             self.vectors.put(int(memory.id[-12:], 16), rows)
 
     def settle(self) -> None:
@@ -171,7 +171,7 @@ class User:
             self.vectors.save(folder, {}, Unsynced())
 
     def compact(self, keep: str) -> None:
-        Upkeep(self.store, Unsynced(), lambda: (SPACE,)).compact(keep)
+        StoreMaintenance(self.store, Unsynced(), lambda: (SPACE,)).compact(keep)
 
 
 def sizes(folder: Path) -> dict[str, int]:

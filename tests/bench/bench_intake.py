@@ -24,13 +24,13 @@ from typing import Any
 import msgspec
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import IngestRequest, NewMemory, Taken, Turn, TurnsRequest
-from mnemo_core import secrets
-from mnemo_core.civil import Zone
-from mnemo_core.cleaning import clean
-from mnemo_core.dates import event_at, mentions
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
+from mnemo_client.protocol.memories import IngestRequest, NewMemory, PieceAnswer, Turn, TurnsRequest
+from mnemo_core.text import secrets
+from mnemo_core.text.cleaning import clean_text
+from mnemo_core.text.dates.local_days import Zone
+from mnemo_core.text.dates.time_mentions import find_event_time, find_mentions
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests.bench.quality import load_benchmark
 from tests.bench.texts import texts
 from tests.lives import lives as made_lives
@@ -52,7 +52,7 @@ class Tally:
     """What came of each item, with the items to draw examples from."""
 
     def __init__(self) -> None:
-        self.items: list[Taken] = []
+        self.items: list[PieceAnswer] = []
         self.refused = 0
         self.masked: list[str] = []
         self.dated: list[str] = []
@@ -61,7 +61,7 @@ class Tally:
 
     def add(self, results: Sequence[Any]) -> None:
         for result in results:
-            if isinstance(result, Taken):
+            if isinstance(result, PieceAnswer):
                 self.items.append(result)
                 if result.memory is not None and result.outcome != "duplicate":
                     self._contents[result.memory.id] = result.memory.content
@@ -70,14 +70,14 @@ class Tally:
 
     def add_masked(self, text: str) -> None:
         """What a mask hides, as it stands in the text."""
-        for span in secrets.find(text):
+        for span in secrets.find_secrets(text):
             around = text[max(0, span.start - 60) : span.start], text[span.start : span.end], text[span.end :][:30]
             self.masked.append(f"{span.kind}: {'⟦'.join(around[:2])}⟧{around[2]}".replace("\n", " / "))
 
     def add_date(self, text: str, said_at: int, told_at: int | None) -> None:
         """A time that was taken from the text."""
         if told_at is not None:
-            named = ", ".join(text[each.start : each.end] for each in mentions(text, said_at, UTC_ZONE))
+            named = ", ".join(text[each.start : each.end] for each in find_mentions(text, said_at, UTC_ZONE))
             at, said = (
                 datetime.fromtimestamp(ms / 1000, UTC).strftime("%a %Y-%m-%d %H:%M") for ms in (told_at, said_at)
             )
@@ -85,9 +85,9 @@ class Tally:
 
     def add_pieces(self, name: str, text: str, results: Sequence[Any]) -> None:
         """What stands in a text and in none of its pieces, in their order; white space does not count."""
-        whole, place = _squeezed(secrets.mask(clean(text), b"")[0]), 0
+        whole, place = _squeezed(secrets.mask_secrets(clean_text(text), b"")[0]), 0
         for result in results:
-            if not isinstance(result, Taken) or result.memory is None:
+            if not isinstance(result, PieceAnswer) or result.memory is None:
                 continue
             piece = _squeezed(result.memory.content)
             found = whole.find(piece, place)
@@ -117,7 +117,7 @@ class Tally:
         print(f"  importance, mean: {statistics.fmean(importances or [0.0]):.3f}")
         print(f"  masked: {len(self.masked)}, dated by the text: {len(self.dated)}, lost: {len(self.lost)}")
         for name in SHOWN_BY:
-            groups: dict[str, list[Taken]] = defaultdict(list)
+            groups: dict[str, list[PieceAnswer]] = defaultdict(list)
             for item in self.items:
                 groups[READ[name](item)].append(item)
             for value, items in sorted(groups.items()):
@@ -130,12 +130,12 @@ class Tally:
             for line in random.Random(SEED).sample(lines, min(examples, len(lines))):
                 print(f"  {line}")
 
-    def _show_some(self, name: str, items: list[Taken], examples: int) -> None:
+    def _show_some(self, name: str, items: list[PieceAnswer], examples: int) -> None:
         print(f"\n{name}: {len(items)}")
         for item in random.Random(SEED).sample(items, min(examples, len(items))):
             print("  " + self._example(item))
 
-    def _example(self, item: Taken) -> str:
+    def _example(self, item: PieceAnswer) -> str:
         if item.memory is None:
             return item.reason or "nothing left"
         memory, scores, why = item.memory, item.scores, item.explained
@@ -158,7 +158,7 @@ def _squeezed(text: str) -> str:
     return "".join(text.casefold().split())
 
 
-READ: dict[str, Callable[[Taken], str]] = {
+READ: dict[str, Callable[[PieceAnswer], str]] = {
     "outcome": lambda item: item.outcome,
     "reason": lambda item: item.reason or "",
     "kind": lambda item: item.memory.kind if item.memory else "",
@@ -192,7 +192,7 @@ def take_turns(client: Client, folder: Path) -> Tally:
             for turn in turns:
                 tally.add_masked(turn.text)
                 said_at = int(turn.at.timestamp() * 1000)
-                tally.add_date(turn.text, said_at, event_at(turn.text, said_at, UTC_ZONE))
+                tally.add_date(turn.text, said_at, find_event_time(turn.text, said_at, UTC_ZONE))
     return tally
 
 
@@ -208,7 +208,7 @@ def take_texts(client: Client, folder: Path, files: int) -> Tally:
             tally.add(results)
             tally.add_masked(text)
             tally.add_pieces(name, text, results)
-            for memory in (item.memory for item in results if isinstance(item, Taken) and item.memory):
+            for memory in (item.memory for item in results if isinstance(item, PieceAnswer) and item.memory):
                 is_told = abs(memory.event_at - memory.created_at) > CLOCK_MS
                 tally.add_date(memory.content, memory.created_at, memory.event_at if is_told else None)
     print(f"{len(chosen)} of {len(paths)} files")
@@ -218,7 +218,7 @@ def take_texts(client: Client, folder: Path, files: int) -> Tally:
 def throughput(daemon: RunningDaemon, chunks: int) -> None:
     """`ingest` of one text after the other, each of 100 pieces, until all have their vectors."""
     made = [" ".join(pair) for pair in zip(texts(chunks, 1), texts(chunks, 2), strict=True)]
-    service = EmbeddingService(Catalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder()))
     service.refresh()
     embedder = service.current()
     assert embedder is not None

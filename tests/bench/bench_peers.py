@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, models_folder
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests.bench.peers import SYSTEMS, WARM_UP, memory_of
 from tests.bench.quality import METRICS, POOL, SEED, TOP_K, load_benchmark, remember, the_projects_own
 from tests.bench.tables import percentiles, share, show
@@ -157,7 +157,7 @@ def mnemod(conversations: Sequence[Any], puts: Sequence[Put], *, pooled: bool) -
 
 
 def model_folder() -> Path:
-    service = EmbeddingService(Catalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder()))
     manifest = service.manifest(DEFAULT_EMBEDDING)
     service.close()
     assert manifest is not None, f"{DEFAULT_EMBEDDING} is not here: `make models`"

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Remembered
-from mnemo_client.recall_protocol import Ranker
+from mnemo_client.protocol.memories import NewMemory, RememberAnswer
+from mnemo_client.protocol.retrieval import Ranker
 from tests import recall_sets
 from tests.bench import bench_documents
 from tests.bench.tables import hits, rankers_named, show_hits
@@ -64,7 +64,7 @@ def remember(client: Client, facts: Sequence[recall_sets.ProjectFact]) -> dict[s
     found = {}
     for fact in facts:
         (result,) = client.remember_many([NewMemory(content=fact.text, namespace=fact.namespace, dedup="off")])
-        assert isinstance(result, Remembered), result
+        assert isinstance(result, RememberAnswer), result
         found[fact.text] = result.memory.id
     return found
 

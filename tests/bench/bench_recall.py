@@ -29,9 +29,9 @@ from pathlib import Path
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.recall_protocol import Ranker
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
+from mnemo_client.protocol.retrieval import Ranker
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets
 from tests.bench.bench_documents import wait_for_notes
 from tests.bench.bench_socket import bare
@@ -142,13 +142,13 @@ def costs(daemon: RunningDaemon, scratch: Path, seconds: float) -> dict[str, flo
     assert process is not None
     notes = scratch / "notes"
     shutil.copytree(recall_sets.NOTES, notes)
-    with daemon.client().patiently() as client:
+    with daemon.client().with_long_timeout() as client:
         root = client.add_root(notes, "notes")
         wait_for_notes(client, sum(1 for _ in notes.iterdir()))
         wait_for_views(daemon)
     quiet = wait_until_quiet(process.pid)
     found = idle(process.pid, seconds)
-    with daemon.client().patiently() as client:
+    with daemon.client().with_long_timeout() as client:
         status = client.status()
         client.remove_root(root.id)
     print(f"\nIdle, quiet after {quiet:.0f} s: {found}", flush=True)
@@ -232,7 +232,7 @@ def main() -> None:
         parser.error("--fill is for what --keep keeps")
     options.clients = [int(count) for count in options.clients.split(",")]
     sizes = [int(size) for size in options.sizes.split(",")]
-    service = EmbeddingService(Catalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder()))
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)

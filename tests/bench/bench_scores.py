@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets, small_stores
 from tests.bench.quality import questions, remember, the_projects_own
 from tests.bench.tables import show
@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--stores", type=int, default=300)
     parser.add_argument("--questions", type=int, default=400, help="of the conversations, drawn by chance")
     options = parser.parse_args()
-    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder()))
     embedding.refresh()
     show_bins("small stores", list(small_stores.asked(options.stores, embedding)))
     embedding.close()

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from mnemo_client.protocol import NewMemory
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
-from mnemo_store.vectors import VectorView
-from mnemo_store.words import Fields, WordView
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
+from mnemo_store.indexes.vectors import VectorIndex
 from tests.bench.texts import questions, texts
 from tests.running import RunningDaemon
 
@@ -85,11 +85,11 @@ def recall(daemon: RunningDaemon, asked: Sequence[str]) -> dict[str, list[float]
 def bare(service: EmbeddingService, made: Sequence[str], asked: Sequence[str]) -> list[float]:
     """A vector search and a word search in one process, vectors drawn at random: ms a query without embedding."""
     chance = np.random.default_rng(3)
-    words, vectors = WordView(), VectorView(384, "bare")
+    words, vectors = LexicalIndex(), VectorIndex(384, "bare")
     rows = chance.standard_normal((len(made), 384)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     for number, text in enumerate(made):
-        words.put(number, Fields(text))
+        words.put(number, LexicalFields(text))
     vectors.put_many(list(range(len(made))), [row[None] for row in rows])
     if vectors.needs_index():
         from mnemo_store.disk import Disk
@@ -100,7 +100,7 @@ def bare(service: EmbeddingService, made: Sequence[str], asked: Sequence[str]) -
     return _bare_searches(words, vectors, asked)
 
 
-def _bare_searches(words: WordView, vectors: VectorView, asked: Sequence[str]) -> list[float]:
+def _bare_searches(words: LexicalIndex, vectors: VectorIndex, asked: Sequence[str]) -> list[float]:
     chance = np.random.default_rng(4)
     took = []
     for question in asked:
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--queries", type=int, default=320)
     options = parser.parse_args()
-    service = EmbeddingService(Catalogue(models_folder()))
+    service = EmbeddingService(ModelCatalogue(models_folder()))
     service.refresh()
     while service.current() is None:
         time.sleep(0.05)

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
-from mnemo_daemon.views import Views
+from mnemo_daemon.indexing.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 from tests.bench.bench_durability import Unsynced
 from tests.bench.texts import texts
 from tests.running import RunningDaemon
@@ -56,7 +56,7 @@ def fill(folder: Path, count: int) -> None:
     asked: list[Future[Any]] = []
     for number, text in enumerate(texts(count), 1):
         memory = Memory(id=sample_id(number), content=text, created_at=AT, modified_at=AT, event_at=AT)
-        turn: Turn[None] = Turn((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), None, "add")
+        turn: WriteResult[None] = WriteResult((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), None, "add")
         asked.append(store.transact(lambda _, turn=turn: turn, by="bench"))  # type: ignore[misc]
         if len(asked) >= WAITING_MAX:
             for future in asked:

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_store import vectors as vectors_module
 from mnemo_store.disk import Disk
-from mnemo_store.vectors import VectorView
+from mnemo_store.indexes import vectors as vectors_module
+from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = 384
 QUERIES = 200
@@ -65,7 +65,7 @@ def measure(count: int) -> None:
     vectors, queries = clustered(count, 1).astype(np.float16), clustered(QUERIES, 2)
     gc.collect()
     before = private_mb()
-    view = VectorView(DIMENSIONS, "bench")
+    view = VectorIndex(DIMENSIONS, "bench")
     started = time.perf_counter()
     half = count // 2
     for number in range(half):
@@ -85,7 +85,7 @@ def measure(count: int) -> None:
         keep(view, queries, folder)
 
 
-def ask_exactly(view: VectorView, count: int, queries: NDArray[np.float32], vectors: NDArray[np.float16]) -> None:
+def ask_exactly(view: VectorIndex, count: int, queries: NDArray[np.float32], vectors: NDArray[np.float16]) -> None:
     for k in (10, 40, 100):
         show(f"exact k={k}", lambda query, k=k: view.nearest(query, k, exact=True), queries)  # type: ignore[misc]
     for share in (0.01, 0.1, 0.5):
@@ -101,7 +101,7 @@ def ask_exactly(view: VectorView, count: int, queries: NDArray[np.float32], vect
     show("peer: float32 product + argpartition", lambda query: np.argpartition(whole @ query, count - 100), queries)
 
 
-def ask_the_graph(view: VectorView, count: int, queries: NDArray[np.float32], folder: Path) -> None:
+def ask_the_graph(view: VectorIndex, count: int, queries: NDArray[np.float32], folder: Path) -> None:
     started, ran = time.perf_counter(), time.thread_time()
     view.build_index(folder, Disk(), lambda: False)
     print(f"  graph built in {time.perf_counter() - started:.1f} s, cpu {time.thread_time() - ran:.1f} s")
@@ -127,7 +127,7 @@ def ask_the_graph(view: VectorView, count: int, queries: NDArray[np.float32], fo
         show(f"peer: bare usearch k={k}", lambda query, k=k: index.search(query, k, threads=1), queries)  # type: ignore[misc]
 
 
-def keep(view: VectorView, queries: NDArray[np.float32], folder: Path) -> None:
+def keep(view: VectorIndex, queries: NDArray[np.float32], folder: Path) -> None:
     for label, change in (("whole", 0), ("after one change", 1)):
         if change:
             view.put(0, queries[:1])
@@ -137,7 +137,7 @@ def keep(view: VectorView, queries: NDArray[np.float32], folder: Path) -> None:
     size = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
     before = private_mb()
     started = time.perf_counter()
-    loaded, _ = VectorView.load(folder, DIMENSIONS, "bench")
+    loaded, _ = VectorIndex.load(folder, DIMENSIONS, "bench")
     took = time.perf_counter() - started
     loaded.nearest(queries[0], 40)
     print(
@@ -149,7 +149,7 @@ def keep(view: VectorView, queries: NDArray[np.float32], folder: Path) -> None:
     print(f"private memory of the loaded view {private_mb() - before:.1f} MB")
 
 
-def recall(view: VectorView, queries: NDArray[np.float32], k: int = 10) -> tuple[float, float]:
+def recall(view: VectorIndex, queries: NDArray[np.float32], k: int = 10) -> tuple[float, float]:
     """The share of the k nearest by exact search that the view finds, and the milliseconds of CPU of a search."""
     found, started = 0, time.thread_time()
     hits = [view.nearest(query, k).numbers for query in queries]
@@ -163,7 +163,7 @@ def measure_replaced(count: int) -> None:
     """Prints recall@10 after drops and puts. Up to EXACT_MAX rows, where it is never asked, the graph is forced."""
     exact_max = vectors_module.EXACT_MAX if count > vectors_module.EXACT_MAX else count // 5
     vectors, queries = clustered(count, 1).astype(np.float16), clustered(QUERIES, 2)
-    view = VectorView(DIMENSIONS, "bench", exact_max=exact_max)
+    view = VectorIndex(DIMENSIONS, "bench", exact_max=exact_max)
     view.put_many(range(count), list(vectors[:, None]))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -173,7 +173,7 @@ def measure_replaced(count: int) -> None:
         for share in (0.1, 0.3, 0.6):
             numbers = np.random.default_rng(4).permutation(count)[: int(share * count)]
             fresh = clustered(len(numbers), 5).astype(np.float16)
-            left = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
+            left = VectorIndex.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
             replace(left, numbers, fresh)
             found, took = recall(left, queries)
             print(f"  {share:4.0%} replaced: as left {found:.4f} ({took:.2f} ms)", end="", flush=True)
@@ -182,7 +182,7 @@ def measure_replaced(count: int) -> None:
             vectors_module.DEAD_SHARE_OF_GRAPH = share_before
             found, took = recall(left, queries)
             print(f", grown {found:.4f} ({took:.2f} ms)", end="", flush=True)
-            kept = VectorView.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
+            kept = VectorIndex.load(folder, DIMENSIONS, "bench", exact_max=exact_max)[0]
             worst, builds = 1.0, 0
             for start in range(0, len(numbers), max(1, count // 50)):
                 part = slice(start, start + max(1, count // 50))
@@ -195,7 +195,7 @@ def measure_replaced(count: int) -> None:
             print(f", by the rule at worst {worst:.4f}, {builds} builds", flush=True)
 
 
-def replace(view: VectorView, numbers: NDArray[np.int64], vectors: NDArray[np.float16]) -> None:
+def replace(view: VectorIndex, numbers: NDArray[np.int64], vectors: NDArray[np.float16]) -> None:
     for number in numbers.tolist():
         view.drop(number)
     view.put_many(numbers.tolist(), list(vectors[:, None]))

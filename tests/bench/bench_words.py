@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_store.disk import Disk
-from mnemo_store.words import Fields, WordView
+from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
 
 VOCABULARY = 60_000
 EXPONENT = 1.05
@@ -54,7 +54,7 @@ def told(name: str, seconds: list[float]) -> None:
     print(f"  {name:<34} p50 {p50:7.3f}   p95 {p95:7.3f}   max {most:7.2f} ms", flush=True)
 
 
-def timed_searches(view: WordView, queries: list[str]) -> list[float]:
+def timed_searches(view: LexicalIndex, queries: list[str]) -> list[float]:
     taken = []
     for query in queries:
         begin = time.perf_counter()
@@ -75,7 +75,7 @@ def queries_of(chance: np.random.Generator, texts: list[NDArray[np.int64]], word
 def loaded_mib(path: str, queries: list[str]) -> str:
     """What loading a view and searching it takes."""
     before = private_mib()
-    view, _ = WordView.load(Path(path))
+    view, _ = LexicalIndex.load(Path(path))
     loaded = private_mib()
     timed_searches(view, queries)
     return f"+{loaded - before:.1f} MiB loaded, +{private_mib() - before:.1f} MiB after {len(queries)} searches"
@@ -93,12 +93,12 @@ def measure(count: int) -> None:
     with_common, without = (queries_of(chance, ranks, words, least) for least in (0, COMMONEST))
 
     before = private_mib()
-    view = WordView()
+    view = LexicalIndex()
     puts = []
     begin_all, begin_cpu = time.perf_counter(), time.process_time()
     for number in range(count):
         begin = time.perf_counter()
-        view.put(number, Fields(texts[number]))
+        view.put(number, LexicalFields(texts[number]))
         puts.append(time.perf_counter() - begin)
     took, cpu = time.perf_counter() - begin_all, time.process_time() - begin_cpu
     print(f"  put {took:.2f} s, {cpu / count * 1e6:.1f} us CPU a memory; private +{private_mib() - before:.0f} MiB")
@@ -107,8 +107,8 @@ def measure(count: int) -> None:
 
     del view
     before, begin, begin_cpu = private_mib(), time.perf_counter(), time.process_time()
-    view = WordView()
-    view.put_many((number, Fields(texts[number])) for number in range(count))
+    view = LexicalIndex()
+    view.put_many((number, LexicalFields(texts[number])) for number in range(count))
     took, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
     print(
         f"  put_many {took:.2f} s, {cpu / count * 1e6:.1f} us CPU a memory; private +{private_mib() - before:.0f} MiB"
@@ -125,7 +125,7 @@ def measure(count: int) -> None:
         print(f"  in a fresh process: private {answer.stdout.strip()}")
         del view
         begin = time.perf_counter()
-        view, _ = WordView.load(path)
+        view, _ = LexicalIndex.load(path)
         print(f"  load {(time.perf_counter() - begin) * 1000:.1f} ms")
         told("search, without the commonest", timed_searches(view, without))
         told("search, all words", timed_searches(view, with_common))
@@ -133,7 +133,7 @@ def measure(count: int) -> None:
         told("search, 1,000 replaced", timed_searches(view, without))
 
 
-def replacing(view: WordView, texts: list[str], count: int) -> None:
+def replacing(view: LexicalIndex, texts: list[str], count: int) -> None:
     """Replaces 1,000 memories while another thread searches."""
     done = threading.Event()
     beside: list[float] = []
@@ -147,7 +147,7 @@ def replacing(view: WordView, texts: list[str], count: int) -> None:
     puts = []
     for i in range(1_000):
         begin = time.perf_counter()
-        view.put(i % count, Fields(texts[count + i]))
+        view.put(i % count, LexicalFields(texts[count + i]))
         puts.append(time.perf_counter() - begin)
         time.sleep(0.0005)
     done.set()

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnemo_client.client import Client
-from mnemo_client.errors import MnemoError, Refused
-from mnemo_client.protocol import NewMemory, Patch
+from mnemo_client.errors import MnemoError, RefusalError
+from mnemo_client.protocol.memories import NewMemory, Patch
 from tests.running import RunningDaemon
 from tests.writers import NAMESPACE, Known, read_all
 
@@ -89,7 +89,7 @@ class _FullDisk:
         self.count += 1
         try:
             memory = client.remember(NewMemory(content=f"w{self.count} {TEXT}")).memory
-        except Refused as error:
+        except RefusalError as error:
             self.report.must((error.status, error.code) == (507, "disk_full"), f"a write was answered {error.status}")
             return False
         self.account[memory.id] = Known(memory.content, memory.version, memory.state)
@@ -139,7 +139,7 @@ class _FullDisk:
                 one = self.account[memory_id]
                 self.account[memory_id] = one._replace(state="trashed", version=one.version + 1)
         self.report.seen.append("50 deleted")
-        if self.allowed("purge", functools.partial(client.purge_many, ids[50:60])):
+        if self.allowed("purge", functools.partial(client.erase_many, ids[50:60])):
             for memory_id in ids[50:60]:
                 del self.account[memory_id]
             self.report.seen.append("10 purged")
@@ -156,7 +156,7 @@ class _FullDisk:
         for memory_id in active[: len(active) // 2]:
             try:
                 client.delete(memory_id)
-            except Refused as error:
+            except RefusalError as error:
                 self.report.must(error.status in (503, 507), f"a delete was answered {error.status}: {error}")
                 self.report.seen.append(f"without a byte left {done} deletes were done, the next answered {error.code}")
                 return

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mnemo_client.errors import MnemoError
-from mnemo_client.protocol import NewMemory
-from mnemo_daemon.embedding import Embedder
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_daemon.models.embedding import Embedder
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage, embedded_text, text_hash
-from mnemo_store.store import Store, Turn, Vectors
+from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.bench.bench_durability import Unsynced
 from tests.bench.idle import anonymous_bytes
 from tests.bench.texts import texts
@@ -83,7 +83,7 @@ def _remember(daemon: RunningDaemon, count: int) -> None:
     made = texts(count)
     start_patiently(daemon)
     try:
-        with daemon.client().patiently() as client:
+        with daemon.client().with_long_timeout() as client:
             while part := list(islice(made, BATCH)):
                 client.remember_many([NewMemory(content=text, dedup="off") for text in part])
         wait_for_views(daemon)
@@ -108,7 +108,7 @@ def write_made(folder: Path, count: int, embedder: Embedder) -> None:
             ]
             changes = [each for memory in memories
                        for each in (PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))]  # fmt: skip
-            turn: Turn[None] = Turn(tuple(changes), None, "add")
+            turn: WriteResult[None] = WriteResult(tuple(changes), None, "add")
             asked.append(store.transact(lambda _, turn=turn: turn, by="bench"))  # type: ignore[misc]
             asked.append(store.put_vectors(made_vectors(memories, embedder, drawn)))
             while len(asked) > WAITING_MAX:
@@ -122,15 +122,17 @@ def write_made(folder: Path, count: int, embedder: Embedder) -> None:
         store.close()
 
 
-def made_vectors(memories: Sequence[Memory], embedder: Embedder, drawn: np.random.Generator) -> list[Vectors]:
+def made_vectors(memories: Sequence[Memory], embedder: Embedder, drawn: np.random.Generator) -> list[TextVectors]:
     rows = drawn.standard_normal((len(memories), 1, embedder.dimensions), np.float32)
     rows /= np.linalg.norm(rows, axis=-1, keepdims=True)
     digests = [text_hash(embedded_text(memory)) for memory in memories]
-    found = [Vectors(embedder.space, digest, row.astype(np.float16)) for digest, row in zip(digests, rows, strict=True)]
+    found = [
+        TextVectors(embedder.space, digest, row.astype(np.float16)) for digest, row in zip(digests, rows, strict=True)
+    ]
     late = embedder.late
     if late is not None:
         codes = drawn.integers(-127, 128, (len(memories), MADE_TOKENS, late.dimensions), np.int8)
-        found += [Vectors(late.space, digest, row) for digest, row in zip(digests, codes, strict=True)]
+        found += [TextVectors(late.space, digest, row) for digest, row in zip(digests, codes, strict=True)]
     return found
 
 
@@ -173,7 +175,7 @@ def wait_for_views(daemon: RunningDaemon) -> None:
     Asked seldom: a status looks at everything.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    with daemon.client().patiently() as client:
+    with daemon.client().with_long_timeout() as client:
         while time.monotonic() < deadline:
             status = client.status()
             is_loaded = status.models["embedding"].state == "ready"

@@ -1,4 +1,4 @@
-"""How many excerpts show the answer, and the weights of `mnemo_core/excerpts.py`.
+"""How many excerpts show the answer, and the weights of `mnemo_core/retrieval/excerpts.py`.
 
 `python -m tests.bench.fit_excerpts` prints how many of each set and half show it, in int8 and in float32: before (the
 one sentence with the most words of the question), by words and kind of answer alone, and now. `--fit` also fits the
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import excerpts, sentences
-from mnemo_core.excerpts import TokenRows
-from mnemo_daemon.embedding import load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Numerics, models_folder
+from mnemo_core.retrieval import excerpts, snippets
+from mnemo_core.retrieval.excerpts import TokenRows
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics, models_folder
+from mnemo_daemon.models.embedding import load_embedder
 from tests.excerpts import TERMS, Labelled, made, notes, shown, token_rows
 
 STEPS, RATE, DECAY = 4000, 0.3, 0.3
@@ -31,10 +31,10 @@ def examples(items: Sequence[Labelled], rows: Sequence[TokenRows | None]) -> Exa
     found: Examples = []
     for item, own in zip(items, rows, strict=True):
         text = item.text
-        places = [(a, b) for a, b in sentences.spans(text) if not sentences.is_markup(text[a:b])]
+        places = [(a, b) for a, b in snippets.sentence_spans(text) if not snippets.is_markup(text[a:b])]
         is_right = np.array([item.is_in(text[a:b]) for a, b in places])
         if is_right.any():
-            marks = TERMS.marks(text, item.question)
+            marks = TERMS.highlight_spans(text, item.question)
             found.append((excerpts.features(text, item.question, places, marks, own) * SCALES, is_right))
     return found
 
@@ -57,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fit", action="store_true")
     arguments = parser.parse_args()
-    manifest = Catalogue(models_folder()).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(models_folder()).installed(DEFAULT_EMBEDDING)
     assert manifest is not None, "install the embedding model first"
     tuning: Examples = []
     for numerics in FORMS:
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _by_most_words(item: Labelled) -> str:
-    start, end = sentences.best_sentence(item.text, TERMS.marks(item.text, item.question))
+    start, end = snippets.best_sentence(item.text, TERMS.highlight_spans(item.text, item.question))
     return item.text[start:end]
 
 

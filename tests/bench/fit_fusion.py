@@ -25,16 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.protocol import NewMemory
-from mnemo_core import fusion
-from mnemo_core.features import Table
-from mnemo_core.fusion import Fusion, Linear
-from mnemo_core.trees import Trees
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
-from mnemo_daemon.question import Question
-from mnemo_daemon.surroundings import WEIGHTS_FILE
-from mnemo_store.columns import Filter
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_core.retrieval.ranking import learned_ranker
+from mnemo_core.retrieval.ranking.gbdt import TreeEnsemble
+from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker, LinearModel
+from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
+from mnemo_daemon.retrieval.question import Question
+from mnemo_store.indexes.attributes import MemoryFilter
 from tests import recall_sets
 from tests.desk import Desk, desk_in
 from tests.running import RunningDaemon, running
@@ -124,9 +124,9 @@ def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example
     """What the daemon's own code makes of every question."""
     found, names = [], None
     for place, each in enumerate(asked):
-        wanted = Filter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks
+        wanted = MemoryFilter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks
         question = Question(each.query, wanted, top_k=TOP_KS[place % len(TOP_KS)], token_budget=None)
-        numbers, looked = desk.recalling.looked(question)
+        numbers, looked = desk.recalling.learned_inputs(question)
         if looked is None or looked.second is None:
             raise SystemExit("the questions are answered without vectors or without late interaction")
         with desk.store.snapshot() as snapshot:
@@ -147,12 +147,12 @@ def looked_at(place: Path, asked: Sequence[Asked], embedding: EmbeddingService) 
         return examples(desk, asked)
 
 
-def fit(names: Features, found: Sequence[Example]) -> Fusion:
+def fit(names: Features, found: Sequence[Example]) -> LearnedRanker:
     """Both looks. The rows of the second are those that the weights in use put before it."""
     first = _linear(names.first, _Rows.of((each.first, each.is_right, each.asked) for each in found))
     again = _Rows.of((each.second, each.is_right[each.rows], each.asked) for each in found)
     second = _linear(names.second, again)
-    return Fusion(first, second, _trees(second, again))
+    return LearnedRanker(first, second, _trees(second, again))
 
 
 class _Rows(NamedTuple):
@@ -171,12 +171,12 @@ class _Rows(NamedTuple):
         return cls(np.concatenate([values for values, _, _ in parts]), right, counts.astype(np.float32))
 
 
-def _linear(names: tuple[str, ...], rows: _Rows) -> Linear:
+def _linear(names: tuple[str, ...], rows: _Rows) -> LinearModel:
     """Logistic weights by Newton's method: the mean over questions of the summed loss of their candidates, shrunk."""
     values, right, counts = rows
     means, spreads = values.mean(axis=0), values.std(axis=0)
     spreads[spreads < 1e-6] = 1.0
-    design = np.clip((values - means) / spreads, -fusion.DEVIATIONS_MAX, fusion.DEVIATIONS_MAX)
+    design = np.clip((values - means) / spreads, -learned_ranker.DEVIATIONS_MAX, learned_ranker.DEVIATIONS_MAX)
     design = np.c_[design, np.ones(len(design), np.float32)].astype(np.float32)
     ridge = np.r_[np.full(len(names), 2 * SHRINKAGE), 1e-9]
     weights = np.zeros(len(names) + 1)
@@ -188,21 +188,21 @@ def _linear(names: tuple[str, ...], rows: _Rows) -> Linear:
         weights -= step
         if np.abs(step).max() < 1e-5:
             break
-    return Linear(names, means, spreads, weights[:-1].astype(np.float32), float(weights[-1]))
+    return LinearModel(names, means, spreads, weights[:-1].astype(np.float32), float(weights[-1]))
 
 
-def _trees(second: Linear, rows: _Rows) -> Trees:
+def _trees(second: LinearModel, rows: _Rows) -> TreeEnsemble:
     """Boosted on the log-odds of the sum."""
     try:
         lightgbm = importlib.import_module("lightgbm")
     except ImportError:
         raise SystemExit("the trees are fitted by LightGBM: `pip install -e .[fit]`") from None
-    odds = second.odds(Table(second.names, rows.values))
+    odds = second.odds(FeatureTable(second.names, rows.values))
     counts = rows.counts / rows.counts.mean()
     data = lightgbm.Dataset(rows.values, rows.right, weight=counts, init_score=odds, feature_name=[*second.names])
     found = lightgbm.train(BOOSTING, data, TREES).dump_model()
     trees = [preorder(each["tree_structure"]) for each in found["tree_info"]]
-    return Trees.read({"features": second.names, "trees": trees})
+    return TreeEnsemble.read({"features": second.names, "trees": trees})
 
 
 def preorder(node: dict[str, Any], place: int = 0) -> list[list[float]]:
@@ -220,10 +220,10 @@ def _weight(group: str) -> float:
     return POOLED_WEIGHT * min(1.0, own) if group.startswith(POOLED) else own
 
 
-def order(names: Features, found: Fusion, each: Example) -> NDArray[np.intp]:
-    odds = found.first.odds(Table(names.first, each.first))
-    again = found.again(Table(names.second, each.second))
-    return np.lexsort((np.arange(len(odds)), -fusion.joined(odds, each.rows, again)))
+def order(names: Features, found: LearnedRanker, each: Example) -> NDArray[np.intp]:
+    odds = found.first.odds(FeatureTable(names.first, each.first))
+    again = found.second_odds(FeatureTable(names.second, each.second))
+    return np.lexsort((np.arange(len(odds)), -learned_ranker.merge_odds(odds, each.rows, again)))
 
 
 def scores(each: Example, ranked: NDArray[np.intp]) -> list[float]:
@@ -241,8 +241,8 @@ def show(title: str, rows: dict[str, list[list[float]]]) -> None:
         print(f"{name:24}{len(found):6}" + "".join(f"{100 * value:9.1f}" for value in np.mean(found, axis=0)))
 
 
-def document(found: Fusion) -> dict[str, Any]:
-    def linear(each: Linear) -> dict[str, Any]:
+def document(found: LearnedRanker) -> dict[str, Any]:
+    def linear(each: LinearModel) -> dict[str, Any]:
         columns = zip(each.names, each.means.tolist(), each.spreads.tolist(), each.weights.tolist(), strict=True)
         return {
             "bias": round(each.bias, 5),
@@ -257,7 +257,7 @@ def document(found: Fusion) -> dict[str, Any]:
     return {"first": linear(found.first), "second": linear(found.second), "trees": trees}
 
 
-def written(found: Fusion) -> str:
+def written(found: LearnedRanker) -> str:
     """The document, a weight a line and a tree a line."""
     parts = document(found)
     trees = parts.pop("trees")
@@ -320,7 +320,7 @@ def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, l
 
 
 def loaded() -> EmbeddingService:
-    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder()))
     embedding.refresh()
     return embedding
 
@@ -334,7 +334,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         names, found = own_examples(options.keep or Path(scratch), loaded())
         sets = sorted({each.asked.name for each in found})
-        shipped = Fusion.read(json.loads(WEIGHTS_FILE.read_text()))
+        shipped = LearnedRanker.read(json.loads(WEIGHTS_FILE.read_text()))
         held: dict[str, list[list[float]]] = {}
         for fold in range(options.folds):
             out = set(sets[fold :: options.folds])

@@ -18,11 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core import late_interaction
-from mnemo_daemon import token_rows
-from mnemo_daemon.embedding import GraphEmbedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Manifest, models_folder
-from mnemo_daemon.token_rows import Projection
+from mnemo_core.retrieval.ranking import late_interaction
+from mnemo_daemon.models import token_rows
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    ModelCatalogue,
+    ModelManifest,
+    models_folder,
+)
+from mnemo_daemon.models.embedding import GraphEmbedder
+from mnemo_daemon.models.token_rows import Projection
 from tests import recall_sets
 from tests.bench.tables import show
 
@@ -51,7 +56,7 @@ class Set(NamedTuple):
 class Hidden(GraphEmbedder):
     """The model with nothing projected."""
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: ModelManifest) -> None:
         super().__init__(manifest, Projection(np.eye(manifest.dimensions, dtype=np.float16)))
 
     def whole(self, text: str) -> Whole:
@@ -114,7 +119,7 @@ def measure(some: Sequence[Set], matrix: NDArray[np.float16] | None, *, is_coded
     for each in some:
         rows = _projected(np.concatenate([text.rows for text in each.texts]), matrix)
         if is_coded:
-            rows = late_interaction.code(rows).astype(np.float32) / np.float32(late_interaction.CODE_OF_ONE)
+            rows = late_interaction.quantize(rows).astype(np.float32) / np.float32(late_interaction.CODE_OF_ONE)
         lengths = np.array([len(text.rows) for text in each.texts])
         has_rows = np.flatnonzero(lengths)
         starts = (np.cumsum(lengths) - lengths)[has_rows]
@@ -162,7 +167,7 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, default=64)
     parser.add_argument("--compare", action="store_true", help="measure several widths")
     asked = parser.parse_args()
-    manifest = Catalogue(models_folder()).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(models_folder()).installed(DEFAULT_EMBEDDING)
     if manifest is None:
         raise SystemExit(f"{DEFAULT_EMBEDDING} is not installed: `mnemo models pull`")
     embedder = Hidden(manifest)

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mnemo_core.fusion import Fusion
-from mnemo_daemon.surroundings import WEIGHTS_FILE
+from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
+from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from tests.bench.fit_fusion import Asked, Example, Features, document, fit, loaded, looked_at, own_examples
 from tests.running import RunningDaemon, running
 
@@ -47,12 +47,12 @@ def seen(data: Path, asked: Sequence[Asked], own_stores: Path | None, scratch: P
     return Seen(names, found, own)
 
 
-def weights_without(conversation: str, of: Seen, *, with_own: bool) -> Fusion:
+def weights_without(conversation: str, of: Seen, *, with_own: bool) -> LearnedRanker:
     return fit(of.names, of.without(conversation) if with_own else of._replace(own=[]).without(conversation))
 
 
 @contextmanager
-def running_with(weights: Fusion, data: Path, scratch: Path) -> Iterator[RunningDaemon]:
+def running_with(weights: LearnedRanker, data: Path, scratch: Path) -> Iterator[RunningDaemon]:
     """A daemon of these weights on that folder, which no other has open."""
     program = scratch / "program"
     if not program.exists():
@@ -61,7 +61,7 @@ def running_with(weights: Fusion, data: Path, scratch: Path) -> Iterator[Running
     replaced = program / WEIGHTS_FILE.relative_to(ROOT)
     replaced.write_text(json.dumps(document(weights)))
     environ = {"PYTHONPATH": os.pathsep.join(str(program / part) for part in PARTS)}
-    asks = "from mnemo_daemon.surroundings import WEIGHTS_FILE; print(WEIGHTS_FILE)"
+    asks = "from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE; print(WEIGHTS_FILE)"
     answered = subprocess.check_output([sys.executable, "-c", asks], env={**os.environ, **environ}, text=True).strip()
     assert Path(answered).samefile(replaced), f"the daemon would take its weights from {answered}"
     with running(data, environ) as daemon:

@@ -5,7 +5,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from mnemo_client.recall_protocol import Ranker, RecallAnswer
+from mnemo_client.protocol.retrieval import Ranker, RecallAnswer
 
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 RESAMPLES = 2000

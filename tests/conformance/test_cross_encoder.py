@@ -10,18 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_daemon import installation
-from mnemo_daemon.embedding import EmbeddingService, load_embedder
-from mnemo_daemon.models import (
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     DEFAULT_RERANKER,
-    Catalogue,
-    Damaged,
-    Manifest,
-    Unsupported,
-    Unverified,
+    ModelCatalogue,
+    ModelDamaged,
+    ModelManifest,
+    UnsupportedModel,
+    UnverifiedModel,
 )
-from mnemo_daemon.reranking import IDLE_SECONDS, CrossEncoder, Reranking
+from mnemo_daemon.models.cross_encoder import IDLE_SECONDS, CrossEncoder, CrossEncoderService
+from mnemo_daemon.models.embedding import EmbeddingService, load_embedder
 from tests.pair_model import TOKENS_MAX, score_of, write_pair_model
 from tests.running import printed
 
@@ -38,7 +38,7 @@ def models(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def install(source: Path, models: Path, name: str = DEFAULT_RERANKER) -> Manifest:
+def install(source: Path, models: Path, name: str = DEFAULT_RERANKER) -> ModelManifest:
     return installation.import_path(source, models, name=name, allow_unverified=True)
 
 
@@ -60,40 +60,42 @@ def test_a_folder_whose_config_says_that_it_judges_pairs_is_a_cross_encoder(sour
     manifest = install(source, models)
     assert (manifest.name, manifest.role, manifest.form) == (DEFAULT_RERANKER, "reranker", "fastembed")
     assert (manifest.dimensions, manifest.weights_file, manifest.verified) == (0, "model.onnx", False)
-    (listed,) = [each for each in Catalogue(models).listing() if each.name == DEFAULT_RERANKER]
+    (listed,) = [each for each in ModelCatalogue(models).listing() if each.name == DEFAULT_RERANKER]
     assert (listed.role, listed.installed, listed.dimensions) == ("reranker", True, None)
 
 
 def test_another_cross_encoder_comes_in_by_a_name_of_its_own(source: Path, models: Path) -> None:
     assert install(source, models, "made/overlap").role == "reranker"
-    with pytest.raises(Unverified):
+    with pytest.raises(UnverifiedModel):
         installation.import_path(source, models, name="made/overlap")
 
 
 def test_a_cross_encoder_is_no_embedding_model_and_takes_no_name_of_one(source: Path, models: Path) -> None:
-    with pytest.raises(Unsupported, match=r"is a cross-encoder, and BAAI/bge-small-en-v1\.5 is an embedding model"):
+    with pytest.raises(
+        UnsupportedModel, match=r"is a cross-encoder, and BAAI/bge-small-en-v1\.5 is an embedding model"
+    ):
         install(source, models, "BAAI/bge-small-en-v1.5")
     manifest = install(source, models)
-    with pytest.raises(Unsupported, match="is a cross-encoder, not an embedding model"):
+    with pytest.raises(UnsupportedModel, match="is a cross-encoder, not an embedding model"):
         load_embedder(manifest)
-    service = EmbeddingService(Catalogue(models), threads=1)
-    with pytest.raises(Unsupported, match="is a cross-encoder, not an embedding model"):
+    service = EmbeddingService(ModelCatalogue(models), threads=1)
+    with pytest.raises(UnsupportedModel, match="is a cross-encoder, not an embedding model"):
         service.use(DEFAULT_RERANKER)
     assert service.spaces() == []
     service.close()
 
 
 def test_a_model_that_gives_no_score_of_a_pair_is_refused_and_leaves_nothing(tmp_path: Path, models: Path) -> None:
-    with pytest.raises(Unsupported, match="cannot be used"):
+    with pytest.raises(UnsupportedModel, match="cannot be used"):
         install(write_pair_model(tmp_path / "broken", output="none"), models)
-    assert Catalogue(models).installed(DEFAULT_RERANKER) is None
+    assert ModelCatalogue(models).installed(DEFAULT_RERANKER) is None
     assert [path.name for path in models.iterdir() if path.is_dir()] == []
 
 
 def test_a_folder_with_the_weights_in_another_form_alone_is_refused(source: Path, models: Path) -> None:
     shutil.rmtree(source / "onnx")
     (source / "model.safetensors").write_bytes(b"")
-    with pytest.raises(Unsupported, match="holds no model"):
+    with pytest.raises(UnsupportedModel, match="holds no model"):
         install(source, models)
 
 
@@ -138,7 +140,7 @@ def test_no_score_is_0_or_1_however_sure_the_model_is(encoder: CrossEncoder) -> 
 def test_files_that_are_not_what_was_installed_are_not_loaded(encoder: CrossEncoder) -> None:
     path = encoder.manifest.path()
     path.write_bytes(path.read_bytes().replace(b"overlap", b"overlop"))
-    with pytest.raises(Damaged, match=r"model\.onnx .* is not the file that was installed"):
+    with pytest.raises(ModelDamaged, match=r"model\.onnx .* is not the file that was installed"):
         CrossEncoder(encoder.manifest)
 
 
@@ -151,17 +153,19 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def reranking(models: Path, clock: Clock) -> Reranking:
-    return Reranking(Catalogue(models), now=clock)
+def reranking(models: Path, clock: Clock) -> CrossEncoderService:
+    return CrossEncoderService(ModelCatalogue(models), now=clock)
 
 
-def test_where_none_is_installed_there_is_none_and_nothing_is_wrong(reranking: Reranking, models: Path) -> None:
+def test_where_none_is_installed_there_is_none_and_nothing_is_wrong(
+    reranking: CrossEncoderService, models: Path
+) -> None:
     assert (reranking.encoder(), reranking.failure) == (None, "")
-    assert Reranking(Catalogue(models), "").encoder() is None
+    assert CrossEncoderService(ModelCatalogue(models), "").encoder() is None
 
 
 def test_it_is_taken_up_once_it_is_installed_and_kept_while_it_is_asked_for(
-    reranking: Reranking, source: Path, models: Path, clock: Clock
+    reranking: CrossEncoderService, source: Path, models: Path, clock: Clock
 ) -> None:
     assert reranking.encoder() is None
     install(source, models)
@@ -169,17 +173,17 @@ def test_it_is_taken_up_once_it_is_installed_and_kept_while_it_is_asked_for(
     assert kept is not None
     for _ in range(3):
         clock.at += IDLE_SECONDS - 1
-        reranking.let_go_if_idle()
+        reranking.unload_if_idle()
         assert reranking.encoder() is kept
 
 
 def test_it_is_let_go_when_nobody_has_asked_for_a_while_and_loaded_when_someone_does(
-    reranking: Reranking, source: Path, models: Path, clock: Clock
+    reranking: CrossEncoderService, source: Path, models: Path, clock: Clock
 ) -> None:
     install(source, models)
     gone = weakref.ref(reranking.encoder())
     clock.at += IDLE_SECONDS
-    reranking.let_go_if_idle()
+    reranking.unload_if_idle()
     gc.collect()
     assert gone() is None
     again = reranking.encoder()
@@ -188,7 +192,7 @@ def test_it_is_let_go_when_nobody_has_asked_for_a_while_and_loaded_when_someone_
 
 
 def test_another_model_of_the_name_takes_the_place_of_the_one_that_is_loaded(
-    reranking: Reranking, source: Path, models: Path
+    reranking: CrossEncoderService, source: Path, models: Path
 ) -> None:
     install(source, models)
     first = reranking.encoder()
@@ -206,7 +210,7 @@ def test_another_model_of_the_name_takes_the_place_of_the_one_that_is_loaded(
 
 
 def test_one_that_is_damaged_is_named_until_it_is_installed_again(
-    reranking: Reranking, source: Path, models: Path
+    reranking: CrossEncoderService, source: Path, models: Path
 ) -> None:
     manifest = install(source, models)
     data = manifest.path().read_bytes()
@@ -222,12 +226,14 @@ def test_one_that_is_damaged_is_named_until_it_is_installed_again(
 
 
 def test_a_name_of_something_else_is_no_cross_encoder(minilm_folder: Path) -> None:
-    reranking = Reranking(Catalogue(minilm_folder), DEFAULT_EMBEDDING)
+    reranking = CrossEncoderService(ModelCatalogue(minilm_folder), DEFAULT_EMBEDDING)
     assert reranking.encoder() is None
     assert reranking.failure == f"{DEFAULT_EMBEDDING} is an embedding model, not a cross-encoder"
 
 
-def test_one_that_fails_at_a_text_is_named_until_it_works(tmp_path: Path, models: Path, reranking: Reranking) -> None:
+def test_one_that_fails_at_a_text_is_named_until_it_works(
+    tmp_path: Path, models: Path, reranking: CrossEncoderService
+) -> None:
     install(write_pair_model(tmp_path / "poisoned", poison="harbour"), models)
     encoder = reranking.encoder()
     assert encoder is not None
@@ -243,7 +249,7 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for(source: Path, models: Pa
     install(source, models)
     program = (
         "import sys; from pathlib import Path; from mnemo_daemon import app;"
-        "from mnemo_daemon.models import Catalogue; from mnemo_daemon.reranking import Reranking;"
+        "from mnemo_daemon.models.catalogue import Catalogue; from mnemo_daemon.models.cross_encoder import Reranking;"
         f"reranking = Reranking(Catalogue(Path({str(models)!r}))); print('onnxruntime' in sys.modules);"
         "reranking.encoder(); print('onnxruntime' in sys.modules)"
     )

@@ -13,10 +13,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mnemo_daemon import installation, minilm
-from mnemo_daemon.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Numerics, find
-from mnemo_daemon.token_rows import Projection
+from mnemo_daemon.models import encoder_graph, installation
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics, find_known
+from mnemo_daemon.models.embedding import SLICE_TEXTS_MAX, Embedder, load_embedder, spaces_of
+from mnemo_daemon.models.token_rows import Projection
 
 # Each is one token of the vocabulary.
 WORDS = (
@@ -48,7 +48,7 @@ def embedder(
 ) -> Iterator[Embedder]:
     numerics: Numerics = "float32" if request.param == "graph in float32" else "auto"
     if request.param != "fastembed":
-        manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+        manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
         assert manifest is not None
     else:
         source = request.getfixturevalue("fastembed_source")
@@ -75,7 +75,7 @@ def test_an_empty_batch_gives_an_empty_list(embedder: Embedder) -> None:
 
 
 def test_vectors_are_those_of_the_model(embedder: Embedder) -> None:
-    model = find(DEFAULT_EMBEDDING)
+    model = find_known(DEFAULT_EMBEDDING)
     assert model is not None
     for golden in model.golden:
         (vector,) = embedder.encode_batch([golden.text])
@@ -162,7 +162,7 @@ def test_tokens_are_counted_without_the_special_ones(embedder: Embedder) -> None
 
 
 def test_the_space_is_the_same_at_every_load(embedder: Embedder, minilm_folder: Path) -> None:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     again = load_embedder(manifest, numerics="float32" if embedder.form == "float32" else "auto")
     assert (again.space == embedder.space) == (embedder.name == DEFAULT_EMBEDDING)
@@ -238,7 +238,7 @@ def test_only_a_model_with_a_projection_has_late_interaction(embedder: Embedder)
 
 @pytest.fixture(scope="module", params=["auto", "float32"])
 def graph(minilm_folder: Path, request: pytest.FixtureRequest) -> Iterator[Embedder]:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     loaded = load_embedder(manifest, numerics=request.param)
     yield loaded
@@ -320,14 +320,14 @@ def test_of_a_long_text_each_token_is_kept_once_from_the_first_window_that_has_i
 def test_a_files_output_of_tokens_is_made_where_it_has_none_and_changes_no_vector(
     minilm_source: Path, tmp_path: Path
 ) -> None:
-    whole = minilm.build_graph(minilm.read_encoder(minilm_source))
+    whole = encoder_graph.build_graph(encoder_graph.read_encoder(minilm_source))
     (tmp_path / "new.onnx").write_bytes(whole)
     model = onnx.load_from_string(whole)
     del model.graph.output[1]
     onnx.save(model, tmp_path / "old.onnx")
-    old = minilm.open_session(tmp_path / "old.onnx")
+    old = encoder_graph.open_session(tmp_path / "old.onnx")
     assert [each.name for each in old.get_outputs()] == ["vectors"]
-    sessions = [minilm.open_with_tokens(tmp_path / name) for name in ("new.onnx", "old.onnx")]
+    sessions = [encoder_graph.open_with_tokens(tmp_path / name) for name in ("new.onnx", "old.onnx")]
     assert [name for _, name in sessions] == ["encoder.layer.5.normed"] * 2
     for count in (2, 17, 200):
         ids = {"ids": np.random.default_rng(count).integers(1000, 20000, (2, count)).astype(np.int32)}
@@ -344,15 +344,17 @@ def test_a_file_that_was_not_written_here_has_no_tokens(tmp_path: Path) -> None:
     ids = helper.make_tensor_value_info("ids", TensorProto.INT32, ["batch", "tokens"])
     out = helper.make_tensor_value_info("vectors", TensorProto.INT32, ["batch", "tokens"])
     node = helper.make_node("Identity", ["ids"], ["vectors"])
-    opsets = [helper.make_opsetid("", minilm.OPSET)]
+    opsets = [helper.make_opsetid("", encoder_graph.OPSET)]
     graph = helper.make_graph([node], "other", [ids], [out])
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=minilm.IR_VERSION), tmp_path / "model.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=opsets, ir_version=encoder_graph.IR_VERSION), tmp_path / "model.onnx"
+    )
     with pytest.raises(ValueError, match=r"model\.onnx was not written here"):
-        minilm.open_with_tokens(tmp_path / "model.onnx")
+        encoder_graph.open_with_tokens(tmp_path / "model.onnx")
 
 
 def test_switched_off_there_are_no_token_rows_and_the_vectors_space_stays(minilm_folder: Path, graph: Embedder) -> None:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     numerics: Numerics = "float32" if graph.form == "float32" else "int8"
     plain = load_embedder(manifest, late=False, numerics=numerics)
@@ -360,9 +362,9 @@ def test_switched_off_there_are_no_token_rows_and_the_vectors_space_stays(minilm
     assert plain.space == graph.space
     assert plain.encode_both(["the garden"])[1] == [None]
     assert graph.late is not None
-    spaces = spaces_of(Catalogue(minilm_folder))
+    spaces = spaces_of(ModelCatalogue(minilm_folder))
     assert spaces[spaces.index(graph.space) + 1] == graph.late.space
-    assert spaces_of(Catalogue(minilm_folder), late=False) == spaces[::2]
+    assert spaces_of(ModelCatalogue(minilm_folder), late=False) == spaces[::2]
     assert len(spaces) == 2 * len(manifest.forms())
     plain.close()
 
@@ -377,7 +379,7 @@ def test_another_projection_is_another_space() -> None:
 @pytest.fixture(scope="session")
 def fastembed_source(minilm_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as fastembed reads it, made from MiniLM: the graph up to the token vectors, which fastembed pools."""
-    model = onnx.load_from_string(minilm.build_graph(minilm.read_encoder(minilm_source)))
+    model = onnx.load_from_string(encoder_graph.build_graph(encoder_graph.read_encoder(minilm_source)))
     graph = model.graph
     del graph.node[-2:]  # pooling and length
     del graph.output[1:]

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.llm import (
+from mnemo_daemon.models.language_model import (
     FAILURE_PAUSE_S,
     FAILURES_MAX,
-    AnswerLate,
+    AnswerTimeout,
     LanguageModel,
     LanguageModelError,
     ModelAbsent,
     ModelFailed,
     PromptTooLong,
 )
-from mnemo_daemon.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
+from mnemo_daemon.models.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
 
 ModelOf = Callable[..., LanguageModel]
 
@@ -31,7 +31,7 @@ ModelOf = Callable[..., LanguageModel]
 WIRE = """
 import os, pathlib, sys, time
 import msgspec
-from mnemo_daemon.llm_worker import Completion, Prompt, Ready, claim_stdout, send, take_frame
+from mnemo_daemon.models.llm_worker import Completion, Prompt, Ready, claim_stdout, send, take_frame
 received, out = bytearray(), 1
 
 def ready():
@@ -130,7 +130,7 @@ def test_a_worker_that_hangs_is_killed_within_a_second_of_the_deadline(model_of:
     model.answer("start it", 8, 10)
     pid = model.status().pid
     began = time.monotonic()
-    with pytest.raises(AnswerLate, match="hung"):
+    with pytest.raises(AnswerTimeout, match="hung"):
         model.answer("hello", 8, 0.5)
     assert 0.5 <= time.monotonic() - began < 1.5
     assert is_gone(pid)
@@ -139,7 +139,7 @@ def test_a_worker_that_hangs_is_killed_within_a_second_of_the_deadline(model_of:
 def test_a_worker_that_stops_reading_is_killed_too(model_of: ModelOf) -> None:
     model = model_of("ready()\ntime.sleep(600)")
     began = time.monotonic()
-    with pytest.raises(AnswerLate, match="hung"):
+    with pytest.raises(AnswerTimeout, match="hung"):
         model.answer("x" * (FRAME_BYTES_MAX // 2), 8, 2.0)  # more than the wire holds
     assert time.monotonic() - began < 3.0
     assert model.status().pid is None
@@ -147,7 +147,7 @@ def test_a_worker_that_stops_reading_is_killed_too(model_of: ModelOf) -> None:
 
 def test_a_slow_start_is_gone_on_with_by_the_next_question(model_of: ModelOf) -> None:
     model = model_of("time.sleep(1)" + ECHO)
-    with pytest.raises(AnswerLate, match="still being loaded"):
+    with pytest.raises(AnswerTimeout, match="still being loaded"):
         model.answer("hello", 8, 0.2)
     started = model.status()
     assert started.state == "starting"
@@ -243,7 +243,7 @@ def test_one_question_at_a_time_is_served_and_waiting_has_an_end(model_of: Model
     first = threading.Thread(target=lambda: answers.append(model.answer("first", 8, 10).text))
     first.start()
     time.sleep(0.3)
-    with pytest.raises(AnswerLate, match="busy"):
+    with pytest.raises(AnswerTimeout, match="busy"):
         model.answer("impatient", 8, 0.2)
     assert model.answer("patient", 8, 10).text == "patient"
     first.join()

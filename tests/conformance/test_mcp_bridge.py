@@ -12,8 +12,9 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from mnemo_client import protocol, recall_protocol, tools
-from mnemo_client.mcp import HANDSHAKE, LINE_BYTES_MAX
+from mnemo_client.mcp import tools
+from mnemo_client.mcp.bridge import HANDSHAKE, LINE_BYTES_MAX
+from mnemo_client.protocol import memories, retrieval
 from tests.canned import ID, CannedDaemon, best, note, recalled, view
 from tests.canned import recall_answer as canned_answer
 from tests.canned import status as canned_status
@@ -28,7 +29,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 Message = dict[str, Any]
 
 
-def memory() -> recall_protocol.RecalledMemory:
+def memory() -> retrieval.RecalledMemory:
     """A passage of a note."""
     return recalled(
         trust="note", source="note", tags=["home"], event_at=1_700_000_000_000, score=0.87654321,
@@ -46,7 +47,7 @@ class Agent:
 
     def __init__(self, environ: dict[str, str], folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mnemo_client.cli", "mcp"],
+            [sys.executable, "-m", "mnemo_client.cli.main", "mcp"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, cwd=folder,
         )  # fmt: skip
         self.number = 0
@@ -142,7 +143,7 @@ def test_the_tools_say_what_they_take_and_all_four_hints(agent: Agent) -> None:
 
 def test_the_tools_say_what_kinds_and_categories_mean_and_that_the_trash_can_be_emptied_by_no_agent() -> None:
     remember = tools.schema(tools.RememberArguments)["properties"]
-    for name, values in (("kind", protocol.Kind), ("category", protocol.Category)):
+    for name, values in (("kind", memories.Kind), ("category", memories.Category)):
         assert all(value in remember[name]["description"] for value in get_args(values))
         assert {*remember[name]["enum"]} == {*get_args(values)}
     forgets = tools.TOOLS["memory_forget"].description

@@ -79,7 +79,7 @@ def test_the_official_client_gets_what_it_asks_for(
 ) -> None:
     answer_as_a_store_would(canned)
     environ = {**os.environ, "MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data")}
-    words = ["-m", "mnemo_client.cli", "mcp"]
+    words = ["-m", "mnemo_client.cli.main", "mcp"]
     parameters = StdioServerParameters(command=sys.executable, args=words, env=environ)
     assert asyncio.run(asyncio.wait_for(meet(parameters, mode), 60)) == version
     assert canned.asked[0].headers["x-mnemo-door"] == "mcp"

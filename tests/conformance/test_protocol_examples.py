@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from mnemo_client.wire import Connection
-from mnemo_daemon import openapi
-from mnemo_daemon.api import Api
+from mnemo_client.http import SocketConnection
+from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.app import Daemon
+from mnemo_daemon.server import openapi
 from tests.running import RunningDaemon, running
 
 PAGE = Path(__file__).parents[2] / "clients" / "PROTOCOL.md"
@@ -134,7 +134,7 @@ def _compare_lists(wanted: list[Any], got: Any, names: Names, at: str) -> None:
 def replay(example: Example, daemon: RunningDaemon, names: Names) -> None:
     """Asks as the example asks. Raises Mismatch unless the answer is the one it tells of."""
     body = None if example.body is None else json.dumps(filled(example.body, names)).encode()
-    connection = Connection(daemon.socket, 20.0)
+    connection = SocketConnection(daemon.socket, 20.0)
     try:
         headers = {name: value.encode() for name, value in example.headers.items()}
         answer = connection.exchange(example.method, filled(example.target, names), headers, body)

@@ -24,9 +24,9 @@ import lmdb
 import msgspec
 import numpy as np
 
-from mnemo_core.late_interaction import Codes, code
-from mnemo_daemon.embedding import Embedder, QueryTokens
-from mnemo_daemon.token_rows import LateForm
+from mnemo_core.retrieval.ranking.late_interaction import Codes, quantize
+from mnemo_daemon.models.embedding import Embedder, QueryTokens
+from mnemo_daemon.models.token_rows import LateForm
 from tests import recall_sets
 from tests.simulation.embedders import Floats, SimulatedEmbedder, SimulatedModels
 from tests.simulation.world import World, in_simulated_time
@@ -54,7 +54,7 @@ class WordEmbedder(SimulatedEmbedder):
 
     def encode_both(self, texts: Sequence[str], run_all: Any = map) -> tuple[list[Floats], list[Codes | None]]:
         rows = [np.stack([self._vector([word]) for word in text.split()[:64] or [""]]) for text in texts]
-        return self.encode_batch(texts, run_all), [code(each) for each in rows]
+        return self.encode_batch(texts, run_all), [quantize(each) for each in rows]
 
     def encode_query_tokens(self, text: str) -> QueryTokens:
         found = list(re.finditer(r"\S+", text))[:64]

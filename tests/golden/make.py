@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from mnemo_store import rewriting
+from mnemo_store.maintenance import compaction
 from mnemo_store.records import (
     ChunkRef,
     DropMemory,
@@ -35,11 +35,11 @@ from mnemo_store.records import (
     PutTrash,
     PutUsage,
     Skip,
-    Trace,
+    TraceStep,
     TrashEntry,
     Usage,
 )
-from mnemo_store.store import Store, Vectors
+from mnemo_store.store import Store, TextVectors
 from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
 
 ROOT, FILE = sample_id(900), sample_id(901)
@@ -56,7 +56,7 @@ def fill(store: Store) -> None:
     write(store, PutMemory(data=core), what="add")
     keyed = sample_memory(10, "golden keyed memory", key="the key", namespace="other", speaker="Ada")
     write(store, PutMemory(data=keyed), what="add")
-    trace = Trace(step_number=3, action="open the door", task_objective="leave")
+    trace = TraceStep(step_number=3, action="open the door", task_objective="leave")
     write(store, PutMemory(data=sample_memory(11, "golden step", kind="procedural", form="step", trace=trace)))
     for version in (2, 3):
         edited = sample_memory(1, f"golden memory 1, edited to version {version}", version=version)
@@ -77,13 +77,13 @@ def fill(store: Store) -> None:
     write(store, PutRoot(data=root), PutNote(data=note), *(PutMemory(data=place) for place in places), what="notes")
     write(store, PutSkip(data=skip), what="rm")
     rows = np.arange(4, dtype=np.float16).reshape(1, 4)
-    store.put_vectors([Vectors("space", b"golden text hash", rows)]).result(WAIT_SECONDS)
+    store.put_vectors([TextVectors("space", b"golden text hash", rows)]).result(WAIT_SECONDS)
 
 
 def fill_further(store: Store) -> None:
     """What formats from 2 on have besides: a journal that was written anew, lines behind it, a text that must not come
     back."""
-    store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+    store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
     write(store, PutMemory(data=sample_memory(12, "golden memory behind a journal written anew")), what="add")
     write(store, PutForgotten(data=Forgotten(hash="f" * 32, at=AT)), what="purge")
     core = sample_memory(9, "golden core memory, edited", layer="core", kind="procedural", version=2)

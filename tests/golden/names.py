@@ -17,21 +17,22 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client import commands
-from mnemo_client.care_protocol import Imported, ImportProgress
-from mnemo_client.protocol import Failure, Remembered, Taken
-from mnemo_client.tools import descriptions
-from mnemo_core.ranking import RANKERS
+from mnemo_client.cli import command_table
+from mnemo_client.mcp.tools import descriptions
+from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
+from mnemo_client.protocol.memories import FailureAnswer, PieceAnswer, RememberAnswer
+from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
-from mnemo_daemon.calibrating import Kept
-from mnemo_daemon.forgetting import Mark as ForgettingMark
-from mnemo_daemon.models import Manifest as ModelManifest
-from mnemo_daemon.routes import Route
-from mnemo_store import layout, records, stream, tables
-from mnemo_store.backup import Backup
-from mnemo_store.manifest import Manifest as StoreManifest
-from mnemo_store.replacement import Mark as RestoreMark
-from mnemo_store.snapshots import MAGIC
+from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark
+from mnemo_daemon.models.calibration import CalibrationFile
+from mnemo_daemon.models.catalogue import ModelManifest as ModelManifest
+from mnemo_daemon.server.router import Route
+from mnemo_store import codec, records, tables
+from mnemo_store.indexes.index_file import MAGIC
+from mnemo_store.journal import dump
+from mnemo_store.maintenance.backup import BackupManifest
+from mnemo_store.recovery.folder_swap import SwapMarker as RestoreMark
+from mnemo_store.recovery.manifest import StoreManifest as StoreManifest
 from tests.golden.shapes import Describer, as_json, differences
 from tests.test_docs import routes
 
@@ -42,24 +43,24 @@ SOURCES = ("store", "daemon", "clients")
 # Every struct that a file or the journal holds, or that a route sends without its table naming it.
 STORED = {
     "journal change": records.Change,
-    "journal line": layout.Line,
-    "journal header": layout.Header,
-    "export header": stream.StreamHeader,
-    "export row": stream.Tagged,
-    "export footer": stream.StreamFooter,
+    "journal line": codec.JournalLine,
+    "journal header": codec.SegmentHeader,
+    "export header": dump.DumpHeader,
+    "export row": dump.TaggedRow,
+    "export footer": dump.DumpFooter,
     "table of changes": records.ChangeEntry,
     "store.json": StoreManifest,
-    "backup.json": Backup,
+    "backup.json": BackupManifest,
     "restored.json": RestoreMark,
     "meta forgetting": ForgettingMark,
     "model manifest": ModelManifest,
-    "model thresholds": Kept,
+    "model thresholds": CalibrationFile,
 }
 SENT = {
-    "error": Failure,
-    "result of a batch": Remembered,
-    "result of a text": Taken,
-    "import": Imported,
+    "error": FailureAnswer,
+    "result of a batch": RememberAnswer,
+    "result of a text": PieceAnswer,
+    "import": ImportAnswer,
     "import progress": ImportProgress,
 }
 
@@ -119,10 +120,10 @@ def _plain() -> dict[str, Any]:
     """What has no type behind it."""
     return {
         "database": {
-            "format": layout.FORMAT,
-            "export": stream.VERSION,
+            "format": codec.FORMAT,
+            "export": dump.DUMP_VERSION,
             "tables": sorted(tables.TABLES),
-            "tables with several values of a key": sorted(tables.DUPLICATES),
+            "tables with several values of a key": sorted(tables.MULTI_VALUE_TABLES),
             "index file magic": MAGIC.decode(),
         },
         "settings": {
@@ -134,8 +135,8 @@ def _plain() -> dict[str, Any]:
         },
         "variables": sorted(settings.PLACES),
         "errors": _error_codes(),
-        "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in commands.leaves()},
-        "options of every command": [_argument(each) for each in commands.COMMON],
+        "commands": {" ".join(("mnemo", *name)): _arguments(command) for name, command in command_table.all_commands()},
+        "options of every command": [_argument(each) for each in command_table.COMMON],
         "tools": {tool["name"]: _without_prose(tool) for tool in descriptions()},
         "rankers": sorted(RANKERS),
     }  # fmt: skip
@@ -161,11 +162,11 @@ def _route(route: Route, place: str, describer: Describer) -> dict[str, Any]:
     return {"is": _plain_route(route), **parts}
 
 
-def _arguments(command: commands.Command) -> list[Any]:
+def _arguments(command: command_table.Command) -> list[Any]:
     return [_argument(each) for each in command.arguments]
 
 
-def _argument(argument: commands.Argument) -> dict[str, Any]:
+def _argument(argument: command_table.Argument) -> dict[str, Any]:
     kept = {name: value for name, value in argument.settings.items() if name != "metavar"}
     if kind := kept.get("type"):
         kept["type"] = kind.__name__

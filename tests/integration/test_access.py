@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mnemo_client.protocol import Patch
-from mnemo_daemon.api import Api
+from mnemo_client.protocol.memories import Patch
+from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.app import Daemon
 from tests.running import RunningDaemon
 

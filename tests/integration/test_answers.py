@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import RecallAnswer
-from mnemo_daemon.channels import CANDIDATES_MIN
-from mnemo_daemon.embedding import load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import RecallAnswer
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from tests.excerpts import made, shown, token_rows
 from tests.running import RunningDaemon
 from tests.samples import AT
@@ -396,7 +396,7 @@ def test_what_was_superseded_stands_behind_what_took_its_place(client: Client) -
 
 def test_an_excerpt_goes_by_the_token_rows_of_question_and_memory(client: Client, minilm_folder: Path) -> None:
     items = [item._replace(trail="") for item in made()[:8]]
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     embedder = load_embedder(manifest)
     expected = [shown(item, rows) for item, rows in zip(items, token_rows(embedder, items), strict=True)]

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mnemo_client.client import Client
-from mnemo_client.errors import BadUsage, Refused
-from mnemo_client.protocol import NewMemory, Taken, Turn, TurnsRequest
-from mnemo_core.cleaning import Unclean, clean
+from mnemo_client.errors import RefusalError, UsageError
+from mnemo_client.protocol.memories import NewMemory, PieceAnswer, Turn, TurnsRequest
+from mnemo_core.text.cleaning import InvalidTextError, clean_text
 from mnemo_store.records import CONTENT_CHARS_MAX
 from tests.running import running
 from tests.samples import quick_folder
@@ -43,8 +43,8 @@ def client(minilm_folder: Path) -> Iterator[Client]:
 def cleaned(text: str) -> str | None:
     """As it should be stored; None where it should be refused."""
     try:
-        content = clean(text)
-    except Unclean:
+        content = clean_text(text)
+    except InvalidTextError:
         return None
     return content if 0 < len(content) <= CONTENT_CHARS_MAX else None
 
@@ -53,7 +53,7 @@ def remember(client: Client, text: str) -> None:
     wanted = cleaned(text)
     memory = NewMemory(content=text, namespace=f"n{uuid.uuid4().hex[:12]}")
     if wanted is None:
-        with pytest.raises((Refused, BadUsage)) as refused:  # what is no UTF-8 is not even sent
+        with pytest.raises((RefusalError, UsageError)) as refused:  # what is no UTF-8 is not even sent
             client.remember(memory)
         assert "the text" in refused.value.message
         return
@@ -87,7 +87,7 @@ def test_whatever_is_ingested_or_said_in_turns_comes_back_in_its_order(client: C
         results = client.turns(asked).results
         assert len(results) == len(sendable)
         for text, result in zip(sendable, results, strict=True):
-            if isinstance(result, Taken):
+            if isinstance(result, PieceAnswer):
                 assert result.memory is None or result.memory.content == cleaned(text)
             else:
                 assert cleaned(text) is None
@@ -95,8 +95,8 @@ def test_whatever_is_ingested_or_said_in_turns_comes_back_in_its_order(client: C
     whole = "\n\n".join(text for text in sendable if cleaned(text))
     if cleaned(whole) is not None:
         pieces = client.ingest(whole, namespace=f"{namespace}i").results
-        kept = "".join(piece.memory.content for piece in pieces if isinstance(piece, Taken) and piece.memory)
-        assert _bare(clean(whole)) == _bare(kept)
+        kept = "".join(piece.memory.content for piece in pieces if isinstance(piece, PieceAnswer) and piece.memory)
+        assert _bare(clean_text(whole)) == _bare(kept)
 
 
 def _is_sendable(text: str) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, Taken, Turn, TurnsRequest
-from mnemo_client.recall_protocol import RecallAnswer, RecalledMemory
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, models_folder
+from mnemo_client.protocol.memories import NewMemory, Patch, PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
+from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests import small_stores
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
@@ -185,7 +185,7 @@ def test_nor_are_turns_that_say_a_role_and_no_name(model_daemon: RunningDaemon, 
     for session, text, at in told:
         turn = Turn(role="user", content=text, at=at)
         (took,) = client.turns(TurnsRequest(turns=[turn], session_id=session, dedup="off")).results
-        assert isinstance(took, Taken)
+        assert isinstance(took, PieceAnswer)
         assert took.memory is not None
         ids.add(took.memory.id)
     model_daemon.wait_for_vectors()
@@ -204,7 +204,7 @@ def test_scores_are_chances_and_fall(model_daemon: RunningDaemon, client: Client
 
 
 def test_in_a_small_store_a_score_is_how_often_such_an_answer_is_right() -> None:
-    embedding = EmbeddingService(Catalogue(models_folder()))
+    embedding = EmbeddingService(ModelCatalogue(models_folder()))
     embedding.refresh()
     shown = [each for each in small_stores.asked(90, embedding) if each.scores]
     embedding.close()

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from mnemo_client.cli.command_table import RANKERS
 from mnemo_client.client import Client
-from mnemo_client.commands import RANKERS
 from mnemo_client.errors import MnemoError
 from tests.grounds import wait_until
 
-COMMAND = [sys.executable, "-m", "mnemo_client.cli", "bench"]
+COMMAND = [sys.executable, "-m", "mnemo_client.cli.main", "bench"]
 SECONDS_MAX = 60.0
 
 TALK = """# TWO FRIENDS · Ines and Otto

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from mnemo_daemon import app, settings, supervision
+from mnemo_daemon import app, settings, thread_supervision
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue, Manifest
-from mnemo_daemon.notes import NotesService
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.supervision import ThreadReport
-from mnemo_daemon.views import Views
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.thread_supervision import ThreadReport
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 from tests.grounds import wait_until
 from tests.samples import sample_memory
 
@@ -32,7 +32,7 @@ class Surprise(Exception):
 
 
 class SurprisingDisk(Disk):
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         raise Surprise("the disk is made of cheese")
 
 
@@ -44,8 +44,8 @@ def configuration(folder: Path) -> settings.Configuration:
 def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: Path) -> None:
     async def wait_three_times() -> tuple[list[Any], Daemon]:
         daemon = Daemon(configuration(tmp_path), disk=SurprisingDisk())
-        waiting = [asyncio.create_task(daemon.opened()) for _ in range(3)]
-        daemon.open_beside()
+        waiting = [asyncio.create_task(daemon.wait_until_open()) for _ in range(3)]
+        daemon.start_opening()
         async with asyncio.timeout(10.0):
             told = await asyncio.gather(*waiting, return_exceptions=True)
             await daemon.stopped.wait()  # and the daemon ends
@@ -61,8 +61,8 @@ def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: 
 
 def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "HOUSEKEEPING_SECONDS", 0.01)
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 0.01)
     tried, others = threading.Semaphore(0), threading.Semaphore(0)
     is_ill = True
 
@@ -97,7 +97,7 @@ def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypa
 
 def test_a_start_that_fails_in_the_middle_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else neither the notes nor the vectors would ever come."""
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
     failures = [Surprise("not now")]
 
     class Reluctant(NotesService):
@@ -131,11 +131,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def put(store: Store, number: int, content: str) -> None:
     memory = sample_memory(number, content=content)
     changes = (PutMemory(data=memory), PutUsage(data=Usage(id=memory.id)))
-    store.transact(lambda _: Turn(changes, None), by="test").result(10.0)
+    store.transact(lambda _: WriteResult(changes, None), by="test").result(10.0)
 
 
 def found(views: Views, word: str) -> int:
-    return len(views.words.search(word, 10).numbers)
+    return len(views.lexical.search(word, 10).numbers)
 
 
 def failing(times: int, otherwise: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +154,7 @@ def test_a_view_that_breaks_costs_no_write_and_is_built_anew(store: Store, monke
     views = Views(store, Disk())
     views.open()
     put(store, 1, "first harbour")
-    monkeypatch.setattr(views.words, "put", failing(1, views.words.put))
+    monkeypatch.setattr(views.lexical, "put", failing(1, views.lexical.put))
     put(store, 2, "second harbour")  # durable, though the view failed
     assert (views.state, found(views, "harbour")) == ("stale", 1)
     assert "once more" in views.reason
@@ -171,7 +171,7 @@ def test_a_rebuild_that_fails_leaves_the_views_stale_to_be_tried_again(
     views = Views(store, Disk())
     views.open()
     put(store, 1, "first harbour")
-    monkeypatch.setattr(views.words, "put", failing(1, views.words.put))
+    monkeypatch.setattr(views.lexical, "put", failing(1, views.lexical.put))
     put(store, 2, "second harbour")
     monkeypatch.setattr(views, "_build", failing(1, views._build))
     with pytest.raises(Surprise):
@@ -196,12 +196,12 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_views(store: Store, monk
 
     monkeypatch.setattr(views, "_build", build_slowly)
     views.rebuild()
-    assert (found(views, "before"), found(views, "meanwhile"), len(views.words)) == (4, 2, 6)
+    assert (found(views, "before"), found(views, "meanwhile"), len(views.lexical)) == (4, 2, 6)
     assert views.applied_seq == store.seq
 
 
-class SurprisingCatalogue(Catalogue):
-    def installed(self, name: str) -> Manifest | None:
+class SurprisingCatalogue(ModelCatalogue):
+    def installed(self, name: str) -> ModelManifest | None:
         raise Surprise("the shelf is gone")
 
 
@@ -234,14 +234,14 @@ def test_a_store_that_cannot_write_says_why_until_it_can_again(tmp_path: Path) -
     disk = DeafDisk()
     store = Store.open(tmp_path, disk=disk)
     put(store, 1, "before")
-    assert store.trouble == ""
+    assert store.write_obstacle == ""
     disk.fails = True
     with pytest.raises(StoreError):
         put(store, 2, "lost")
-    wait_until(lambda: "the medium does not answer" in store.trouble)
+    wait_until(lambda: "the medium does not answer" in store.write_obstacle)
     disk.fails = False
     put(store, 3, "after")
-    assert store.trouble == ""
+    assert store.write_obstacle == ""
     store.close()
 
 
@@ -250,9 +250,9 @@ def test_token_counts_are_saved_although_the_store_did_not_change(store: Store) 
     views.open()
     put(store, 1, "five words are counted here")
     views.save()
-    (modified_at,) = views.columns.column("modified_at").tolist()
-    views.columns.set_tokens(0, 7, modified_at)
+    (modified_at,) = views.attributes.column("modified_at").tolist()
+    views.attributes.set_tokens(0, 7, modified_at)
     views.save()
     again = Views(store, Disk())
     again.open()
-    assert again.columns.column("tokens").tolist() == [7]
+    assert again.attributes.column("tokens").tolist() == [7]

@@ -14,12 +14,25 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_core.calibration import ANCHORS_G, LABELS, PAIRS, Pair, accepted, calibrate
-from mnemo_core.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
-from mnemo_daemon import calibrating, installation
-from mnemo_daemon.calibrating import KEPT, Meaningless, kept_file, similarities, thresholds_for
-from mnemo_daemon.embedding import Embedder, Floats, RunAll, load_embedder, name_space
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Manifest, Numerics
+from mnemo_core.similarity.calibration import (
+    ANCHORS_G,
+    LABELS,
+    PAIRS,
+    LabelledPair,
+    calibrate,
+    share_reaching,
+)
+from mnemo_core.similarity.thresholds import COSINES, MEASURED, SOURCE, Thresholds, of_model
+from mnemo_daemon.models import calibration, installation
+from mnemo_daemon.models.calibration import (
+    FILE_NAME,
+    UndiscriminatingModel,
+    calibration_file,
+    similarities,
+    thresholds_for,
+)
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, ModelManifest, Numerics
+from mnemo_daemon.models.embedding import Embedder, Floats, RunAll, load_embedder, name_space
 from tests.running import running
 
 FORMS: tuple[Numerics, ...] = ("auto", "float32")
@@ -45,7 +58,7 @@ def calibrated(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """A folder of models with the default one, calibrated, in it."""
     folder = tmp_path_factory.mktemp("calibrated")
     shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, folder / DEFAULT_EMBEDDING)
-    calibrating.calibrate(DEFAULT_EMBEDDING, folder)
+    calibration.calibrate(DEFAULT_EMBEDDING, folder)
     return folder
 
 
@@ -53,17 +66,17 @@ def calibrated(minilm_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def folder(minilm_folder: Path, tmp_path: Path) -> Path:
     """A folder of models of the test's own, with the default one in it."""
     shutil.copytree(minilm_folder / DEFAULT_EMBEDDING, tmp_path / "models" / DEFAULT_EMBEDDING)
-    (tmp_path / "models" / DEFAULT_EMBEDDING / KEPT).unlink(missing_ok=True)
+    (tmp_path / "models" / DEFAULT_EMBEDDING / FILE_NAME).unlink(missing_ok=True)
     return tmp_path / "models"
 
 
-def manifest_in(folder: Path, name: str = DEFAULT_EMBEDDING) -> Manifest:
-    manifest = Catalogue(folder).installed(name)
+def manifest_in(folder: Path, name: str = DEFAULT_EMBEDDING) -> ModelManifest:
+    manifest = ModelCatalogue(folder).installed(name)
     assert manifest is not None
     return manifest
 
 
-def used_in(folder: Path, numerics: Numerics) -> Manifest:
+def used_in(folder: Path, numerics: Numerics) -> ModelManifest:
     """The default model in the form that the setting leads to."""
     manifest = manifest_in(folder)
     return (manifest.exact() or manifest) if numerics == "float32" else manifest
@@ -116,7 +129,7 @@ def halves(seed: int) -> tuple[list[int], list[int]]:
     return sorted(one), sorted(set(range(len(PAIRS))) - one)
 
 
-def shares(sims: Sequence[float], pairs: Sequence[Pair], table: Thresholds) -> NDArray[np.float64]:
+def shares(sims: Sequence[float], pairs: Sequence[LabelledPair], table: Thresholds) -> NDArray[np.float64]:
     """(thresholds, labels): the share of the English pairs of each label that reaches each threshold."""
     classes = {
         label: [
@@ -124,7 +137,7 @@ def shares(sims: Sequence[float], pairs: Sequence[Pair], table: Thresholds) -> N
         ]
         for label in LABELS
     }  # fmt: skip
-    return np.array([[accepted(classes[label], getattr(table, name)) for label in LABELS] for name in COSINES])
+    return np.array([[share_reaching(classes[label], getattr(table, name)) for label in LABELS] for name in COSINES])
 
 
 # What a threshold means
@@ -180,15 +193,15 @@ def test_before_anything_is_measured_the_table_that_comes_with_mnemod_holds(fold
 
 def test_what_was_measured_is_kept_beside_the_model_and_found_again(calibrated: Path, tmp_path: Path) -> None:
     shutil.copytree(calibrated, tmp_path / "models")
-    path = tmp_path / "models" / DEFAULT_EMBEDDING / KEPT
-    assert (calibrated / DEFAULT_EMBEDDING / KEPT).stat().st_mode & 0o777 == 0o600
+    path = tmp_path / "models" / DEFAULT_EMBEDDING / FILE_NAME
+    assert (calibrated / DEFAULT_EMBEDDING / FILE_NAME).stat().st_mode & 0o777 == 0o600
     kept = json.loads(path.read_bytes())
     assert [row["name"] for row in kept["thresholds"]] == list(COSINES)
     kept["thresholds"][COSINES.index("near")]["cosine"] = 0.6789
     path.write_text(json.dumps(kept))
     found = thresholds_for(manifest_in(tmp_path / "models"))
     assert (found.near, found.calibrated) == (0.6789, True)
-    assert Catalogue(tmp_path / "models").listing()[0].state == "installed"
+    assert ModelCatalogue(tmp_path / "models").listing()[0].state == "installed"
 
 
 @pytest.mark.parametrize("change", ["another space", "another format", "a threshold less", "no JSON", "no file"])
@@ -197,7 +210,7 @@ def test_what_was_measured_otherwise_or_cannot_be_read_counts_for_nothing(
 ) -> None:
     folder = tmp_path / "models"
     shutil.copytree(calibrated, folder)
-    path = folder / DEFAULT_EMBEDDING / KEPT
+    path = folder / DEFAULT_EMBEDDING / FILE_NAME
     kept = json.loads(path.read_bytes())
     kept["thresholds"][0]["cosine"] = 0.111
     match change:
@@ -216,9 +229,9 @@ def test_what_was_measured_otherwise_or_cannot_be_read_counts_for_nothing(
 
 def test_a_model_that_tells_nothing_apart_is_refused_and_nothing_is_kept(tmp_path: Path, tiny_source: Path) -> None:
     manifest = installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    with pytest.raises(Meaningless, match=r"tiny-letters puts related texts above unrelated ones in \d+% "):
-        calibrating.calibrate("tiny-letters", tmp_path / "models")
-    assert not Path(manifest.folder, KEPT).exists()
+    with pytest.raises(UndiscriminatingModel, match=r"tiny-letters puts related texts above unrelated ones in \d+% "):
+        calibration.calibrate("tiny-letters", tmp_path / "models")
+    assert not Path(manifest.folder, FILE_NAME).exists()
     assert thresholds_for(manifest) == of_model(DEFAULT_EMBEDDING)._replace(calibrated=False)
 
 
@@ -228,7 +241,7 @@ def test_what_was_measured_of_one_form_says_nothing_of_the_other(calibrated: Pat
     manifest = manifest_in(folder)
     exact = manifest.exact()
     assert exact is not None
-    kept = calibrating.calibrate(DEFAULT_EMBEDDING, folder, numerics="float32")
+    kept = calibration.calibrate(DEFAULT_EMBEDDING, folder, numerics="float32")
     found = {row.name: row.cosine for row in kept.thresholds}
     assert thresholds_for(exact).near == found["near"] == pytest.approx(0.694, abs=0.005)
     assert thresholds_for(manifest).near == pytest.approx(of_model(DEFAULT_EMBEDDING, manifest.form).near, abs=0.005)
@@ -252,7 +265,7 @@ def run(folder: Path, *words: str, program: tuple[str, ...]) -> subprocess.Compl
 
 
 def mnemo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, *words, program=("mnemo_client.cli",))
+    return run(folder, *words, program=("mnemo_client.cli.main",))
 
 
 def offline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -278,7 +291,7 @@ def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(
     assert "en 9" in lines[-2]
     assert lines[-1] == "the thresholds are those of: en"
     answer = json.loads(mnemo(folder, "models", "calibrate", DEFAULT_EMBEDDING, "--json").stdout)
-    assert answer["thresholds"] == json.loads(kept_file(used_in(folder, numerics)).read_bytes())["thresholds"]
+    assert answer["thresholds"] == json.loads(calibration_file(used_in(folder, numerics)).read_bytes())["thresholds"]
 
 
 def test_calibrate_needs_no_daemon_and_no_client(folder: Path) -> None:
@@ -315,10 +328,10 @@ def test_the_daemon_goes_by_what_was_measured_here(
 ) -> None:
     """With another threshold kept beside the model, another pair of texts is near."""
     manifest = used_in(folder, numerics)
-    kept = json.loads((calibrated / DEFAULT_EMBEDDING / KEPT).read_text()) | {"space": name_space(manifest)}
+    kept = json.loads((calibrated / DEFAULT_EMBEDDING / FILE_NAME).read_text()) | {"space": name_space(manifest)}
     for row in kept["thresholds"]:
         row["cosine"] = 0.999 if row["name"] == "near" else row["cosine"]
-    kept_file(manifest).write_text(json.dumps(kept))
+    calibration_file(manifest).write_text(json.dumps(kept))
     ties = []
     for place, models in enumerate((calibrated, folder)):
         environ = {"MNEMO_MODELS_FOLDER": str(models), "MNEMO_MODELS_NUMERICS": numerics}

@@ -16,27 +16,29 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from mnemo_client import care_protocol
-from mnemo_client.errors import Refused
-from mnemo_core.changing import Draft
-from mnemo_daemon import checking, installation, settings
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol import maintenance
+from mnemo_core.ingest.mutations import Draft
+from mnemo_daemon import settings
+from mnemo_daemon.api.check_routes import CheckApi
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.checking import Checking, Report
-from mnemo_daemon.closed_store import NothingLeft, check_folder, repair_folder
-from mnemo_daemon.indexing import Indexing, Serving
-from mnemo_daemon.memories import Caller
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.repairing import Repairing
-from mnemo_daemon.routes import Request
-from mnemo_daemon.sockets import Peer
-from mnemo_daemon.upkeep_api import UpkeepApi
-from mnemo_store import rewriting
-from mnemo_store.check import Violation
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.maintenance import store_check
+from mnemo_daemon.maintenance.offline_maintenance import UnreadableStore, check_folder, repair_folder
+from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
+from mnemo_daemon.maintenance.store_repair import StoreRepair
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.models import installation
+from mnemo_daemon.server.router import Request
+from mnemo_daemon.server.sockets import Peer
+from mnemo_store.codec import id_key
 from mnemo_store.errors import StoreError
-from mnemo_store.layout import id_key
+from mnemo_store.indexes.lexical import LexicalFields
+from mnemo_store.maintenance import compaction
+from mnemo_store.maintenance.check import InvariantViolation
 from mnemo_store.records import DropMemory, PutMeta
-from mnemo_store.tables import Applying, TableSnapshot
-from mnemo_store.words import Fields
+from mnemo_store.tables import TableSnapshot, TableWriter
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS, write
 from tests.spec.test_check import both, damage, drop
@@ -61,8 +63,8 @@ class House:
 
     async def _open(self, configuration: settings.Configuration) -> Daemon:
         daemon = Daemon(configuration)
-        daemon.open_beside()
-        await daemon.opened()
+        daemon.start_opening()
+        await daemon.wait_until_open()
         return daemon
 
     def close(self) -> None:
@@ -84,26 +86,26 @@ class House:
         assert number is not None
         return number
 
-    def serving(self) -> Serving:
+    def serving(self) -> ActiveIndex:
         indexing = self.daemon.indexing
         until(lambda: indexing.serving() is not None and indexing.progress().state == "ready")
         serving = indexing.serving()
         assert serving is not None
         return serving
 
-    def checking(self) -> Checking:
-        return Checking(self.daemon.store, self.daemon.views, self.daemon.indexing)
+    def checking(self) -> StoreCheck:
+        return StoreCheck(self.daemon.store, self.daemon.views, self.daemon.indexing)
 
     def faults(self) -> list[tuple[str, str]]:
         """Rule and subject of everything that is found."""
         self.serving()
-        report = self.checking().check()
+        report = self.checking().run()
         assert report.notes == []
         return [(each.invariant, each.subject) for each in report.violations]
 
     def repair(self) -> list[str]:
         """What was done; afterwards nothing is wrong."""
-        done = Repairing(self.checking()).repair(dry_run=False)
+        done = StoreRepair(self.checking()).repair(dry_run=False)
         assert done.report.violations == []
         assert self.faults() == []
         return [step.remedy for step in done.steps]
@@ -158,7 +160,7 @@ def do_something(house: House, chance: random.Random, day: int, one: str, other:
             memories.delete([one, other], "test", PERSON).result(WAIT_SECONDS)
         case 7:
             memories.restore(one, PERSON).result(WAIT_SECONDS)
-            memories.touch([one, other]).result(WAIT_SECONDS)
+            memories.record_use([one, other]).result(WAIT_SECONDS)
         case 8:
             return [house.add(f"replaces {day}", supersedes=(one,), derived_from=(other,), evidence=(one, "a/path"))]
     return []
@@ -194,7 +196,7 @@ def test_notes_that_come_change_move_and_go_leave_nothing_wrong(house: House, tm
 
 def look_again(house: House) -> None:
     house.daemon.notes.rescan()
-    assert house.daemon.notes.settled(WAIT_SECONDS)
+    assert house.daemon.notes.wait_until_settled(WAIT_SECONDS)
 
 
 def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House) -> None:
@@ -202,7 +204,7 @@ def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House
     store = house.daemon.store
     oldest = store.seq // 2
     write(store, PutMeta(name="history_from", value=f"{oldest} 1"))
-    store.maintain(lambda keeper: rewriting.write_anew(keeper, oldest, None)).result(WAIT_SECONDS)
+    store.run_exclusively(lambda keeper: compaction.compact(keeper, oldest, None)).result(WAIT_SECONDS)
     live(house, random.Random(7), 20)
     assert house.faults() == []
 
@@ -225,14 +227,14 @@ def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
     writer.start()
     try:
         for _ in range(8):
-            assert house.checking().check().violations == []
+            assert house.checking().run().violations == []
     finally:
         is_over.set()
         writer.join()
     assert deaths == []
 
 
-class Unlucky(Checking):
+class Unlucky(StoreCheck):
     """Whenever it looks at vectors, a memory goes to the trash right behind the moment it looks at, and comes back."""
 
     house: House
@@ -246,14 +248,14 @@ class Unlucky(Checking):
         with super().source() as at:
             if self.is_at_vectors:
                 daemon.memories.delete([self.memory_id], "test", PERSON).result(WAIT_SECONDS)
-                until(lambda: not daemon.indexing.holds(number))
+                until(lambda: not daemon.indexing.has_vector(number))
                 self.looks += 1
             yield at
         if self.is_at_vectors:
             daemon.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
-            until(lambda: daemon.indexing.holds(number))
+            until(lambda: daemon.indexing.has_vector(number))
 
-    def _vectors(self, indexing: Indexing, report: Report) -> Iterator[Violation]:
+    def _vectors(self, indexing: VectorIndexer, report: CheckReport) -> Iterator[InvariantViolation]:
         self.is_at_vectors = True
         yield from super()._vectors(indexing, report)
 
@@ -264,7 +266,7 @@ def test_what_changes_each_time_that_it_is_looked_at_is_not_called_wrong(house: 
     house.serving()
     checking = Unlucky(house.daemon.store, house.daemon.views, house.daemon.indexing)
     checking.house, checking.memory_id = house, kept
-    report = checking.check()
+    report = checking.run()
     assert checking.looks >= 2, "once, and once more to be sure"
     assert (report.violations, report.notes) == ([], [])
 
@@ -281,7 +283,7 @@ class Touch(NamedTuple):
 
 def alter_column(name: str, value: float) -> Callable[[House, int], None]:
     def act(house: House, number: int) -> None:
-        house.daemon.views.columns._arrays[name][number] = value
+        house.daemon.views.attributes._arrays[name][number] = value
 
     return act
 
@@ -291,13 +293,13 @@ VIEWS: dict[str, Touch] = {
     "another namespace": Touch(alter_column("namespace", 77), ("columns",)),
     "another layer": Touch(alter_column("layer", 2), ("columns",)),
     "another count of uses": Touch(alter_column("access_count", 9), ("columns",)),
-    "a row that is missing": Touch(lambda house, number: house.daemon.views.columns.drop(number), ("columns",)),
-    "words that are missing": Touch(lambda house, number: house.daemon.views.words.drop(number), ("words",)),
+    "a row that is missing": Touch(lambda house, number: house.daemon.views.attributes.drop(number), ("columns",)),
+    "words that are missing": Touch(lambda house, number: house.daemon.views.lexical.drop(number), ("words",)),
     "other words": Touch(
-        lambda house, number: house.daemon.views.words.put(number, Fields("x y z", tags=("t",))), ("words",)
+        lambda house, number: house.daemon.views.lexical.put(number, LexicalFields("x y z", tags=("t",))), ("words",)
     ),
     "the same words in other numbers": Touch(
-        lambda house, number: house.daemon.views.words.put(number, Fields("b b c", tags=("t",))), ("words",)
+        lambda house, number: house.daemon.views.lexical.put(number, LexicalFields("b b c", tags=("t",))), ("words",)
     ),
 }
 
@@ -313,7 +315,7 @@ def test_a_view_that_says_something_else_than_the_store_is_found_and_built_anew(
 
 def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
     one = house.add("a b", tags=("kept", "lost"))
-    columns = house.daemon.views.columns
+    columns = house.daemon.views.attributes
     with house.daemon.store.snapshot() as snapshot:
         memory = snapshot.memory(one)
     assert memory is not None
@@ -326,14 +328,14 @@ def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
 def test_rows_of_memories_that_are_gone_are_found_in_columns_and_words(house: House) -> None:
     ids = [house.add(text) for text in LETTERS]
     number = house.number(ids[0])
-    columns, words = house.daemon.views.columns, house.daemon.views.words
+    columns, words = house.daemon.views.attributes, house.daemon.views.lexical
     with house.daemon.store.snapshot() as snapshot:
         memory = snapshot.memory(ids[0])
     assert memory is not None
     write(house.daemon.store, DropMemory(id=ids[0]))
     assert house.faults() == []
     columns.put(number, memory, None)
-    words.put(number, Fields(memory.content))
+    words.put(number, LexicalFields(memory.content))
     assert sorted(house.faults()) == [("columns", ids[0]), ("words", ids[0])]
     assert house.repair() == ["views"]
 
@@ -379,11 +381,11 @@ def test_e15_vectors_that_a_delete_left_behind_are_found_and_taken_away(house: H
 
 def test_a_view_that_is_being_filled_is_not_called_wrong(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors come behind the store: as long as they do, that is told, and is no fault."""
-    monkeypatch.setattr(checking, "SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(store_check, "SETTLE_SECONDS", 0.2)
     house.serving()
     house.daemon.indexing.stop()
     house.add("a b c")
-    report = house.checking().check()
+    report = house.checking().run()
     assert report.violations == []
     assert "they were not checked" in report.notes[0]
 
@@ -416,21 +418,21 @@ def test_a_daemon_checks_itself_and_mends_what_was_done_to_it_while_it_was_off(s
         assert client.remember("The spare key is with Otto.", key="key").outcome == "updated"
 
 
-def both_keys_of(memory_id: str) -> Callable[[Applying], None]:
+def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
     """The memory is no longer found by its key."""
 
-    def act(rows: Applying) -> None:
+    def act(rows: TableWriter) -> None:
         for row in rows.rows("keys"):
             if row.value == id_key(memory_id):
-                rows.drop_row("keys", row)
+                rows.delete_row("keys", row)
 
     return act
 
 
 def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
     house.serving()
-    api = UpkeepApi(house.daemon)
-    request = Request(ask=care_protocol.RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
+    api = CheckApi(house.daemon)
+    request = Request(ask=maintenance.RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
 
     async def ask() -> list[Any]:
         together = await asyncio.gather(api.check(request), api.repair(request), return_exceptions=True)
@@ -444,14 +446,14 @@ def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(hous
 
 
 def test_an_agent_cannot_have_the_store_repaired(started_daemon: RunningDaemon) -> None:
-    with started_daemon.client(door="mcp") as client, pytest.raises(Refused) as refused:
+    with started_daemon.client(door="mcp") as client, pytest.raises(RefusalError) as refused:
         client.repair()
     assert (refused.value.status, refused.value.code) == (422, "refused")
 
 
 def mnemo(daemon: RunningDaemon, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of a person who has that daemon's data folder."""
-    command = [sys.executable, "-m", "mnemo_client.cli", *words]
+    command = [sys.executable, "-m", "mnemo_client.cli.main", *words]
     environ = {**daemon.environ, "MNEMO_AUTOSTART": "off", "TERM": "dumb"}
     return subprocess.run(command, capture_output=True, text=True, env=environ, timeout=60, check=False)
 
@@ -497,7 +499,7 @@ def test_a_store_that_no_daemon_can_open_is_mended_without_one(started_daemon: R
         assert [memory.id for memory in client.search("spare key").memories] == [kept]
 
 
-def brief(report: Report) -> list[tuple[str, str, str]]:
+def brief(report: CheckReport) -> list[tuple[str, str, str]]:
     return [(each.invariant, each.table, each.subject) for each in report.violations]
 
 
@@ -512,7 +514,7 @@ def test_a_database_is_not_put_aside_where_nothing_could_take_its_place(
     shutil.rmtree(data / "journal")
     (data / "db" / "data.mdb").write_bytes((data / "db" / "data.mdb").read_bytes()[:5000])
     before = {path for path in data.rglob("*") if path.is_file()}
-    with pytest.raises(NothingLeft):
+    with pytest.raises(UnreadableStore):
         repair_folder(data, dry_run=is_dry)
     assert {path for path in data.rglob("*") if path.is_file()} == before
     assert (data / "db" / "data.mdb").stat().st_size == 5000
@@ -523,8 +525,8 @@ def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tm
     ids = [house.add(text) for text in LETTERS]
     house.serving()
     numbers = [house.number(memory_id) for memory_id in ids]
-    house.daemon.views.words.put(numbers[0], Fields("x y z"))
-    house.daemon.views.columns._arrays["importance"][numbers[1]] = 0.9
+    house.daemon.views.lexical.put(numbers[0], LexicalFields("x y z"))
+    house.daemon.views.attributes._arrays["importance"][numbers[1]] = 0.9
     other_vectors(house, numbers[2])
     house.close()
     data = tmp_path / "data"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Remembered
-from mnemo_daemon.nearness import CANDIDATES
+from mnemo_client.protocol.memories import NewMemory, RememberAnswer
+from mnemo_daemon.ingest.neighbour_search import CANDIDATES
 from tests.bench.texts import texts
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder
@@ -44,8 +44,8 @@ def test_a_newer_value_among_500_unrelated_memories_updates_the_older_one(client
 def test_a_value_that_was_written_a_moment_ago_or_in_the_same_batch_is_found(client: Client) -> None:
     said = ("I live in Lisbon.", "The tide was low.", "I moved to Oslo.", "I relocated to Graz.")
     batch = client.remember_many([NewMemory(content=text, event_at=day) for day, text in enumerate(said, 1)])
-    assert all(isinstance(each, Remembered) for each in batch)
-    lisbon, tide, oslo, graz = (each for each in batch if isinstance(each, Remembered))
+    assert all(isinstance(each, RememberAnswer) for each in batch)
+    lisbon, tide, oslo, graz = (each for each in batch if isinstance(each, RememberAnswer))
     assert (lisbon.updates, tide.updates) == ([], [])
     assert (oslo.updates, graz.updates) == ([lisbon.memory.id], [oslo.memory.id])
     last = client.remember(NewMemory(content="We are based in Turin.", event_at=5))
@@ -58,8 +58,8 @@ def test_of_many_earlier_values_the_one_that_held_last_is_updated(client: Client
     told = client.remember_many(
         [NewMemory(content=f"I moved to {town}.", event_at=day) for town, day in zip(towns, days, strict=True)]
     )
-    by_day = {day: each.memory.id for day, each in zip(days, told, strict=True) if isinstance(each, Remembered)}
-    assert isinstance(told[-1], Remembered)
+    by_day = {day: each.memory.id for day, each in zip(days, told, strict=True) if isinstance(each, RememberAnswer)}
+    assert isinstance(told[-1], RememberAnswer)
     assert (days[-1], told[-1].updates) == (39, [by_day[38]])
     for new, at, before in (("I've settled in Graz.", 21, 20), ("I relocated to Turin.", 5, 4)):
         assert client.remember(NewMemory(content=new, event_at=at)).updates == [by_day[before]]

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_client.recall_protocol import CandidateTrace
-from mnemo_daemon.channels import CORE_CANDIDATES
+from mnemo_client.protocol.retrieval import CandidateTrace
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CORE_CANDIDATES
 from mnemo_store.records import Memory, PutMemory
 from tests.desk import Desk, made_desk_in, put
 from tests.samples import sample_id, sample_memory, write
@@ -65,7 +65,7 @@ def test_what_is_answered_says_that_it_is_core(desk: Desk) -> None:
     peanuts = core(0)
     put(desk, peanuts)
     (hit,) = desk.recall("peanuts", top_k=1).hits
-    assert hit.found.memory == peanuts
+    assert hit.details.memory == peanuts
     assert {"words", "core"} <= set(hit.channels)
 
 
@@ -166,7 +166,7 @@ def test_pages_neither_repeat_nor_skip_what_core_memories_stand_among(desk: Desk
     put(desk, *(core(number, f"Ines never eats {'boat' if number % 2 else 'sea'}{number}.") for number in range(count)))
     seen: list[str] = []
     while page := desk.recall(QUERY, top_k=PAGE, offset=len(seen), ranker=ranker).hits:
-        seen += [hit.found.memory.id for hit in page]
+        seen += [hit.details.memory.id for hit in page]
     assert len(set(seen)) == len(seen)
     assert {sample_id(number) for number in range(BETTER)} <= set(seen)
     first = desk.recall(QUERY, top_k=PAGE, ranker=ranker, explain=True).trace

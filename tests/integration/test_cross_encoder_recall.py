@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import CandidateTrace, RecallAnswer
-from mnemo_daemon import installation
-from mnemo_daemon.candidates import RERANKED_MAX
-from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, Catalogue
-from mnemo_daemon.question import Recalled
-from mnemo_daemon.recall import Recall
-from mnemo_daemon.reranking import Reranking
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import CandidateTrace, RecallAnswer
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, DEFAULT_RERANKER, ModelCatalogue
+from mnemo_daemon.models.cross_encoder import CrossEncoderService
+from mnemo_daemon.retrieval.candidates.ranking_inputs import RERANKED_MAX
+from mnemo_daemon.retrieval.question import RecallOutcome
+from mnemo_daemon.retrieval.recall import Recall
 from mnemo_store.records import PutMemory
 from tests.desk import Desk, made_desk_in, put
 from tests.pair_model import score_of, write_pair_model
@@ -40,22 +40,22 @@ def say(desk: Desk, *texts: str) -> None:
     put(desk, *(sample_memory(number, text) for number, text in enumerate(texts)))
 
 
-def read_by(desk: Desk, tmp_path: Path, **fields: Any) -> Reranking:
+def read_by(desk: Desk, tmp_path: Path, **fields: Any) -> CrossEncoderService:
     """Recalls with a cross-encoder from here on."""
     models = tmp_path / "models"
     source = write_pair_model(tmp_path / "source", **fields)
     installation.import_path(source, models, name=DEFAULT_RERANKER, allow_unverified=True)
-    reranking = Reranking(Catalogue(models))
+    reranking = CrossEncoderService(ModelCatalogue(models))
     desk.recalling.close()
     desk.recalling = Recall(desk.store, desk.views, desk.indexing, desk.embedding, reranking)
     return reranking
 
 
-def ask(desk: Desk, query: str = QUESTION, **fields: Any) -> Recalled:
+def ask(desk: Desk, query: str = QUESTION, **fields: Any) -> RecallOutcome:
     return desk.recall(query, **{"ranker": "rerank", "explain": True, "expand": "false", **fields})
 
 
-def traced(recalled: Recalled) -> dict[str, CandidateTrace]:
+def traced(recalled: RecallOutcome) -> dict[str, CandidateTrace]:
     assert recalled.trace is not None
     return {each.id: each for each in recalled.trace.candidates}
 
@@ -69,7 +69,7 @@ def test_L21_its_scores_are_those_of_the_answer(desk: Desk, tmp_path: Path) -> N
     scores = {
         TEXTS[place]: score_of(common) for place, common in enumerate(COMMON) if common or desk.embedding.current()
     }
-    found = {hit.found.memory.content: hit.score for hit in recalled.hits}
+    found = {hit.details.memory.content: hit.score for hit in recalled.hits}
     assert found == pytest.approx(scores, abs=1e-6)
     assert list(found.values()) == sorted(found.values(), reverse=True)
     for each in traced(recalled).values():
@@ -97,7 +97,7 @@ def test_of_many_it_reads_the_best_by_the_blend_and_the_others_come_behind(desk:
     assert len(read) == RERANKED_MAX
     if desk.embedding.current() is None:
         assert read == {sample_id(number) for number in range(20, count)}
-    order = [hit.found.memory.id for hit in recalled.hits]
+    order = [hit.details.memory.id for hit in recalled.hits]
     assert len(order) == count
     assert set(order[:RERANKED_MAX]) == read
     assert all(hit.score > 0 for hit in recalled.hits)
@@ -118,7 +118,7 @@ def test_pages_neither_repeat_nor_skip(desk: Desk, tmp_path: Path) -> None:
     read_by(desk, tmp_path)
     seen: list[str] = []
     while page := ask(desk, top_k=20, offset=len(seen)).hits:
-        seen += [hit.found.memory.id for hit in page]
+        seen += [hit.details.memory.id for hit in page]
     assert len(set(seen)) == len(seen) == 150
 
 

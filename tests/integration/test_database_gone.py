@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, Remembered
-from mnemo_client.recall_protocol import RecalledMemory
+from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.retrieval import RecalledMemory
 from tests.running import RunningDaemon, running
 
 MEMORIES = 120
@@ -36,7 +36,7 @@ def fill(client: Client) -> None:
     ids = []
     texts = [f"Memory {number} is about subject{number}." for number in range(MEMORIES)]
     for one in client.remember_many([NewMemory(content=text, key=text) for text in texts]):
-        assert isinstance(one, Remembered)
+        assert isinstance(one, RememberAnswer)
         ids.append(one.memory.id)
     for memory_id in ids[:5]:
         client.patch(memory_id, Patch(tags=["edited"], importance=0.9))

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import ModelStatus
-from mnemo_daemon import installation
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST, Catalogue
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import ModelStatus
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST, ModelCatalogue
+from mnemo_daemon.models.embedding import EmbeddingService
 from tests.running import RunningDaemon
 
 ARRIVES_SECONDS_MAX = 20.0  # a busy machine; the daemon looks every 3 s
@@ -32,7 +32,7 @@ def install(models: Path, minilm_folder: Path) -> None:
 
 
 def break_weights(models: Path) -> None:
-    manifest = Catalogue(models).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(models).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     with manifest.path().open("r+b") as weights:
         weights.seek(manifest.path().stat().st_size // 2)
@@ -133,7 +133,7 @@ def test_a_model_that_is_removed_goes_on_until_the_next_start_and_then_words_ans
         until(client, lambda model: model.state == "absent")
         answer = client.recall("ferry")
         assert ([memory.content for memory in answer.memories], answer.degraded) == ([MEANT], ["vectors"])
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             client.use_model(DEFAULT_EMBEDDING)
         assert "mnemo models pull" in str(refused.value)
         install(models, minilm_folder)
@@ -157,7 +157,7 @@ def test_many_who_wait_for_a_vector_that_cannot_come_hold_up_nobody(started_daem
 
 
 def test_looking_for_a_model_again_and_again_never_blocks(tmp_path: Path) -> None:
-    service = EmbeddingService(Catalogue(tmp_path))
+    service = EmbeddingService(ModelCatalogue(tmp_path))
 
     def look() -> None:
         for _ in range(500):

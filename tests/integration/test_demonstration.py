@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from mnemo_client.recall_protocol import RecallRequest
+from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import CandidateTrace, RecallAnswer, Trace
-from mnemo_daemon.channels import CANDIDATES_MIN
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import CandidateTrace, RecallAnswer, RecallTrace
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from tests.running import RunningDaemon
 
 DAY = 86_400_000
@@ -33,7 +33,7 @@ def client(model_daemon: RunningDaemon) -> Iterator[Client]:
         yield open_client
 
 
-def explained(client: Client, query: str = FERRY, **fields: Any) -> tuple[RecallAnswer, Trace]:
+def explained(client: Client, query: str = FERRY, **fields: Any) -> tuple[RecallAnswer, RecallTrace]:
     answer = client.recall(query, dry=True, explain=True, **fields)
     assert answer.trace is not None
     return answer, answer.trace

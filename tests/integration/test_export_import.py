@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import lmdb
 import pytest
 
-from mnemo_client import care_protocol, protocol
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol import maintenance, memories
 from mnemo_store.records import (
     ChunkRef,
     DropTrash,
@@ -48,7 +48,7 @@ STORED = {"mem0.json": 5, "mcp-memory.jsonl": 6, "engram.json": 3}
 SKIPPED = {"mem0.json": 1, "mcp-memory.jsonl": 3, "engram.json": 1}
 
 
-def take_in(client: Client, name: str, **options: Any) -> care_protocol.Imported:
+def take_in(client: Client, name: str, **options: Any) -> maintenance.ImportAnswer:
     return client.import_from([(EXPORTS / name).read_bytes()], **options)
 
 
@@ -85,7 +85,7 @@ def test_an_export_of_another_tool_comes_in_once_and_can_be_taken_back(client: C
     assert {m.content for u in {"local", *user.values()} for m in _all(client, into, u)} == found
 
 
-def _all(client: Client, namespace: str, user: str) -> list[protocol.MemoryView]:
+def _all(client: Client, namespace: str, user: str) -> list[memories.MemoryView]:
     return client.list_memories(namespace=namespace, user_id=user, limit=500).memories
 
 
@@ -150,7 +150,7 @@ def test_engram_keeps_namespace_kind_importance_times_and_use(client: Client) ->
 def test_what_was_edited_here_is_not_undone_by_the_same_export(client: Client) -> None:
     take_in(client, "mem0.json", namespace="edited", user_id="local")
     (mine,) = [m for m in _all(client, "edited", "local") if m.content.startswith("Ines keeps")]
-    client.patch(mine.id, protocol.Patch(content="Tom keeps the spare key now."))
+    client.patch(mine.id, memories.Patch(content="Tom keeps the spare key now."))
     again = take_in(client, "mem0.json", namespace="edited", user_id="local")
     assert (again.older, again.duplicate, again.updated) == (1, 4, 0)
     assert client.get(mine.id).content == "Tom keeps the spare key now."
@@ -196,7 +196,7 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
 
 
 def test_only_a_person_has_taken_in_again_what_was_forgotten(daemon: RunningDaemon) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(Refused) as refused:
+    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
         take_in(agent, "mcp-memory.jsonl", allow_forgotten=True)
     assert (refused.value.status, refused.value.code, refused.value.field) == (422, "refused", "allow_forgotten")
 
@@ -204,7 +204,7 @@ def test_only_a_person_has_taken_in_again_what_was_forgotten(daemon: RunningDaem
 def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: RunningDaemon, client: Client) -> None:
     take_in(client, "mcp-memory.jsonl", namespace="hidden")
     (one,) = [m for m in _all(client, "hidden", "local") if "tide" in m.content]
-    client.patch(one.id, protocol.Patch(tags=["sensitive"]))
+    client.patch(one.id, memories.Patch(tags=["sensitive"]))
     with daemon.client(door="mcp") as agent:
         found = take_in(agent, "mcp-memory.jsonl", namespace="hidden")
     assert (found.duplicate, found.skipped) == (5, 4)
@@ -229,7 +229,7 @@ def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: Runni
 )
 def test_what_is_no_export_is_refused_with_what_it_looks_like(client: Client, data: bytes, why: str) -> None:
     before = client.status().seq
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.import_from([data])
     assert (refused.value.status, refused.value.code) == (400, "unknown_export")
     assert why in refused.value.message
@@ -260,10 +260,10 @@ def test_a_byte_order_mark_is_no_part_of_an_export(client: Client) -> None:
 
 
 def test_the_tool_can_be_named_where_it_is_not_seen(client: Client) -> None:
-    with pytest.raises(Refused, match="nothing in it looks like"):
+    with pytest.raises(RefusalError, match="nothing in it looks like"):
         client.import_from([b'[{"content": "no layer here"}]'])
     assert client.import_from([b'[{"content": "no layer here"}]'], tool="engram", namespace="named").stored == 1
-    with pytest.raises(Refused, match="no export of our own"):
+    with pytest.raises(RefusalError, match="no export of our own"):
         client.import_from([b'[{"content": "x", "layer": 1}]'], tool="mnemo")
 
 
@@ -274,7 +274,7 @@ def test_the_first_hundred_problems_are_shown_and_all_are_counted(client: Client
 
 
 def test_nothing_can_be_imported_into_every_namespace_at_once(client: Client) -> None:
-    with pytest.raises(Refused, match="name one namespace"):
+    with pytest.raises(RefusalError, match="name one namespace"):
         take_in(client, "mem0.json", namespace="*")
 
 
@@ -353,7 +353,7 @@ def test_an_export_taken_over_by_an_empty_store_gives_the_same_export(
         assert len(rows(client)) == len(exported) + 4  # memory, usage, change, where the near check begins
 
 
-def _settled_roots(client: Client) -> list[protocol.NotesRootStatus]:
+def _settled_roots(client: Client) -> list[memories.NotesRootStatus]:
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
         roots = client.notes_status().roots
@@ -430,7 +430,7 @@ def test_a_stream_that_is_not_whole_changes_nothing(started_daemon: RunningDaemo
     damaged.append(whole([*exported, exported[3]]))
     with started_daemon.client() as client:
         for stream in damaged:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 client.import_from(stream)
             assert refused.value.status == 400
             assert refused.value.code in ("damaged_export", "unknown_export")  # the header itself may be unreadable
@@ -439,16 +439,16 @@ def test_a_stream_that_is_not_whole_changes_nothing(started_daemon: RunningDaemo
 
 
 def test_a_damaged_stream_names_the_line_and_the_reason(client: Client, exported: list[bytes]) -> None:
-    with pytest.raises(Refused, match=rf"line {len(exported)}: it is cut off.*nothing was changed"):
+    with pytest.raises(RefusalError, match=rf"line {len(exported)}: it is cut off.*nothing was changed"):
         client.import_from(whole(exported[:-1]))
-    with pytest.raises(Refused, match=r"line 3: .*nothing was changed"):
+    with pytest.raises(RefusalError, match=r"line 3: .*nothing was changed"):
         client.import_from(whole([*exported[:2], b'{"record_type":"riddle"}', *exported[3:]]))
-    with pytest.raises(Refused, match=r"stream of version 99"):
+    with pytest.raises(RefusalError, match=r"stream of version 99"):
         client.import_from(whole([exported[0].replace(b'"mnemo_stream":1', b'"mnemo_stream":99'), *exported[1:]]))
 
 
 def test_only_a_person_brings_in_layers_and_trust(daemon: RunningDaemon, exported: list[bytes]) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(Refused) as refused:
+    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.import_from(whole(exported))
     assert (refused.value.status, refused.value.code) == (422, "refused")
 
@@ -457,7 +457,7 @@ def test_only_a_person_brings_in_layers_and_trust(daemon: RunningDaemon, exporte
 def test_our_own_export_says_itself_where_it_belongs(
     client: Client, exported: list[bytes], option: dict[str, Any]
 ) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.import_from(whole(exported), **option)
     assert refused.value.status == 400
 
@@ -500,8 +500,8 @@ def test_of_two_stores_that_went_apart_the_later_text_stands_in_both(short_folde
         kept = mine.remember("The key is with Ines.").memory
         moved = mine.remember("The boat is in Porto.").memory
         theirs.import_from(whole(list(mine.export())))
-        theirs.patch(kept.id, protocol.Patch(content="The key is with Tom."))
-        mine.patch(moved.id, protocol.Patch(content="The boat is in Lisbon."))
+        theirs.patch(kept.id, memories.Patch(content="The key is with Tom."))
+        mine.patch(moved.id, memories.Patch(content="The boat is in Lisbon."))
         back = mine.import_from(whole(list(theirs.export())))
         forth = theirs.import_from(whole(list(mine.export())))
         assert (back.updated, back.older, forth.updated, forth.duplicate) == (1, 1, 1, 1)
@@ -585,7 +585,7 @@ def test_without_its_history_an_export_is_merged_even_into_an_empty_store(
 def test_an_agent_gets_no_export(daemon: RunningDaemon, client: Client) -> None:
     client.remember("the alarm code is quebecforge", tags=["sensitive"], namespace="codes")
     with daemon.client(door="mcp") as agent:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             b"".join(agent.export())
         assert (refused.value.status, refused.value.code) == (422, "refused")
         assert b"quebecforge" not in agent.last_body
@@ -593,7 +593,7 @@ def test_an_agent_gets_no_export(daemon: RunningDaemon, client: Client) -> None:
 
 
 def test_vectors_cannot_be_exported_without_a_model(client: Client) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         list(client.export(vectors=True))
     assert (refused.value.status, refused.value.code) == (503, "degraded")
 
@@ -610,7 +610,7 @@ def test_vectors_come_along_where_they_can_be_compared(short_folder: Path, minil
     model = {"MNEMO_MODELS_FOLDER": str(minilm_folder)}
     texts = ["The spare key is with Ines.", "The boat is in Porto.", "Prune the apple trees."]
     with running(short_folder / "a", model) as daemon, daemon.client() as client:
-        client.remember_many([protocol.NewMemory(content=text) for text in texts])
+        client.remember_many([memories.NewMemory(content=text) for text in texts])
         daemon.wait_for_vectors()
         with_vectors = list(client.export(vectors=True))
         assert sum(b'"record_type":"vectors"' in line for line in with_vectors) == 3
@@ -633,7 +633,7 @@ def test_vectors_come_along_where_they_can_be_compared(short_folder: Path, minil
 
 
 def test_nothing_of_an_import_stays_on_the_disk_but_what_was_imported(daemon: RunningDaemon, client: Client) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RefusalError):
         client.import_from([b"a canary that is no export\n"])
     for path in daemon.folder.rglob("*"):
         assert not path.is_file() or b"canary" not in path.read_bytes(), path

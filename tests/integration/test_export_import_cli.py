@@ -25,7 +25,7 @@ class Person:
     def give(self, *words: str, typed: bytes = b"", code: int = 0) -> str:
         """What was printed, after the command ended with `code`; what was told beside is in `told`."""
         done = subprocess.run(
-            [sys.executable, "-m", "mnemo_client.cli", *words],
+            [sys.executable, "-m", "mnemo_client.cli.main", *words],
             input=typed, capture_output=True, env=self.environ, cwd=self.here, timeout=60, check=False,
         )  # fmt: skip
         self.told = done.stderr.decode()

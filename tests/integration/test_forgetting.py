@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_client.care_protocol import PurgeFilter
 from mnemo_client.client import Client
-from mnemo_client.errors import MnemoError, Refused
-from mnemo_client.protocol import NewMemory, Patch, Remembered
+from mnemo_client.errors import MnemoError, RefusalError
+from mnemo_client.protocol.maintenance import EraseFilter
+from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
 from tests.grounds import CANARY, SECONDS_MAX, traces, wait_until
 from tests.running import RunningDaemon
 
@@ -58,14 +58,14 @@ def test_what_is_forgotten_is_in_no_file_and_in_no_answer_and_nothing_brings_it_
         exported = b"\n".join(client.export()) + b"\n"
         assert len(traces(started_daemon.folder, CANARY)) >= 2
         spoken, derived, *others = ids
-        report = client.purge_many([spoken, *others])
+        report = client.erase_many([spoken, *others])
         assert traces(started_daemon.folder, CANARY) == []
         assert report.derived == [derived]
         assert (report.complete, report.searched.found) == (True, [])
         assert report.searched.needles > 20
         for memory_id in ids:
-            for ask in (client.get, client.history, client.restore, client.purge):
-                with pytest.raises(Refused) as refused:
+            for ask in (client.get, client.history, client.restore, client.erase):
+                with pytest.raises(RefusalError) as refused:
                     ask(memory_id)
                 assert refused.value.status == 404
         for namespace in ("default", f"{CANARY}-space"):
@@ -95,7 +95,7 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started
     with started_daemon.client(door="cli") as client:
         client.remember("The lighthouse keeper sleeps at noon.")
         many = [NewMemory(content=f"Line {n} of the {CANARY} diary, page {n}.", tags=["diary"]) for n in range(500)]
-        ids = [result.memory.id for result in client.remember_many(many) if isinstance(result, Remembered)]
+        ids = [result.memory.id for result in client.remember_many(many) if isinstance(result, RememberAnswer)]
         done = threading.Event()
         heard: list[int] = []
         written: list[str] = []
@@ -115,7 +115,7 @@ def test_reads_are_answered_and_writes_are_kept_while_many_are_forgotten(started
             thread.start()
         wait_until(lambda: len(heard) > 2 and len(written) > 2)
         before = len(heard)
-        report = client.purge_many(filter=PurgeFilter(tags=["diary"]))
+        report = client.erase_many(filter=EraseFilter(tags=["diary"]))
         during = len(heard) - before
         done.set()
         for thread in threads:
@@ -138,7 +138,7 @@ def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon:
 
         def ask() -> None:
             with contextlib.suppress(MnemoError), started_daemon.client(door="cli") as asking:
-                asking.purge_many(filter=PurgeFilter(tags=["diary"]))
+                asking.erase_many(filter=EraseFilter(tags=["diary"]))
 
         asking = threading.Thread(target=ask)
         asking.start()
@@ -153,7 +153,7 @@ def test_what_a_kill_cuts_short_is_finished_after_the_next_start(started_daemon:
         assert traces(started_daemon.folder, CANARY) == []
         assert client.get(kept).content == "It stays."
         assert client.check().violations == []
-        many_again = client.purge_many(filter=PurgeFilter(tags=["diary"]))
+        many_again = client.erase_many(filter=EraseFilter(tags=["diary"]))
         assert many_again.purged == []
 
 
@@ -163,18 +163,18 @@ def test_agents_can_have_nothing_forgotten(daemon: RunningDaemon) -> None:
     agents = [Client(daemon.socket, door="mcp"), Client(daemon.socket, agent="planner")]
     for agent in agents:
         asks: list[Callable[[], object]] = [
-            partial(agent.purge, memory_id),
-            partial(agent.purge_many, [memory_id]),
-            partial(agent.purge_many, [memory_id], dry_run=True),
+            partial(agent.erase, memory_id),
+            partial(agent.erase_many, [memory_id]),
+            partial(agent.erase_many, [memory_id], dry_run=True),
             agent.empty_trash,
         ]
         for ask in asks:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 ask()
             assert (refused.value.status, refused.value.code) == (422, "refused")
         agent.close()
     with daemon.client() as program:
-        assert program.purge(memory_id, dry_run=True).purged == [memory_id]
+        assert program.erase(memory_id, dry_run=True).purged == [memory_id]
 
 
 def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
@@ -182,22 +182,22 @@ def test_what_is_to_be_forgotten_must_be_named(daemon: RunningDaemon) -> None:
         memory_id = client.remember("One.", namespace="here").memory.id
         client.remember("Two.", namespace="there")
         asks: list[Callable[[], object]] = [
-            client.purge_many,
-            partial(client.purge_many, filter=PurgeFilter()),
-            partial(client.purge_many, [memory_id], filter=PurgeFilter(tags=["a"])),
-            partial(client.purge_many, filter=PurgeFilter(namespace="*")),
+            client.erase_many,
+            partial(client.erase_many, filter=EraseFilter()),
+            partial(client.erase_many, [memory_id], filter=EraseFilter(tags=["a"])),
+            partial(client.erase_many, filter=EraseFilter(namespace="*")),
         ]
         for ask in asks:
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 ask()
             assert refused.value.status == 400
-        assert client.purge_many(filter=PurgeFilter(namespace="here"), dry_run=True).purged == [memory_id]
+        assert client.erase_many(filter=EraseFilter(namespace="here"), dry_run=True).purged == [memory_id]
         for tag in ("none", "", " "):
-            assert client.purge_many(filter=PurgeFilter(namespace="here", tags=[tag])).purged == []
+            assert client.erase_many(filter=EraseFilter(namespace="here", tags=[tag])).purged == []
 
 
 def test_a_tag_names_what_is_to_be_forgotten_in_whatever_way_it_is_written(daemon: RunningDaemon) -> None:
     with daemon.client(door="cli") as client:
         memory_id = client.remember("One.", namespace="cafe", tags=["caf\u00e9"]).memory.id
-        wanted = PurgeFilter(namespace="cafe", tags=[" Cafe\u0301"])
-        assert client.purge_many(filter=wanted, dry_run=True).purged == [memory_id]
+        wanted = EraseFilter(namespace="cafe", tags=[" Cafe\u0301"])
+        assert client.erase_many(filter=wanted, dry_run=True).purged == [memory_id]

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_client.care_protocol import Purged
 from mnemo_client.client import Client
-from mnemo_daemon.copy_rewriting import copies_of
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_store import backup, replacement, restoring
+from mnemo_client.protocol.maintenance import EraseAnswer
+from mnemo_daemon.lifecycle.copy_erasure import known_copies
+from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_store.disk import Disk
+from mnemo_store.maintenance import backup, restore
+from mnemo_store.recovery import folder_swap
 from mnemo_store.store import Store
 from tests.grounds import CANARY, wait_until
 from tests.running import RunningDaemon
@@ -35,24 +36,24 @@ def place(tmp_path: Path) -> Path:
     with opened(data) as store:
         remember(store, 1, SECRET)
         remember(store, 2, STAYS)
-        backup.make(store, data / "backups" / "first", Disk())
+        backup.create_backup(store, data / "backups" / "first", Disk())
         remember(store, 3, "Said later.")
-        backup.make(store, data / "backups" / "second", Disk())
-    restoring.restore(data / "backups" / "second", data, Disk(), lambda: AT)
-    shutil.copytree(data, replacement.stage_of(data), ignore=shutil.ignore_patterns("backups"))
-    assert len(copies_of(data)) == 4
+        backup.create_backup(store, data / "backups" / "second", Disk())
+    restore.restore(data / "backups" / "second", data, Disk(), lambda: AT)
+    shutil.copytree(data, folder_swap.staging_folder(data), ignore=shutil.ignore_patterns("backups"))
+    assert len(known_copies(data)) == 4
     return data.parent
 
 
-def forget(data: Path, *numbers: int, quoting: bool = False, everywhere: bool = False) -> Purged:
+def forget(data: Path, *numbers: int, quoting: bool = False, everywhere: bool = False) -> EraseAnswer:
     with opened(data) as store:
-        return forgetting_of(store).purge(
+        return forgetting_of(store).erase(
             [sample_id(each) for each in numbers], "cli", quoting=quoting, everywhere=everywhere
         )
 
 
-def forgetting_of(store: Store) -> Forgetting:
-    return Forgetting(store, Disk(), list, lambda: None)
+def forgetting_of(store: Store) -> Erasure:
+    return Erasure(store, Disk(), list, lambda: None)
 
 
 def test_the_copies_that_hold_it_are_named_and_left_as_they_are(place: Path) -> None:
@@ -69,7 +70,7 @@ def test_the_copies_that_hold_it_are_named_and_left_as_they_are(place: Path) -> 
 def test_everywhere_leaves_no_byte_of_it_and_everything_else(place: Path) -> None:
     assert len({name.split("/")[0] for name in bytes_with(place, CANARY)}) >= 2
     with opened(place / "data") as store:
-        report = forgetting_of(store).purge([sample_id(1)], "cli", everywhere=True)
+        report = forgetting_of(store).erase([sample_id(1)], "cli", everywhere=True)
         assert contents(store) == [STAYS, "Said later."]
     assert bytes_with(place, CANARY) == []
     assert (report.complete, report.backups) == (True, [])
@@ -77,7 +78,7 @@ def test_everywhere_leaves_no_byte_of_it_and_everything_else(place: Path) -> Non
     assert [each.state for each in rewritten] == ["clean"] * 3
     for name, texts in (("first", [STAYS]), ("second", [STAYS, "Said later."])):
         copy = place / "data" / "backups" / name
-        assert backup.look_at(copy).seq
+        assert backup.verify_backup(copy).seq
         with opened(shutil.copytree(copy, place / name)) as store:
             assert contents(store) == texts
     with opened(next(place.glob("data.before-restore-*"))) as store:
@@ -87,11 +88,11 @@ def test_everywhere_leaves_no_byte_of_it_and_everything_else(place: Path) -> Non
 
 def test_a_backup_that_was_rewritten_is_restored_as_any_other_and_has_its_time(place: Path) -> None:
     copy = place / "data" / "backups" / "first"
-    before = backup.look_at(copy)
+    before = backup.verify_backup(copy)
     forget(place / "data", 1, everywhere=True)
-    after = backup.look_at(copy)
+    after = backup.verify_backup(copy)
     assert after.at == before.at
-    assert restoring.restore(copy, place / "data", Disk(), lambda: AT + 5).memories == 1
+    assert restore.restore(copy, place / "data", Disk(), lambda: AT + 5).memories == 1
 
 
 def test_what_cannot_be_rewritten_is_told_and_left(place: Path) -> None:
@@ -137,19 +138,19 @@ def test_what_a_kill_cut_short_is_finished_in_the_copies_too(place: Path, ending
     disk = StopsAtRename(ending)
     disk.place = place
     with opened(place / "data") as store:
-        Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "cli", everywhere=True)
+        Erasure(store, disk, list, lambda: None).erase([sample_id(1)], "cli", everywhere=True)
     assert disk.copy is not None
     data = disk.copy / "data"
     assert bytes_with(disk.copy, CANARY) != []
     with opened(data) as store:
         forgetting = forgetting_of(store)
         assert forgetting.pending
-        forgetting.finish_if_due()
+        forgetting.resume_if_due()
         assert not forgetting.pending
     assert bytes_with(disk.copy, CANARY) == []
     assert sorted(path.name for path in (data / "backups").iterdir()) == ["first", "second"]
     for name in ("first", "second"):
-        backup.look_at(data / "backups" / name)
+        backup.verify_backup(data / "backups" / name)
 
 
 def test_what_quotes_it_is_named_with_an_excerpt_and_goes_if_that_is_asked_for(tmp_path: Path) -> None:
@@ -163,13 +164,13 @@ def test_what_quotes_it_is_named_with_an_excerpt_and_goes_if_that_is_asked_for(t
         assert candidate.id == sample_id(2)
         assert SECRET in candidate.excerpt
         assert len(candidate.excerpt) < 200
-        report = forgetting.purge([sample_id(1)], "cli")
+        report = forgetting.erase([sample_id(1)], "cli")
         assert not report.complete
         assert report.candidates == planned.candidates
     assert bytes_with(tmp_path, CANARY) != []
     with opened(tmp_path) as store:
         remember(store, 4, SECRET)
-        report = forgetting_of(store).purge([sample_id(4)], "cli", quoting=True)
+        report = forgetting_of(store).erase([sample_id(4)], "cli", quoting=True)
         assert sorted(report.purged) == [sample_id(2), sample_id(4)]
         assert (report.complete, report.candidates) == (True, [])
         assert contents(store) == [STAYS]
@@ -184,7 +185,7 @@ def test_a_daemon_forgets_everywhere_while_it_answers(started_daemon: RunningDae
         client.back_up()
         shutil.copytree(started_daemon.folder, started_daemon.folder.with_name("data.before-restore-5"),
                         ignore=shutil.ignore_patterns("run", "backups"))  # fmt: skip
-        planned = client.purge(secret, dry_run=True)
+        planned = client.erase(secret, dry_run=True)
         assert [SECRET in each.excerpt for each in planned.candidates] == [True]
         assert len(planned.backups) == 2
         heard, done = list[int](), threading.Event()
@@ -197,7 +198,7 @@ def test_a_daemon_forgets_everywhere_while_it_answers(started_daemon: RunningDae
         reading = threading.Thread(target=read)
         reading.start()
         wait_until(lambda: len(heard) > 2)
-        report = client.purge(secret, quoting=True, everywhere=True)
+        report = client.erase(secret, quoting=True, everywhere=True)
         done.set()
         reading.join()
         assert (report.complete, report.backups, report.candidates) == (True, [], [])

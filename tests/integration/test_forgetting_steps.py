@@ -12,18 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.care_protocol import Purged
-from mnemo_core.changing import Decision, Draft
-from mnemo_daemon import dropping, installation, remains
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.forgetting import MARK, Forgetting, purge_in
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.refusals import Refusal
-from mnemo_store import backup, restoring
+from mnemo_client.protocol.maintenance import EraseAnswer
+from mnemo_core.ingest.mutations import Decision, Draft
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle import hard_delete, residue_scan
+from mnemo_daemon.lifecycle.erasure import MARK_KEY, Erasure, erase_in_store
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Closed, StoreError
+from mnemo_store.errors import StoreClosed, StoreError
+from mnemo_store.maintenance import backup, restore
 from mnemo_store.records import DropForgotten, Forgotten, PutForgotten, skip_hash, text_hash
-from mnemo_store.store import Applied, Committed, Store
+from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.desk import PERSON
 from tests.faulty import BROKEN, FULL, Faulty
 from tests.grounds import CANARY, Ground, traces, wait_until
@@ -138,7 +139,7 @@ def test_what_lies_about_and_holds_it_is_removed_and_what_does_not_stays(ground:
 def test_a_trace_across_two_pieces_of_a_file_is_found(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ground.add(f"The {CANARY} key lies under the third stone.")
     (ground.folder / "mine.txt").write_bytes(b"." * 1020 + CANARY.encode() + b"." * 1000)
-    monkeypatch.setattr(remains, "PIECE_BYTES", 1024)
+    monkeypatch.setattr(residue_scan, "PIECE_BYTES", 1024)
     assert ground.forget(asked).searched.found == ["mine.txt"]
 
 
@@ -185,7 +186,7 @@ def test_several_hundred_at_once_take_one_pause_and_leave_nothing(ground: Ground
     assert [each.id for each in ground.listed()] == [kept]
     with ground.store.snapshot() as snapshot:
         assert {entry.group for _, entry in snapshot.entries(0) if entry.what == "purge" and entry.ids} != {""}
-        assert snapshot.meta(MARK) == ""
+        assert snapshot.meta(MARK_KEY) == ""
         assert len(snapshot.forgotten_after()) == 300
 
 
@@ -254,16 +255,16 @@ def test_the_marks_and_lines_of_a_purge_hold_no_text(tmp_path: Path) -> None:
 
 def test_what_is_derived_from_it_at_the_last_moment_goes_too(ground: Ground) -> None:
     asked = ground.add(f"The {CANARY} key.")
-    late: list[Future[Committed[Decision]]] = []
+    late: list[Future[WriteReceipt[Decision]]] = []
 
-    def derive_once(_: Applied) -> None:
+    def derive_once(_: Commit) -> None:
         """When the mark is there, and before anything is dropped: what people write goes first."""
         if not late:
             draft = Draft(content=f"Derived of the {CANARY}.", namespace="default", user_id="local", trust="user",
                           source="cli", derived_from=(asked,))  # fmt: skip
             late.append(ground.memories.remember(draft, PERSON))
 
-    ground.store.follow(derive_once)
+    ground.store.on_commit(derive_once)
     report = ground.forget(asked)
     derived = late[0].result(WAIT_SECONDS).result.memory.id
     assert report.derived == [derived]
@@ -279,8 +280,8 @@ def test_a_word_that_somebody_says_again_during_the_search_is_no_trace(ground: G
     assert traces(ground.folder, CANARY) != []
 
 
-def forget_in(vault: Vault, *ids: str) -> Purged:
-    return Forgetting(vault.store, Disk(), list, lambda: None).purge(ids, "cli")
+def forget_in(vault: Vault, *ids: str) -> EraseAnswer:
+    return Erasure(vault.store, Disk(), list, lambda: None).erase(ids, "cli")
 
 
 SECRET = "The safe code is one four three eight, says uncle Ben."
@@ -380,15 +381,15 @@ def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(tmp_path: P
     assert not ground.is_there(asked)
     assert traces(ground.folder, CANARY) != []
     tried = disk.tries
-    ground.forgetting.finish_if_due()  # not due: it was tried this very moment
+    ground.forgetting.resume_if_due()  # not due: it was tried this very moment
     assert disk.tries == tried
-    again = Forgetting(ground.store, disk, list, ground.empty_views)
-    again.finish_if_due()
+    again = Erasure(ground.store, disk, list, ground.empty_views)
+    again.resume_if_due()
     assert disk.tries > tried
     assert "No space left" in again.pending
     disk.full = False
-    again = Forgetting(ground.store, disk, list, ground.empty_views)
-    again.finish_if_due()
+    again = Erasure(ground.store, disk, list, ground.empty_views)
+    again.resume_if_due()
     assert again.pending == ""
     assert traces(ground.folder, CANARY) == []
     assert ground.is_there(kept)
@@ -400,7 +401,7 @@ def test_the_next_one_finishes_what_was_cut_short_before(tmp_path: Path) -> None
     first, second = ground.add(f"The {CANARY} key, the first one."), ground.add("The second thing to forget.")
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
     ground.forgetting.stop()
-    with pytest.raises((Refusal, Closed)):
+    with pytest.raises((Refusal, StoreClosed)):
         ground.forget(first)
     ground.close()
     again = Ground(tmp_path / "data")
@@ -415,12 +416,12 @@ def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_
     asked = ground.add(f"The {CANARY} key lies under the third stone.")
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
     ground.forgetting.stop()
-    with pytest.raises((Refusal, Closed)):
+    with pytest.raises((Refusal, StoreClosed)):
         ground.forget(asked)
     ground.close()
     again = Ground(tmp_path / "data")
     assert again.forgetting.pending
-    again.forgetting.finish_if_due()
+    again.forgetting.resume_if_due()
     assert again.forgetting.pending == ""
     again.close()
     assert traces(tmp_path, CANARY) == []
@@ -470,7 +471,7 @@ def forget_on(folder: Path, disk: Failing, calls: int) -> bool:
         (folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
         disk.left = calls
         with contextlib.suppress(Exception):
-            Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "test")
+            Erasure(store, disk, list, lambda: None).erase([sample_id(1)], "test")
     finally:
         failed = disk.left < 0
         disk.left = 10**9
@@ -481,15 +482,15 @@ def forget_on(folder: Path, disk: Failing, calls: int) -> bool:
 def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_never_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dropping, "DROPPED_A_TURN", 1)  # so that a failure may come between any two of them
+    monkeypatch.setattr(hard_delete, "DELETED_PER_WRITE", 1)  # so that a failure may come between any two of them
     calls, finished, untouched = 0, 0, 0
     while True:
         with quick_folder() as folder:
             failed = forget_on(folder, Failing(), calls)
             with opened(folder, reserve_bytes=0) as store:
-                service = Forgetting(store, Disk(), list, lambda: None)
+                service = Erasure(store, Disk(), list, lambda: None)
                 begun = bool(service.pending)
-                service.finish_if_due()
+                service.resume_if_due()
                 assert service.pending == ""
                 with store.snapshot() as snapshot:
                     there = [snapshot.memory(sample_id(number)) is not None for number in (1, 2, 3, 4)]
@@ -514,14 +515,14 @@ def test_all_that_was_dropped_before_a_failure_is_looked_for_when_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two memories are derived at the last moment, and only the first of them is dropped before the disk fails."""
-    monkeypatch.setattr(dropping, "DROPPED_A_TURN", 1)
+    monkeypatch.setattr(hard_delete, "DELETED_PER_WRITE", 1)
     disk = Faulty()
     ground = Ground(tmp_path / "data", disk=disk)
     asked = ground.add("The first thing to forget.")
-    late: list[Future[Committed[Decision]]] = []
+    late: list[Future[WriteReceipt[Decision]]] = []
     dropped: list[int] = []
 
-    def meanwhile(applied: Applied) -> None:
+    def meanwhile(applied: Commit) -> None:
         if not late:
             for text in (f"Derived of the {CANARY}.", "Something else was derived."):
                 draft = Draft(content=text, namespace="default", user_id="local", trust="user", source="cli",
@@ -532,13 +533,13 @@ def test_all_that_was_dropped_before_a_failure_is_looked_for_when_it_goes_on(
                 dropped.append(touched.number)
                 disk.writing = FULL if len(dropped) == 2 else None
 
-    ground.store.follow(meanwhile)
+    ground.store.on_commit(meanwhile)
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"Derived of the {CANARY}".encode())
     with pytest.raises((StoreError, Refusal)):
         ground.forget(asked)
     assert len(dropped) == 2
     disk.writing = None
-    ground.forgetting.finish_if_due()
+    ground.forgetting.resume_if_due()
     assert ground.forgetting.pending == ""
     assert traces(ground.folder, CANARY) == []
     ground.close()
@@ -552,7 +553,7 @@ def test_a_store_out_of_order_forgets_nothing(tmp_path: Path) -> None:
     with opened(tmp_path, disk) as store:
         assert store.degraded
         with pytest.raises(Refusal) as refusal:
-            Forgetting(store, disk, list, lambda: None).purge([sample_id(1)], "test")
+            Erasure(store, disk, list, lambda: None).erase([sample_id(1)], "test")
         assert (refusal.value.status, refusal.value.code) == (503, "degraded")
         with store.snapshot() as snapshot:
             assert snapshot.count() == 1
@@ -563,7 +564,7 @@ def test_a_store_out_of_order_forgets_nothing(tmp_path: Path) -> None:
 
 def test_the_vectors_of_a_forgotten_text_go_and_no_other_is_computed_again(tmp_path: Path, tiny_source: Path) -> None:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    embedding = EmbeddingService(Catalogue(tmp_path / "models"), "tiny-letters", threads=1)
+    embedding = EmbeddingService(ModelCatalogue(tmp_path / "models"), "tiny-letters", threads=1)
     embedding.refresh()
     embedder = embedding.current()
     assert embedder is not None
@@ -587,7 +588,7 @@ def test_the_vectors_of_a_forgotten_text_go_and_no_other_is_computed_again(tmp_p
     assert serving.view.numbers().tolist() == [number]
     assert serving.view.rows == 1
     assert not embedding._queries
-    assert [hit.found.memory.id for hit in ground.recall("x y z").hits] == [kept]
+    assert [hit.details.memory.id for hit in ground.recall("x y z").hits] == [kept]
     ground.close()
     again = Ground(tmp_path / "data", embedding)
     again.indexing.start()
@@ -604,9 +605,9 @@ def test_counts_of_tokens_are_kept_where_the_views_are_built_anew(ground: Ground
     with ground.store.snapshot() as snapshot:
         number = snapshot.number(kept)
     assert number is not None
-    ground.views.columns.set_tokens(number, 7, ground.memory(kept).modified_at)
+    ground.views.attributes.set_tokens(number, 7, ground.memory(kept).modified_at)
     ground.forget(asked)
-    assert ground.views.columns.column("tokens")[number] == 7
+    assert ground.views.attributes.column("tokens")[number] == 7
 
 
 def test_a_store_restored_from_a_copy_of_before_does_not_have_it(tmp_path: Path) -> None:
@@ -614,10 +615,10 @@ def test_a_store_restored_from_a_copy_of_before_does_not_have_it(tmp_path: Path)
     with opened(data) as store:
         remember(store, 1, f"The {CANARY} key lies under the third stone.")
         remember(store, 2, "It stays.")
-        backup.make(store, copy, Disk())
-        Forgetting(store, Disk(), list, lambda: None).purge([sample_id(1)], "test")
-    done = restoring.restore(
-        copy, data, Disk(), lambda: 5, finish=lambda store, ids: _complete(purge_in(store, ids, ()))
+        backup.create_backup(store, copy, Disk())
+        Erasure(store, Disk(), list, lambda: None).erase([sample_id(1)], "test")
+    done = restore.restore(
+        copy, data, Disk(), lambda: 5, finish=lambda store, ids: _complete(erase_in_store(store, ids, ()))
     )
     assert done.forgotten == (sample_id(1),)
     assert traces(data, CANARY) == []
@@ -631,11 +632,11 @@ def test_of_a_store_that_no_daemon_has_open_the_views_go_too(tmp_path: Path) -> 
         remember(store, 1, f"The {CANARY} key lies under the third stone.")
         (tmp_path / "views").mkdir()
         (tmp_path / "views" / "columns.view").write_bytes(f"{CANARY}".encode())
-        assert purge_in(store, [sample_id(1)], ()).complete
+        assert erase_in_store(store, [sample_id(1)], ()).complete
     assert traces(tmp_path, CANARY) == []
 
 
-def _complete(report: Purged) -> None:
+def _complete(report: EraseAnswer) -> None:
     assert report.complete
 
 

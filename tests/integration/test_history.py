@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import Patch
-from mnemo_client.recall_protocol import RecallRequest
-from mnemo_core.ranking import words_held
-from mnemo_daemon import channels, installation
-from mnemo_daemon.embedding import EmbeddingService
-from mnemo_daemon.models import Catalogue
-from mnemo_store.words import Fields
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import Patch
+from mnemo_client.protocol.retrieval import RecallRequest
+from mnemo_core.retrieval.ranking.rankers import words_held
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.retrieval.candidates import candidate_retrieval
+from mnemo_store.indexes.lexical import LexicalFields
 from tests.desk import Desk, desk_in
 from tests.integration.test_indexing import until
 from tests.integration.test_memories_api import fresh
@@ -68,9 +69,9 @@ def test_every_reading_route_tells_what_was_there_at_a_time(client: Client, move
     assert (client.get(key, moved["stored"]).content, client.get(key, moved["stored"]).version) == (
         "The spare key is with Ines.", 1
     )  # fmt: skip
-    with pytest.raises(Refused, match="was in the trash at that time"):
+    with pytest.raises(RefusalError, match="was in the trash at that time"):
         client.get(key, moved["trashed"])
-    with pytest.raises(Refused, match="was not there at that time"):
+    with pytest.raises(RefusalError, match="was not there at that time"):
         client.get(key, moved["before"])
 
 
@@ -82,11 +83,11 @@ def test_a_time_is_milliseconds_or_iso_text_or_a_span_back_from_now(client: Clie
         assert client.recall(RecallRequest(query="key", as_of=text, namespace=space)).total == 0
     assert client.get(key, "2099-01-01").content == "The spare key is with Otto."
     for text in ("tomorrow", "3 dogs", "99999999999999999999"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             client.get(key, text)
         assert (refused.value.code, refused.value.field) == ("bad_value", "as_of")
         assert "2026-03-01T14:30, or milliseconds, or a span back from now like 2h or 3d" in refused.value.message
-    with pytest.raises(Refused, match="not in the trash"):
+    with pytest.raises(RefusalError, match="not in the trash"):
         client.list_memories(as_of="1h", state="trashed", namespace=space)
 
 
@@ -167,7 +168,7 @@ def test_a_diff_is_read_page_by_page(client: Client) -> None:
     ("since", "until", "field"), [("seq:x", None, "since"), ("soon", None, "since"), ("seq:3", "seq:2", "until")]
 )
 def test_a_diff_of_no_span_is_refused(client: Client, since: str, until: str | None, field: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.diff(since, until=until)
     assert (refused.value.code, refused.value.field) == ("bad_value", field)
 
@@ -187,7 +188,7 @@ def test_an_agent_is_told_of_nothing_sensitive_at_any_time(daemon: RunningDaemon
         assert agent.recall(RecallRequest(query="gate code", as_of=at)).memories == []
         assert [hit.id for hit in person.search("gate code", as_of=at).memories] == [memory.id]
         for ask in (lambda: agent.get(memory.id, at), lambda: agent.history(memory.id)):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 ask()
             assert refused.value.status == 404
 
@@ -206,7 +207,7 @@ def test_an_undo_says_which_change_it_made_and_is_itself_undone_by_it(client: Cl
 
 def test_what_stands_in_the_way_of_an_undo_is_listed_for_programs_too(client: Client, moved: dict[str, Any]) -> None:
     versions = client.history(moved["id"]).versions
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.undo(versions[2].seq)
     assert (refused.value.status, refused.value.code) == (409, "conflict")
     came_after = [
@@ -227,7 +228,7 @@ LETTERS = ("a b c", "a b d", "x y z", "m n o", "x a q", "c c c d", "p q r s", "a
 def tiny(tmp_path: Path, tiny_source: Path) -> Iterator[Desk]:
     """A desk whose memories are embedded by the tiny model, which knows letters."""
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    embedding = EmbeddingService(Catalogue(tmp_path / "models"), "tiny-letters", threads=1)
+    embedding = EmbeddingService(ModelCatalogue(tmp_path / "models"), "tiny-letters", threads=1)
     embedding.refresh()
     with desk_in(tmp_path / "data", embedding) as desk:
         yield desk
@@ -248,7 +249,7 @@ def compared(desk: Desk, query: str, texts: list[str]) -> tuple[dict[str, float]
         text: max(float(row.astype(np.float16).astype(np.float32) @ vector) for row in rows)
         for text, rows in zip(texts, serving.embedder.encode_batch(texts), strict=True)
     }
-    full, *scores = desk.views.words.scores(query, [Fields(text) for text in (query, *texts)]).tolist()
+    full, *scores = desk.views.lexical.score_texts(query, [LexicalFields(text) for text in (query, *texts)]).tolist()
     held = words_held(np.array(scores, np.float32), full).tolist()
     return dict(zip(texts, held, strict=True)), sims
 
@@ -271,12 +272,12 @@ def test_what_is_meant_is_compared_with_what_was_said_then(tiny: Desk, are_kept:
     for query in ("a b c", "x y", "q", "m d z"):
         for ranker, expected in zip(("words", "cosine"), compared(tiny, query, list(LETTERS)), strict=True):
             recalled = tiny.recall(query, 1500, ranker=ranker)
-            found = {hit.found.memory.content: hit.score for hit in recalled.hits}
+            found = {hit.details.memory.content: hit.score for hit in recalled.hits}
             assert found == pytest.approx({text: score for text, score in expected.items() if score > 0}, abs=2e-3)
             assert (recalled.degraded, recalled.ranker) == ((), ranker)
         recalled = tiny.recall(query, 1500)
         assert (recalled.degraded, recalled.ranker) == ((), "auto")
-        assert {hit.found.memory.content for hit in recalled.hits} == set(LETTERS)
+        assert {hit.details.memory.content for hit in recalled.hits} == set(LETTERS)
         assert recalled.hits[0].channels == ("words", "vectors")
 
 
@@ -290,11 +291,11 @@ def test_vectors_that_are_not_kept_are_computed_up_to_a_bound_which_is_told(
     tiny.indexing.start()
     settle(tiny)
     seq = tiny.store.seq
-    monkeypatch.setattr(channels, "FORMER_TEXTS_MAX", 2)
+    monkeypatch.setattr(candidate_retrieval, "HISTORICAL_TEXTS_MAX", 2)
     recalled = tiny.recall("x q", 1500)
     assert recalled.degraded == ("vectors",)
     # The best by words come first: the text that holds both, and of those that hold one the shorter.
-    by_vector = {hit.found.memory.content for hit in recalled.hits if "vectors" in hit.channels}
+    by_vector = {hit.details.memory.content for hit in recalled.hits if "vectors" in hit.channels}
     assert by_vector == {"x a q", "x y z"}
-    assert {hit.found.memory.content for hit in recalled.hits if "words" in hit.channels} == {*by_vector, "p q r s"}
+    assert {hit.details.memory.content for hit in recalled.hits if "words" in hit.channels} == {*by_vector, "p q r s"}
     assert tiny.store.seq == seq

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from mnemo_daemon.sockets import Peer, raise_open_files_limit
+from mnemo_daemon.server.sockets import Peer, raise_open_files_limit
 from tests.http_running import Running, parsed, received, until
 
 Answer = tuple[int, dict[str, Any]]
@@ -450,9 +450,9 @@ DAEMON = textwrap.dedent(
     sys.stdin.readline()  # everything heavy is loaded from here on
     import asyncio
     import msgspec
-    from mnemo_daemon.routes import Reply, Route
-    from mnemo_daemon.server import HttpServer, serve
-    from mnemo_daemon.service import Notifier
+    from mnemo_daemon.server.router import Reply, Route
+    from mnemo_daemon.server.http_server import HttpServer, serve
+    from mnemo_daemon.server.systemd import Notifier
 
     class Pid(msgspec.Struct):
         pid: int

@@ -17,12 +17,14 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import MnemoError, Refused
-from mnemo_daemon import import_api, importing, settings
+from mnemo_client.errors import MnemoError, RefusalError
+from mnemo_daemon import settings
+from mnemo_daemon.api import transfer_routes
+from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.import_api import ImportApi
-from mnemo_daemon.server import HttpServer
-from mnemo_daemon.sockets import bind
+from mnemo_daemon.server.http_server import HttpServer
+from mnemo_daemon.server.sockets import bind
+from mnemo_daemon.transfer import tool_import
 from mnemo_store.disk import Disk
 from tests.samples import Held, contents
 
@@ -57,7 +59,7 @@ class Served:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self.daemon = Daemon(self._configuration, disk=self.disk)
         await asyncio.to_thread(self.daemon.open)
-        api = ImportApi(self.daemon)
+        api = TransferApi(self.daemon)
         self.server = HttpServer(api.routes(), drain_seconds=0.2)
         listener = bind(self.path)
         await self.server.start(listener.socket)
@@ -109,8 +111,8 @@ def until(is_so: Any, seconds: float = 20.0) -> None:
 def test_an_import_that_takes_long_tells_how_far_it_is(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_api, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(import_api, "TELL_SECONDS", 0.001)
+    monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
     told: list[tuple[int, int]] = []
     found = client.import_from(memories(900), watch=lambda done, of: told.append((done, of)))
     assert (found.stored, len(served.contents())) == (900, 900)
@@ -123,9 +125,9 @@ def test_an_import_that_takes_long_tells_how_far_it_is(
 def test_an_error_after_the_first_line_of_progress_is_the_last_line(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_api, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(import_api, "TELL_SECONDS", 0.001)
-    with pytest.raises(Refused) as refused:
+    monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
+    with pytest.raises(RefusalError) as refused:
         client.import_from([b"nothing that is known"])
     assert refused.value.code == "unknown_export"
 
@@ -133,7 +135,7 @@ def test_an_error_after_the_first_line_of_progress_is_the_last_line(
 def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(served: Served, client: Client) -> None:
     before = served.files()
     served.disk.room = 1000
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.import_from(memories(200))
     assert (refused.value.status, refused.value.code) == (507, "disk_full")
     assert (served.contents(), served.files()) == ([], before)
@@ -144,8 +146,8 @@ def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(serve
 def test_an_import_leaves_the_store_room_to_write(
     served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_api, "FREE_BYTES_MIN", 1 << 60)  # more than any disk has
-    with pytest.raises(Refused, match="no room for the import beside the store") as refused:
+    monkeypatch.setattr(transfer_routes, "FREE_BYTES_MIN", 1 << 60)  # more than any disk has
+    with pytest.raises(RefusalError, match="no room for the import beside the store") as refused:
         client.import_from(memories(1))
     assert refused.value.status == 507
 
@@ -168,8 +170,8 @@ def test_while_it_comes_in_an_import_has_no_name_on_the_disk(served: Served, cli
 def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_api, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(import_api, "TELL_SECONDS", 0.001)
+    monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
     held = Held(served.daemon.store)
     (body,) = memories(1000)
     with socket.socket(socket.AF_UNIX) as hasty:
@@ -183,7 +185,7 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
     with Client(served.path) as client:
         found = client.import_from(memories(1000))
     # It may be seen to have gone away before the first slice is begun, where the machine is busy.
-    assert (found.stored, found.duplicate) in ((1000 - importing.SLICE, importing.SLICE), (1000, 0))
+    assert (found.stored, found.duplicate) in ((1000 - tool_import.SLICE, tool_import.SLICE), (1000, 0))
 
 
 def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, short_folder: Path) -> None:
@@ -200,7 +202,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
 
     asking = threading.Thread(target=run)
     asking.start()
-    until(lambda: served.daemon.store.waiting() == 1)
+    until(lambda: served.daemon.store.queue_length() == 1)
     stopping = threading.Thread(target=served.stop)
     stopping.start()
     asking.join(30)  # what was begun is given its time, and then broken off
@@ -212,7 +214,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
         with Client(again.path) as client:
             found = client.import_from(memories(1000))
         assert found.stored + found.duplicate == 1000
-        assert found.duplicate <= importing.SLICE
+        assert found.duplicate <= tool_import.SLICE
         assert len(again.contents()) == 1000
     finally:
         again.stop()
@@ -230,7 +232,7 @@ def test_what_was_taken_over_is_found_once_the_import_is_answered(
     finally:
         source.stop()
     assert client.import_from(lines).whole
-    assert (served.daemon.views.state, len(served.daemon.views.words)) == ("ready", 300)
+    assert (served.daemon.views.state, len(served.daemon.views.lexical)) == ("ready", 300)
 
 
 def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(
@@ -252,5 +254,5 @@ def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(
         time.sleep(1.5)
         yield data[10:]
 
-    with pytest.raises(Refused, match=r"nothing of the body came for 0\.5 seconds"):
+    with pytest.raises(RefusalError, match=r"nothing of the body came for 0\.5 seconds"):
         client.import_from(silent())

@@ -8,17 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_core.changing import Draft
-from mnemo_core.late_interaction import Codes
-from mnemo_daemon import installation, supervision
-from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
-from mnemo_daemon.indexing import Indexing, Serving
-from mnemo_daemon.memories import Caller, Memories
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.views import Views
+from mnemo_core.ingest.mutations import Draft
+from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon import thread_supervision
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
 from mnemo_store.disk import Disk
 from mnemo_store.records import PutMemory, text_hash
-from mnemo_store.store import Store, Turn, Vectors
+from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.samples import sample_id, sample_memory
 
 WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
@@ -29,7 +30,7 @@ class Counting(EmbeddingService):
     """Embeds as always, and keeps how many texts came at once."""
 
     def __init__(self, models: Path) -> None:
-        super().__init__(Catalogue(models), "tiny-letters", threads=1)
+        super().__init__(ModelCatalogue(models), "tiny-letters", threads=1)
         self.sizes: list[int] = []
 
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
@@ -45,8 +46,8 @@ class Filled:
         self.views = Views(self.store, Disk())
         self.views.open()
         self.embedding = embedding
-        self.indexing = Indexing(self.store, self.views, embedding, disk or Disk(), idle_seconds=IDLE_SECONDS)
-        self.memories = Memories(self.store, self.views)
+        self.indexing = VectorIndexer(self.store, self.views, embedding, disk or Disk(), idle_seconds=IDLE_SECONDS)
+        self.memories = MemoryService(self.store, self.views)
 
     def remember(self, *texts: str) -> None:
         for text in texts:
@@ -103,12 +104,12 @@ def filled(tmp_path: Path, embedding: Counting) -> Iterator[Filled]:
 def bulk(filled: Filled, count: int) -> None:
     """Memories that came in one transaction, which take their turn."""
     changes = [PutMemory(data=sample_memory(number, f"a b c {number}")) for number in range(1, count + 1)]
-    filled.store.transact(lambda _: Turn(changes, None, "test"), by="test").result(WAIT_SECONDS)
+    filled.store.transact(lambda _: WriteResult(changes, None, "test"), by="test").result(WAIT_SECONDS)
 
 
 def test_what_was_just_saved_is_embedded_before_the_backlog(filled: Filled) -> None:
     bulk(filled, 100)
-    filled.indexing.put_first([sample_id(99), sample_id(100)])
+    filled.indexing.prioritise([sample_id(99), sample_id(100)])
     filled.indexing.start()
     filled.wait()
     assert filled.embedding.sizes[0] == 2
@@ -148,7 +149,7 @@ def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_comput
     assert embedder is not None
     wrong = np.zeros((1, embedder.dimensions), np.float16)
     wrong[0, 0] = 1.0
-    filled.store.put_vectors([Vectors(embedder.space, text_hash("a b c"), wrong)]).result()
+    filled.store.put_vectors([TextVectors(embedder.space, text_hash("a b c"), wrong)]).result()
     filled.indexing.start()
     filled.wait()
     assert filled.similarity("a b c") < 0.9
@@ -201,7 +202,7 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
 def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(filled: Filled) -> None:
     looks: list[int] = []
 
-    def look(_: Serving, seq: int) -> bool:
+    def look(_: ActiveIndex, seq: int) -> bool:
         looks.append(seq)
         if len(looks) == 1:
             filled.indexing.wake()
@@ -209,7 +210,7 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
 
     filled.indexing.start()
     filled.wait()
-    filled.indexing.follow_up = look
+    filled.indexing.next_work = look
     filled.indexing.wake()
     until(lambda: len(looks) == 2)
     time.sleep(0.05)
@@ -252,15 +253,15 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
     filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a read of a column met a change of it: the thread had ended, and no memory got its vector any more."""
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
     failures = [IndexError("index 5 is out of bounds")]
 
-    def fail_once(serving: Serving, seq: int) -> bool:
+    def fail_once(serving: ActiveIndex, seq: int) -> bool:
         if failures:
             raise failures.pop()
         return False
 
-    filled.indexing.follow_up = fail_once
+    filled.indexing.next_work = fail_once
     filled.remember("a b c")
     filled.indexing.start()
     until(lambda: filled.indexing.supervisor.report().restarts == 1)
@@ -274,18 +275,18 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
 def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
     filled: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
     filled.indexing.start()
     filled.remember("a b c", "d e f")
     filled.wait()
     is_ill = True
 
-    def fail(serving: Serving, seq: int) -> bool:
+    def fail(serving: ActiveIndex, seq: int) -> bool:
         if is_ill:
             raise IndexError("index 5 is out of bounds")
         return False
 
-    filled.indexing.follow_up = fail
+    filled.indexing.next_work = fail
     filled.indexing.wake()
     until(lambda: filled.indexing.supervisor.report().is_failing)
     with filled.store.snapshot() as snapshot:
@@ -295,7 +296,7 @@ def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
     filled.memories.delete([first.id], "test", Caller("test")).result()
     is_ill = False
     until(lambda: not filled.indexing.supervisor.report().is_failing)
-    until(lambda: not filled.indexing.holds(number))
+    until(lambda: not filled.indexing.has_vector(number))
 
 
 class NoGraphs(Disk):
@@ -304,10 +305,10 @@ class NoGraphs(Disk):
     def __init__(self) -> None:
         self.failures = [TypeError("no graph today")]
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         if path.suffix == ".usearch" and self.failures:
             raise self.failures.pop()
-        super().write_whole(path, pieces)
+        super().replace_file(path, pieces)
 
 
 def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embedding: Counting) -> None:

@@ -9,10 +9,18 @@ from typing import Any
 
 import pytest
 
-from mnemo_client import protocol
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import IngestRequest, NewMemory, Patch, Remembered, Taken, Turn, TurnsRequest
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol import memories
+from mnemo_client.protocol.memories import (
+    IngestRequest,
+    NewMemory,
+    Patch,
+    PieceAnswer,
+    RememberAnswer,
+    Turn,
+    TurnsRequest,
+)
 from tests.running import RunningDaemon, running
 from tests.samples import opened, quick_folder
 
@@ -40,10 +48,10 @@ def client(daemon: RunningDaemon) -> Iterator[Client]:
         yield open_client
 
 
-def say(client: Client, *turns: tuple[str, str], session: str = "s1", **fields: Any) -> list[Taken]:
+def say(client: Client, *turns: tuple[str, str], session: str = "s1", **fields: Any) -> list[PieceAnswer]:
     asked = [Turn(role=role, content=content) for role, content in turns]  # type: ignore[arg-type]
     answer = client.turns(TurnsRequest(session_id=session, turns=asked, **fields))
-    return [each for each in answer.results if isinstance(each, Taken)]
+    return [each for each in answer.results if isinstance(each, PieceAnswer)]
 
 
 def test_a_namespace_recalls_by_the_letter_of_its_profile(daemon: RunningDaemon) -> None:
@@ -62,7 +70,7 @@ def count(client: Client) -> int:
     return len(client.list_memories(limit=500).memories)
 
 
-def until_changed(client: Client, memory_id: str) -> protocol.MemoryView:
+def until_changed(client: Client, memory_id: str) -> memories.MemoryView:
     """The memory once it has another version than its first."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (found := client.get(memory_id)).version == 1:
@@ -226,7 +234,7 @@ def test_G2_whatever_layer_is_asked_for_a_memory_enters_the_buffer(client: Clien
 
 def test_G3_a_kind_that_is_given_is_kept_and_one_that_there_is_not_is_refused(client: Client) -> None:
     assert client.remember("I prefer window seats.", kind="semantic").memory.kind == "semantic"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.remember("I prefer aisle seats.", kind="dream")
     assert (refused.value.status, refused.value.field) == (400, "kind")
 
@@ -238,7 +246,7 @@ def test_G4_whatever_its_kind_the_buffer_decays_at_five(client: Client, kind: An
 
 def test_G1_a_text_that_is_too_long_is_refused_and_an_importance_kept_as_given(client: Client) -> None:
     assert client.remember("x" * 8192).memory.content == "x" * 8192
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.remember("y" * 8193)
     assert (refused.value.status, refused.value.field) == (400, "content")
     kept = client.remember("Barely matters.", importance=0.05).memory
@@ -267,7 +275,7 @@ def test_a_batch_is_one_group_in_order_and_undone_at_once(client: Client) -> Non
     texts = [f"Parcel {number} weighs {number * 3} kilograms." for number in range(230)]
     asked = [NewMemory(content=text, namespace=client.namespace) for text in texts]
     results = client.remember_many(asked)
-    stored = [each for each in results if isinstance(each, Remembered)]
+    stored = [each for each in results if isinstance(each, RememberAnswer)]
     assert [each.memory.content for each in stored] == texts
     groups = {client.history(each.memory.id).versions[-1].group for each in (stored[0], stored[120], stored[-1])}
     assert len(groups) == 1
@@ -280,7 +288,7 @@ def test_what_is_near_within_a_batch_is_found_too(client: Client) -> None:
     texts = ["The cat sleeps on the red sofa.", "Rent is due on the third.", "The cat sleeps on the red sofa!",
              "Rent is due on the third."]  # fmt: skip
     results = client.remember_many([NewMemory(content=text, namespace=client.namespace) for text in texts])
-    first, second, third, fourth = (each for each in results if isinstance(each, Remembered))
+    first, second, third, fourth = (each for each in results if isinstance(each, RememberAnswer))
     assert (third.outcome, third.repeats) == ("repeats", [first.memory.id])
     assert (fourth.outcome, fourth.memory.id) == ("duplicate", second.memory.id)
 
@@ -293,7 +301,7 @@ def test_L1_a_text_becomes_its_pieces_and_an_empty_one_none(client: Client) -> N
     text = "\n\n".join(f"Chapter {n}. " + f"In 19{n}0 the mill of Harlow burned down and was rebuilt. " * 6
                        for n in range(3, 6))  # fmt: skip
     answer = client.ingest(text, source="book")
-    taken = [each for each in answer.results if isinstance(each, Taken) and each.memory is not None]
+    taken = [each for each in answer.results if isinstance(each, PieceAnswer) and each.memory is not None]
     assert len(taken) == 3
     assert [each.memory.source for each in taken if each.memory] == ["book"] * 3
     assert sum(answer.counts.values()) == 3
@@ -301,7 +309,7 @@ def test_L1_a_text_becomes_its_pieces_and_an_empty_one_none(client: Client) -> N
 
 def test_L2_a_text_is_cleaned_and_its_marks_stay(client: Client) -> None:
     (taken,) = client.ingest("  **Cafe\u0301** opens at 7.\r\n\r\n\r\n\r\n`make all` builds it.  ").results
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, PieceAnswer)
     assert taken.memory is not None
     assert taken.memory.content == "**Caf\u00e9** opens at 7.\n\n`make all` builds it."
 
@@ -317,7 +325,7 @@ def test_L14_a_piece_that_matters_little_is_set_aside_with_its_scores_and_can_be
     for part in ("one", "two", "three"):
         client.remember(f"{SMALL_TALK}{part}", importance=0.5)
     answer = client.ingest(SMALL_TALK)
-    (taken,) = (each for each in answer.results if isinstance(each, Taken))
+    (taken,) = (each for each in answer.results if isinstance(each, PieceAnswer))
     assert (taken.outcome, taken.reason) == ("discarded", "low_importance")
     assert taken.scores is not None
     assert taken.scores.importance < 0.3
@@ -339,7 +347,7 @@ def test_an_importance_that_is_given_keeps_every_piece(client: Client) -> None:
 def test_secrets_in_a_text_are_masked_whoever_sends_it(daemon: RunningDaemon) -> None:
     with daemon.client("masked", door="cli") as person:
         (taken,) = person.ingest(f"The deploy token of the build machine is {SECRET}.").results
-        assert isinstance(taken, Taken)
+        assert isinstance(taken, PieceAnswer)
         assert taken.memory is not None
         assert SECRET not in taken.memory.content
         assert taken.masked
@@ -394,7 +402,7 @@ def test_what_is_derived_is_trusted_no_more_than_its_source(daemon: RunningDaemo
 def test_a_turn_is_a_memory_at_once_with_its_speaker_and_time(client: Client) -> None:
     turn = Turn(role="user", speaker="Ines", content="The new mooring is at berth 14 in Kiel.", at=1_777_971_600_000)
     (taken,) = client.turns(TurnsRequest(session_id="tuesday", turns=[turn])).results
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, PieceAnswer)
     assert taken.memory is not None
     memory = taken.memory
     assert (memory.source, memory.session_id, memory.speaker) == ("turn", "tuesday", "Ines")
@@ -590,10 +598,10 @@ def test_reclassifying_changes_what_a_rule_set_and_nothing_that_a_person_said(
         daemon.start()
         with daemon.client() as client:
             daemon.wait_for_vectors()
-            dry = client.reclassify(protocol.ReclassifyRequest())
+            dry = client.reclassify(memories.ReclassifyRequest())
             assert (dry.looked_at, dry.changed, dry.left, dry.group) == (2, 1, 1, None)
             assert client.get(ruled.id).kind == "semantic"
-            done = client.reclassify(protocol.ReclassifyRequest(dry_run=False))
+            done = client.reclassify(memories.ReclassifyRequest(dry_run=False))
             (change,) = done.changes
             assert change.id == ruled.id
             assert (change.before["kind"], change.after["kind"]) == ("semantic", "procedural")
@@ -618,8 +626,8 @@ def test_reclassifying_leaves_a_piece_of_a_text_what_it_scored(client: Client, s
         client.remember(NewMemory(content=text, namespace=namespace))
     text = "The grass was still wet, and the beds along the wall had been dug over, and nobody was to be seen there."
     (piece,) = client.ingest(IngestRequest(text=text, namespace=namespace, source=source)).results
-    assert isinstance(piece, Taken)
+    assert isinstance(piece, PieceAnswer)
     assert piece.memory is not None
     assert 0.3 <= piece.memory.importance < 0.4
-    dry = client.reclassify(protocol.ReclassifyRequest(namespace=namespace))
+    dry = client.reclassify(memories.ReclassifyRequest(namespace=namespace))
     assert (dry.looked_at, [each.id for each in dry.changes]) == (4, [])

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_core.changing import Draft
-from mnemo_core.late_interaction import Codes
-from mnemo_daemon import installation
-from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats, RunAll
-from mnemo_daemon.indexing import Indexing
-from mnemo_daemon.intake import JUDGED_TOGETHER, Asked, Intake, Took
-from mnemo_daemon.late import Late
-from mnemo_daemon.memories import Caller, Memories
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.settings import IntakeSettings, Settings
-from mnemo_daemon.views import Views
+from mnemo_core.ingest.mutations import Draft
+from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.ingest.ingest_pipeline import SCORED_TOGETHER, IngestPipeline, IngestResult, Submission
+from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.memories.memory_service import Caller, MemoryService
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats, RunAll
+from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import text_hash
 from mnemo_store.store import Store
@@ -65,19 +65,19 @@ class Doors:
     """A store with its doors, without a socket."""
 
     def __init__(self, folder: Path, models: Path, embed_wait_ms: int = 20_000) -> None:
-        self.settings = Settings(intake=IntakeSettings(embed_wait_ms=embed_wait_ms))
+        self.settings = Settings(intake=IngestSettings(embed_wait_ms=embed_wait_ms))
         self.store = Store.open(folder)
         self.views = Views(self.store, Disk())
         self.views.open()
-        self.embedding = CountedModels(Catalogue(models), "tiny-letters", threads=1)
+        self.embedding = CountedModels(ModelCatalogue(models), "tiny-letters", threads=1)
         self.embedding.refresh()
-        self.indexing = Indexing(self.store, self.views, self.embedding, Disk())
-        self.memories = Memories(self.store, self.views)
-        self.intake = Intake(
+        self.indexing = VectorIndexer(self.store, self.views, self.embedding, Disk())
+        self.memories = MemoryService(self.store, self.views)
+        self.intake = IngestPipeline(
             self.store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings
         )
-        self.late = Late(self.store, self.intake.nearness, self.intake.profile)
-        self.indexing.follow_up, self.memories.when_seen = self.late.work, self.late.note_seen
+        self.late = ScoringBackfill(self.store, self.intake.neighbours, self.intake.profile)
+        self.indexing.next_work, self.memories.on_scored = self.late.run_slice, self.late.mark_scored
         self.indexing.start()
         until(lambda: self.indexing.serving() is not None)
 
@@ -87,11 +87,11 @@ class Doors:
         assert isinstance(embedder, Counted)
         return embedder
 
-    def take(self, *texts: str, group: str = "g") -> list[Took]:
-        asked = [Asked(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
+    def take(self, *texts: str, group: str = "g") -> list[IngestResult]:
+        asked = [Submission(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
                  for text in texts]  # fmt: skip
-        took = asyncio.run(self.intake.take(asked, PERSON, group))
-        return [each for each in took if isinstance(each, Took)]
+        took = asyncio.run(self.intake.ingest(asked, PERSON, group))
+        return [each for each in took if isinstance(each, IngestResult)]
 
     def count(self) -> int:
         with self.store.snapshot() as snapshot:
@@ -135,8 +135,8 @@ def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(d
 
     def held(texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
         for place, each in enumerate(encode_each(texts, run_all)):
-            if place == JUDGED_TOGETHER:
-                until(lambda: doors.count() == JUDGED_TOGETHER)
+            if place == SCORED_TOGETHER:
+                until(lambda: doors.count() == SCORED_TOGETHER)
             yield each
 
     doors.embedder.encode_each = held  # type: ignore[method-assign]
@@ -147,11 +147,11 @@ def test_the_first_texts_of_a_request_are_written_before_the_last_are_embedded(d
 
 
 def test_what_is_near_is_found_wherever_a_request_has_it(doors: Doors) -> None:
-    gap = [*LETTERS, *MORE_LETTERS][: JUDGED_TOGETHER - 1]
+    gap = [*LETTERS, *MORE_LETTERS][: SCORED_TOGETHER - 1]
     took = doors.take("Anna lives in Oslo.", *gap, "Anna lives in Oslo!", "Anna moved to Bern.", gap[0])
     first, (again, moved, same) = took[0].decision, [each.decision for each in took[-3:]]
-    assert [tie.id for tie in again.ties if tie.relation == "repeats"] == [first.memory.id]
-    assert first.memory.id in [tie.id for tie in moved.ties if tie.relation == "updates"]
+    assert [tie.id for tie in again.relations if tie.relation == "repeats"] == [first.memory.id]
+    assert first.memory.id in [tie.id for tie in moved.relations if tie.relation == "updates"]
     assert (same.outcome, same.memory.id) == ("duplicate", took[1].decision.memory.id)
 
 
@@ -197,7 +197,7 @@ def test_G9_a_write_does_not_wait_for_a_model_that_hangs(tmp_path: Path, models:
     doors = Doors(tmp_path / "data", models, embed_wait_ms=10)
     doors.embedder.go.clear()
     took = doors.take("a b c", "a b d")
-    future = doors.indexing.handed.find(doors.embedder.space, text_hash("a b c"))
+    future = doors.indexing.handoff.find(doors.embedder.space, text_hash("a b c"))
     assert future is not None
     assert not future.done(), "the model hangs still"
     assert [each.item.is_seen for each in took] == [False, False]
@@ -233,7 +233,7 @@ def test_a_model_that_fails_costs_a_write_its_vector_and_nothing_else(doors: Doo
     doors.embedder.encode_batch = _out_of_memory  # type: ignore[method-assign]
     (took,) = doors.take("a b c")
     assert (took.decision.outcome, took.item.is_seen) == ("stored", False)
-    future = doors.indexing.handed.find(doors.embedder.space, text_hash("a b c"))
+    future = doors.indexing.handoff.find(doors.embedder.space, text_hash("a b c"))
     assert future is None or future.done(), "nobody waits for what will not come"
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.llm import AnswerLate, LanguageModel, ModelFailed, PromptTooLong
-from mnemo_daemon.llm_worker import NICENESS
+from mnemo_daemon.models.language_model import AnswerTimeout, LanguageModel, ModelFailed, PromptTooLong
+from mnemo_daemon.models.llm_worker import NICENESS
 
 LOADED_S = 120.0
 """Far more than it takes: these tests share the machine's cores with others."""
@@ -23,7 +23,7 @@ QUESTION = "Text: The key to the cellar hangs behind the kitchen door. Question:
 PARENT = """
 import sys
 from pathlib import Path
-from mnemo_daemon.llm import LanguageModel
+from mnemo_daemon.models.language_model import LanguageModel
 model = LanguageModel(Path(sys.argv[1]), allow_unknown=True)
 model.answer("Hello", 1, 120)
 print(model.status().pid, flush=True)
@@ -80,7 +80,7 @@ def test_a_deadline_stops_it_in_the_middle_of_the_prompt_and_the_model_stays(mod
     model.answer("Hello", 1, LOADED_S)
     pid = model.status().pid
     began = time.monotonic()
-    with pytest.raises(AnswerLate):
+    with pytest.raises(AnswerTimeout):
         model.answer(TOO_MUCH_TO_READ, 100, 0.5)
     assert time.monotonic() - began < 1.5
     assert "kitchen door" in model.answer(QUESTION, 24, LOADED_S).text
@@ -121,7 +121,7 @@ def test_a_stopped_worker_is_killed_within_a_second_of_the_deadline(model: Langu
     assert pid
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
-    with pytest.raises(AnswerLate, match="hung"):
+    with pytest.raises(AnswerTimeout, match="hung"):
         model.answer(QUESTION, 24, 0.5)
     assert time.monotonic() - began < 1.5
     assert is_gone(pid)

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import NewMemory, Remembered
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import NewMemory, RememberAnswer
 from tests.running import RunningDaemon
 
 CLIENTS = 50
@@ -30,7 +30,7 @@ class Agent:
 
     def __init__(self, daemon: RunningDaemon, name: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mnemo_client.cli", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-m", "mnemo_client.cli.main", "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             env={**daemon.environ, "MNEMO_AUTOSTART": "0"}, cwd=daemon.folder,
         )  # fmt: skip
         self.number = 0
@@ -165,7 +165,7 @@ def test_full_batches_at_once_are_stored_and_leave_room_for_single_writes(starte
         with started_daemon.client() as client:
             batch = [NewMemory(content=f"batch {number} holds {place}") for place in range(1000)]
             results = client.remember_many(batch)
-        assert [one for one in results if not isinstance(one, Remembered)] == []
+        assert [one for one in results if not isinstance(one, RememberAnswer)] == []
         return [memory.content for memory in batch]
 
     with ThreadPoolExecutor(4) as threads, started_daemon.client() as client:
@@ -192,7 +192,7 @@ def test_a_client_that_reads_nothing_holds_up_nobody(started_daemon: RunningDaem
                 client.recall("long")
                 try:
                     client.remember(f"written beside it, {number}")
-                except Refused as refused:
+                except RefusalError as refused:
                     raise AssertionError(str(refused)) from refused
                 assert time.monotonic() - began < 5.0
     assert started_daemon.stop() == 0

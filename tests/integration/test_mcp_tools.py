@@ -16,7 +16,7 @@ def call(daemon: RunningDaemon, namespace: str, *calls: tuple[str, dict[str, Any
     """The results of some calls by one agent, in order."""
 
     async def meet() -> list[Any]:
-        words = ["-m", "mnemo_client.cli", "-n", namespace, "mcp"]
+        words = ["-m", "mnemo_client.cli.main", "-n", namespace, "mcp"]
         parameters = StdioServerParameters(command=sys.executable, args=words, env=daemon.environ)
         async with McpClient(stdio_client(parameters)) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]

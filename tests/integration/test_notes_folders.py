@@ -8,16 +8,21 @@ from typing import ClassVar
 
 import pytest
 
-from mnemo_core.note_changes import MEMORIES_A_TURN, Progress, decide, plan
-from mnemo_core.note_matching import ChunkText
-from mnemo_daemon.notes import NotesService
-from mnemo_daemon.notes_scan import Folder, understand
-from mnemo_daemon.notes_watch import CannotWatch, Watch
-from mnemo_daemon.refusals import Refusal
+from mnemo_core.documents.note_diff import ChunkText
+from mnemo_core.ingest.note_sync import (
+    MEMORIES_A_TURN,
+    NotePlanProgress,
+    decide_note_changes,
+    plan_note,
+)
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.notes.folder_scan import Folder, parse_note
+from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
+from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_daemon.settings import NotesSettings
-from mnemo_store.reading import Snapshot
+from mnemo_store.backend import Snapshot
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 from tests.vaults import QUICK, Vault, watched_vault
 
 # The service puts the same filter in place for itself; pytest puts its own in place for each phase of a test.
@@ -98,13 +103,13 @@ def test_a_long_file_that_was_cut_off_half_way_is_finished_without_doubling(vaul
     vault.write("a.md", "\n".join(f"## H{number}\ntext {number}" for number in range(250)))
     record = NoteRoot(id=vault.store.new_id(), path=str(vault.folder), added_at=1)
     folder = Folder(vault.folder)
-    reading = understand(folder.read("a.md", 1 << 20), record, vault.store.new_id())
+    reading = parse_note(folder.read("a.md", 1 << 20), record, vault.store.new_id())
     folder.close()
-    planned = plan(reading, None, {})
+    planned = plan_note(reading, None, {})
 
-    def first_slice(snapshot: Snapshot) -> Turn[None]:
-        decided = decide(planned, Progress(), snapshot, 1, vault.store.new_id)
-        return Turn((PutRoot(data=record), *decided.changes), None)
+    def first_slice(snapshot: Snapshot) -> WriteResult[None]:
+        decided = decide_note_changes(planned, NotePlanProgress(), snapshot, 1, vault.store.new_id)
+        return WriteResult((PutRoot(data=record), *decided.changes), None)
 
     vault.store.transact(first_slice, by="notes").result()
     written = vault.ids("a.md")
@@ -123,17 +128,19 @@ def test_a_long_edit_that_was_cut_off_half_way_is_finished_with_the_same_ids(vau
     vault.write("a.md", "\n".join(f"## H{number}\nThe port of {number} is 9090." for number in range(250)))
     before = vault.files()["a.md"]
     folder = Folder(vault.folder)
-    reading = understand(folder.read("a.md", 1 << 20), root, before.id)
+    reading = parse_note(folder.read("a.md", 1 << 20), root, before.id)
     folder.close()
     texts = {
         ref.memory: ChunkText(ref.hash, memory.note.headings, memory.content)
         for ref, memory in zip(before.chunks, vault.memories("a.md"), strict=True)
         if memory.note is not None
     }
-    planned = plan(reading, before, texts)
+    planned = plan_note(reading, before, texts)
 
-    def first_slice(snapshot: Snapshot) -> Turn[None]:
-        return Turn(decide(planned, Progress(), snapshot, 1, vault.store.new_id).changes, None)
+    def first_slice(snapshot: Snapshot) -> WriteResult[None]:
+        return WriteResult(
+            decide_note_changes(planned, NotePlanProgress(), snapshot, 1, vault.store.new_id).changes, None
+        )
 
     vault.store.transact(first_slice, by="notes").result()
     assert vault.texts("a.md")[MEMORIES_A_TURN - 1 : MEMORIES_A_TURN + 1] == [
@@ -257,7 +264,7 @@ def test_a_removal_that_was_cut_off_is_finished_at_the_start(vault: Vault) -> No
 
     def forget_root() -> None:
         store = Store.open(vault.data)
-        store.transact(lambda snapshot: Turn((DropRoot(id=root.id),), None), by="user").result()
+        store.transact(lambda snapshot: WriteResult((DropRoot(id=root.id),), None), by="user").result()
         store.close()
 
     vault.restart(forget_root)

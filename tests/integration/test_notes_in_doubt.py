@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from mnemo_store.records import ChunkRef, PutMemory, PutNote
-from mnemo_store.store import Turn
+from mnemo_store.store import WriteResult
 from tests.samples import WAIT_SECONDS, Held, quick_folder, sample_id
 from tests.simulation.disk import FOR_GOOD, Fault
 from tests.simulation.world import World, in_simulated_time
@@ -76,10 +76,10 @@ def test_of_the_files_of_one_turn_one_that_was_changed_meanwhile_is_planned_anew
         held = Held(vault.store)
         vault.write("a.md", "First thing, changed.\n")
         vault.write("b.md", "Second thing, changed.\n")
-        vault.wait(lambda: vault.store.waiting() == 1)
+        vault.wait(lambda: vault.store.queue_length() == 1)
         more = msgspec.structs.replace(vault.memory(first), id=sample_id(1), content="Third thing.")
         listed = msgspec.structs.replace(file, chunks=(*file.chunks, ChunkRef(more.id, "h", 3, 3)))
-        turn: Turn[None] = Turn((PutMemory(data=more), PutNote(data=listed)), None)
+        turn: WriteResult[None] = WriteResult((PutMemory(data=more), PutNote(data=listed)), None)
         before_it = vault.store.transact(lambda _: turn, by="test")  # what is no background turn goes first
         held.let_go()
         before_it.result(WAIT_SECONDS)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.word_file import UNPACKED_BYTES_MAX
-from mnemo_daemon.pdf_reader import Limits, ReadInterrupted, UnreadablePdf, read_pdf_file
+from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX
+from mnemo_daemon.notes.pdf_reader import Limits, ReadInterrupted, UnreadablePdf, read_pdf_file
 from tests.pdf_files import bomb, endless_page, page_content, pdf_file, pdf_of
 from tests.vaults import Vault, watched_vault
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.intake import LATE_FROM
-from mnemo_daemon.memories import Caller
-from mnemo_daemon.notes import NotesService
+from mnemo_core.ingest.write_plan import BACKFILL_CURSOR
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.notes.notes_service import NotesService
 from mnemo_store.records import Edge, PutMeta, Usage
 from tests.integration.test_indexing import until
 from tests.integration.test_intake_vectors import PERSON, Doors, models
@@ -47,7 +47,7 @@ class Study(Vault):
 
     def settle(self) -> None:
         """Until all is read, embedded and looked at."""
-        assert self.notes.settled(WAIT_SECONDS)
+        assert self.notes.wait_until_settled(WAIT_SECONDS)
         until(lambda: not self.doors.indexing.waiting() and not self.doors.late.waiting())
 
     def save(self, path: str, text: str) -> None:
@@ -131,7 +131,7 @@ def test_a_chunk_whose_text_stays_is_passed_over_where_others_are_scored(study: 
     (study.folder / "a.md").unlink()
     study.wait(lambda: not study.texts("a.md"))
     study.settle()
-    study.doors.indexing.follow_up = lambda *_: False
+    study.doors.indexing.next_work = lambda *_: False
     study.write("c.md", f"---\nnamespace: home\n---\n{ANNA}")
     study.wait_for("c.md", [ANNA])
     study.write("b.md", f"---\ntags: [pets]\n---\n# T\n\n{CAT}")  # a new text would score 0.6 here, alone as it is
@@ -191,7 +191,7 @@ def test_what_the_front_matter_says_wins_until_it_says_it_no_more(study: Study) 
 
 def write_without_score(study: Study) -> None:
     """A note whose passage has no score yet, as if there were no time for it before the end."""
-    study.doors.indexing.follow_up = lambda *_: False
+    study.doors.indexing.next_work = lambda *_: False
     study.watch()
     study.write("a.md", ANNA)
     study.wait_for("a.md", [ANNA])
@@ -199,7 +199,7 @@ def write_without_score(study: Study) -> None:
 
 def test_a_store_of_before_keeps_what_it_has_until_it_changes(study: Study) -> None:
     write_without_score(study)
-    study.put(PutMeta(name=LATE_FROM, value=""))  # which nobody had written then
+    study.put(PutMeta(name=BACKFILL_CURSOR, value=""))  # which nobody had written then
     [memory_id] = study.ids("a.md")
     seq = study.store.seq
     study.restart()
@@ -249,8 +249,8 @@ def test_looking_at_it_all_once_more_changes_nothing(study: Study) -> None:
     study.save("a.md", "# T\n\nAnna paid 20 euros.")
     before = study.state()
     assert before[2]
-    study.doors.indexing.follow_up = lambda *_: False
-    study.put(PutMeta(name=LATE_FROM, value="0"))
+    study.doors.indexing.next_work = lambda *_: False
+    study.put(PutMeta(name=BACKFILL_CURSOR, value="0"))
     study.restart()
     study.settle()
     assert study.state() == before

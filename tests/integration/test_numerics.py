@@ -10,16 +10,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_core.changing import Draft
-from mnemo_daemon import embedding, installation, minilm, settings
+from mnemo_core.ingest.mutations import Draft
+from mnemo_daemon import settings
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.calibrating import thresholds_for
-from mnemo_daemon.embedding import EmbeddingService, load_embedder, name_space, spaces_of
-from mnemo_daemon.memories import Caller
-from mnemo_daemon.models import Catalogue, Damaged, Manifest, Numerics, WrongNumerics
-from mnemo_daemon.question import Question
-from mnemo_store.columns import Filter
-from mnemo_store.store import Committed, Store, Vectors
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.models import embedding, encoder_graph, installation
+from mnemo_daemon.models.calibration import thresholds_for
+from mnemo_daemon.models.catalogue import (
+    ModelCatalogue,
+    ModelDamaged,
+    ModelManifest,
+    Numerics,
+    WrongNumerics,
+)
+from mnemo_daemon.models.embedding import EmbeddingService, load_embedder, name_space, spaces_of
+from mnemo_daemon.retrieval.question import Question
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.store import Store, TextVectors, WriteReceipt
 from tests.grounds import wait_until
 
 NAME = "tiny-letters"
@@ -29,16 +36,16 @@ TEXTS = [f"{first} {second} {third}" for first in "abc" for second in "def" for 
 @pytest.fixture(autouse=True)
 def any_int8_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a processor with poor int8 arithmetic has both forms as well."""
-    monkeypatch.setattr(minilm, "INT8_COSINE_MIN", -1.0)
+    monkeypatch.setattr(encoder_graph, "INT8_COSINE_MIN", -1.0)
     monkeypatch.setattr(embedding, "INT8_PROBE_COSINE_MIN", -1.0)
 
 
 @pytest.fixture
-def manifest(tmp_path: Path, tiny_source: Path) -> Manifest:
+def manifest(tmp_path: Path, tiny_source: Path) -> ModelManifest:
     return installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
 
 
-def test_a_model_is_installed_in_both_forms_and_each_has_a_space_of_its_own(manifest: Manifest) -> None:
+def test_a_model_is_installed_in_both_forms_and_each_has_a_space_of_its_own(manifest: ModelManifest) -> None:
     quick, exact = (load_embedder(manifest, numerics=numerics) for numerics in ("int8", "float32"))
     assert (quick.form, exact.form) == ("int8", "float32")
     assert quick.space != exact.space
@@ -46,11 +53,11 @@ def test_a_model_is_installed_in_both_forms_and_each_has_a_space_of_its_own(mani
     one, other = quick.encode_query("a b c"), exact.encode_query("a b c")
     assert not np.array_equal(one, other)
     assert one @ other > 0.9
-    assert spaces_of(Catalogue(Path(manifest.folder).parent)) == [quick.space, exact.space]
+    assert spaces_of(ModelCatalogue(Path(manifest.folder).parent)) == [quick.space, exact.space]
 
 
 def test_float32_is_used_where_the_processor_computes_int8_wrongly(
-    manifest: Manifest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    manifest: ModelManifest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As when the disk with the models is moved to another computer."""
     exact = load_embedder(manifest, numerics="float32")
@@ -59,11 +66,11 @@ def test_float32_is_used_where_the_processor_computes_int8_wrongly(
     assert (found.form, found.space) == ("float32", exact.space)
     assert np.array_equal(found.encode_query("a b c"), exact.encode_query("a b c"))
     assert any("it is used in float32" in record.message for record in caplog.records)
-    with pytest.raises(Damaged, match="computes wrong vectors on this processor"):
+    with pytest.raises(ModelDamaged, match="computes wrong vectors on this processor"):
         load_embedder(manifest, numerics="int8")
 
 
-def test_int8_that_differs_from_where_it_was_installed_is_not_taken_for_the_same(manifest: Manifest) -> None:
+def test_int8_that_differs_from_where_it_was_installed_is_not_taken_for_the_same(manifest: ModelManifest) -> None:
     other = tuple(-number for number in manifest.own_probe)
     assert load_embedder(msgspec.structs.replace(manifest, own_probe=other)).form == "float32"
 
@@ -71,38 +78,40 @@ def test_int8_that_differs_from_where_it_was_installed_is_not_taken_for_the_same
 def test_a_form_that_is_not_installed_is_refused_by_name(
     tmp_path: Path, tiny_source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(minilm, "INT8_COSINE_MIN", 1.1)
+    monkeypatch.setattr(encoder_graph, "INT8_COSINE_MIN", 1.1)
     manifest = installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     assert (manifest.form, len(manifest.forms())) == ("float32", 1)
     assert load_embedder(manifest, numerics="float32").form == "float32"
     with pytest.raises(WrongNumerics, match="installed in float32 alone, and"):
         load_embedder(manifest, numerics="int8")
-    service = EmbeddingService(Catalogue(tmp_path / "models"), NAME, threads=1, numerics="int8")
+    service = EmbeddingService(ModelCatalogue(tmp_path / "models"), NAME, threads=1, numerics="int8")
     service.refresh()
     assert service.status().state == "failed"
     assert "models.numerics" in (service.status().hint or "")
     service.close()
 
 
-def test_a_model_that_was_installed_in_int8_alone_is_built_again_by_a_pull(manifest: Manifest, tmp_path: Path) -> None:
-    assert installation._intact(NAME, tmp_path / "models") == manifest
+def test_a_model_that_was_installed_in_int8_alone_is_built_again_by_a_pull(
+    manifest: ModelManifest, tmp_path: Path
+) -> None:
+    assert installation._installed_intact(NAME, tmp_path / "models") == manifest
     older = msgspec.structs.replace(manifest, exact_file="", exact_numerics="", own_probe=())
     Path(manifest.folder, "manifest.json").write_bytes(msgspec.json.encode(older))
-    assert installation._intact(NAME, tmp_path / "models") is None
+    assert installation._installed_intact(NAME, tmp_path / "models") is None
     assert load_embedder(older).space == name_space(manifest), "until then it is used as it was"
 
 
-def test_a_damaged_file_of_the_other_form_matters_only_to_that(manifest: Manifest, tmp_path: Path) -> None:
+def test_a_damaged_file_of_the_other_form_matters_only_to_that(manifest: ModelManifest, tmp_path: Path) -> None:
     exact = manifest.exact()
     assert exact is not None
     exact.path().write_bytes(b"damaged")
     assert load_embedder(manifest).form == "int8"
-    with pytest.raises(Damaged):
+    with pytest.raises(ModelDamaged):
         load_embedder(manifest, numerics="float32")
-    assert installation._intact(NAME, tmp_path / "models") is None
+    assert installation._installed_intact(NAME, tmp_path / "models") is None
 
 
-def test_each_form_has_its_thresholds(manifest: Manifest) -> None:
+def test_each_form_has_its_thresholds(manifest: ModelManifest) -> None:
     known = msgspec.structs.replace(manifest, name="all-MiniLM-L6-v2")
     quick, exact = map(thresholds_for, known.forms())
     assert quick.calibrated
@@ -129,15 +138,17 @@ class Machine:
 
 
 def answers(daemon: Daemon, query: str) -> list[str]:
-    question = Question(query, Filter(namespaces=("default",)), top_k=5)
-    return [hit.found.memory.content for hit in daemon.recall.ask(question).hits]
+    question = Question(query, MemoryFilter(namespaces=("default",)), top_k=5)
+    return [hit.details.memory.content for hit in daemon.recall.answer(question).hits]
 
 
 def form(daemon: Daemon) -> str | None:
     return daemon.embedding.status().form
 
 
-def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(manifest: Manifest, tmp_path: Path) -> None:
+def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
+    manifest: ModelManifest, tmp_path: Path
+) -> None:
     async def live() -> None:
         async with Machine(tmp_path, "int8") as daemon:
             draft = Draft(content="", namespace="default", user_id="local", trust="user", source="test")
@@ -171,12 +182,12 @@ class Slow(Store):
 
     may_go_on = threading.Event()
 
-    def put_vectors(self, vectors: Sequence[Vectors]) -> "Future[Committed[None]]":
+    def put_vectors(self, vectors: Sequence[TextVectors]) -> "Future[WriteReceipt[None]]":
         self.may_go_on.wait()
         return super().put_vectors(vectors)
 
 
-def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: Manifest, tmp_path: Path) -> None:
+def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: ModelManifest, tmp_path: Path) -> None:
     async def live() -> None:
         async with Machine(tmp_path, "int8") as daemon:
             draft = Draft(content="a b c", namespace="default", user_id="local", trust="user", source="test")

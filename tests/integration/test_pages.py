@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import RecalledMemory
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import RecalledMemory
 from tests import recall_sets
 from tests.running import RunningDaemon, running
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.recall_protocol import Ranker, RecallAnswer
-from mnemo_core.ranking import RANKERS
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.retrieval import Ranker, RecallAnswer
+from mnemo_core.retrieval.ranking.rankers import RANKERS
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon
 
@@ -173,7 +173,7 @@ def test_the_protocol_knows_every_ranker_and_no_other() -> None:
 
 def test_a_ranker_or_a_mode_that_there_is_not_is_refused(client: Client) -> None:
     for fields in ({"ranker": "best"}, {"ranker": "hybrid", "mode": "both"}, {"recency_bias": 1.5}):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             client.recall("ferry", **fields)
         assert refused.value.code == "bad_value"
 

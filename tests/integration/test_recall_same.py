@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, Remembered
-from mnemo_client.recall_protocol import Ranker, RecallRequest
+from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.retrieval import Ranker, RecallRequest
 from tests.running import RunningDaemon
 from tests.samples import AT, WAIT_SECONDS
 
@@ -49,7 +49,7 @@ def fill(client: Client) -> int:
             content=text, speaker=PEOPLE[number % 4], tags=["home"] if number % 3 else [], event_at=AT + number * DAY,
             session_id=f"s{number // 8}", namespace="default" if number % 5 else "boats",
         ))  # fmt: skip
-    ids = [one.memory.id for one in client.remember_many(told) if isinstance(one, Remembered)]
+    ids = [one.memory.id for one in client.remember_many(told) if isinstance(one, RememberAnswer)]
     client.remember("I live in Lisbon.", event_at=AT)
     before = client.remember("Always bring coffee to the boat.", kind="procedural", event_at=AT).memory.created_at
     client.remember("I moved to Porto.", event_at=AT + DAY)

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_daemon.checking import Checking, Report
-from mnemo_daemon.closed_store import NoStore, check_folder, repair_folder
-from mnemo_daemon.repairing import Repairing, amendment
-from mnemo_store import rewriting
+from mnemo_daemon.maintenance.offline_maintenance import NoStore, check_folder, repair_folder
+from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
+from mnemo_daemon.maintenance.store_repair import StoreRepair, amendment
+from mnemo_store.codec import encode_json, id_key, seq_key
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Locked
-from mnemo_store.layout import encode_json, id_key, seq_key
+from mnemo_store.errors import FolderInUse
+from mnemo_store.maintenance import compaction
+from mnemo_store.maintenance.repair import QuarantinedRow
 from mnemo_store.records import (
     Change,
     ChunkRef,
@@ -35,8 +36,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.repair import Kept
-from mnemo_store.tables import Applying, edge_keys
+from mnemo_store.tables import TableWriter, edge_keys
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -80,7 +80,7 @@ def folder() -> Iterator[Path]:
         yield scratch
 
 
-def brief(report: Report) -> list[tuple[str, str, str]]:
+def brief(report: CheckReport) -> list[tuple[str, str, str]]:
     return [(each.invariant, each.table, each.subject) for each in report.violations]
 
 
@@ -107,7 +107,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("act", DAMAGES.values(), ids=DAMAGES.keys())
 def test_whatever_happens_to_a_row_the_journal_and_the_records_bring_it_back(
-    folder: Path, act: Callable[[Applying], None]
+    folder: Path, act: Callable[[TableWriter], None]
 ) -> None:
     """All tables are afterwards as they were, byte for byte; numbers that were given are not given again."""
     before = tables_of(folder)
@@ -220,7 +220,7 @@ def test_nothing_is_taken_out_that_is_not_in_quarantine(folder: Path) -> None:
     (fault,) = check_folder(folder).violations
     with opened(folder) as store, store.snapshot() as snapshot:
         assert amendment([fault], [])(snapshot).changes == []
-        assert amendment([fault], [Kept("usage", GONE, "")])(snapshot).changes == [DropMemory(id=GONE)]
+        assert amendment([fault], [QuarantinedRow("usage", GONE, "")])(snapshot).changes == [DropMemory(id=GONE)]
 
 
 def test_a_chunk_that_no_note_lists_becomes_a_memory_of_its_own(folder: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_gap_that_journal_and_database_share_is_marked_in_both(folder: Path) -
     alter_line(folder, 12)
     shutil.rmtree(folder / "db")
     with opened(folder) as store:
-        store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+        store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
     assert brief(check_folder(folder)) == [("gaps", "changes", "12")]
     assert [step.remedy for step in repair_folder(folder, dry_run=True).steps] == ["history", "journal"]
     done = repair_folder(folder, dry_run=False)
@@ -338,7 +338,7 @@ SNAPSHOT_ROWS = {
 def compacted(folder: Path) -> Path:
     """Its journal begins with a snapshot."""
     with opened(folder) as store:
-        store.maintain(rewriting.write_journal_anew).result(WAIT_SECONDS)
+        store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
     return folder
 
 
@@ -461,7 +461,7 @@ class NoDatabase(Disk):
 def test_while_the_journal_stands_in_for_the_database_that_is_what_is_found(folder: Path) -> None:
     remembered = contents_of(folder)
     with opened(folder, NoDatabase()) as store:
-        done = Repairing(Checking(store)).repair(dry_run=False)
+        done = StoreRepair(StoreCheck(store)).repair(dry_run=False)
         assert done.steps == []
         assert brief(done.report) == [("database", "db", "data.mdb")]
         assert "the disk is broken" in done.report.violations[0].what
@@ -473,5 +473,5 @@ def test_a_store_that_is_not_there_or_in_use_is_not_checked(tmp_path: Path, fold
     with pytest.raises(NoStore, match="there is no store"):
         check_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
-    with opened(folder), pytest.raises(Locked, match="is using"):
+    with opened(folder), pytest.raises(FolderInUse, match="is using"):
         check_folder(folder)

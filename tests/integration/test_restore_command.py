@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_client import launch
+from mnemo_client import process as launch
 from mnemo_client.errors import MnemoError
-from mnemo_store.layout import FORMAT
+from mnemo_store.codec import FORMAT
 from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import opened, remember
@@ -34,7 +34,7 @@ class Terminal:
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "mnemo_client.cli", *words],
+            [sys.executable, "-m", "mnemo_client.cli.main", *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=self.environ, cwd=self.here,
         )  # fmt: skip
 

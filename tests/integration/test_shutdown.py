@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Interrupted, Refused, Unreachable
+from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
 from tests.grounds import wait_until
 from tests.running import RunningDaemon
 
@@ -39,9 +39,9 @@ def write_until_refused(daemon: RunningDaemon, writer: int, begun: threading.Bar
             content = f"writer {writer}, number {len(acknowledged)}"
             try:
                 client.remember(content)
-            except (Interrupted, Unreachable):
+            except (InterruptedAnswerError, UnreachableError):
                 return acknowledged
-            except Refused as refused:
+            except RefusalError as refused:
                 if refused.code != "stopping":
                     raise
                 return acknowledged
@@ -114,9 +114,9 @@ def test_the_end_is_quick_while_someone_waits_for_a_vector(started_daemon: Runni
         assert time.monotonic() - began < END_SECONDS_MAX
         try:
             assert waiting.result(20.0) is False
-        except (Interrupted, Unreachable):
+        except (InterruptedAnswerError, UnreachableError):
             return  # it came too late to be begun
-        except Refused as refused:
+        except RefusalError as refused:
             if refused.code != "stopping":  # it was begun, and nothing takes work any more
                 raise
 

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.sockets import Listener, Peer, SocketError, SocketInUse, bind, inherit, is_stale, listen, peer_of
+from mnemo_daemon.server.sockets import (
+    Listener,
+    Peer,
+    SocketError,
+    SocketInUse,
+    bind,
+    inherit,
+    is_stale,
+    listen,
+    peer_of,
+)
 
 
 @pytest.fixture
@@ -151,7 +161,7 @@ def test_binding_waits_for_another_daemon_that_is_at_it(path: Path) -> None:
 def test_of_two_that_bind_at_once_one_wins(path: Path) -> None:
     leave_stale(path)
     script = (
-        "import sys; from pathlib import Path; from mnemo_daemon.sockets import *\n"
+        "import sys; from pathlib import Path; from mnemo_daemon.server.sockets import *\n"
         "sys.stdin.readline()\n"
         "try: listener = bind(Path(sys.argv[1])); print('bound', flush=True); sys.stdin.readline()\n"
         "except SocketInUse: print('in use', flush=True)\n"
@@ -193,7 +203,7 @@ def test_without_activation_the_socket_is_bound(path: Path) -> None:
 ACTIVATED = """
 import os, socket, sys
 from pathlib import Path
-from mnemo_daemon.sockets import SocketError, listen
+from mnemo_daemon.server.sockets import SocketError, listen
 os.environ["LISTEN_PID"] = str(os.getpid())
 os.dup2(int(sys.argv[1]), 3)
 try:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import Patch
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import Patch
 from tests.running import RunningDaemon
 
 BACK_SECONDS_MAX = 20.0
@@ -112,7 +112,7 @@ def test_a_full_disk_answers_507_takes_deletions_and_goes_on_when_there_is_room(
     with scratch_daemon.client() as client:
         first = client.remember("The kettle is red.").memory
         fail(faults, "writing", "committing", error="ENOSPC")
-        with pytest.raises(Refused) as full:
+        with pytest.raises(RefusalError) as full:
             client.remember("The bicycle is blue.")
         assert (full.value.status, full.value.code) == (507, "disk_full")
         assert texts(client) == ["The kettle is red."]
@@ -121,7 +121,7 @@ def test_a_full_disk_answers_507_takes_deletions_and_goes_on_when_there_is_room(
         (faults / "writing").unlink()
         (faults / "committing").unlink()
         client.delete(first.id)
-        with pytest.raises(Refused) as still:
+        with pytest.raises(RefusalError) as still:
             client.remember("The bicycle is blue.")
         assert still.value.code == "disk_full"
         mend(faults)

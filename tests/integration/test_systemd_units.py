@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.service import Notifier
-from mnemo_daemon.sockets import BACKLOG
+from mnemo_daemon.server.sockets import BACKLOG
+from mnemo_daemon.server.systemd import Notifier
 
 UNITS = Path(__file__).parents[2] / "systemd"
 
@@ -86,7 +86,7 @@ def test_the_service_manager_hears_of_every_turn(manager: socket.socket) -> None
     assert manager.recv(4096) == b"READY=1\nSTATUS=12 memories"
     notifier.status("indexing\nhalf done")
     assert manager.recv(4096) == b"STATUS=indexing half done"
-    notifier.alive()
+    notifier.keep_alive()
     assert manager.recv(4096) == b"WATCHDOG=1"
     notifier.stopping()
     assert manager.recv(4096) == b"STOPPING=1"
@@ -118,5 +118,5 @@ def test_a_service_manager_that_is_absent_or_gone_does_no_harm(tmp_path: Path, m
     Notifier(str(tmp_path / "nobody")).ready()
     notifier = Notifier(manager.getsockname())
     for _ in range(2000):  # it does not read: its queue runs full
-        notifier.alive()
+        notifier.keep_alive()
     assert manager.recv(4096) == b"WATCHDOG=1"

@@ -11,23 +11,31 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_core.changing import Draft
-from mnemo_core.late_interaction import Codes
-from mnemo_daemon import indexing as indexing_module
-from mnemo_daemon import installation, token_filling
-from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats, GraphEmbedder, QueryTokens, RunAll
-from mnemo_daemon.indexing import Handed
-from mnemo_daemon.intake import Asked, Intake
-from mnemo_daemon.memories import Caller
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.settings import IntakeSettings, Settings
-from mnemo_daemon.token_filling import TokenFilling
-from mnemo_daemon.token_rows import LateForm, Projection
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_daemon.views import Progress
+from mnemo_core.ingest.mutations import Draft
+from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.indexing import token_backfill
+from mnemo_daemon.indexing import vector_indexer as indexing_module
+from mnemo_daemon.indexing.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vector_indexer import EmbeddingHandoff
+from mnemo_daemon.indexing.views import IndexProgress
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import (
+    Embedder,
+    EmbeddingService,
+    Floats,
+    GraphEmbedder,
+    QueryTokens,
+    RunAll,
+)
+from mnemo_daemon.models.token_rows import LateForm, Projection
+from mnemo_daemon.settings import IngestSettings, Settings
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, text_hash
-from mnemo_store.store import Vectors
+from mnemo_store.store import TextVectors
 from tests.faulty import BROKEN, Faulty
 from tests.grounds import Ground, wait_until
 
@@ -80,7 +88,7 @@ class Models(EmbeddingService):
     """The tiny model, with a projection that does not come with the program, or with none."""
 
     def __init__(self, folder: Path, projection: Projection | None = PROJECTION) -> None:
-        super().__init__(Catalogue(folder), "tiny-letters", threads=1)
+        super().__init__(ModelCatalogue(folder), "tiny-letters", threads=1)
         self._projection = projection
         self.refresh()
 
@@ -150,7 +158,7 @@ def add_without_rows(ground: Ground, embedding: Models, *texts: str) -> list[str
     """As a store was before there were token rows: these have vectors alone. Their ids."""
     ids = [ground.add(text) for text in texts]
     found = zip(texts, embedding.seen.embedder.encode_batch(texts), strict=True)
-    rows = [Vectors(embedding.seen.space, text_hash(text), each.astype(np.float16)) for text, each in found]
+    rows = [TextVectors(embedding.seen.space, text_hash(text), each.astype(np.float16)) for text, each in found]
     ground.store.put_vectors(rows).result()
     return ids
 
@@ -171,35 +179,35 @@ def test_a_door_hands_them_over_and_no_text_is_computed_twice(
 ) -> None:
     ground.indexing.start()
     wait_until(lambda: ground.indexing.serving() is not None)
-    settings = Settings(intake=IntakeSettings(embed_wait_ms=20_000))
-    intake = Intake(ground.store, ground.views, ground.indexing, embedding, ground.memories, lambda: settings)
-    asked = [Asked(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
+    settings = Settings(intake=IngestSettings(embed_wait_ms=20_000))
+    intake = IngestPipeline(ground.store, ground.views, ground.indexing, embedding, ground.memories, lambda: settings)
+    asked = [Submission(Draft(content=text, namespace="default", user_id="local", trust="user", source="test"))
              for text in texts]  # fmt: skip
-    asyncio.run(intake.take(asked, Caller("cli"), "g"))
+    asyncio.run(intake.ingest(asked, Caller("cli"), "g"))
     settle(ground)
     intake.close()
     assert kept(ground, embedding.form, *texts) == made(embedding, *texts)
     assert (sorted(embedding.seen.both), embedding.seen.plain) == (sorted(texts), [])
-    assert ground.indexing.handed.tokens(embedding.seen.space, text_hash(texts[0])) is None
+    assert ground.indexing.handoff.tokens(embedding.seen.space, text_hash(texts[0])) is None
 
 
 def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing_module, "HANDED_TOKENS_MAX", 2)
-    handed, rows = Handed(), np.zeros((1, 8), np.int8)
+    monkeypatch.setattr(indexing_module, "HANDOFF_TOKENS_MAX", 2)
+    handed, rows = EmbeddingHandoff(), np.zeros((1, 8), np.int8)
     for digest in (b"1", b"2", b"3"):
         handed.add_tokens("space", digest, rows)
     handed.add_tokens("space", b"4", None)
     assert [handed.tokens("space", digest) is rows for digest in (b"1", b"2", b"3", b"4")] == [False, True, True, False]
-    handed.forget("space", [b"2"])
+    handed.discard("space", [b"2"])
     assert handed.tokens("space", b"2") is None
     handed.clear()
     assert handed.tokens("space", b"3") is None
-    (being_made, made_already) = (handed.take_on("space", [digest])[digest] for digest in (b"5", b"6"))
+    (being_made, made_already) = (handed.claim("space", [digest])[digest] for digest in (b"5", b"6"))
     handed.add_tokens("space", b"6", rows)
     made_already.set_result(None)
-    handed.forget_older(3600.0)
+    handed.discard_older(3600.0)
     assert len(handed) == 2
-    handed.forget_older(0.0)
+    handed.discard_older(0.0)
     assert handed.find("space", b"5") is being_made
     assert handed.find("space", b"6") is None
     assert handed.tokens("space", b"6") is None
@@ -210,9 +218,9 @@ def test_what_a_door_handed_over_of_a_text_that_is_no_more_is_not_kept_for_ever(
     ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A text that was replaced before it got into the view, or was never kept."""
-    monkeypatch.setattr(indexing_module, "HANDED_SECONDS", 0.0)
-    handed = ground.indexing.handed
-    for digest, future in handed.take_on(embedding.seen.space, [b"one", b"other"]).items():
+    monkeypatch.setattr(indexing_module, "HANDOFF_SECONDS", 0.0)
+    handed = ground.indexing.handoff
+    for digest, future in handed.claim(embedding.seen.space, [b"one", b"other"]).items():
         handed.add_tokens(embedding.seen.space, digest, np.zeros((1, 8), np.int8))
         future.set_result(np.zeros((1, 384), np.float32))
     ground.add("b c d")
@@ -226,12 +234,12 @@ def test_where_they_are_missing_they_are_made_some_at_a_time(
     ground: Ground, embedding: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No text of them gets its vectors a second time, and one that is indexed nowhere none at all."""
-    monkeypatch.setattr(token_filling, "TOGETHER", 2)
-    monkeypatch.setattr(token_filling, "LOOKED_AT", 3)
+    monkeypatch.setattr(token_backfill, "TOGETHER", 2)
+    monkeypatch.setattr(token_backfill, "LOOKED_AT", 3)
     texts = [f"b {letter}" for letter in "cdefghjkl"]
     ids = add_without_rows(ground, embedding, *texts, "x y z")
     ground.trash(ids[-1])
-    seen: list[tuple[int, Progress | None]] = []
+    seen: list[tuple[int, IndexProgress | None]] = []
     embedding.seen.when_both = lambda size: seen.append((size, ground.indexing.token_progress()))
     ground.indexing.start()
     settle(ground)
@@ -248,7 +256,7 @@ def test_what_is_there_already_is_not_made_again_after_a_start(
     tmp_path: Path, ground: Ground, embedding: Models
 ) -> None:
     add_without_rows(ground, embedding, "b c", "d e")
-    ground.store.put_vectors([Vectors(embedding.form.space, text_hash("b c"), np.ones((1, 8), np.int8))]).result()
+    ground.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c"), np.ones((1, 8), np.int8))]).result()
     ground.indexing.start()
     settle(ground)
     assert kept(ground, embedding.form, "b c") == [[[1] * 8]]
@@ -268,7 +276,7 @@ def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(gro
     ground.indexing.start()
     settle(ground)
     (rows,) = embedding.seen.embedder.encode_batch(["f g"])
-    ground.store.put_vectors([Vectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
+    ground.store.put_vectors([TextVectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
     ground.edit(changed, content="f g")
     wait_until(lambda: kept(ground, embedding.form, "f g") != [None])
     assert kept(ground, embedding.form, "f g") == made(embedding, "f g")
@@ -278,7 +286,7 @@ def test_computing_anew_makes_them_anew(ground: Ground, embedding: Models) -> No
     ground.add("b c d")
     ground.indexing.start()
     settle(ground)
-    ground.store.put_vectors([Vectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]).result()
+    ground.store.put_vectors([TextVectors(embedding.form.space, text_hash("b c d"), np.ones((1, 8), np.int8))]).result()
     ground.indexing.reindex(anew=True)
     wait_until(lambda: kept(ground, embedding.form, "b c d") == made(embedding, "b c d"))
 
@@ -308,7 +316,7 @@ def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
     ground.add("b c d")
     ground.indexing.start()
     settle(ground)
-    Upkeep(ground.store, Disk(), embedding.spaces).compact("all")
+    StoreMaintenance(ground.store, Disk(), embedding.spaces).compact("all")
     assert kept(ground, embedding.form, "b c d") == made(embedding, "b c d"), "while it is on they stay"
     ground.close()
     without = Models(models, None)
@@ -317,7 +325,7 @@ def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
     again.add("e f g")
     wait_until(lambda: again.indexing.waiting() == 0 and again.indexing.progress().state == "ready")
     assert again.indexing.token_progress() is None
-    Upkeep(again.store, Disk(), without.spaces).compact("all")
+    StoreMaintenance(again.store, Disk(), without.spaces).compact("all")
     assert kept(again, embedding.form, "b c d", "e f g") == [None, None]
     with again.store.snapshot() as snapshot:
         assert snapshot.vectors(without.seen.space, text_hash("b c d"), 32) is not None
@@ -351,17 +359,17 @@ def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Mo
     disk.opening = BROKEN
     ground = Ground(tmp_path / "data", embedding, disk)
     assert ground.store.degraded
-    filling = TokenFilling(ground.store, ground.views, embedding)
-    assert not filling.work(embedding.seen)
+    filling = TokenBackfill(ground.store, ground.views, embedding)
+    assert not filling.run_slice(embedding.seen)
     disk.opening = None
     wait_until(lambda: not ground.store.degraded)
-    while filling.work(embedding.seen):
+    while filling.run_slice(embedding.seen):
         pass
     assert kept(ground, embedding.form, "b c", "d e") == made(embedding, "b c", "d e")
     disk.committing = disk.opening = BROKEN
     ground.add("f g")
     assert ground.store.degraded
-    assert not filling.work(embedding.seen)
+    assert not filling.run_slice(embedding.seen)
     disk.committing = disk.opening = None
     wait_until(lambda: not ground.store.degraded)
     progress = filling.progress(0)
@@ -373,7 +381,7 @@ def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Mo
 def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
     tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(token_filling, "TOGETHER", 1)
+    monkeypatch.setattr(token_backfill, "TOGETHER", 1)
     ill = Models(models, IllProjection(np.eye(32, 8, dtype=np.float16)))
     ground = Ground(tmp_path / "data", ill)
     add_without_rows(ground, ill, "b c", "d", "f g")
@@ -389,15 +397,15 @@ def test_a_text_of_which_the_model_gives_no_numbers_is_passed_over(
 
 def test_what_was_compared_is_kept_until_something_is_forgotten(ground: Ground, embedding: Models) -> None:
     def known() -> int:
-        return len(ground.recalling._gathering._surroundings._tokens._places)
+        return len(ground.recalling._ranking_inputs._learned._tokens._places)
 
     ids = [ground.add(f"b c {last}") for last in "defg"]
     ground.indexing.start()
     wait_until(lambda: ground.indexing.serving() is not None and not ground.indexing.waiting())
     wait_until(lambda: all(kept(ground, embedding.form, f"b c {last}")[0] for last in "defg"))
-    first = [hit.found.memory.id for hit in ground.recall("b c f").hits]
+    first = [hit.details.memory.id for hit in ground.recall("b c f").hits]
     assert known() == 4
-    assert [hit.found.memory.id for hit in ground.recall("b c f").hits] == first
+    assert [hit.details.memory.id for hit in ground.recall("b c f").hits] == first
     ground.forget(ids[0])
     assert known() == 0
     ground.recall("b c f")
@@ -420,7 +428,7 @@ def test_a_query_and_its_tokens_are_one_run_and_remembered_together(embedding: M
     vector = embedding.encode_query(seen, "e f")
     assert np.array_equal(embedding.encode_query_tokens(seen, "e f").vector, vector)
     assert len(embedding._queries) == 2
-    embedding.forget_queries()
+    embedding.clear_query_cache()
     assert embedding.encode_query_tokens(seen, "b c a d") is not first
 
 
@@ -436,8 +444,8 @@ def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Pa
 
 def test_what_is_still_to_come_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
     """The columns are the writer's, which another thread stands for here; it is a copy of theirs that is looked at."""
-    filling, columns, rows = TokenFilling(ground.store, ground.views, embedding), ground.views.columns, 60_000
-    assert not filling.work(embedding.seen)  # takes up the model
+    filling, columns, rows = TokenBackfill(ground.store, ground.views, embedding), ground.views.attributes, 60_000
+    assert not filling.run_slice(embedding.seen)  # takes up the model
     text = Memory(id="018f0000-0000-7000-8000-000000000001", content="a", created_at=1, modified_at=1, event_at=1)
     columns.put(0, text, None)
     columns.put(rows - 1, text, None)

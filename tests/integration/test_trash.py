@@ -10,20 +10,20 @@ import msgspec
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_core import forgetting
-from mnemo_core.late_interaction import Codes
-from mnemo_daemon import installation
-from mnemo_daemon.dropping import Dropping, Told, drop
-from mnemo_daemon.embedding import Embedder, EmbeddingService, Floats
-from mnemo_daemon.forgetting import Forgetting
-from mnemo_daemon.memories import Memories
-from mnemo_daemon.models import Catalogue
-from mnemo_daemon.trash import Trash
-from mnemo_daemon.upkeep import DAY_MS
-from mnemo_daemon.views import Views
+from mnemo_client.errors import RefusalError
+from mnemo_core.lifecycle import erasure
+from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
+from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.maintenance.compaction_backup import DAY_MS
+from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.models import installation
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Closed, DiskFull
+from mnemo_store.errors import DiskFull, StoreClosed
 from mnemo_store.records import (
     ChunkRef,
     Edge,
@@ -40,7 +40,7 @@ from mnemo_store.records import (
     content_hash,
     skip_hash,
 )
-from mnemo_store.store import Applied, Committed, Store
+from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.desk import PERSON, Desk
 from tests.faulty import FULL, Faulty
 from tests.running import RunningDaemon
@@ -73,7 +73,7 @@ class Counting(EmbeddingService):
     """Embeds as always, and keeps what it was asked for."""
 
     def __init__(self, models: Path) -> None:
-        super().__init__(Catalogue(models), "tiny-letters", threads=1)
+        super().__init__(ModelCatalogue(models), "tiny-letters", threads=1)
         self.texts: list[str] = []
 
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
@@ -95,11 +95,11 @@ def test_restoring_brings_back_the_vector_without_computing_it(tmp_path: Path, t
     with desk.store.snapshot() as snapshot:
         number = snapshot.number(memory_id)
     assert number is not None
-    _until(lambda: indexing.holds(number))
+    _until(lambda: indexing.has_vector(number))
     desk.trash(memory_id)
-    _until(lambda: not indexing.holds(number))
+    _until(lambda: not indexing.has_vector(number))
     desk.restore(memory_id)
-    _until(lambda: indexing.holds(number))
+    _until(lambda: indexing.has_vector(number))
     assert embedding.texts == ["a b c"]
     desk.close()
     embedding.close()
@@ -137,10 +137,10 @@ def test_a_chunk_that_is_restored_is_its_files_again_as_far_as_that_stands(tmp_p
         assert vault.memory(second).state == "active"
 
 
-def _memories_of(vault: Vault) -> Memories:
+def _memories_of(vault: Vault) -> MemoryService:
     views = Views(vault.store, Disk())
     views.open()
-    return Memories(vault.store, views)
+    return MemoryService(vault.store, views)
 
 
 # Emptying
@@ -238,14 +238,14 @@ def test_a_text_that_left_the_trash_may_be_said_again_by_anybody(desk: Bin) -> N
 def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
     ids = sorted(desk.add(f"Number {number}.") for number in range(101))
     desk.trash(*ids)
-    restored: list[Future[Committed[str]]] = []
+    restored: list[Future[WriteReceipt[str]]] = []
 
-    def restore_once(_: Applied) -> None:
+    def restore_once(_: Commit) -> None:
         """When the first slice is gone, and before the second: what people ask for goes first."""
         if not restored:
             restored.append(desk.memories.restore(ids[-1], PERSON))
 
-    desk.store.follow(restore_once)
+    desk.store.on_commit(restore_once)
     desk.bin.empty((), "cli", confirm=True)
     assert restored[0].result(WAIT_SECONDS).result == ids[-1]
     assert [each.id for each in desk.listed()] == ids[-1:]
@@ -257,10 +257,10 @@ def test_links_of_a_chunk_that_is_restored_while_the_trash_is_emptied_stay(desk:
     desk.trash(gone)
     note = _note(desk)
     write(desk.store, PutNote(data=msgspec.structs.replace(note, chunks=(*note.chunks, ChunkRef(gone, "h3", 3, 3)))))
-    plan = forgetting.drop_alone((sample_id(1), gone), ())
+    plan = erasure.plan_without_derived((sample_id(1), gone), ())
     desk.restore(sample_id(1))
-    told = Told("empty trash", "cli", "")
-    list(Dropping(desk.store).carry_out(plan, told, drop, lambda memory: memory.state == "trashed"))
+    told = ChangeOrigin("empty trash", "cli", "")
+    list(HardDelete(desk.store).execute(plan, told, drop, lambda memory: memory.state == "trashed"))
     assert gone not in desk.ids()
     assert [ref.memory for ref in _note(desk).chunks] == [sample_id(1), sample_id(2)]
     assert _note(desk).links == ("Lisbon", "Porto")
@@ -276,7 +276,7 @@ def _note(desk: Bin) -> NoteFile:
 def test_emptying_ends_behind_a_slice_when_the_daemon_stops(desk: Bin) -> None:
     ids = [desk.add(f"Number {number}.") for number in range(101)]
     desk.trash(*ids)
-    with pytest.raises(Closed):
+    with pytest.raises(StoreClosed):
         desk.bin.empty((), "cli", confirm=True, is_stopping=lambda: True)
     assert len(desk.ids()) == 1
     assert desk.bin.empty((), "cli", confirm=True).dropped == 1
@@ -294,7 +294,7 @@ def test_the_trash_is_emptied_by_a_person_at_the_socket_and_status_shows_it(
         emptied = person.empty_trash(confirm=True)
         assert (emptied.dropped, emptied.dry_run) == (1, False)
         assert person.trash().memories == []
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             person.restore(memory_id)
         assert refused.value.status == 404
 
@@ -308,12 +308,12 @@ def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(de
     desk.at += DAY_MS
     desk.trash(young)
     desk.at += 6 * DAY_MS + 1
-    assert desk.bin.drop_old(0) == []
-    assert desk.bin.drop_old(8) == []
-    assert desk.bin.drop_old(7) == [old]
+    assert desk.bin.delete_expired(0) == []
+    assert desk.bin.delete_expired(8) == []
+    assert desk.bin.delete_expired(7) == [old]
     assert desk.ids() == {young, kept}
     desk.at += DAY_MS
-    assert desk.bin.drop_old(7) == [young]
+    assert desk.bin.delete_expired(7) == [young]
 
 
 def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk: Bin) -> None:
@@ -321,20 +321,20 @@ def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk:
     discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
     write(desk.store, PutMemory(data=discarded))
     desk.at += 30 * DAY_MS
-    assert desk.bin.drop_old(0) == []
+    assert desk.bin.delete_expired(0) == []
     desk.at += 1
-    assert desk.bin.drop_old(0) == [memory_id]
+    assert desk.bin.delete_expired(0) == [memory_id]
     assert desk.ids() == set()
 
 
 def test_old_things_are_looked_for_once_an_hour(desk: Bin) -> None:
     memory_id = desk.add("Old.")
-    desk.bin.drop_old_if_due(1)
+    desk.bin.delete_expired_if_due(1)
     desk.trash(memory_id)
     desk.at += 2 * DAY_MS
-    desk.bin.drop_old_if_due(1)
+    desk.bin.delete_expired_if_due(1)
     assert desk.ids() == {memory_id}
-    Trash(desk.store, desk.views).drop_old_if_due(1)
+    Trash(desk.store, desk.views).delete_expired_if_due(1)
     assert desk.ids() == set()
 
 
@@ -353,13 +353,13 @@ def test_on_a_full_disk_deleting_emptying_and_forgetting_go_on(tmp_path: Path) -
     store = Store.open(tmp_path / "data", disk=disk)
     views = Views(store, disk)
     views.open()
-    memories, trash = Memories(store, views), Trash(store, views)
-    forgetting = Forgetting(store, disk, list, views.renew)
+    memories, trash = MemoryService(store, views), Trash(store, views)
+    forgetting = Erasure(store, disk, list, views.rebuild_without_deleted)
     with pytest.raises(DiskFull):
         remember(store, 4)
     memories.delete([sample_id(1)], "deleted", PERSON).result(WAIT_SECONDS)
     assert trash.empty((), "cli", confirm=True).dropped == 1
-    assert forgetting.purge([sample_id(2)], "cli").complete
+    assert forgetting.erase([sample_id(2)], "cli").complete
     with store.snapshot() as snapshot:
         assert [memory.id for memory in snapshot.memories()] == [sample_id(3)]
     store.close()

@@ -8,10 +8,19 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from mnemo_client.care_protocol import Imported
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import Failure, MemoryView, NewMemory, Patch, Remembered, Taken, Turn, TurnsRequest
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.maintenance import ImportAnswer
+from mnemo_client.protocol.memories import (
+    FailureAnswer,
+    MemoryView,
+    NewMemory,
+    Patch,
+    PieceAnswer,
+    RememberAnswer,
+    Turn,
+    TurnsRequest,
+)
 from tests.running import RunningDaemon
 
 
@@ -80,10 +89,10 @@ def test_a_write_by_key_over_a_users_text_is_the_agents(two: Two) -> None:
     assert (over.outcome, over.memory.id, over.memory.trust, over.memory.version) == ("updated", kept.id, "agent", 2)
 
 
-def remembered_many(agent: Client, **fields: object) -> Remembered | Failure:
+def remembered_many(agent: Client, **fields: object) -> RememberAnswer | FailureAnswer:
     (result,) = agent.remember_many([NewMemory(content="A newer text.", **fields)])  # type: ignore[arg-type]
-    if isinstance(result, Failure):
-        raise Refused(422, msgspec.to_builtins(result.error))
+    if isinstance(result, FailureAnswer):
+        raise RefusalError(422, msgspec.to_builtins(result.error))
     return result
 
 
@@ -108,7 +117,7 @@ def test_what_a_person_pinned_is_for_a_person_alone_to_change(two: Two, attempt:
     kept = two.pinned(key="gate", tags=["gate"])
     seq = two.person.status().seq
     asked = msgspec.structs.replace(kept, event_at=seq)  # the change that made it
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         ATTEMPTS[attempt](two.agent, asked)
     assert (refused.value.status, refused.value.code) == (422, "pinned")
     assert kept.id in refused.value.message
@@ -118,7 +127,7 @@ def test_what_a_person_pinned_is_for_a_person_alone_to_change(two: Two, attempt:
 
 def test_the_error_names_the_pinned_memory_in_a_field_of_its_own(two: Two) -> None:
     kept = two.pinned()
-    with pytest.raises(Refused):
+    with pytest.raises(RefusalError):
         two.agent.delete(kept.id)
     assert json.loads(two.agent.last_body)["error"]["id"] == kept.id
 
@@ -127,17 +136,17 @@ def test_an_agent_brings_nothing_pinned_back_from_the_trash(two: Two) -> None:
     kept = two.pinned(key="gate")
     two.person.delete(kept.id)
     for attempt in (lambda: two.agent.restore(kept.id), lambda: two.agent.remember(kept.content, key="gate")):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             attempt()
         assert refused.value.code == "pinned"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         two.agent.undo(seq=two.person.status().seq)
     assert refused.value.code == "pinned"
     assert two.person.restore(kept.id).pinned
 
 
 def test_an_import_of_another_tool_leaves_what_is_pinned_as_it_is(two: Two) -> None:
-    def take_in(text: str, changed: str) -> Imported:
+    def take_in(text: str, changed: str) -> ImportAnswer:
         told = {"id": "m1", "memory": text, "created_at": "2020-01-01T00:00:00Z", "updated_at": changed}
         pieces = [json.dumps({"results": [told]}).encode()]
         return two.person.import_from(pieces, tool="mem0", namespace=two.person.namespace)
@@ -156,7 +165,7 @@ def test_an_import_of_another_tool_leaves_what_is_pinned_as_it_is(two: Two) -> N
 def test_an_agent_cannot_undo_an_unpinning(two: Two) -> None:
     kept = two.pinned()
     two.person.patch(kept.id, Patch(pinned=False))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         two.agent.undo(seq=two.person.status().seq)
     assert refused.value.code == "pinned"
 
@@ -168,7 +177,7 @@ def test_an_agent_can_neither_pin_what_is_new_nor_what_is_there(two: Two) -> Non
         lambda: two.agent.patch(kept.id, Patch(pinned=True)),
     )
     for attempt in attempts:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             attempt()
         assert (refused.value.status, refused.value.code, refused.value.field) == (422, "pinned", "pinned")
 
@@ -216,7 +225,7 @@ def test_what_an_agent_names_itself_in_the_body_lowers_its_trust_too(daemon: Run
         said = person.remember("The vault has a window.", agent_id="planner", importance=0.9).memory
         assert (said.trust, said.importance_source) == ("agent", "llm")
         for fields in ({"key": "vault"}, {"supersedes": [kept.id]}, {"pinned": True}):
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(RefusalError) as refused:
                 person.remember("It is on the right.", agent_id="planner", **fields)
             assert refused.value.code == "pinned"
 
@@ -224,7 +233,7 @@ def test_what_an_agent_names_itself_in_the_body_lowers_its_trust_too(daemon: Run
 def test_the_header_of_the_command_line_raises_no_trust(daemon: RunningDaemon) -> None:
     with Client(daemon.socket, "raise", door="cli", agent="planner") as agent:
         assert agent.remember("Said by an agent that calls itself a command line.").memory.trust == "agent"
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusalError) as refused:
             agent.compact()
         assert (refused.value.status, refused.value.code) == (422, "refused")
 
@@ -238,14 +247,14 @@ def test_a_turn_has_the_trust_of_its_role(daemon: RunningDaemon, role: str, trus
     with daemon.client(f"ns-{uuid.uuid4().hex[:8]}", door="cli") as person:
         turn = Turn(role=role, content="The committee meets in Rotterdam on the ninth of March.")  # type: ignore[arg-type]
         (taken,) = person.turns(TurnsRequest(session_id="s", turns=[turn])).results
-        assert isinstance(taken, Taken)
+        assert isinstance(taken, PieceAnswer)
         assert taken.memory is not None
         assert taken.memory.turn is not None
         assert (taken.outcome, taken.memory.trust, taken.memory.turn.role) == ("stored", trust, side)
 
 
 def test_a_role_that_there_is_not_is_answered_with_those_there_are(daemon: RunningDaemon) -> None:
-    with daemon.client("roles", door="cli") as person, pytest.raises(Refused) as refused:
+    with daemon.client("roles", door="cli") as person, pytest.raises(RefusalError) as refused:
         person.turns(TurnsRequest(session_id="s", turns=[Turn(role="robot", content="Beep.")]))  # type: ignore[arg-type]
     assert refused.value.field == "turns[0].role"
     for role in ("user", "agent", "assistant", "system", "tool"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
+from mnemo_client.errors import RefusalError
 from tests.running import RunningDaemon
 
 
@@ -47,7 +47,7 @@ def test_without_the_lock_file_a_second_daemon_stays_out_and_the_first_stops_wri
             finally:
                 process.kill()
         assert "another daemon holds the data folder" in second.log.read_text()
-        with pytest.raises(Refused, match="lock was removed; restart the daemon") as refused:
+        with pytest.raises(RefusalError, match="lock was removed; restart the daemon") as refused:
             client.remember("The boat is called Berta.")
         assert refused.value.code == "write_failed"
         status = client.status()
@@ -77,7 +77,7 @@ def test_what_is_copied_into_the_place_of_the_folder_belongs_to_who_starts_next(
         try:
             with second.client() as other:
                 other.remember("The spare key is in the shed.")
-                with pytest.raises(Refused, match="was replaced by another folder"):
+                with pytest.raises(RefusalError, match="was replaced by another folder"):
                     client.remember("The key is lost.")
                 assert texts(client) == ["The key hangs by the door."]
                 assert len(list(client.export())) > 0  # what the message advises

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol import NewMemory, Patch, Remembered
-from mnemo_client.recall_protocol import RecallRequest
+from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon, running
 
 MEMORIES = 300
@@ -62,7 +62,7 @@ def fill(client: Client) -> None:
     texts = make_texts(chance)
     batch = [NewMemory(content=text, tags=[f"t{number % 3}"], speaker=PEOPLE[number % 5])
              for number, text in enumerate(texts[:-20])]  # fmt: skip
-    ids = [one.memory.id for one in client.remember_many(batch) if isinstance(one, Remembered)]
+    ids = [one.memory.id for one in client.remember_many(batch) if isinstance(one, RememberAnswer)]
     ids += [client.remember(text).memory.id for text in texts[-20:]]
     for memory_id in ids[5:60:7]:
         client.patch(memory_id, Patch(content=f"Corrected: {client.get(memory_id).content[:200]}"))

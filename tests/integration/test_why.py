@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.errors import Refused
-from mnemo_client.protocol import NewMemory
-from mnemo_client.recall_protocol import WhyAnswer
-from mnemo_daemon.channels import CANDIDATES_MIN
+from mnemo_client.errors import RefusalError
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import WhyAnswer
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from tests.running import RunningDaemon
 
 DAY = 86_400_000
@@ -313,10 +313,10 @@ def test_what_stands_behind_the_gap_is_told_so(client: Client, facts: list[str])
 
 def test_an_id_may_be_its_last_digits_and_one_that_is_none_is_refused(client: Client, facts: list[str]) -> None:
     assert client.why(facts[0].replace("-", "")[-12:], FERRY).id == facts[0]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.why("00000000-0000-7000-8000-000000000000", FERRY)
     assert (refused.value.status, refused.value.field) == (404, "id")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RefusalError) as refused:
         client.why(facts[0], "  ")
     assert (refused.value.status, refused.value.field) == (400, "query")
 
@@ -326,7 +326,7 @@ def test_an_agent_is_not_told_of_what_it_may_not_see(model_daemon: RunningDaemon
     with model_daemon.client(namespace, door="cli") as person:
         memory_id = person.remember("The safe's code is with Ines.", tags=["sensitive"]).memory.id
         assert person.why(memory_id, "the safe's code").verdict == "answered"
-    with model_daemon.client(namespace, door="mcp") as agent, pytest.raises(Refused) as refused:
+    with model_daemon.client(namespace, door="mcp") as agent, pytest.raises(RefusalError) as refused:
         agent.why(memory_id, "the safe's code")
     assert refused.value.status == 404
 

@@ -5,8 +5,15 @@ from itertools import pairwise
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.chunking import SPEAKER_CHARS_MAX, TOKENS_MAX, TOKENS_MIN, estimate_tokens, split, split_text
-from mnemo_core.markup import parse
+from mnemo_core.documents.chunking import (
+    SPEAKER_CHARS_MAX,
+    TOKENS_MAX,
+    TOKENS_MIN,
+    estimate_tokens,
+    split_blocks,
+    split_text,
+)
+from mnemo_core.documents.markup import parse
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 WORD = st.sampled_from(["alpha", "Beta.", "gamma", "δέλτα", "日本語。", "#tag", "x" * 40, "end!", "`code`", "a|b"])
@@ -36,7 +43,7 @@ def words_of(text: str) -> list[str]:
 def test_every_chunk_of_a_note_fits_and_stands_where_it_says(text: str, suffix: str) -> None:
     lines = text.split("\n")
     last = 0
-    for chunk in split(parse(text, suffix, "stem").blocks):
+    for chunk in split_blocks(parse(text, suffix, "stem").blocks):
         assert 0 < len(chunk.text) <= CONTENT_CHARS_MAX
         assert chunk.text == chunk.text.strip()
         assert 1 <= chunk.first_line <= chunk.last_line <= len(lines)
@@ -52,7 +59,7 @@ def test_every_chunk_of_a_note_fits_and_stands_where_it_says(text: str, suffix: 
 @settings(max_examples=150, deadline=None)
 def test_no_line_of_a_markdown_note_is_lost(text: str) -> None:
     document = parse(text, ".md", "stem")
-    chunks = split(document.blocks)
+    chunks = split_blocks(document.blocks)
     kept = set(words_of(document.title))
     for chunk in chunks:
         kept.update(words_of(chunk.text))
@@ -70,14 +77,14 @@ def test_no_line_of_a_markdown_note_is_lost(text: str) -> None:
 @given(PLAIN)
 @settings(max_examples=150, deadline=None)
 def test_a_plain_text_is_kept_word_for_word(text: str) -> None:
-    chunks = split(text)
+    chunks = split_blocks(text)
     assert [word for chunk in chunks for word in words_of(chunk.text)] == words_of(text)
 
 
 @given(PLAIN)
 @settings(max_examples=150, deadline=None)
 def test_pieces_have_at_most_300_tokens_and_two_neighbours_under_50_never_remain(text: str) -> None:
-    sizes = estimate_tokens([chunk.text for chunk in split(text)])
+    sizes = estimate_tokens([chunk.text for chunk in split_blocks(text)])
     assert all(size <= TOKENS_MAX for size in sizes)
     assert all(a >= TOKENS_MIN or b >= TOKENS_MIN or a + b >= TOKENS_MAX for a, b in pairwise(sizes))
 
@@ -87,8 +94,8 @@ def test_pieces_have_at_most_300_tokens_and_two_neighbours_under_50_never_remain
 def test_what_is_added_below_another_heading_changes_no_chunk_above(text: str) -> None:
     assume("```" not in text and "~~~" not in text)
     assume(not any(line.lstrip().startswith(("# ", "#\t", "=")) for line in text.split("\n")))  # another title
-    before = split(parse(f"# T\n\n## One\n\n{text}", ".md", "stem").blocks)
-    after = split(parse(f"# T\n\n## One\n\n{text}\n\n## Two\n\nnew text", ".md", "stem").blocks)
+    before = split_blocks(parse(f"# T\n\n## One\n\n{text}", ".md", "stem").blocks)
+    after = split_blocks(parse(f"# T\n\n## One\n\n{text}\n\n## Two\n\nnew text", ".md", "stem").blocks)
     if before:
         assert [chunk.text for chunk in after[: len(before)]] == [chunk.text for chunk in before]
 

@@ -3,11 +3,16 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.claims import claims
-from mnemo_core.duplicates import Near, judge
-from mnemo_core.overlap import text_jaccard
-from mnemo_core.specifics import Difference, difference, plainly_differ, untouched
-from mnemo_core.thresholds import Thresholds
+from mnemo_core.ingest.attributes.attribute_claims import extract_claims
+from mnemo_core.ingest.deduplication import Neighbour, find_relations
+from mnemo_core.similarity.overlap import text_jaccard
+from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.text.canonical import (
+    SpecificDifference,
+    difference,
+    obviously_differ,
+    unchanged_words,
+)
 from tests.samples import AT, sample_memory
 
 ANY_TEXT = st.text(st.characters(), max_size=120)
@@ -41,7 +46,7 @@ def test_a_difference_of_any_two_texts_is_symmetric(one: str, other: str) -> Non
     there, back = difference(one, other), difference(other, one)
     assert (there is None) == (back is None)
     if there is not None and back is not None:
-        assert back == Difference(there.kind, there.other, there.one)
+        assert back == SpecificDifference(there.kind, there.other, there.one)
         assert there.one != there.other
 
 
@@ -62,14 +67,14 @@ def test_two_numbers_in_any_notation_differ(one: int, other: int, notation: str,
 @given(ANY_TEXT | SPICY_TEXT, st.sampled_from(["", "Anna"]))
 @settings(max_examples=300, deadline=None)
 def test_any_text_can_be_read_for_claims(text: str, speaker: str) -> None:
-    assert claims(text, speaker) == claims(text, speaker)
+    assert extract_claims(text, speaker) == extract_claims(text, speaker)
 
 
 @given(SPICY_TEXT, SPICY_TEXT, st.none() | st.floats(-1.0, 1.0), st.integers(-1, 1))
 @settings(max_examples=300, deadline=None)
 def test_nothing_that_differs_is_judged_a_repetition(one: str, other: str, sim: float | None, later: int) -> None:
-    near = Near(sample_memory(1, other or "x"), sim)
-    ties = judge(one, "", AT + later, [near], Thresholds())
+    near = Neighbour(sample_memory(1, other or "x"), sim)
+    ties = find_relations(one, "", AT + later, [near], Thresholds())
     if difference(one, near.memory.content) is not None:
         assert "repeats" not in {tie.relation for tie in ties}
     if later <= 0:
@@ -96,4 +101,4 @@ ALIKE = st.sampled_from(
 def test_what_is_said_in_another_way_does_not_plainly_differ(ways: list[tuple[str, str]]) -> None:
     one, other = (" ".join(way[side] for way in ways) for side in (0, 1))
     if difference(one, other) is None:
-        assert not plainly_differ(untouched(one), untouched(other))
+        assert not obviously_differ(unchanged_words(one), unchanged_words(other))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mnemo_core.late_interaction import Codes, Floats, code, max_sims, weighted
+from mnemo_core.retrieval.ranking.late_interaction import Codes, Floats, max_sims, quantize, weighted
 
 DIMENSIONS = st.sampled_from([2, 16, 64, 128])
 LENGTHS = st.lists(st.integers(0, 64), min_size=1, max_size=30)
@@ -34,7 +34,7 @@ def best(query: Floats, texts: Sequence[Codes]) -> Floats:
 @given(st.integers(0, 2**32), LENGTHS, DIMENSIONS)
 def test_the_best_matches_are_those_of_a_full_comparison(seed: int, lengths: list[int], dimensions: int) -> None:
     texts, query = texts_and_query(seed, lengths, dimensions)
-    sims = best(query, [code(rows) for rows in texts])
+    sims = best(query, [quantize(rows) for rows in texts])
     for found, rows in zip(sims, texts, strict=True):
         plain = (query @ rows.T).max(axis=1) if len(rows) else np.zeros(len(query))
         # A code is off by half a step in each component at most: √d · 0.5 / 127 together, of a unit query.
@@ -45,7 +45,7 @@ def test_the_best_matches_are_those_of_a_full_comparison(seed: int, lengths: lis
 @given(st.integers(0, 2**32), LENGTHS, DIMENSIONS)
 def test_a_texts_figures_are_the_same_to_the_bit_in_any_company(seed: int, lengths: list[int], dimensions: int) -> None:
     texts, query = texts_and_query(seed, lengths, dimensions)
-    codes: list[Codes] = [code(rows) for rows in texts]
+    codes: list[Codes] = [quantize(rows) for rows in texts]
     weights: NDArray[np.float32] = np.random.default_rng(seed).random(len(query), np.float32)
     sims = best(query, codes)
     scores = weighted(sims, weights)

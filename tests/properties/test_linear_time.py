@@ -15,36 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core import (
-    appraisal,
-    chunking,
-    clauses,
-    cleaning,
-    dates,
-    deterministic,
-    duplicates,
-    echo,
-    excerpts,
-    markup,
-    names,
-    note_dates,
-    note_matching,
-    overlap,
-    salience,
-    secrets,
-    sentences,
-    spans,
-    specifics,
-)
-from mnemo_core.expansion import added_words
-from mnemo_core.front_matter import read_front_matter
-from mnemo_core.ignore import is_ignored, read_rules
-from mnemo_core.note_formats import BadFormat, parse_format
-from mnemo_core.profiles import OWN, salience_by_letter
-from mnemo_core.pronouns import in_third_person
-from mnemo_core.routing import route
-from mnemo_core.selection import is_copy
-from mnemo_core.thresholds import of_model
+from mnemo_core.documents import chunking, markup, note_dates, note_diff
+from mnemo_core.documents.file_formats import FileFormatError, parse_format
+from mnemo_core.documents.front_matter import read_front_matter
+from mnemo_core.documents.gitignore import is_ignored, read_rules
+from mnemo_core.ingest import deduplication, echo_filter, scoring
+from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
+from mnemo_core.ingest.signals import entities, salience
+from mnemo_core.retrieval import excerpts, snippets
+from mnemo_core.retrieval.query_expansion import expansion_terms
+from mnemo_core.retrieval.ranking import lexical_ranker
+from mnemo_core.retrieval.result_selection import is_copy
+from mnemo_core.similarity import overlap
+from mnemo_core.similarity.thresholds import of_model
+from mnemo_core.text import canonical, cleaning, secrets
+from mnemo_core.text.dates import time_mentions, time_spans
+from mnemo_core.text.syntax import clauses
+from mnemo_core.text.syntax.pronouns import in_third_person
 from tests.growth import (
     NASTY,
     USUAL,
@@ -75,11 +63,11 @@ def zone(_: int) -> int:
     return 3_600_000
 
 
-def strip(text: str) -> echo.Echo:
-    shown = echo.Shown()
-    shown.note("", "1", text[: len(text) // 4])
-    shown.note("", "2", OTHER)
-    return echo.strip(text, shown, "")
+def strip(text: str) -> echo_filter.EchoResult:
+    shown = echo_filter.HandoutLog()
+    shown.record("", "1", text[: len(text) // 4])
+    shown.record("", "2", OTHER)
+    return echo_filter.strip_echoes(text, shown, "")
 
 
 def marks_in(text: str) -> list[tuple[int, int]]:
@@ -88,63 +76,63 @@ def marks_in(text: str) -> list[tuple[int, int]]:
 
 def parse_formats(text: str) -> None:
     for suffix in markup.FORMAT_SUFFIXES:
-        with contextlib.suppress(BadFormat):
+        with contextlib.suppress(FileFormatError):
             parse_format(text, suffix, "note")
 
 
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
-    "appraisal.score": lambda text: appraisal.score(text, OWN, None, None),
-    "appraisal.salience_of": lambda text: appraisal.salience_of(text, OWN),
+    "appraisal.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
+    "appraisal.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
     "clauses.words_of": lambda text: clauses.words_of(text, 0),
-    "cleaning.clean_tags": lambda text: cleaning.fitting_tags(text.split()),
-    "cleaning.fitting_tags": lambda text: cleaning.fitting_tags(text.split(",")),
-    "dates.mentions": lambda text: dates.mentions(text, AT, zone),
-    "dates.said_at": lambda text: dates.said_at(text, AT - 1, AT, zone),
-    "dates.event_at": lambda text: dates.event_at(text, AT, zone),
-    "deterministic.overlap": lambda text: deterministic.overlap(text, [text, OTHER]),
+    "cleaning.clean_tags": lambda text: cleaning.valid_tags(text.split()),
+    "cleaning.fitting_tags": lambda text: cleaning.valid_tags(text.split(",")),
+    "dates.mentions": lambda text: time_mentions.find_mentions(text, AT, zone),
+    "dates.said_at": lambda text: time_mentions.said_at(text, AT - 1, AT, zone),
+    "dates.event_at": lambda text: time_mentions.find_event_time(text, AT, zone),
+    "deterministic.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
     "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
-    "duplicates.judge": lambda text: duplicates.judge(
-        text, "", AT, [duplicates.Near(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
+    "duplicates.judge": lambda text: deduplication.find_relations(
+        text, "", AT, [deduplication.Neighbour(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
     "echo.strip": strip,
     "echo.without_given": strip,
-    "expansion.added_words": lambda text: added_words(text.split(), [], lambda _: 1.0),
+    "expansion.added_words": lambda text: expansion_terms(text.split(), [], lambda _: 1.0),
     "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
     "ignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
     "ignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
     "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
-    "names.entity": lambda text: names.entity(text, names.words_of(text)),
+    "names.entity": lambda text: entities.find_entity(text, entities.words_of(text)),
     "note_dates.date_in_heading": lambda text: note_dates.date_in_heading(text, zone),
     "note_dates.date_in_logseq": lambda text: note_dates.date_in_logseq(text, zone),
     "note_dates.date_in_name": lambda text: note_dates.date_in_name(text, zone),
     "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
     "note_formats.parse_format": parse_formats,
-    "note_matching.resolve_link": lambda text: note_matching.resolve_link(text, "a/b.md", ["a/c.md", text]),
-    "profiles.salience_by_letter": salience_by_letter,
+    "note_matching.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
+    "profiles.salience_by_letter": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
-    "routing.route": lambda text: route(text, session_id="1", role="user"),
-    "salience.salience": salience.salience,
-    "salience.number": lambda text: salience.number(text, names.words_of(text)),
-    "salience.technical": lambda text: salience.technical(text, names.words_of(text)),
-    "secrets.mask": lambda text: secrets.mask(text, b"k" * 32),
+    "routing.route": lambda text: classify(text, session_id="1", role="user"),
+    "salience.salience": salience.measure_salience,
+    "salience.number": lambda text: salience.find_number(text, entities.words_of(text)),
+    "salience.technical": lambda text: salience.find_technical_term(text, entities.words_of(text)),
+    "secrets.mask": lambda text: secrets.mask_secrets(text, b"k" * 32),
     "selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
-    "excerpts.excerpt": lambda text: excerpts.excerpt(text, "how many a is it", marks_in(text)),
+    "excerpts.excerpt": lambda text: excerpts.select_excerpt(text, "how many a is it", marks_in(text)),
     "excerpts.features": lambda text: excerpts.features(
-        text, "how many a is it", sentences.spans(text), marks_in(text), None
+        text, "how many a is it", snippets.sentence_spans(text), marks_in(text), None
     ),
-    "excerpts.join": lambda text: excerpts.join(text, sentences.spans(text), marks_in(text)),
-    "sentences.best_sentence": lambda text: sentences.best_sentence(text, marks_in(text)),
-    "sentences.cut_to_lines": lambda text: sentences.cut_to_lines(text, (0, min(10, len(text))), 400, len),
-    "sentences.cut_sentence": lambda text: sentences.cut_sentence(text, (0, len(text)), marks_in(text)),
-    "sentences.whole_words": lambda text: sentences.whole_words(text, marks_in(text)),
-    "spans.named": lambda text: spans.named(text, AT, zone),
-    "specifics.difference": lambda text: specifics.difference(text, OTHER),
-    "specifics.plainly_differ": lambda text: specifics.plainly_differ(
-        specifics.untouched(text), specifics.untouched(OTHER)
+    "excerpts.join": lambda text: excerpts.join(text, snippets.sentence_spans(text), marks_in(text)),
+    "sentences.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
+    "sentences.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "sentences.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
+    "sentences.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
+    "spans.named": lambda text: time_spans.parse_time_span(text, AT, zone),
+    "specifics.difference": lambda text: canonical.difference(text, OTHER),
+    "specifics.plainly_differ": lambda text: canonical.obviously_differ(
+        canonical.unchanged_words(text), canonical.unchanged_words(OTHER)
     ),
 }  # fmt: skip
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
@@ -190,7 +178,7 @@ def _with_texts(function: Callable[..., object], needed: list[inspect.Parameter]
 
 FOUND = text_functions()
 FUNCTIONS = {place: run for place, run in FOUND.items() if run}
-REFUSALS = (cleaning.Unclean,)
+REFUSALS = (cleaning.InvalidTextError,)
 
 
 def run_of(place: str) -> Callable[[str], object]:
@@ -251,8 +239,9 @@ def test_a_pattern_is_made_where_this_test_finds_it() -> None:
 # Where patterns are made in a function: tables at import, which are found there, and two of what a person wrote.
 MADE = frozenset(
     {
-        "mnemo_core.date_rules", "mnemo_core.question_shape", "mnemo_core.secrets", "mnemo_core.subjects",
-        "mnemo_core.ignore", "mnemo_core.importing", "mnemo_core.note_dates",
+        "mnemo_core.text.dates.date_patterns", "mnemo_core.text.query_features", "mnemo_core.text.secrets",
+        "mnemo_core.ingest.attributes.attribute_patterns",
+        "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
     }
 )  # fmt: skip
 
@@ -261,9 +250,9 @@ MADE = frozenset(
 def test_a_long_note_is_read_and_cut_in_time(suffix: str) -> None:
     def read(text: str) -> None:
         parse = parse_format if suffix in markup.FORMAT_SUFFIXES else markup.parse
-        with contextlib.suppress(BadFormat):
-            chunking.split(parse(cleaning.without_private(text, keep_lines=True), suffix, "note").blocks)
-        secrets.find(text)
+        with contextlib.suppress(FileFormatError):
+            chunking.split_blocks(parse(cleaning.remove_private_spans(text, keep_lines=True), suffix, "note").blocks)
+        secrets.find_secrets(text)
 
     pieces = NASTY if SWEEP else NASTY[len(suffix) :: 16]
     slow = [piece for piece in pieces if _note_seconds(read, repeated(piece, NOTE_CHARS)) > NOTE_SECONDS_MAX]

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_store.columns import Columns, session_links
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import AttributeStore, session_links
 from mnemo_store.records import Memory, State
 from tests.samples import sample_memory
 
@@ -67,8 +67,8 @@ def memory_of(put: Put) -> Memory:
 
 
 def after(
-    columns: Columns, history: Iterable[Step], folder: Path, there: dict[int, Put], records: dict[str, list[int]]
-) -> Columns:
+    columns: AttributeStore, history: Iterable[Step], folder: Path, there: dict[int, Put], records: dict[str, list[int]]
+) -> AttributeStore:
     """The view behind a history. `there` and `records` become what there is by then: memories, and chunks by file.
 
     As the daemon does: what is put with a file has that file's record read.
@@ -88,7 +88,7 @@ def after(
                 records[file] = chunks
             case Reload():
                 columns.save(folder / "c.view", {}, Disk())
-                columns, _ = Columns.load(folder / "c.view")
+                columns, _ = AttributeStore.load(folder / "c.view")
     return columns
 
 
@@ -106,15 +106,15 @@ def expected(there: dict[int, Put], records: dict[str, list[int]]) -> tuple[dict
     return {later: earlier for earlier, later in pairs}, dict(pairs)
 
 
-def found(columns: Columns) -> tuple[dict[int, int], dict[int, int]]:
+def found(columns: AttributeStore) -> tuple[dict[int, int], dict[int, int]]:
     both = (columns.column(name) for name in ("before", "after"))
     befores, afters = ({n: int(value) for n, value in enumerate(column) if value != -1} for column in both)
     return befores, afters
 
 
-def built(there: dict[int, Put], records: dict[str, list[int]]) -> Columns:
+def built(there: dict[int, Put], records: dict[str, list[int]]) -> AttributeStore:
     """As after a loss of the view."""
-    columns = Columns(linked=False)
+    columns = AttributeStore(linked=False)
     for put in there.values():
         columns.put(put.number, memory_of(put), None)
     columns.link_sessions()
@@ -129,7 +129,7 @@ def test_neighbours_after_any_history_are_those_of_the_sorted_lists(first: list[
     there: dict[int, Put] = {}
     records: dict[str, list[int]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        columns = after(Columns(), first, Path(folder), there, records)
+        columns = after(AttributeStore(), first, Path(folder), there, records)
         assert found(columns) == expected(there, records)
         rebuilt = built(there, records)
         assert found(rebuilt) == found(columns)
@@ -147,7 +147,7 @@ def test_a_long_session_that_comes_in_any_order_stands_in_the_order_of_its_times
     shuffled = list(puts)
     chance.shuffle(shuffled)
     for order in (puts, sorted(puts, key=lambda put: -put.event_at), shuffled):
-        columns = Columns()
+        columns = AttributeStore()
         for put in order:
             columns.put(put.number, memory_of(put), None)
         assert found(columns) == expected({put.number: put for put in puts}, {})

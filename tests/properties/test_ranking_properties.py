@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core import ranking
-from mnemo_core.deterministic import overlap, tokens
-from mnemo_core.ranking import RANKERS, Asked, Candidates, Ranker, Scored
-from mnemo_core.thresholds import DEFAULT_MODEL, SOURCE, of_model
+from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.ranking.lexical_ranker import overlap, tokens
+from mnemo_core.retrieval.ranking.rankers import RANKERS, Candidates, Ranker, RankingRequest, RankingScores
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, of_model
 from mnemo_store.records import KINDS, LAYERS, STATES
 from tests.columns import DAY, NAN, NOW, candidates
 
@@ -39,7 +39,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "learned": UNIT,
 }
 ASKED = st.builds(
-    Asked,
+    RankingRequest,
     ranker=st.sampled_from(RANKERS),
     mode=st.sampled_from(["hybrid", "deterministic", "semantic"]),
     recency_bias=UNIT,
@@ -72,14 +72,14 @@ def changed(given: Candidates, **values: float) -> Candidates:
     return given._replace(**arrays)
 
 
-def first(scored: Scored) -> float:
+def first(scored: RankingScores) -> float:
     return float(scored.scores[0])
 
 
 @given(ASKED, any_candidates())
 @settings(max_examples=150, deadline=None)
-def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: Asked, given: Candidates) -> None:
-    scored = ranking.score(asked, given)
+def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: RankingRequest, given: Candidates) -> None:
+    scored = rankers.score(asked, given)
     assert scored.scores.dtype == scored.relevance.dtype == np.float32
     assert np.isfinite(scored.scores).all()
     assert np.isfinite(scored.relevance).all()
@@ -94,22 +94,24 @@ def test_scores_are_finite_and_in_range_and_what_is_dropped_has_none(asked: Aske
 @given(ASKED, any_candidates(), st.randoms(use_true_random=False))
 @settings(max_examples=120, deadline=None)
 def test_in_whatever_order_candidates_come_each_has_its_score_and_its_place(
-    asked: Asked, given: Candidates, chance: Any
+    asked: RankingRequest, given: Candidates, chance: Any
 ) -> None:
     places = list(range(len(given.words)))
     chance.shuffle(places)
-    scored, mixed = ranking.score(asked, given), ranking.score(asked, taken(given, places))
+    scored, mixed = rankers.score(asked, given), rankers.score(asked, taken(given, places))
     assert mixed.scores.tobytes() == scored.scores[places].tobytes()
     assert mixed.relevance.tobytes() == scored.relevance[places].tobytes()
     assert mixed.dropped.tolist() == scored.dropped[places].tolist()
-    ids = given.id_low[ranking.order(scored, given)]
-    assert given.id_low[places][ranking.order(mixed, taken(given, places))].tolist() == ids.tolist()
+    ids = given.id_low[rankers.order(scored, given)]
+    assert given.id_low[places][rankers.order(mixed, taken(given, places))].tolist() == ids.tolist()
 
 
 @given(ASKED, any_candidates())
 @settings(max_examples=120, deadline=None)
-def test_the_order_is_by_score_and_of_equals_by_importance_newer_and_id(asked: Asked, given: Candidates) -> None:
-    scored = ranking.score(asked, given)
+def test_the_order_is_by_score_and_of_equals_by_importance_newer_and_id(
+    asked: RankingRequest, given: Candidates
+) -> None:
+    scored = rankers.score(asked, given)
     keys = [
         (-score, -changed_at if scored.mode == "blend" else 0, -importance, -event_at, number)
         for score, changed_at, importance, event_at, number in zip(
@@ -117,7 +119,7 @@ def test_the_order_is_by_score_and_of_equals_by_importance_newer_and_id(asked: A
             given.id_low.tolist(), strict=True,
         )
     ]  # fmt: skip
-    assert ranking.order(scored, given).tolist() == sorted(range(len(keys)), key=keys.__getitem__)
+    assert rankers.order(scored, given).tolist() == sorted(range(len(keys)), key=keys.__getitem__)
 
 
 # By which signals a ranker goes, the more the better. Of two lists of candidates that differ in one value alone, that
@@ -137,37 +139,41 @@ def test_more_of_a_good_signal_never_costs_score(ranker: Ranker, signal: str) ->
 
     @given(ASKED, any_candidates(1, 3), values, values)
     @settings(max_examples=50, deadline=None)
-    def check(asked: Asked, given: Candidates, one: float, other: float) -> None:
+    def check(asked: RankingRequest, given: Candidates, one: float, other: float) -> None:
         asked = asked._replace(ranker=ranker)
         given = given._replace(learned=None, late=None, cross=None)
         less, more = (changed(given, **{signal: value}) for value in sorted((one, other)))
-        assert first(ranking.score(asked, more)) >= first(ranking.score(asked, less)) - 1e-6
+        assert first(rankers.score(asked, more)) >= first(rankers.score(asked, less)) - 1e-6
 
     check()
 
 
 @given(ASKED, any_candidates(1), TIMES, TIMES)
 @settings(max_examples=100, deadline=None)
-def test_layered_what_was_recalled_later_scores_no_less(asked: Asked, given: Candidates, one: int, other: int) -> None:
+def test_layered_what_was_recalled_later_scores_no_less(
+    asked: RankingRequest, given: Candidates, one: int, other: int
+) -> None:
     asked = asked._replace(ranker="layered")
     earlier, later = (changed(given, last_accessed=max(1, at)) for at in sorted((one, other)))
-    assert first(ranking.score(asked, later)) >= first(ranking.score(asked, earlier))
+    assert first(rankers.score(asked, later)) >= first(rankers.score(asked, earlier))
 
 
 @given(ASKED, any_candidates(1))
 @settings(max_examples=100, deadline=None)
-def test_what_is_archived_never_scores_more_than_it_did(asked: Asked, given: Candidates) -> None:
+def test_what_is_archived_never_scores_more_than_it_did(asked: RankingRequest, given: Candidates) -> None:
     active = changed(given, state=STATES.index("active"))
     archived = changed(given, state=STATES.index("archived"))
-    assert first(ranking.score(asked, archived)) <= first(ranking.score(asked, active))
+    assert first(rankers.score(asked, archived)) <= first(rankers.score(asked, active))
 
 
 @given(ASKED, any_candidates())
 @settings(max_examples=100, deadline=None)
-def test_settling_twice_changes_nothing_and_the_fallback_never_needs_vectors(asked: Asked, given: Candidates) -> None:
-    settled = ranking.settled(asked)
-    assert ranking.settled(settled) == settled
-    assert ranking.score(asked, given).scores.tobytes() == ranking.score(settled, given).scores.tobytes()
+def test_settling_twice_changes_nothing_and_the_fallback_never_needs_vectors(
+    asked: RankingRequest, given: Candidates
+) -> None:
+    settled = rankers.effective_request(asked)
+    assert rankers.effective_request(settled) == settled
+    assert rankers.score(asked, given).scores.tobytes() == rankers.score(settled, given).scores.tobytes()
     if not asked.has_vectors:
         assert not settled.needs_vectors or settled.ranker in ("layered", "rerank")
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_client.recall_protocol import Ranker, RecallRequest
-from mnemo_daemon import wire
-from mnemo_daemon.models import DEFAULT_EMBEDDING
-from mnemo_daemon.question import Recalled
-from mnemo_daemon.routes import Request
-from mnemo_daemon.sockets import Peer
+from mnemo_client.protocol.retrieval import Ranker, RecallRequest
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from mnemo_daemon.retrieval.question import RecallOutcome
+from mnemo_daemon.server.router import Request
+from mnemo_daemon.server.sockets import Peer
 from mnemo_store.records import TRUSTS, Memory, PutMemory, PutUsage, Usage
 from tests.desk import Desk, desk_in
 from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
@@ -97,9 +97,9 @@ class Kept:
                 write(desk.store, PutMemory(data=memory))
         desk.at = NOW
 
-    def ask(self, asked: RecallRequest) -> Recalled:
+    def ask(self, asked: RecallRequest) -> RecallOutcome:
         request = Request(ask=asked, query=None, path={}, namespace=None, peer=Peer(0))
-        return self.desk.recalling.ask(wire.question_of(request, asked, NOW))
+        return self.desk.recalling.answer(wire_codec.question_of(request, asked, NOW))
 
     def allowed(self, asked: RecallRequest) -> set[str]:
         memories = self.then if asked.as_of is not None else self.now
@@ -242,7 +242,7 @@ def test_recall_gives_all_that_passes_the_filters_and_nothing_else(
     kept: Kept, ranker: Ranker, filters: dict[str, Any]
 ) -> None:
     asked = RecallRequest(query=QUERY, ranker=ranker, top_k=100, token_budget=None, **filters)
-    given_ids = [hit.found.memory.id for hit in kept.ask(asked).hits]
+    given_ids = [hit.details.memory.id for hit in kept.ask(asked).hits]
     assert len(given_ids) == len(set(given_ids))
     assert set(given_ids) == kept.allowed(asked)
 
@@ -255,7 +255,7 @@ def test_whatever_is_asked_for_nothing_comes_that_the_filters_leave_out(
     asked = RecallRequest(query=QUERY, token_budget=None, explain=True, **filters, **more)
     recalled = kept.ask(asked)
     allowed = kept.allowed(asked)
-    assert {hit.found.memory.id for hit in recalled.hits} <= allowed
+    assert {hit.details.memory.id for hit in recalled.hits} <= allowed
     assert recalled.trace is not None
     assert {candidate.id for candidate in recalled.trace.candidates} <= allowed
 
@@ -267,6 +267,6 @@ def test_no_memory_of_another_namespace_or_of_another_user_is_ever_given(
 ) -> None:
     namespace, user = filters.get("namespace") or "default", filters.get("user_id") or "local"
     recalled = kept.ask(RecallRequest(query=QUERY, token_budget=None, **filters, **more))
-    for memory in (hit.found.memory for hit in recalled.hits):
+    for memory in (hit.details.memory for hit in recalled.hits):
         assert memory.user_id == user
         assert namespace == "*" or memory.namespace in (namespace, "default")

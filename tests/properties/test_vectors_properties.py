@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mnemo_store.vector_rows import ROUNDING, Question, code_rows
-from mnemo_store.vectors import VectorView
+from mnemo_store.indexes.vector_kernels import ROUNDING, QueryVector, code_rows
+from mnemo_store.indexes.vectors import VectorIndex
 
 DIMENSIONS = st.sampled_from([2, 3, 8, 31, 64, 384])
 
@@ -31,7 +31,7 @@ def test_an_estimate_is_never_further_off_than_the_two_slacks(
     rows = rows_of(seed, count, dimensions, spikes)
     halves, codes, scales, slacks = code_rows(rows, own)
     for query in [*rows[:3], *rows_of(seed + 1, 3, dimensions, spikes), -rows[0]]:
-        question = Question(query, dimensions)
+        question = QueryVector(query, dimensions)
         true = halves.astype(np.float64) @ query.astype(np.float64)
         off = np.abs(question.estimates(codes, scales) - true)
         assert (off <= slacks + question.slack + ROUNDING / 2).all()
@@ -42,7 +42,7 @@ def test_an_estimate_is_never_further_off_than_the_two_slacks(
 @given(st.integers(0, 2**32), st.integers(1, 200), DIMENSIONS)
 def test_a_score_is_the_same_to_the_bit_alone_and_anywhere_among_others(seed: int, count: int, dimensions: int) -> None:
     halves = code_rows(rows_of(seed, count, dimensions, 0.5), own)[0]
-    question = Question(rows_of(seed + 1, 1, dimensions, 0.5)[0], dimensions)
+    question = QueryVector(rows_of(seed + 1, 1, dimensions, 0.5)[0], dimensions)
     together = question.sims(halves)
     order = np.random.default_rng(seed).permutation(count)
     assert question.sims(halves[order]).tobytes() == together[order].tobytes()
@@ -58,10 +58,10 @@ def test_a_score_is_the_same_to_the_bit_alone_and_anywhere_among_others(seed: in
 def test_the_nearest_are_those_of_a_full_comparison(seed: int, count: int, windows: int, k: int, spikes: float) -> None:
     rows = rows_of(seed, count * windows, 16, spikes)
     rows[:: max(1, seed % 7)] = rows[0]  # equals
-    view = VectorView(16, "s")
+    view = VectorIndex(16, "s")
     view.put_many(range(count), list(rows.reshape(count, windows, 16)))
     query = rows_of(seed + 1, 1, 16, spikes)[0]
-    best = Question(query, 16).sims(rows.astype(np.float16)).reshape(count, windows).max(axis=1)
+    best = QueryVector(query, 16).sims(rows.astype(np.float16)).reshape(count, windows).max(axis=1)
     order = np.lexsort((np.arange(count), -best))[:k]
     hits = view.nearest(query, k)
     assert hits.numbers.tolist() == order.tolist()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnemo_store.disk import Disk
-from mnemo_store.terms import chunks, marks, query_terms, tokens
-from mnemo_store.words import Fields, WordView
+from mnemo_store.indexes.lexical import LexicalFields, LexicalIndex
+from mnemo_store.indexes.tokenizer import chunks, highlight_spans, query_terms, tokens
 
 ANY_TEXT = st.text(st.characters(), max_size=200)
 SPICY_TEXT = st.text(
@@ -22,19 +22,19 @@ WRITES = st.lists(st.tuples(st.integers(0, 9), st.none() | TEXTS | SPICY_TEXT), 
 QUERIES = ["cat dog bird run", "the is", "東京都", "京", "word c++ nothing", "a b 1 2"]
 
 
-def answers(view: WordView, queries: list[str]) -> list[tuple[bytes, bytes]]:
+def answers(view: LexicalIndex, queries: list[str]) -> list[tuple[bytes, bytes]]:
     return [(hits.numbers.tobytes(), hits.scores.tobytes()) for hits in (view.search(q, 20) for q in queries)]
 
 
-def written(writes: list[tuple[int, str | None]]) -> tuple[WordView, dict[int, str]]:
-    view = WordView()
+def written(writes: list[tuple[int, str | None]]) -> tuple[LexicalIndex, dict[int, str]]:
+    view = LexicalIndex()
     texts: dict[int, str] = {}
     for number, text in writes:
         if text is None:
             view.drop(number)
             texts.pop(number, None)
         else:
-            view.put(number, Fields(text, tags=(text[:3],)))
+            view.put(number, LexicalFields(text, tags=(text[:3],)))
             texts[number] = text
     return view, texts
 
@@ -48,23 +48,23 @@ def test_scores_after_any_writes_are_to_the_byte_those_of_a_fresh_view(
     view, texts = written([*first, *second])
     fresh, _ = written(sorted(texts.items(), reverse=True))
     assert answers(view, queries) == answers(fresh, queries)
-    together = WordView()
-    together.put_many((number, Fields(text, tags=(text[:3],))) for number, text in texts.items())
+    together = LexicalIndex()
+    together.put_many((number, LexicalFields(text, tags=(text[:3],))) for number, text in texts.items())
     assert answers(together, queries) == answers(fresh, queries)
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "words.view"
         begun, _ = written(first)
         begun.save(path, {}, Disk())
-        for merged in (begun, WordView.load(path)[0]):
+        for merged in (begun, LexicalIndex.load(path)[0]):
             for number, text in second:
                 if text is None:
                     merged.drop(number)
                 else:
-                    merged.put(number, Fields(text, tags=(text[:3],)))
+                    merged.put(number, LexicalFields(text, tags=(text[:3],)))
             assert answers(merged, queries) == answers(fresh, queries)
         merged.save(path, {}, Disk())
-        assert answers(WordView.load(path)[0], queries) == answers(fresh, queries)
+        assert answers(LexicalIndex.load(path)[0], queries) == answers(fresh, queries)
 
 
 @given(ANY_TEXT | SPICY_TEXT, ANY_TEXT | SPICY_TEXT)
@@ -74,18 +74,18 @@ def test_tokens_stand_inside_the_text_and_marks_are_apart_and_in_order(text: str
         assert token.term
         assert token.term.encode()
         assert not any(character.isspace() for character in text[token.start : token.end])
-    spans = marks(text, query)
+    spans = highlight_spans(text, query)
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 @given(ANY_TEXT | SPICY_TEXT)
 def test_whatever_has_terms_is_found_and_marked_by_its_own_text(text: str) -> None:
-    view = WordView()
-    view.put(3, Fields(text))
+    view = LexicalIndex()
+    view.put(3, LexicalFields(text))
     asked = query_terms(text)
     assert view.search(text, 5).numbers.tolist() == ([3] if asked else [])
-    assert bool(marks(text, text)) == bool(asked)
+    assert bool(highlight_spans(text, text)) == bool(asked)
 
 
 @given(ANY_TEXT | SPICY_TEXT)
@@ -98,6 +98,6 @@ def test_a_text_has_the_terms_of_its_chunks_whatever_stands_between_them(text: s
 def test_every_stretch_of_text_without_spaces_finds_it(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    view = WordView()
-    view.put(0, Fields(f"intro {text} outro"))
+    view = LexicalIndex()
+    view.put(0, LexicalFields(f"intro {text} outro"))
     assert view.search(text[start:end], 1).numbers.tolist() == [0]

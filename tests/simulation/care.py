@@ -8,10 +8,10 @@ from random import Random
 
 import msgspec
 
-from mnemo_store import restoring
 from mnemo_store.disk import Disk
-from mnemo_store.errors import TooOld
-from mnemo_store.records import normalised
+from mnemo_store.errors import HistoryUnavailable
+from mnemo_store.maintenance import restore
+from mnemo_store.records import normalized_text
 from tests.simulation import checks
 from tests.simulation.disk import Killed
 from tests.simulation.ledger import Ledger, State, Wrong, differences
@@ -110,7 +110,7 @@ def go_back(life: Life) -> str:
     at = state.entries[life.chance.choice(sorted(state.entries))].at
     try:
         _restored(life, life.world.data, at, keep_forgotten=True)
-    except TooOld:
+    except HistoryUnavailable:
         if whole:
             raise
         return f"too old, {life.open_again()}"
@@ -228,9 +228,7 @@ def _compacted(state: State) -> State:
 
 
 def _restored(life: Life, folder: Path, at: int | None, *, keep_forgotten: bool) -> None:
-    done = restoring.restore(
-        folder, life.world.data, Disk(), life.world.clock.now, at=at, keep_forgotten=keep_forgotten
-    )
+    done = restore.restore(folder, life.world.data, Disk(), life.world.clock.now, at=at, keep_forgotten=keep_forgotten)
     if done.kept_as is not None:
         shutil.rmtree(done.kept_as)
 
@@ -256,12 +254,14 @@ def _with_derived(state: State, memory_id: str) -> set[str]:
 def _texts_of(state: State, ids: set[str]) -> frozenset[str]:
     """Of all their versions."""
     versions = (version for memory_id in ids for _, version in state.memories.get(memory_id, ()))
-    return frozenset(normalised(version.content) for version in versions)
+    return frozenset(normalized_text(version.content) for version in versions)
 
 
 def _says_somebody_else(now: State, texts: frozenset[str]) -> bool:
     """Whether what stays has one of the texts too."""
-    return any(normalised(version.content) in texts for versions in now.memories.values() for _, version in versions)
+    return any(
+        normalized_text(version.content) in texts for versions in now.memories.values() for _, version in versions
+    )
 
 
 def _words_of_nobody_else(before: State, now: State, gone: set[str]) -> set[str]:

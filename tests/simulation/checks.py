@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemo_daemon.views import is_indexed
-from mnemo_store import check, comparison
-from mnemo_store.database import Database
+from mnemo_daemon.indexing.views import is_indexed
+from mnemo_store.database.environment import Database
+from mnemo_store.maintenance import check, journal_diff
 from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage
 from tests.simulation.ledger import Wrong
 
@@ -32,10 +32,10 @@ def soundness(life: "Life") -> None:
     """Nothing is missing, and nothing is out of order that should not be."""
     world = life.world
     assert world.daemon is not None
-    if world.store.missing:
-        raise Wrong(f"the store misses something: {world.store.missing}")
-    if world.daemon.trouble() and not life.is_troubled:
-        raise Wrong(f"the disk is well, the store is not: {world.daemon.trouble()}")
+    if world.store.data_losses:
+        raise Wrong(f"the store misses something: {world.store.data_losses}")
+    if world.daemon.problem() and not life.is_troubled:
+        raise Wrong(f"the disk is well, the store is not: {world.daemon.problem()}")
 
 
 def states_agree(life: "Life") -> None:
@@ -48,7 +48,7 @@ def views_agree(life: "Life") -> set[int]:
     numbers of those."""
     world = life.world
     assert world.daemon is not None
-    columns, words = world.daemon.views.columns, world.daemon.views.words
+    columns, words = world.daemon.views.attributes, world.daemon.views.lexical
     with world.store.snapshot() as snapshot:
         memories = snapshot.memories(limit=100_000)
         rows = [(memory, snapshot.usage(memory.id), snapshot.number(memory.id)) for memory in memories]
@@ -109,7 +109,7 @@ def _vectors_agree(life: "Life", numbers: set[int]) -> None:
 def rules_hold(life: "Life") -> None:
     """`check` finds nothing."""
     world = life.world
-    state = world.store._keeper.state
+    state = world.store._supervisor.state
     if not isinstance(state, Database):
         raise Wrong("the journal stands in for the database, and nothing says why")
     database: Database = state
@@ -120,7 +120,7 @@ def rules_hold(life: "Life") -> None:
     found = list(check.check(source, Counter()))
     if found:
         raise Wrong(f"check finds: {found[:5]}")
-    keeper = world.store._keeper
-    owner = comparison.Owner(world.data / "journal", keeper.manifest.store_id, keeper.manifest.salt)
-    if differ := list(comparison.check_journal(source, owner)):
+    keeper = world.store._supervisor
+    owner = journal_diff.JournalOwner(world.data / "journal", keeper.manifest.store_id, keeper.manifest.salt)
+    if differ := list(journal_diff.check_journal(source, owner)):
         raise Wrong(f"the journal and the database differ: {differ[:5]}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import lmdb
 
-from mnemo_store.disk import Commits, Disk
+from mnemo_store.disk import Committable, Disk
 
 Kind = Literal[
     "append", "sync", "sync_folder", "truncate", "rename", "unlink", "allocate", "open_database", "copy_database",
@@ -145,14 +145,14 @@ class SimulatedDisk(Disk):
     def copy_database(self, env: Any, folder: Path) -> None:
         self._call("copy_database", lambda: Disk.copy_database(self, env, folder), size=COMMIT_BYTES)
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         self._call("commit", lambda: Disk.commit(self, transaction), size=COMMIT_BYTES)
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         """What goes wrong in the writing goes wrong in the middle of it; the steps behind it are calls of their own."""
         if self._is_dead:
             raise Killed
-        Disk.write_whole(self, path, self._written(pieces))
+        Disk.replace_file(self, path, self._written(pieces))
 
     def _written(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
         for index, piece in enumerate(pieces):

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.embedding import Embedder, EmbeddingService, RunAll, name_space
-from mnemo_daemon.models import DEFAULT_EMBEDDING, MANIFEST_FORMAT, Listed, Manifest, NotInstalled
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    MANIFEST_FORMAT,
+    ModelListing,
+    ModelManifest,
+    NotInstalled,
+)
+from mnemo_daemon.models.embedding import Embedder, EmbeddingService, RunAll, name_space
 
 OTHER = "other-model"
 DIMENSIONS = {DEFAULT_EMBEDDING: 16, OTHER: 24}
@@ -22,17 +28,17 @@ class SimulatedCatalogue:
     def __init__(self) -> None:
         self.there: set[str] = set()
 
-    def installed(self, name: str) -> Manifest | None:
+    def installed(self, name: str) -> ModelManifest | None:
         if name not in self.there:
             return None
-        return Manifest(
+        return ModelManifest(
             format=MANIFEST_FORMAT, name=name, role="embedding", form="int8", numerics="1", weights_sha256="",
             verified=True, source="", weights_file="", files_folder="", files={}, dimensions=DIMENSIONS[name],
         )  # fmt: skip
 
-    def listing(self) -> list[Listed]:
+    def listing(self) -> list[ModelListing]:
         return [
-            Listed(
+            ModelListing(
                 name=name, role="embedding", state="installed", bytes=1, licence="", summary="", sha256="", sources=()
             )
             for name in sorted(self.there)
@@ -68,7 +74,7 @@ class SimulatedEmbedder(Embedder):
 
     tokens_max = 256
 
-    def __init__(self, manifest: Manifest, mood: Mood) -> None:
+    def __init__(self, manifest: ModelManifest, mood: Mood) -> None:
         self.name, self.dimensions, self.space = manifest.name, manifest.dimensions, name_space(manifest)
         self._mood = mood
 

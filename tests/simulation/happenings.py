@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_daemon.models import DEFAULT_EMBEDDING
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_store.records import skip_hash
 from tests.simulation import checks
 from tests.simulation.disk import FOR_GOOD, KINDS, Fault, How, Kind
@@ -86,7 +86,7 @@ def lose_the_journal(life: Life) -> str:
     shutil.rmtree(life.world.data / "journal")
     life.world.ledger.past.clear()
     came = life.open_again()
-    return f"{came} {life.world.store.mended if life.world.is_open else ''}"
+    return f"{came} {life.world.store.recovered if life.world.is_open else ''}"
 
 
 def lose_the_views(life: Life) -> str:

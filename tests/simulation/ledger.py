@@ -6,8 +6,9 @@ from typing import NamedTuple, assert_never
 
 import msgspec
 
-from mnemo_store.errors import OutcomeUnknown
-from mnemo_store.reading import Snapshot
+from mnemo_store.backend import Snapshot
+from mnemo_store.errors import UnknownOutcome
+from mnemo_store.journal.dump import BOOKKEEPING
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -35,7 +36,6 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.stream import BOOKKEEPING
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -283,4 +283,4 @@ class Ledger:
 
 def _is_unknown(error: BaseException | None) -> bool:
     """Whether a write that ended so may be there all the same: its writer was told so, or died before it was told."""
-    return isinstance(error, OutcomeUnknown) or (error is not None and not isinstance(error, Exception))
+    return isinstance(error, UnknownOutcome) or (error is not None and not isinstance(error, Exception))

@@ -217,13 +217,13 @@ class Life:
         world = self.world
         assert world.daemon is not None
         for look in range(RECOVERY_LOOKS):
-            if not world.daemon.trouble() and world.daemon.views.state == "ready":
+            if not world.daemon.problem() and world.daemon.views.state == "ready":
                 break
             world.step(RECOVERY_SECONDS)
             came.append(str(look))
-        if world.daemon.trouble():
+        if world.daemon.problem():
             came.append(self._write_once())
-        trouble = world.daemon.trouble() or (world.daemon.views.state != "ready" and world.daemon.views.reason)
+        trouble = world.daemon.problem() or (world.daemon.views.state != "ready" and world.daemon.views.reason)
         if trouble:
             raise Wrong(f"the cause is gone, and still: {trouble}")
         self.is_troubled = False

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import OutcomeUnknown, StoreError, WriteFailed
+from mnemo_store.disk import Committable, Disk
+from mnemo_store.errors import StoreError, UnknownOutcome, WriteFailure
 from mnemo_store.records import Change, Layer, Memory, PutMemory
-from mnemo_store.store import Committed, Store, Turn
+from mnemo_store.store import Store, WriteReceipt, WriteResult
 from tests.samples import WAIT_SECONDS, quick_folder, sample_memory
 
 SEGMENT_BYTES = 1500  # so that a run of a few writes sees segments become full
@@ -96,11 +96,11 @@ class FailingDisk(Disk):
         self._call(lambda: None)  # what failed to open is not open, whatever was done
         return Disk.open_database(self, folder, **options)
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         self._call(lambda: Disk.commit(self, transaction))
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        self._call(lambda: Disk.write_whole(self, path, pieces))
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        self._call(lambda: Disk.replace_file(self, path, pieces))
 
 
 class Expected:
@@ -111,16 +111,18 @@ class Expected:
         self.refused = 0
         self.unknown = 0
 
-    def settle(self, memory: Memory, future: "Future[Committed[None]] | None", error: StoreError | None = None) -> None:
+    def settle(
+        self, memory: Memory, future: "Future[WriteReceipt[None]] | None", error: StoreError | None = None
+    ) -> None:
         before = self.contents.setdefault(memory.id, {None})
         try:
             if error is not None:
                 raise error
             assert future is not None
             future.result(WAIT_SECONDS)
-        except WriteFailed:
+        except WriteFailure:
             self.refused += 1
-        except OutcomeUnknown:
+        except UnknownOutcome:
             self.unknown += 1
             before.add(memory.content)
         else:
@@ -139,9 +141,9 @@ class Expected:
             self.contents[memory_id] = {found.get(memory_id)}  # what was unknown is now known, for good
 
 
-def start(store: Store, *memories: Memory) -> "Future[Committed[None]]":
+def start(store: Store, *memories: Memory) -> "Future[WriteReceipt[None]]":
     changes: list[Change] = [PutMemory(data=memory) for memory in memories]
-    turn: Turn[None] = Turn(changes, None)
+    turn: WriteResult[None] = WriteResult(changes, None)
     return store.transact(lambda _: turn, by="test")
 
 
@@ -149,10 +151,10 @@ def write_group(store: Store, expected: Expected, memories: list[Memory]) -> Non
     """Writes them in one commit group: they wait behind a turn that has used up its group's time."""
     gate = threading.Event()
 
-    def hold(_: Any) -> Turn[None]:
+    def hold(_: Any) -> WriteResult[None]:
         gate.wait(WAIT_SECONDS)
         threading.Event().wait(0.006)
-        return Turn((), None)
+        return WriteResult((), None)
 
     held = store.transact(hold, by="test")
     futures = [(memory, start(store, memory)) for memory in memories]

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from mnemo_daemon.checking import Checking
-from mnemo_daemon.models import DEFAULT_EMBEDDING
-from mnemo_daemon.repairing import Repairing
+from mnemo_daemon.maintenance.store_check import StoreCheck
+from mnemo_daemon.maintenance.store_repair import StoreRepair
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from tests.samples import contents, opened, quick_folder, remember
 from tests.simulation.disk import FOR_GOOD, Fault
 from tests.simulation.embedders import OTHER
@@ -163,9 +163,9 @@ def test_a_store_whose_journal_failed_is_well_again_without_another_write(world:
     world.disk.set(Fault(1, 4))
     remember_one(world, "tirumok is refused", 503)
     assert world.daemon is not None
-    assert world.daemon.trouble()
+    assert world.daemon.problem()
     get_well(world)
-    assert world.daemon.trouble() == ""
+    assert world.daemon.problem() == ""
 
 
 def test_a_vector_that_is_no_number_is_not_kept(world: World) -> None:
@@ -297,7 +297,7 @@ def test_a_damaged_line_of_the_journals_snapshot_does_not_cost_the_memory_that_t
             pass
         _damage(next((data / "journal").glob("snapshot.*.jsonl")), b"memory number 2")
         with opened(data, reserve_bytes=0) as store:
-            repaired = Repairing(Checking(store)).repair(dry_run=False)
+            repaired = StoreRepair(StoreCheck(store)).repair(dry_run=False)
             assert contents(store) == ["memory number 1", "memory number 2", "memory number 3"]
             assert repaired.report.is_clean
         shutil.rmtree(data / "db")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store.reading import Snapshot
+from mnemo_store.backend import Snapshot
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
-from mnemo_store.store import Store, Turn
+from mnemo_store.store import Store, WriteResult
 
 ROUNDS = int(os.environ.get("MNEMO_KILL_ROUNDS", "10"))
 WRITERS = 8
@@ -36,12 +36,12 @@ def write_for_ever(folder: Path, name: str) -> None:
         for number in itertools.count():
             content = f"{name}-{writer}-{number}"
 
-            def decide(snapshot: Snapshot, content: str = content, core: bool = number % 7 == 0) -> Turn[str]:
+            def decide(snapshot: Snapshot, content: str = content, core: bool = number % 7 == 0) -> WriteResult[str]:
                 memory = Memory(
                     id=store.new_id(), content=content, created_at=snapshot.now, modified_at=snapshot.now,
                     event_at=snapshot.now, layer="core" if core else "buffer",
                 )  # fmt: skip
-                return Turn((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), memory.id, "add")
+                return WriteResult((PutMemory(data=memory), PutUsage(data=Usage(id=memory.id))), memory.id, "add")
 
             store.transact(decide, by="test").result()
             os.write(1, f"{content}\n".encode())
@@ -94,7 +94,7 @@ def test_kills_under_eight_writers_lose_and_double_nothing(short_folder: Path) -
         restarts.append(time.perf_counter() - began)
         try:
             kept = Counter(contents_of(store))
-            assert store.reasons == [], f"seed {seed}, round {number}"
+            assert store.findings == [], f"seed {seed}, round {number}"
         finally:
             store.close()
         doubled = [content for content, times in kept.items() if times > 1]

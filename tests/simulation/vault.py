@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from mnemo_daemon.notes_watch import CannotWatch
+from mnemo_daemon.notes.folder_watch import CannotWatch
 
 Section = tuple[str, str]  # a heading and the text below it
 Tell = Callable[[list[str]], None]

@@ -20,19 +20,27 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from mnemo_daemon.api import Api
+from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.app import Daemon
-from mnemo_daemon.indexing import NoVector
-from mnemo_daemon.models import DEFAULT_EMBEDDING
-from mnemo_daemon.notes import NotesService
-from mnemo_daemon.refusals import Refusal, refusal_of
-from mnemo_daemon.routes import Request, RouteTable, agent_of, decode_body, decode_query, door_of, namespace_of
+from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.indexing.vector_indexer import VectorMissing
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.server.router import (
+    Request,
+    RouteTable,
+    agent_of,
+    decode_body,
+    decode_query,
+    entry_point_of,
+    namespace_of,
+)
+from mnemo_daemon.server.sockets import Peer
 from mnemo_daemon.settings import Configuration, Folders, HistorySettings, NotesSettings, Settings, TrashSettings
-from mnemo_daemon.sockets import Peer
-from mnemo_store.errors import Closed, StoreError
-from mnemo_store.keeper import Keeper
+from mnemo_store.errors import StoreClosed, StoreError
 from mnemo_store.records import ChangeEntry
-from mnemo_store.replayed import Replayed
+from mnemo_store.recovery.fallback_state import FallbackState
+from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.samples import MEMORY_DISK
 from tests.simulation.disk import Killed, SimulatedDisk
@@ -130,8 +138,8 @@ class SteppedStore(Store):
         """How many writes wait to be one group."""
         return len(self._taken) if self.holds else 0
 
-    def maintain(self, act: Callable[[Keeper], Any]) -> "Future[Any]":
-        future = super().maintain(act)
+    def run_exclusively(self, act: Callable[[StateSupervisor], Any]) -> "Future[Any]":
+        future = super().run_exclusively(act)
         self.work()
         return future
 
@@ -148,7 +156,7 @@ class SteppedStore(Store):
         """Does what the writer does by itself when its time has come."""
         left = seconds
         for _ in range(ROUNDS_MAX):
-            pause = self._keeper.seconds_to_wait()
+            pause = self._supervisor.seconds_until_retry()
             if not self._has_work() and (pause is None or pause > left):
                 return
             left -= max(pause or 0.0, seconds / 4)
@@ -162,19 +170,19 @@ class SteppedStore(Store):
     def abandon(self) -> None:
         """What a kill leaves of it: nothing is written, the lock is gone."""
         self._writer = None
-        self._keeper._close_state()
-        self._keeper._give_up_returning()
-        if hasattr(self._keeper, "journal"):
-            self._keeper.journal.close()
+        self._supervisor._close_state()
+        self._supervisor._give_up_returning()
+        if hasattr(self._supervisor, "journal"):
+            self._supervisor.journal.close()
         self._lock.release()
 
     @property
     def is_replayed(self) -> bool:
-        return isinstance(self._keeper.state, Replayed)
+        return isinstance(self._supervisor.state, FallbackState)
 
     @property
     def has_state(self) -> bool:
-        return self._keeper.state is not None
+        return self._supervisor.state is not None
 
 
 def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written | None]:
@@ -215,7 +223,7 @@ class SteppedNotes(NotesService):
     def _wait_for_work(self) -> bool:
         self._rounds += 1
         if self._pause() > 0 or self._rounds > ROUNDS_MAX:
-            raise Closed("nothing is due")
+            raise StoreClosed("nothing is due")
         return True
 
 
@@ -225,10 +233,10 @@ class SteppedDaemon(Daemon):
     def _start_threads(self) -> None:
         """What would be done there is done by the world."""
 
-    def renew(self) -> None:
+    def on_store_replaced(self) -> None:
         if self.views.state == "stale":
             self.views.rebuild()
-        super().renew()
+        super().on_store_replaced()
 
 
 class Answer(NamedTuple):
@@ -283,7 +291,7 @@ class World:
     @property
     def salt(self) -> str:
         """Of the hashes of texts that must not come back."""
-        return self.store._keeper.manifest.salt
+        return self.store._supervisor.manifest.salt
 
     @property
     def is_open(self) -> bool:
@@ -422,12 +430,12 @@ class World:
         daemon = self.daemon
         assert daemon is not None
         with contextlib.suppress(StoreError, OSError):
-            daemon.touches.write_if_due()
+            daemon.usage.write_if_due()
             if daemon.views.state == "stale":
                 daemon.views.rebuild()
             daemon.views.save_if_due()
-            daemon.forgetting.finish_if_due()
-            daemon.trash.drop_old_if_due(daemon.settings.trash.keep_days)
+            daemon.erasure.resume_if_due()
+            daemon.trash.delete_expired_if_due(daemon.settings.trash.keep_days)
 
     def index(self) -> None:
         """The vectors follow as far as they can."""
@@ -436,7 +444,7 @@ class World:
             try:
                 if not self.daemon.indexing._step():
                     return
-            except (StoreError, OSError, NoVector, ValueError, RuntimeError):
+            except (StoreError, OSError, VectorMissing, ValueError, RuntimeError):
                 return  # as its thread does: it goes on a little later
         raise Wrong("the vectors never come to rest")
 
@@ -496,7 +504,7 @@ class World:
             wanted = decode_query(urlencode(query, doseq=True), route)
             request = Request(
                 ask=asked, query=wanted, path=parts, namespace=namespace_of(namespace, asked, wanted),
-                door=door_of(door), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
+                entry_point=entry_point_of(door), agent=agent_of(None), peer=Peer(uid=os.geteuid()),
                 body=_pieces(raw or b"") if route.streams else None,
             )  # fmt: skip
             reply = await route.handler(request)

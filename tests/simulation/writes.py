@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_store.records import Memory, normalised, skip_hash
+from mnemo_store.records import Memory, normalized_text, skip_hash
 from mnemo_store.tables import HASHED_STATES
 from tests.simulation.ledger import State, Wrong
 from tests.simulation.life import Life
@@ -163,7 +163,7 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
     known = _known(state, body, door, now)
     if known is not None and body.get("key") and not _sees(known, door):
         return 409, "conflict", ""
-    is_known = known is not None and normalised(known.content) == normalised(body["content"])
+    is_known = known is not None and normalized_text(known.content) == normalized_text(body["content"])
     is_hidden = known is not None and bool(body.get("key")) and known.state in HIDDEN
     is_changed = not is_known or is_hidden or (known is not None and known.state == "trashed")
     if known is not None and body.get("key") and door == "mcp" and known.pinned and is_changed:
@@ -195,7 +195,7 @@ def _known(state: State, body: dict[str, Any], door: str, now: int) -> Memory | 
         return next((memory for memory in here if memory.key == body["key"]), None)
     same = (
         memory for memory in here
-        if normalised(memory.content) == normalised(body["content"])
+        if normalized_text(memory.content) == normalized_text(body["content"])
         and memory.state in HASHED_STATES and _sees(memory, door) and not memory.agent_id and not memory.run_id
         and not _is_outdated(state, memory, now)
     )  # fmt: skip
@@ -234,7 +234,7 @@ def _look_at_group(before: State, now: State, bodies: list[dict[str, Any]], answ
             raise Wrong(f"{answer.value['memory']['id']} was answered and is not there")
         if answer.value["outcome"] == "stored" and memory.id in before.memories:
             raise Wrong(f"{memory.id} was there and is said to be new")
-        if ids.count(memory.id) == 1 and normalised(memory.content) != normalised(body["content"]):
+        if ids.count(memory.id) == 1 and normalized_text(memory.content) != normalized_text(body["content"]):
             raise Wrong(f"{memory.content!r} was remembered, not {body['content']!r}")
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_store import backup, restoring
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_store.disk import Disk
-from mnemo_store.errors import BadBackup, Locked, StoreError, TooOld
+from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, StoreError
+from mnemo_store.maintenance import backup
+from mnemo_store.maintenance import restore as restoring
+from mnemo_store.maintenance.restore import RestoreResult
 from mnemo_store.records import DropMemory, Forgotten, PutForgotten, PutMemory, skip_hash
-from mnemo_store.restoring import Restored
-from mnemo_store.store import Store, Vectors
+from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
     AT,
@@ -43,7 +44,7 @@ def tmp_path() -> Iterator[Path]:
         yield folder
 
 
-def restore(source: Path, data: Path, at: int | None = None, *, keep_forgotten: bool = True) -> Restored:
+def restore(source: Path, data: Path, at: int | None = None, *, keep_forgotten: bool = True) -> RestoreResult:
     return restoring.restore(source, data, DISK, lambda: AT, at=at, finish=drop, keep_forgotten=keep_forgotten)
 
 
@@ -54,16 +55,16 @@ def drop(store: Store, ids: tuple[str, ...]) -> None:
 def test_a_backup_is_the_store_as_it_was(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         fill(store)
-        made = backup.make(store, tmp_path / "kept", DISK)
+        made = backup.create_backup(store, tmp_path / "kept", DISK)
         before = state_of(store)
         remember(store, 800, "came after the backup")
-    assert backup.look_at(tmp_path / "kept") == made
+    assert backup.verify_backup(tmp_path / "kept") == made
     assert (made.has_database, made.seq) == (True, 19)
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.kept_as is not None
     with opened(tmp_path / "data") as store:
         assert state_of(store) == before
-        assert store.reasons == []
+        assert store.findings == []
     with opened(restored.kept_as) as store:
         assert "came after the backup" in contents(store)
 
@@ -86,13 +87,13 @@ def test_a_backup_made_under_writers_holds_all_that_was_answered_before_it_began
             while len(acknowledged) < 200 * (number + 1):
                 time.sleep(0.005)
             before = list(acknowledged)
-            made = backup.make(store, tmp_path / f"kept-{number}", DISK)
+            made = backup.create_backup(store, tmp_path / f"kept-{number}", DISK)
             restore(tmp_path / f"kept-{number}", tmp_path / "elsewhere")
             with opened(tmp_path / "elsewhere") as copy, copy.snapshot() as snapshot:
                 there = {memory.id for memory in snapshot.memories(limit=100_000)}
                 assert set(before) <= there
                 assert snapshot.seq == made.seq == len(there)
-                assert copy.reasons == []
+                assert copy.findings == []
             shutil.rmtree(tmp_path / "elsewhere")
         stop.set()
         writer.join()
@@ -102,7 +103,7 @@ def test_a_backup_made_under_writers_holds_all_that_was_answered_before_it_began
 def test_a_backup_that_was_altered_or_is_not_whole_replaces_nothing(tmp_path: Path, part: str) -> None:
     with opened(tmp_path / "data") as store:
         fill(store)
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
         before = state_of(store)
     path = tmp_path / "kept" / part
     whole = bytearray(path.read_bytes())
@@ -120,11 +121,11 @@ def test_a_backup_that_was_altered_or_is_not_whole_replaces_nothing(tmp_path: Pa
 
 def test_each_backup_of_one_second_has_a_folder_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "data", now=lambda: 0) as store:
-        upkeep = Upkeep(store, DISK, list)
+        upkeep = StoreMaintenance(store, DISK, list)
         folders = [upkeep.back_up(None)[0] for _ in range(3)]
     names = ["backup-19700101T000000", "backup-19700101T000000-2", "backup-19700101T000000-3"]
     assert folders == [tmp_path / "data" / "backups" / name for name in names]
-    assert all(backup.look_at(folder).has_database for folder in folders)
+    assert all(backup.verify_backup(folder).has_database for folder in folders)
 
 
 def test_a_folder_in_use_takes_no_backup_and_a_store_in_use_is_not_replaced(tmp_path: Path) -> None:
@@ -133,10 +134,10 @@ def test_a_folder_in_use_takes_no_backup_and_a_store_in_use_is_not_replaced(tmp_
         (tmp_path / "kept").mkdir()
         (tmp_path / "kept" / "mine.txt").write_text("mine")
         with pytest.raises(BadBackup, match="not empty"):
-            backup.make(store, tmp_path / "kept", DISK)
+            backup.create_backup(store, tmp_path / "kept", DISK)
         assert (tmp_path / "kept" / "mine.txt").read_text() == "mine"
-        backup.make(store, tmp_path / "good", DISK)
-        with pytest.raises(Locked, match=str(os.getpid())):
+        backup.create_backup(store, tmp_path / "good", DISK)
+        with pytest.raises(FolderInUse, match=str(os.getpid())):
             restore(tmp_path / "good", tmp_path / "data")
 
 
@@ -147,7 +148,7 @@ def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp
             now = AT + 1000 * number
             remember(store, number, layer="core" if number % 3 == 0 else "buffer")
             write(store, PutMemory(data=sample_memory(1, f"at {number}", version=number + 1)))
-        store.put_vectors([Vectors("space", b"a text hash of 4", np.ones((1, 4), np.float16))]).result(WAIT_SECONDS)
+        store.put_vectors([TextVectors("space", b"a text hash of 4", np.ones((1, 4), np.float16))]).result(WAIT_SECONDS)
     restored = restore(tmp_path / "data", tmp_path / "then", at=AT + 4500)
     assert (restored.seq, restored.memories) == (8, 4)
     with opened(tmp_path / "then") as store, store.snapshot() as snapshot:
@@ -161,7 +162,7 @@ def test_a_restore_to_a_moment_has_everything_up_to_it_and_nothing_behind_it(tmp
     shutil.rmtree(tmp_path / "then" / "db")
     with opened(tmp_path / "then") as store:
         assert len(contents(store)) == 5
-        assert store.missing == []
+        assert store.data_losses == []
 
 
 def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> N
     restored = restore(tmp_path / "data", tmp_path / "data", at=AT)
     assert restored.memories == 1
     assert restored.kept_as is not None
-    assert restored.said == []
+    assert restored.recovered == []
     assert (tmp_path / "data" / "backups" / "mine").exists(), "backups belong to the place"
     with opened(restored.kept_as) as store:
         assert len(contents(store)) == 2
@@ -207,8 +208,8 @@ def test_a_restore_that_is_killed_at_any_step_is_finished_or_cleaned_up_by_the_n
     place, crashed = tmp_path / "place", tmp_path / "crashed"
     with opened(place / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "kept", DISK)
-        backup.make(store, place / "data" / "backups" / "mine", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, place / "data" / "backups" / "mine", DISK)
         remember(store, 2)
     disk = StepCopies(place, crashed)
     restoring.restore(tmp_path / "kept", place / "data", disk, lambda: AT)
@@ -236,7 +237,7 @@ def test_a_restore_that_was_finished_half_way_by_a_start_is_finished_by_the_next
     place = tmp_path / "place"
     with opened(place / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
         remember(store, 2)
     disk = StepCopies(place, tmp_path / "crashed")
     restoring.restore(tmp_path / "kept", place / "data", disk, lambda: AT)
@@ -282,7 +283,7 @@ def test_a_start_does_not_finish_a_restore_that_is_under_way(tmp_path: Path) -> 
 
     with opened(tmp_path / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
     disk = RivalDisk()
     restoring.restore(tmp_path / "kept", tmp_path / "data", disk, lambda: AT)
     assert "a restore is under way" in disk.met
@@ -299,7 +300,7 @@ def test_a_backup_that_cannot_be_made_leaves_no_file_open(tmp_path: Path) -> Non
         remember(store, 1)
         before = os.listdir("/dev/fd")
         with pytest.raises(BadBackup, match="cannot be written"):
-            backup.make(store, tmp_path / "kept", DISK, in_the_way)
+            backup.create_backup(store, tmp_path / "kept", DISK, in_the_way)
         assert os.listdir("/dev/fd") == before
 
 
@@ -325,7 +326,7 @@ def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path:
     with opened(tmp_path / "later") as store:
         assert len(contents(store)) == 5
     before = os.listdir("/dev/fd")
-    with pytest.raises(TooOld):
+    with pytest.raises(HistoryUnavailable):
         restore(tmp_path / "data", tmp_path / "earlier", at=AT + 1000)
     assert not (tmp_path / "earlier").exists()
     assert os.listdir("/dev/fd") == before
@@ -336,7 +337,7 @@ def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tm
     older = unpacked(1, tmp_path / "older")
     with opened(tmp_path / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "data" / "backups" / "mine", DISK)
+        backup.create_backup(store, tmp_path / "data" / "backups" / "mine", DISK)
     restored = restore(older, tmp_path / "data")
     assert restored.kept_as is not None
     kept = sorted(path.name.partition("-")[0] for path in (tmp_path / "data" / "backups").iterdir())
@@ -346,21 +347,21 @@ def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tm
 def test_a_backup_is_no_place_to_restore_to(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "one", DISK)
-        backup.make(store, tmp_path / "other", DISK)
+        backup.create_backup(store, tmp_path / "one", DISK)
+        backup.create_backup(store, tmp_path / "other", DISK)
     before = sorted(path for path in tmp_path.rglob("*"))
     for source in (tmp_path / "one", tmp_path / "other", tmp_path / "data"):
         with pytest.raises(BadBackup, match="is a backup, and stays one"):
             restore(source, tmp_path / "other")
     assert sorted(path for path in tmp_path.rglob("*")) == before
-    assert backup.look_at(tmp_path / "other").seq == 1
+    assert backup.verify_backup(tmp_path / "other").seq == 1
 
 
 def test_a_backup_replaces_a_store_of_which_nothing_is_left(tmp_path: Path) -> None:
     """What was forgotten there cannot be told any more."""
     with opened(tmp_path / "data") as store:
         remember(store, 1)
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
     shutil.rmtree(tmp_path / "data" / "db")
     shutil.rmtree(tmp_path / "data" / "journal")
     restore(tmp_path / "kept", tmp_path / "data")
@@ -374,7 +375,7 @@ def test_a_memory_that_says_what_another_said_that_was_purged_is_restored(tmp_pa
         remember(store, 1, "the key is under the mat")
         remember(store, 2, "the key is under the mat", namespace="project")
         remember(store, 3, "the key is under the mat", namespace="house")
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the key is under the mat")
         write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))
@@ -389,7 +390,7 @@ def test_what_was_purged_since_the_backup_stays_away_unless_told(tmp_path: Path)
     with opened(tmp_path / "data") as store:
         remember(store, 1, "the secret of the house")
         remember(store, 2)
-        backup.make(store, tmp_path / "kept", DISK)
+        backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
         write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mnemo_client import bench, bench_metrics, bench_speed
-from mnemo_client.bench_data import Question, load
-from mnemo_client.bench_metrics import Mean, Resampled, percentile, score
-from mnemo_client.errors import BadUsage, MnemoError, NothingFound
-from mnemo_client.terminal import Look, cells
+from mnemo_client.bench import metrics, quality, speed
+from mnemo_client.bench.datasets import DatasetQuestion, load
+from mnemo_client.bench.metrics import Bootstrap, Mean, percentile, score
+from mnemo_client.cli.terminal import TextStyle, cell_width
+from mnemo_client.errors import MnemoError, NotFoundError, UsageError
 from tests import recall_sets
 
 # Metrics
@@ -50,7 +50,7 @@ def test_more_evidence_than_ten_can_still_gain_everything_in_ten() -> None:
 
 def test_an_interval_holds_the_middle_95_percent_of_the_resampled_means() -> None:
     """Of 400 ones and zeros in equal parts the mean has a standard error of 0.5 / 20 = 0.025."""
-    found = Resampled(400).mean([0.0, 1.0] * 200)
+    found = Bootstrap(400).mean([0.0, 1.0] * 200)
     assert found.mean == 0.5
     assert found.low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
     assert found.high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
@@ -59,14 +59,14 @@ def test_an_interval_holds_the_middle_95_percent_of_the_resampled_means() -> Non
 def test_resampling_is_the_same_in_every_run_and_for_every_ranker() -> None:
     chance = random.Random(3)
     values = [chance.random() for _ in range(50)]
-    assert Resampled(50).mean(values) == Resampled(50).mean(values)
-    shifted = Resampled(50).mean([each + 1 for each in values])
-    assert shifted.low - Resampled(50).mean(values).low == pytest.approx(1.0)
+    assert Bootstrap(50).mean(values) == Bootstrap(50).mean(values)
+    shifted = Bootstrap(50).mean([each + 1 for each in values])
+    assert shifted.low - Bootstrap(50).mean(values).low == pytest.approx(1.0)
 
 
 def test_values_that_are_all_equal_and_a_single_one_have_no_spread() -> None:
-    assert Resampled(3).mean([0.5] * 3) == Mean(0.5, 0.5, 0.5)
-    assert Resampled(1).mean([0.25]) == Mean(0.25, 0.25, 0.25)
+    assert Bootstrap(3).mean([0.5] * 3) == Mean(0.5, 0.5, 0.5)
+    assert Bootstrap(1).mean([0.25]) == Mean(0.25, 0.25, 0.25)
 
 
 def test_a_percentile_lies_between_two_values_in_proportion() -> None:
@@ -104,7 +104,7 @@ def test_conversations_in_json_are_read_with_their_sessions_times_and_pictures(t
         ("D2:1", "2", "B", "two", "2022-12-17T00:05:00"),
         ("D2:2", "2", "A", "three [shares image: a boat]", "2022-12-17T00:06:00"),
     ]
-    assert found.questions == [Question("what?", "multi-hop", ("D1:1", "D2:2"))]
+    assert found.questions == [DatasetQuestion("what?", "multi-hop", ("D1:1", "D2:2"))]
 
 
 def test_a_category_may_be_a_word_and_a_date_iso_text(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_projects_own_conversations_are_read_as_its_tests_read_them() -> Non
     ],
 )
 def test_json_that_does_not_fit_is_refused_by_what_is_wrong(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadUsage) as refused:
+    with pytest.raises(UsageError) as refused:
         load(write(tmp_path, raw(**fields)))
     assert said in refused.value.message
     assert "data.json" in refused.value.message
@@ -147,7 +147,7 @@ def test_json_that_does_not_fit_is_refused_by_what_is_wrong(tmp_path: Path, fiel
 @pytest.mark.parametrize("content", [b"not json", b"\x1f\x8bnot gzip", b'{"sample": "c"}', b"\xff"])
 def test_files_that_are_no_such_json_are_refused_with_what_is_expected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.json").write_bytes(content)
-    with pytest.raises(BadUsage, match=r"data\.json does not fit") as refused:
+    with pytest.raises(UsageError, match=r"data\.json does not fit") as refused:
         load(tmp_path)
     assert "sample, dates, turns, qa" in refused.value.hint
 
@@ -163,38 +163,38 @@ def test_files_that_are_no_such_json_are_refused_with_what_is_expected(tmp_path:
 )
 def test_text_that_does_not_fit_is_refused_by_its_line(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "a.txt").write_text(text)
-    with pytest.raises(BadUsage) as refused:
+    with pytest.raises(UsageError) as refused:
         load(tmp_path)
     assert said in refused.value.message
 
 
 def test_a_folder_that_is_none_or_holds_nothing_to_ask_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match="there is no folder"):
+    with pytest.raises(UsageError, match="there is no folder"):
         load(tmp_path / "gone")
-    with pytest.raises(NothingFound, match=r"no \*\.json, \*\.json\.gz or \*\.txt is in") as refused:
+    with pytest.raises(NotFoundError, match=r"no \*\.json, \*\.json\.gz or \*\.txt is in") as refused:
         load(tmp_path)
     assert "sample, dates, turns, qa" in refused.value.hint
     (tmp_path / "a.txt").write_text("## 1 2026-03-13T10:20\n1.1 Ines: Hi.\n? easy [] Who?\n")
-    with pytest.raises(NothingFound, match="no conversation that has a question with evidence"):
+    with pytest.raises(NotFoundError, match="no conversation that has a question with evidence"):
         load(tmp_path)
 
 
 # What is reported, and how it looks
 
 
-def put(category: str) -> bench.Put:
-    return bench.Put(Question("?", category, ("1",)), "1", ("a",))
+def put(category: str) -> quality.PlacedQuestion:
+    return quality.PlacedQuestion(DatasetQuestion("?", category, ("1",)), "1", ("a",))
 
 
-def found(place: int, *, is_other: bool = False) -> bench.Found:
+def found(place: int, *, is_other: bool = False) -> quality.RankerAnswer:
     """A right answer at this place (1 is the first), after so many milliseconds."""
-    return bench.Found(score(["_"] * (place - 1) + ["a"], ["a"]), float(place), is_other)
+    return quality.RankerAnswer(score(["_"] * (place - 1) + ["a"], ["a"]), float(place), is_other)
 
 
 def test_a_report_has_every_ranker_in_all_and_by_category_and_beside_the_first() -> None:
     puts = [put("easy"), put("easy"), put("hard")]
     answers = {"auto": [found(1), found(2), found(1)], "words": [found(1), found(20), found(60, is_other=True)]}
-    report = bench.reported(puts, answers)
+    report = quality.build_report(puts, answers)
     assert report["categories"] == {"easy": 2, "hard": 1}
     auto, words = report["rankers"]["auto"], report["rankers"]["words"]
     assert (auto["R@1"]["mean"], auto["R@10"]["mean"], words["R@10"]["mean"]) == (66.67, 100.0, 33.33)
@@ -207,7 +207,7 @@ def test_a_report_has_every_ranker_in_all_and_by_category_and_beside_the_first()
     assert (auto["answered_by_other"], words["answered_by_other"]) == (0, 1)
 
 
-MACHINE = bench.Machine("0.1.0", "mini", "Linux 6.1", "3.11.7", "Some CPU", 2)
+MACHINE = quality.Machine("0.1.0", "mini", "Linux 6.1", "3.11.7", "Some CPU", 2)
 
 
 def test_the_tables_fit_a_terminal_of_eighty_columns_and_say_what_was_measured_where() -> None:
@@ -217,15 +217,15 @@ def test_the_tables_fit_a_terminal_of_eighty_columns_and_say_what_was_measured_w
     names = ("auto", "words", "deterministic")
     answers = {name: [found(chance.choice([1, 2, 4, 8, 30, 60])) for _ in puts] for name in names}
     measured = {"conversations": 5, "memories": 2960, "questions": 1018, "pooled": True,
-                "machine": MACHINE._asdict(), **bench.reported(puts, answers)}  # fmt: skip
-    lines = list(bench.quality_lines(measured, Look()))
+                "machine": MACHINE._asdict(), **quality.build_report(puts, answers)}  # fmt: skip
+    lines = list(quality.quality_lines(measured, TextStyle()))
     assert lines[:2] == [
         "5 conversations, 2,960 memories, 1,018 questions; all in one namespace",
         "mini · mnemo 0.1.0 · Python 3.11.7 · Linux 6.1 · Some CPU, 2 cores",
     ]
     tables = [line for line in lines[2:] if line]
-    assert max(map(cells, tables)) <= 80
-    assert tables[0].split() == ["%", *bench_metrics.METRICS, "ms"]
+    assert max(map(cell_width, tables)) <= 80
+    assert tables[0].split() == ["%", *metrics.METRICS, "ms"]
     assert [line.split()[0] for line in tables if line.startswith("auto")] == ["auto", "auto"]
     assert tables[7].split() == ["R@10", *sorted(sorts)]
     assert tables[8].split() == ["questions", *["40"] * 5]
@@ -233,15 +233,15 @@ def test_the_tables_fit_a_terminal_of_eighty_columns_and_say_what_was_measured_w
 
 
 def test_an_interval_is_rounded_outward() -> None:
-    assert bench.interval({"low": 44.12, "high": 49.01}) == "44-50"
-    assert bench.interval({"low": 0.0, "high": 100.0}) == "0-100"
+    assert quality.interval({"low": 44.12, "high": 49.01}) == "44-50"
+    assert quality.interval({"low": 0.0, "high": 100.0}) == "0-100"
 
 
 def test_what_was_answered_by_another_ranker_is_told() -> None:
-    report = bench.reported([put("easy")], {"cosine": [found(1, is_other=True)]})
+    report = quality.build_report([put("easy")], {"cosine": [found(1, is_other=True)]})
     machine = MACHINE._replace(model="")
     measured = {"conversations": 1, "memories": 3, "questions": 1, "pooled": False, "machine": machine._asdict()}
-    lines = list(bench.quality_lines({**measured, **report}, Look()))
+    lines = list(quality.quality_lines({**measured, **report}, TextStyle()))
     assert lines[0] == "1 conversation, 3 memories, 1 question"
     assert lines[1].startswith("no model, by words alone · ")
     assert lines[-1] == "cosine: 1 question answered by another ranker, or without vectors"
@@ -250,9 +250,9 @@ def test_what_was_answered_by_another_ranker_is_told() -> None:
 @pytest.mark.parametrize("text", ["0", "a", "10,", "1.5", "-3", "99999999999"])
 def test_sizes_that_are_no_numbers_are_refused(text: str) -> None:
     with pytest.raises(MnemoError, match="--sizes takes whole numbers of 1 to"):
-        bench_speed.numbers(text, (1,), 1000, "--sizes")
+        speed.numbers(text, (1,), 1000, "--sizes")
 
 
 def test_sizes_come_in_order_and_once() -> None:
-    assert bench_speed.numbers("500, 20,500,1_000", (1,), 1000, "--sizes") == [20, 500, 1000]
-    assert bench_speed.numbers(None, (1, 8), 64, "--clients") == [1, 8]
+    assert speed.numbers("500, 20,500,1_000", (1,), 1000, "--sizes") == [20, 500, 1000]
+    assert speed.numbers(None, (1, 8), 64, "--clients") == [1, 8]

@@ -8,14 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.calibration import LABELS, PAIRS, Label, Pair, accepted, calibrate, reached_by
+from mnemo_core.similarity.calibration import (
+    LABELS,
+    PAIRS,
+    Label,
+    LabelledPair,
+    calibrate,
+    cosine_at_share,
+    share_reaching,
+)
 
 LANGUAGES = {"en", "de", "fr", "zh", "ja"}
 
 
-def pairs_of(sims: dict[Label, list[float]], language: str = "en") -> tuple[list[float], list[Pair]]:
+def pairs_of(sims: dict[Label, list[float]], language: str = "en") -> tuple[list[float], list[LabelledPair]]:
     """Made pairs with these cosines."""
-    made = [(sim, Pair(label, label, label, language)) for label, some in sims.items() for sim in some]
+    made = [(sim, LabelledPair(label, label, label, language)) for label, some in sims.items() for sim in some]
     return [sim for sim, _ in made], [pair for _, pair in made]
 
 
@@ -57,12 +65,12 @@ def test_no_pair_is_there_twice_and_none_is_of_one_text() -> None:
 
 def test_the_cosine_that_a_share_reaches_is_a_quantile() -> None:
     sims = [0.5, 0.1, 0.4, 0.2, 0.3]
-    assert [reached_by(sims, share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.5, 0.4, 0.3, 0.1])
-    assert reached_by(sims, 0.375) == pytest.approx(0.35)  # midway between the second and the third from above
+    assert [cosine_at_share(sims, share) for share in (0.0, 0.25, 0.5, 1.0)] == pytest.approx([0.5, 0.4, 0.3, 0.1])
+    assert cosine_at_share(sims, 0.375) == pytest.approx(0.35)  # midway between the second and the third from above
 
 
 def test_what_reaches_a_cosine_is_accepted() -> None:
-    assert accepted([0.1, 0.2, 0.3, 0.4], 0.3) == 0.5
+    assert share_reaching([0.1, 0.2, 0.3, 0.4], 0.3) == 0.5
 
 
 # Thresholds, worked out by hand from EVEN

@@ -4,11 +4,18 @@ import re
 
 import pytest
 
-from mnemo_daemon.models import BGE_QUERY_PREFIX, DEFAULT_EMBEDDING, KNOWN, NAME_SHAPE, Model, find
+from mnemo_daemon.models.catalogue import (
+    BGE_QUERY_PREFIX,
+    DEFAULT_EMBEDDING,
+    KNOWN_MODELS,
+    NAME_SHAPE,
+    Model,
+    find_known,
+)
 
 
 def known(name: str) -> Model:
-    model = find(name)
+    model = find_known(name)
     assert model is not None
     return model
 
@@ -53,10 +60,10 @@ def test_L21_the_cross_encoder_of_the_source_is_listed_and_found_by_the_name_tha
 
 def test_a_model_is_found_in_any_case_and_by_its_hub_id() -> None:
     assert known("ALL-minilm-l6-V2") is known("sentence-transformers/all-MiniLM-L6-v2") is known(DEFAULT_EMBEDDING)
-    assert find("all-MiniLM") is None
+    assert find_known("all-MiniLM") is None
 
 
-@pytest.mark.parametrize("model", KNOWN, ids=lambda model: model.name)
+@pytest.mark.parametrize("model", KNOWN_MODELS, ids=lambda model: model.name)
 def test_every_entry_is_complete(model: Model) -> None:
     assert NAME_SHAPE.fullmatch(model.name)
     assert model.licence
@@ -67,5 +74,5 @@ def test_every_entry_is_complete(model: Model) -> None:
 
 
 def test_names_are_unique() -> None:
-    names = [name.casefold() for model in KNOWN for name in (model.name, model.hub) if name]
+    names = [name.casefold() for model in KNOWN_MODELS for name in (model.name, model.hub) if name]
     assert len(names) == len(set(names))

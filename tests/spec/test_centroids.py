@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_daemon.centroids import Centroids, Halves, Scope
+from mnemo_daemon.indexing.centroids import Centroids, Halves, Scope
 
 HERE = Scope("local", "default")
 THERE = Scope("anna", "default")
@@ -50,7 +50,7 @@ def test_what_is_dropped_or_moved_leaves_nothing_behind() -> None:
 def test_what_the_view_held_before_is_counted_once() -> None:
     centroids = Centroids(uncounted=[0, 1])
     centroids.put(1, HERE, rows((0, 1)), rows((1, 0)))  # replaced before it was counted
-    centroids.count([(0, HERE, rows((1, 0))), (1, HERE, rows((0, 1)))])
+    centroids.add_existing([(0, HERE, rows((1, 0))), (1, HERE, rows((0, 1)))])
     assert centroids.sums() == {HERE: (2, [1 << 24, 1 << 24])}
     centroids.drop(7, rows((1, 0)))
     assert centroids.sums() == {HERE: (2, [1 << 24, 1 << 24])}
@@ -89,8 +89,8 @@ def test_the_sums_are_those_of_a_recomputation_in_any_order(
             kept.put(number, scope, rows(*windows), before)
             held[number] = (scope, rows(*windows))
     anew, backwards = Centroids(), Centroids()
-    anew.count((number, *each) for number, each in held.items())
-    backwards.count((number, *each) for number, each in reversed(held.items()))
+    anew.add_existing((number, *each) for number, each in held.items())
+    backwards.add_existing((number, *each) for number, each in reversed(held.items()))
     assert kept.sums() == anew.sums() == backwards.sums()
     for scope in (HERE, THERE):
         one, other = kept.centroid(scope), backwards.centroid(scope)

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_daemon import channels
-from mnemo_daemon.channels import distinct
+from mnemo_daemon.retrieval.candidates import candidate_retrieval
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import sorted_unique
 from tests.desk import desk_in
 
 TEXTS = ("The boat is blue.", "Ann painted the boat.", "The shed has a blue door.", "Rain again.")
@@ -18,11 +18,11 @@ def test_words_are_found_the_same_on_another_thread(tmp_path: Path, monkeypatch:
             desk.add(text)
         at_once = desk.recalled("blue boat")
         assert sorted(at_once) == sorted(TEXTS[:3])
-        monkeypatch.setattr(channels, "SIDE_BY_SIDE_MIN", 0)
+        monkeypatch.setattr(candidate_retrieval, "PARALLEL_MIN", 0)
         assert desk.recalled("blue boat") == at_once
 
 
 def test_each_number_comes_once_and_they_rise() -> None:
-    assert distinct(np.array([7, 2, 7, -1, 2], np.int64)).tolist() == [-1, 2, 7]
-    assert distinct(np.array([3], np.uint32)).tolist() == [3]
-    assert distinct(np.empty(0, np.uint32)).tolist() == []
+    assert sorted_unique(np.array([7, 2, 7, -1, 2], np.int64)).tolist() == [-1, 2, 7]
+    assert sorted_unique(np.array([3], np.uint32)).tolist() == [3]
+    assert sorted_unique(np.empty(0, np.uint32)).tolist() == []

@@ -10,11 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_store.check import INVARIANTS, READABLE, Violation, check
-from mnemo_store.comparison import Owner, check_journal
-from mnemo_store.database import Database
+from mnemo_store.codec import digest_key, encode, id_key, seq_key
+from mnemo_store.database.environment import Database
 from mnemo_store.disk import Disk
-from mnemo_store.layout import digest_key, encode, id_key, seq_key
+from mnemo_store.maintenance.check import INVARIANTS, READABLE, InvariantViolation, check
+from mnemo_store.maintenance.journal_diff import JournalOwner, check_journal
+from mnemo_store.maintenance.repair import REPAIR_STEPS
 from mnemo_store.records import (
     ChangeEntry,
     ChunkRef,
@@ -36,9 +37,8 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.repair import STEPS
-from mnemo_store.store import Store, Vectors
-from mnemo_store.tables import TABLES, Applying, Row, hash_key, name_key
+from mnemo_store.store import Store, TextVectors
+from mnemo_store.tables import TABLES, TableRow, TableWriter, hash_key, name_key
 from tests.samples import AT, WAIT_SECONDS, opened, quick_folder, sample_id, sample_memory, write
 
 ROOT, FILE = sample_id(900), sample_id(901)
@@ -78,7 +78,9 @@ def fill(store: Store) -> None:
     write(store, PutMeta(name="epoch", value="7"))
     rows = np.ones((1, 4), np.float16)
     tokens = np.full((2, 4), -1, np.int8)  # as float16 it would be no number
-    store.put_vectors([Vectors("space", b"a text", rows), Vectors("late", b"a text", tokens)]).result(WAIT_SECONDS)
+    store.put_vectors([TextVectors("space", b"a text", rows), TextVectors("late", b"a text", tokens)]).result(
+        WAIT_SECONDS
+    )
 
 
 @pytest.fixture
@@ -90,14 +92,14 @@ def folder() -> Iterator[Path]:
         yield scratch
 
 
-def damage(folder: Path, act: Callable[[Applying], None]) -> None:
+def damage(folder: Path, act: Callable[[TableWriter], None]) -> None:
     """Alters rows of a closed store's database behind its back."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     database.write(AT, act)
     database.close()
 
 
-def found(folder: Path) -> list[Violation]:
+def found(folder: Path) -> list[InvariantViolation]:
     """What the rules say of a closed store."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     try:
@@ -106,12 +108,12 @@ def found(folder: Path) -> list[Violation]:
         database.close()
 
 
-def differing(folder: Path) -> list[Violation]:
+def differing(folder: Path) -> list[InvariantViolation]:
     """Where a closed store's journal and database differ."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     try:
         with database.snapshot(AT) as snapshot:
-            owner = Owner(folder / "journal", snapshot.meta("store"), snapshot.meta("salt"))
+            owner = JournalOwner(folder / "journal", snapshot.meta("store"), snapshot.meta("salt"))
         return list(check_journal(lambda: database.table_snapshot(AT), owner))
     finally:
         database.close()
@@ -120,52 +122,52 @@ def differing(folder: Path) -> list[Violation]:
 # Ways to damage a store
 
 
-def put(table: str, key: bytes, value: bytes) -> Callable[[Applying], None]:
-    return lambda rows: rows.put_row(table, Row(key, value))
+def put(table: str, key: bytes, value: bytes) -> Callable[[TableWriter], None]:
+    return lambda rows: rows.put_row(table, TableRow(key, value))
 
 
-def drop(table: str, key: bytes, value: bytes = b"") -> Callable[[Applying], None]:
-    return lambda rows: rows.drop_row(table, Row(key, value))
+def drop(table: str, key: bytes, value: bytes = b"") -> Callable[[TableWriter], None]:
+    return lambda rows: rows.delete_row(table, TableRow(key, value))
 
 
-def put_memory(memory: Memory, seq: int | None = None) -> Callable[[Applying], None]:
+def put_memory(memory: Memory, seq: int | None = None) -> Callable[[TableWriter], None]:
     """In place of the record, and of nothing else."""
 
-    def act(rows: Applying) -> None:
+    def act(rows: TableWriter) -> None:
         before = rows.row("memories", id_key(memory.id))
         head = before[:8] if before and seq is None else seq_key(seq or 1)
-        rows.put_row("memories", Row(id_key(memory.id), head + encode(memory)))
+        rows.put_row("memories", TableRow(id_key(memory.id), head + encode(memory)))
 
     return act
 
 
-def changed(memory: Memory, **fields: Any) -> Callable[[Applying], None]:
+def changed(memory: Memory, **fields: Any) -> Callable[[TableWriter], None]:
     return put_memory(msgspec.structs.replace(memory, **fields))
 
 
-def number_of(rows: Applying, memory_id: str) -> bytes:
+def number_of(rows: TableWriter, memory_id: str) -> bytes:
     number = rows.row("numbers", id_key(memory_id))
     assert number is not None
     return number
 
 
-def both(*acts: Callable[[Applying], None]) -> Callable[[Applying], None]:
-    def act(rows: Applying) -> None:
+def both(*acts: Callable[[TableWriter], None]) -> Callable[[TableWriter], None]:
+    def act(rows: TableWriter) -> None:
         for each in acts:
             each(rows)
 
     return act
 
 
-def swap_owner(rows: Applying) -> None:
+def swap_owner(rows: TableWriter) -> None:
     """The number of 5 is said to be 6's."""
-    rows.put_row("owners", Row(number_of(rows, sample_id(5)), id_key(sample_id(6))))
+    rows.put_row("owners", TableRow(number_of(rows, sample_id(5)), id_key(sample_id(6))))
 
 
 class Case(NamedTuple):
     """A way to damage the store, and every violation that it makes: invariant, table, subject."""
 
-    act: Callable[[Applying], None]
+    act: Callable[[TableWriter], None]
     expected: set[tuple[str, str, str]]
 
 
@@ -437,7 +439,7 @@ OTHERS: dict[str, bytes] = {
 }
 
 
-def brief(violations: list[Violation]) -> list[tuple[str, str, str]]:
+def brief(violations: list[InvariantViolation]) -> list[tuple[str, str, str]]:
     return [(each.table, each.subject, each.remedy) for each in violations]
 
 
@@ -521,5 +523,5 @@ def test_every_rule_and_every_remedy_is_described() -> None:
     lines = page[page.index("## Check") : page.index("## View files")].splitlines()
     for each in INVARIANTS:
         assert f"| `{each.name}` | `{each.table}` | {each.about} | `{each.remedy}` |" in lines
-    for remedy, what in STEPS.items():
+    for remedy, what in REPAIR_STEPS.items():
         assert f"| `{remedy}` | {what} |" in lines

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from mnemo_core.chunking import CHARS_PER_TOKEN, TOKENS_MAX, TOKENS_MIN, Chunk, estimate_tokens, split, split_text
-from mnemo_core.markup import parse
+from mnemo_core.documents.chunking import (
+    CHARS_PER_TOKEN,
+    TOKENS_MAX,
+    TOKENS_MIN,
+    Chunk,
+    estimate_tokens,
+    split_blocks,
+    split_text,
+)
+from mnemo_core.documents.markup import parse
 from tests.growth import seconds_of
 
 
@@ -24,7 +32,7 @@ def paragraph(tokens: int) -> str:
 
 
 def markdown(text: str) -> list[Chunk]:
-    return split(parse(text, ".md", "stem").blocks)
+    return split_blocks(parse(text, ".md", "stem").blocks)
 
 
 @pytest.mark.parametrize(
@@ -46,24 +54,24 @@ def test_tokens_are_a_quarter_of_the_characters_and_ideographs_one_each(text: st
 
 
 def test_a_short_whole_stays_one_piece() -> None:
-    assert split("hello") == [Chunk("hello", (), 1, 1)]
-    assert split("") == []
-    assert split(" \n\n ") == []
+    assert split_blocks("hello") == [Chunk("hello", (), 1, 1)]
+    assert split_blocks("") == []
+    assert split_blocks(" \n\n ") == []
 
 
 def test_blank_lines_part_paragraphs_of_fifty_tokens() -> None:
     one, two = paragraph(TOKENS_MIN), paragraph(TOKENS_MIN)
-    assert split(f"{one}\n\n{two}") == [Chunk(one, (), 1, 1), Chunk(two, (), 3, 3)]
+    assert split_blocks(f"{one}\n\n{two}") == [Chunk(one, (), 1, 1), Chunk(two, (), 3, 3)]
 
 
 def test_a_piece_under_fifty_joins_the_next() -> None:
     one, two, three = paragraph(49), paragraph(60), paragraph(60)
-    assert [chunk.text for chunk in split(f"{one}\n\n{two}\n\n{three}")] == [f"{one}\n\n{two}", three]
+    assert [chunk.text for chunk in split_blocks(f"{one}\n\n{two}\n\n{three}")] == [f"{one}\n\n{two}", three]
 
 
 def test_a_last_piece_under_fifty_joins_the_one_before() -> None:
     one, two = paragraph(60), paragraph(10)
-    assert split(f"{one}\n\n\n\n{two}") == [Chunk(f"{one}\n\n{two}", (), 1, 5)]
+    assert split_blocks(f"{one}\n\n\n\n{two}") == [Chunk(f"{one}\n\n{two}", (), 1, 5)]
 
 
 def test_joining_never_crosses_a_heading() -> None:
@@ -74,36 +82,36 @@ def test_joining_never_crosses_a_heading() -> None:
 
 def test_a_paragraph_over_three_hundred_is_cut_at_sentence_ends() -> None:
     # 8 sentences of 40 words: 8 · 240 characters = 480 tokens, two pieces of four sentences
-    chunks = split("".join(sentence(40) for _ in range(8)))
+    chunks = split_blocks("".join(sentence(40) for _ in range(8)))
     assert [chunk.text.count(".") for chunk in chunks] == [4, 4]
     assert all(chunk.text.endswith(".") for chunk in chunks)
 
 
 def test_the_lines_of_a_cut_paragraph_are_counted() -> None:
     text = "\n".join(sentence(40).strip() for _ in range(8))
-    assert [(c.first_line, c.last_line) for c in split(text)] == [(1, 4), (5, 8)]
+    assert [(c.first_line, c.last_line) for c in split_blocks(text)] == [(1, 4), (5, 8)]
 
 
 def test_an_abbreviation_before_a_small_letter_ends_no_sentence() -> None:
     text = ("Many things, e.g. " + "small " * 60).strip() + ". "
-    assert not any(chunk.text.endswith("e.g.") for chunk in split(text * 5))
+    assert not any(chunk.text.endswith("e.g.") for chunk in split_blocks(text * 5))
 
 
 def test_chinese_is_cut_at_its_own_full_stops() -> None:
     text = ("一" * 79 + "。") * 5  # 400 tokens without a blank: two pieces
-    chunks = split(text)
+    chunks = split_blocks(text)
     assert [len(chunk.text) for chunk in chunks] in ([240, 160], [160, 240])
     assert "".join(chunk.text for chunk in chunks) == text
 
 
 def test_a_sentence_without_an_end_is_cut_at_blanks() -> None:
-    chunks = split("word " * 1000)  # 1250 tokens
+    chunks = split_blocks("word " * 1000)  # 1250 tokens
     assert all(estimate_tokens([chunk.text])[0] <= TOKENS_MAX for chunk in chunks)
     assert all(set(chunk.text.split()) == {"word"} for chunk in chunks)
 
 
 def test_a_line_without_any_blank_is_cut_anywhere() -> None:
-    chunks = split("x" * 10_000)
+    chunks = split_blocks("x" * 10_000)
     assert "".join(chunk.text for chunk in chunks) == "x" * 10_000
     assert all(len(chunk.text) <= TOKENS_MAX * CHARS_PER_TOKEN for chunk in chunks)
 
@@ -149,7 +157,7 @@ def test_code_no_memory_can_hold_is_cut_between_lines() -> None:
 def test_a_short_piece_between_two_long_ones_is_shared_out() -> None:
     # 20 + 295 tokens are too many for one piece and 20 too few: cut anew, both halves have about 158
     long = (sentence(33) * 6).strip()  # 6 · 198 characters = 297 tokens
-    chunks = split(f"Short one here.\n\n{long}")
+    chunks = split_blocks(f"Short one here.\n\n{long}")
     sizes = [estimate_tokens([chunk.text])[0] for chunk in chunks]
     assert len(sizes) == 2
     assert all(TOKENS_MIN <= size <= TOKENS_MAX for size in sizes)
@@ -159,7 +167,7 @@ def test_a_models_own_count_can_be_used() -> None:
     def count(texts: "list[str] | tuple[str, ...]") -> list[int]:
         return [len(text) for text in texts]
 
-    chunks = split("Aa bb. " * 100, count)  # type: ignore[arg-type]
+    chunks = split_blocks("Aa bb. " * 100, count)  # type: ignore[arg-type]
     assert all(len(chunk.text) <= TOKENS_MAX for chunk in chunks)
 
 
@@ -177,7 +185,7 @@ def test_a_models_own_count_can_be_used() -> None:
 )
 def test_hostile_texts_are_cut_in_time(text: str) -> None:
     began = time.thread_time()
-    split(text)
+    split_blocks(text)
     assert time.thread_time() - began < 3.0
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.claims import SEARCHED_CHARS_MAX, claims, marks, marks_sought, speaker_of, updated
+from mnemo_core.ingest.attributes.attribute_claims import (
+    SEARCHED_CHARS_MAX,
+    candidate_keys,
+    claim_keys,
+    extract_claims,
+    find_update,
+    speaker_of,
+)
 from tests.lives import lives
 
 LIVES = 40
@@ -15,23 +22,23 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "intake"
 
 
 def leads(new: str, old: str, new_speaker: str = "", old_speaker: str = "") -> bool:
-    kept = set(marks(old, old_speaker))
-    return any(not kept.isdisjoint(sought) for sought in marks_sought(new, new_speaker))
+    kept = set(claim_keys(old, old_speaker))
+    return any(not kept.isdisjoint(sought) for sought in candidate_keys(new, new_speaker))
 
 
 def test_the_marks_of_a_text_name_its_subject_with_its_attribute_and_with_its_value() -> None:
-    assert marks("I live in Lisbon.", "") == ("\n= lisbon", "\ndoes live lisbon", "\nhome")
-    assert marks("Anna lives in Lisbon.", "") == ("anna\n= lisbon", "anna\ndoes live lisbon", "anna\nhome")
-    assert marks("I live in Lisbon.", "Sam") == (
+    assert claim_keys("I live in Lisbon.", "") == ("\n= lisbon", "\ndoes live lisbon", "\nhome")
+    assert claim_keys("Anna lives in Lisbon.", "") == ("anna\n= lisbon", "anna\ndoes live lisbon", "anna\nhome")
+    assert claim_keys("I live in Lisbon.", "Sam") == (
         *("\n= lisbon", "\ndoes live lisbon", "\nhome"), *("sam\n= lisbon", "sam\ndoes live lisbon", "sam\nhome")
     )  # fmt: skip
-    assert marks("I live in Lisbon.", "user") == marks("I live in Lisbon.", "")
-    assert marks("What a day it was!", "") == ()
+    assert claim_keys("I live in Lisbon.", "user") == claim_keys("I live in Lisbon.", "")
+    assert claim_keys("What a day it was!", "") == ()
 
 
 def test_what_has_many_values_at_a_time_is_found_by_its_value_alone() -> None:
-    assert marks("I own a dog.", "") == ("\n= dog", "\ndoes own dog")
-    assert marks_sought("I own a dog.", "") == []
+    assert claim_keys("I own a dog.", "") == ("\n= dog", "\ndoes own dog")
+    assert candidate_keys("I own a dog.", "") == []
 
 
 @pytest.mark.parametrize(
@@ -72,7 +79,7 @@ def test_a_change_is_not_led_to_another_subject_or_attribute(old: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_looked_at_first_passes_over_no_claim(text: str) -> None:
-    assert claims(text) != ()
+    assert extract_claims(text) != ()
 
 
 @pytest.mark.parametrize(
@@ -89,22 +96,22 @@ def test_what_is_looked_at_first_passes_over_no_claim(text: str) -> None:
     ],
 )
 def test_code_claims_nothing(text: str) -> None:
-    assert claims(text) == ()
+    assert extract_claims(text) == ()
 
 
 def test_what_stands_beside_code_claims_what_it_says() -> None:
-    claim, _ = claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
+    claim, _ = extract_claims("I live in Lisbon.\n\n```\nbudget = 900\n```")
     assert claim.value == ("lisbon",)
-    assert claims("budget = 900") != ()
+    assert extract_claims("budget = 900") != ()
 
 
 def test_a_text_too_long_to_tell_one_thing_has_no_marks() -> None:
     short = "I live in Lisbon."
     long = f"{short} {'x' * (SEARCHED_CHARS_MAX - len(short))}"
-    assert claims(long) == claims(short)[:1]
+    assert extract_claims(long) == extract_claims(short)[:1]
     assert len(long) == SEARCHED_CHARS_MAX + 1
-    assert (marks(long, ""), marks_sought(long, "")) == ((), [])
-    assert marks(long[:-1], "") != ()
+    assert (claim_keys(long, ""), candidate_keys(long, "")) == ((), [])
+    assert claim_keys(long[:-1], "") != ()
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -113,7 +120,7 @@ def test_whatever_is_about_the_same_is_led_to_in_made_lives(held_out: bool) -> N
     for life in lives(LIVES, held_out=held_out):
         for old, new in itertools.combinations(life, 2):
             pairs = itertools.product(
-                claims(new.text, speaker_of(new.speaker)), claims(old.text, speaker_of(old.speaker))
+                extract_claims(new.text, speaker_of(new.speaker)), extract_claims(old.text, speaker_of(old.speaker))
             )
             if any(one.is_about_same(other) for one, other in pairs):
                 assert leads(new.text, old.text, new.speaker, old.speaker), (new.text, old.text)
@@ -126,7 +133,10 @@ PAIRS = [json.loads(line) for line in (FIXTURES / "negations.jsonl").read_text(e
 
 def replaces(pair: Mapping[str, str]) -> bool:
     """Whether the newer text is led to the older one, and replaces what it claims."""
-    return leads(pair["new"], pair["old"]) and updated(claims(pair["new"]), claims(pair["old"])) is not None
+    return (
+        leads(pair["new"], pair["old"])
+        and find_update(extract_claims(pair["new"]), extract_claims(pair["old"])) is not None
+    )
 
 
 def test_what_holds_no_longer_or_was_moved_replaces_what_was_said_and_nothing_else_does() -> None:

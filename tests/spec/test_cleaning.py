@@ -4,16 +4,16 @@ import time
 
 import pytest
 
-from mnemo_core.cleaning import (
-    NulFound,
-    SurrogateFound,
-    TagTooLong,
-    TagUnreadable,
-    TooManyTags,
-    clean,
+from mnemo_core.text.cleaning import (
+    LoneSurrogateError,
+    NulCharacterError,
+    TagTooLongError,
+    TooManyTagsError,
+    UnreadableTagError,
     clean_tags,
-    fitting_tags,
-    without_private,
+    clean_text,
+    remove_private_spans,
+    valid_tags,
 )
 
 
@@ -32,18 +32,18 @@ from mnemo_core.cleaning import (
     ],
 )
 def test_cleaning_strips_composes_and_limits_newlines(text: str, expected: str) -> None:
-    assert clean(text) == expected
-    assert clean(expected) == expected
+    assert clean_text(text) == expected
+    assert clean_text(expected) == expected
 
 
 def test_a_nul_is_refused_with_its_place() -> None:
-    with pytest.raises(NulFound, match="character 2"):
-        clean("ab\0c")
+    with pytest.raises(NulCharacterError, match="character 2"):
+        clean_text("ab\0c")
 
 
 def test_a_lone_surrogate_is_refused_with_its_place() -> None:
-    with pytest.raises(SurrogateFound, match="character 1"):
-        clean("a\ud800b")
+    with pytest.raises(LoneSurrogateError, match="character 1"):
+        clean_text("a\ud800b")
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_a_lone_surrogate_is_refused_with_its_place() -> None:
     ],
 )
 def test_private_spans_are_left_out(text: str, expected: str) -> None:
-    assert clean(text) == expected
+    assert clean_text(text) == expected
 
 
 def test_a_private_span_in_a_note_leaves_its_lines() -> None:
-    assert without_private("a\n<private>x\ny</private>\nb", keep_lines=True) == "a\n\n\nb"
-    assert without_private("a\n<private>x\ny", keep_lines=True) == "a\n\n"
+    assert remove_private_spans("a\n<private>x\ny</private>\nb", keep_lines=True) == "a\n\n\nb"
+    assert remove_private_spans("a\n<private>x\ny", keep_lines=True) == "a\n\n"
 
 
 def test_many_unclosed_private_tags_cost_no_more_than_their_length() -> None:
     began = time.thread_time()
-    clean("<private" * 200_000)
+    clean_text("<private" * 200_000)
     assert time.thread_time() - began < 2.0
 
 
@@ -81,22 +81,22 @@ def test_tags_are_trimmed_lowered_and_kept_once_in_order() -> None:
 
 def test_a_tag_has_at_most_32_characters() -> None:
     assert clean_tags(["x" * 32]) == ("x" * 32,)
-    with pytest.raises(TagTooLong, match="33"):
+    with pytest.raises(TagTooLongError, match="33"):
         clean_tags(["x" * 33])
 
 
 def test_a_memory_has_at_most_20_tags_after_doubles_are_gone() -> None:
     twenty = [f"t{number}" for number in range(20)]
     assert len(clean_tags([*twenty, "T0"])) == 20
-    with pytest.raises(TooManyTags, match="21"):
+    with pytest.raises(TooManyTagsError, match="21"):
         clean_tags([*twenty, "one more"])
 
 
 def test_a_tag_with_a_line_break_is_refused() -> None:
-    with pytest.raises(TagUnreadable):
+    with pytest.raises(UnreadableTagError):
         clean_tags(["a\nb"])
 
 
 def test_tags_from_a_file_that_do_not_fit_are_left_out() -> None:
-    assert fitting_tags(["ok", "x" * 33, "a\tb", "OK"]) == ("ok",)
-    assert len(fitting_tags(f"t{number}" for number in range(30))) == 20
+    assert valid_tags(["ok", "x" * 33, "a\tb", "OK"]) == ("ok",)
+    assert len(valid_tags(f"t{number}" for number in range(30))) == 20

@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import cli, commands, completion, doctor, editor, protocol, recall_protocol, service
-from mnemo_client.errors import BadUsage, MnemoError
-from mnemo_client.parsing import parser
-from mnemo_client.terminal import Terminal
-from mnemo_client.trial import make_questions
+from mnemo_client.cli import command_table, completion, editor, main
+from mnemo_client.cli.admin import doctor, service
+from mnemo_client.cli.admin.try_notes import make_questions
+from mnemo_client.cli.option_parser import build_parser
+from mnemo_client.cli.terminal import Terminal
+from mnemo_client.errors import MnemoError, UsageError
+from mnemo_client.protocol import memories, retrieval
 from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
 
 
@@ -41,7 +43,7 @@ class Person:
 
     def give(self, *words: str, typed: str = "") -> int:
         out, err = Screen() if self.sits_at_a_terminal else io.StringIO(), io.StringIO()
-        code = cli.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
+        code = main.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
 
@@ -110,7 +112,7 @@ def test_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) ->
 
 
 def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/memories", protocol.Remembered(outcome="stored", memory=recalled()), 201)
+    say(canned, "POST /v1/memories", memories.RememberAnswer(outcome="stored", memory=recalled()), 201)
     assert (
         person.give("add", "the", "key", "-t", "home", "-t", "keys", "--at", "2026-05-01", "--importance", "0.9") == 0
     )
@@ -131,7 +133,7 @@ def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon)
 def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[ID], deleted=1))
+    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("show", "1") == 3
     assert "there is no last answer" in person.err
     person.give("recall", "x")
@@ -239,7 +241,7 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
 
 def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon) -> None:
     other = ID.replace("c0ffee01", "c0ffee02")
-    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[ID, other], deleted=2))
+    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[ID, other], deleted=2))
     assert person.give("rm", ID, other) == 0
     assert (person.out, person.err) == (
         "moved to the trash: c0ffee01, c0ffee02\n", "take them back with: mnemo undo\n"
@@ -248,7 +250,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     assert person.give("rm", ID, "abc") == 2
     assert person.err.startswith("mnemo: 'abc' is too short for an id\n")
     assert len(canned.asked) == 1
-    say(canned, "DELETE /v1/memories", protocol.DeletedMany(ids=[], deleted=0))
+    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[], deleted=0))
     assert person.give("rm", ID) == 0
     assert person.err == "already in the trash\n"
 
@@ -263,16 +265,16 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
     person: Person, canned: CannedDaemon, cut: bool, code: int, said: str
 ) -> None:
-    say(canned, "POST /v1/context", recall_protocol.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
+    say(canned, "POST /v1/context", retrieval.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
     assert person.give("context", "key", "--max-chars", "60") == code
     assert (person.out, person.err) == ("", said)
 
 
 def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedDaemon) -> None:
-    root = protocol.NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
+    root = memories.NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
                                     chunks=0, waiting=0)  # fmt: skip
-    say(canned, "GET /v1/notes/roots", protocol.NotesStatus(roots=[root]))
-    say(canned, "DELETE /v1/notes/roots", protocol.DeletedMany(ids=[ID], deleted=1))
+    say(canned, "GET /v1/notes/roots", memories.NotesStatus(roots=[root]))
+    say(canned, "DELETE /v1/notes/roots", memories.BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("notes", "rm", "/gone/notes/") == 0
     assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are as they were\n"
     assert canned.asked[-1].query == {"id": ["r1"]}
@@ -291,7 +293,7 @@ def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
     folder = short_folder / "vault"
     folder.mkdir()
     (folder / ".mnemo.toml").write_text('namespace = "vault"\n')
-    root = protocol.NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
+    root = memories.NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
                                     waiting=0)  # fmt: skip
     say(canned, "POST /v1/notes/roots", root, 201)
     assert person.give("notes", "add", str(folder)) == 0
@@ -310,13 +312,13 @@ def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: C
 def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Person, canned: CannedDaemon) -> None:
     for total, said in ((1, "1 of 1"), (5190, "1 of 5,190")):
         say(canned, "POST /v1/models/reindex",
-            protocol.ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
+            memories.ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
         assert person.give("reindex", "--stats") == 0
         assert person.out == f"memories with their vector: {said}, 384 dimensions\n"
 
 
 def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/undo", protocol.Undone(seq=7, what="rm", ids=[ID], dry_run=True))
+    say(canned, "POST /v1/undo", memories.UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
     assert person.out == "would undo: moving to the trash (change 7: c0ffee01)\n"
     assert canned.asked[0].body == {"dry_run": True}
@@ -368,10 +370,10 @@ def test_wrong_usage_is_exit_code_2_and_says_what_would_be_right(person: Person,
 
 def test_help_names_every_command_and_every_commands_help_its_arguments(person: Person) -> None:
     assert person.give("--help") == 0
-    for command in commands.COMMANDS:
+    for command in command_table.COMMANDS:
         assert f"  {command.name} " in person.out
     assert person.give() == 2
-    for name, command in commands.leaves():
+    for name, command in command_table.all_commands():
         assert person.give(*name, "--help") == 0
         assert person.out.startswith(f"usage: mnemo {' '.join(name)} [options]"), name
         for argument in command.arguments:
@@ -379,15 +381,19 @@ def test_help_names_every_command_and_every_commands_help_its_arguments(person: 
 
 
 def test_every_command_leads_to_a_function_that_exists() -> None:
-    for name, command in commands.leaves():
-        assert callable(cli._function(command)), name
+    for name, command in command_table.all_commands():
+        assert callable(main._load_function(command)), name
 
 
 def test_a_command_without_words_has_the_same_options_as_if_they_had_been_read() -> None:
-    quick = [(list(name), each) for name, each in commands.leaves() if all(part.is_flag for part in each.arguments)]
+    quick = [
+        (list(name), each)
+        for name, each in command_table.all_commands()
+        if all(part.is_flag for part in each.arguments)
+    ]
     assert {tuple(name) for name, _ in quick} >= {("status",), ("mcp",), ("notes", "status"), ("service", "logs")}
     for name, command in quick:
-        assert vars(cli.parse(command, name, [])) == vars(parser(command, name).parse_args([])), name
+        assert vars(main.parse(command, name, [])) == vars(build_parser(command, name).parse_args([])), name
 
 
 def test_the_version_is_that_of_the_distribution(person: Person) -> None:
@@ -415,22 +421,22 @@ def test_the_version_is_that_of_the_distribution(person: Person) -> None:
     ],
 )
 def test_each_editor_is_told_the_line_in_its_own_way(program: str, words: list[str]) -> None:
-    assert editor.command([program], Path("/n/a.md"), 7) == words
+    assert editor.editor_command([program], Path("/n/a.md"), 7) == words
 
 
 def test_editors_with_windows_are_told_to_wait_where_their_text_is_waited_for() -> None:
-    assert editor.command(["code", "-n"], Path("/a"), wait=True) == ["code", "-n", "--wait", "/a"]
-    assert editor.command(["subl", "--wait"], Path("/a"), wait=True) == ["subl", "--wait", "/a"]
-    assert editor.command(["vim"], Path("/a"), wait=True) == ["vim", "/a"]
+    assert editor.editor_command(["code", "-n"], Path("/a"), wait=True) == ["code", "-n", "--wait", "/a"]
+    assert editor.editor_command(["subl", "--wait"], Path("/a"), wait=True) == ["subl", "--wait", "/a"]
+    assert editor.editor_command(["vim"], Path("/a"), wait=True) == ["vim", "/a"]
 
 
 def test_the_editor_is_visual_then_editor_then_one_that_is_there() -> None:
-    assert editor.chosen({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
-    assert editor.chosen({"VISUAL": " ", "EDITOR": "'my editor' -x"}) == ["my editor", "-x"]
-    with pytest.raises(BadUsage, match="no editor was found"):
-        editor.chosen({"PATH": "/nowhere"})
-    with pytest.raises(BadUsage, match="EDITOR cannot be read"):
-        editor.chosen({"EDITOR": "'open"})
+    assert editor.chosen_editor({"VISUAL": "code --wait", "EDITOR": "vi"}) == ["code", "--wait"]
+    assert editor.chosen_editor({"VISUAL": " ", "EDITOR": "'my editor' -x"}) == ["my editor", "-x"]
+    with pytest.raises(UsageError, match="no editor was found"):
+        editor.chosen_editor({"PATH": "/nowhere"})
+    with pytest.raises(UsageError, match="EDITOR cannot be read"):
+        editor.chosen_editor({"EDITOR": "'open"})
     with pytest.raises(MnemoError, match="cannot be run"):
         editor.edit({"EDITOR": "/no/such/editor"}, Path("/a"))
 
@@ -448,7 +454,7 @@ def test_the_service_starts_this_installation_on_this_persons_places() -> None:
 def test_the_shells_complete_every_command_option_and_choice() -> None:
     for make in (completion.bash, completion.zsh, completion.fish):
         script = make()
-        for name, command in commands.leaves():
+        for name, command in command_table.all_commands():
             assert name[-1] in script
             for argument in command.arguments:
                 for option in argument.names if argument.is_option else ():
@@ -547,7 +553,7 @@ def test_the_doctor_knows_where_each_system_keeps_it() -> None:
 
 def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
     ill = status(
-        version="0.0.9", models={"embedding": protocol.ModelStatus(name=None, state="absent")},
+        version="0.0.9", models={"embedding": memories.ModelStatus(name=None, state="absent")},
         views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
     )  # fmt: skip
     checks = {check.name: check for check in doctor.status_checks(ill)}
@@ -560,11 +566,11 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
 
 
 def test_the_doctor_tells_of_threads_that_failed() -> None:
-    quiet = protocol.ThreadStatus(failing=False, restarts=0)
-    mended = protocol.ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
-    ill = protocol.ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
+    quiet = memories.ThreadStatus(failing=False, restarts=0)
+    mended = memories.ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
+    ill = memories.ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
 
-    def found(**threads: protocol.ThreadStatus) -> doctor.Check:
+    def found(**threads: memories.ThreadStatus) -> doctor.DoctorCheck:
         (check,) = (each for each in doctor.status_checks(status(threads=threads)) if each.name == "threads")
         return check
 
@@ -590,12 +596,12 @@ def test_the_doctor_remembers_finds_and_removes(person: Person, canned: CannedDa
     def remember(asked: Any) -> Any:
         kept.append(asked.body)
         return msgspec.to_builtins(
-            protocol.Remembered(outcome="stored", memory=recalled(content=asked.body["content"]))
+            memories.RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"]))
         )
 
     canned.answers["POST /v1/memories"] = remember
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, f"DELETE /v1/memories/{ID}", protocol.Deleted(deleted=1, id=ID))
+    say(canned, f"DELETE /v1/memories/{ID}", memories.DeleteAnswer(deleted=1, id=ID))
     say(canned, "GET /v1/status", status())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
@@ -636,7 +642,7 @@ def test_a_folder_of_one_file_gives_its_other_headings_too() -> None:
 
 
 def test_questions_come_from_headings_that_stand_once_and_from_different_files() -> None:
-    def passage(path: str, heading: str, content: str) -> protocol.MemoryView:
+    def passage(path: str, heading: str, content: str) -> memories.MemoryView:
         return recalled(content=content, note=note(path, headings=["Top", heading]))
 
     passages = [

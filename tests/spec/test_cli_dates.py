@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_client import recall_protocol, tools
 from mnemo_client.client import Client
+from mnemo_client.mcp import tools
+from mnemo_client.protocol import retrieval
 from tests.canned import CannedDaemon, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
 
@@ -32,7 +33,7 @@ def test_recall_and_search_hand_on_what_was_said(
     person: Person, canned: CannedDaemon, said: str, sent: str | float
 ) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", recall_protocol.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/search", retrieval.SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recall", "key", "--since", said, "--until", said) == 0
     assert person.give("search", "key", "--since", said, "--until", said) == 0
     asked, searched = canned.asked

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from mnemo_client import display, protocol, terminal
-from mnemo_client.terminal import Look, Terminal, cells, table
+from mnemo_client.cli import terminal
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, table
+from mnemo_client.protocol import memories as protocol
 from tests.canned import ID, NOON, best, note, recall_answer, recalled, status, view
 
 HERE, HOME = Path("/w/app"), Path("/h/ines")
-PLAIN = Look()
-COLOUR = Look(colour=True, width=60)
+PLAIN = TextStyle()
+COLOUR = TextStyle(colour=True, width=60)
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +55,8 @@ def test_a_hundred_percent_means_all() -> None:
 
 
 def test_a_time_that_no_calendar_has_is_shown_as_its_number() -> None:
-    assert display.date(NOON) == "2025-12-01"
-    assert display.date(10**18) == "1000000000000000000 ms"
+    assert display.local_date(NOON) == "2025-12-01"
+    assert display.local_date(10**18) == "1000000000000000000 ms"
 
 
 def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
@@ -67,33 +69,33 @@ def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
 
 def test_stored_text_cannot_drive_the_terminal() -> None:
     evil = "a\x1b[31mb\x07c\rd\x9be\u202ef\u2028g\ud800"
-    shown = terminal.plain(evil)
+    shown = terminal.sanitize(evil)
     assert shown == "a�[31mb�c d�e�f�g�"
     assert len(shown) == len(evil)  # one for one, so that marks still stand where they stood
-    assert terminal.plain("a\nb\tc", lines=True) == "a\nb\tc"
-    assert terminal.plain("a\nb\tc") == "a b c"
+    assert terminal.sanitize("a\nb\tc", lines=True) == "a\nb\tc"
+    assert terminal.sanitize("a\nb\tc") == "a b c"
 
 
 def test_a_long_path_leaves_half_of_a_listed_line_to_the_text() -> None:
     deep = note("/w/app/projects/2026/decisions/0007-blue-green-deployment-of-all-services.md", lines=(2, 2))
     memories = [recalled(), recalled(note=deep, content="We deploy in blue and green.")]
-    lines = display.listed_lines(memories, Look(width=60), HERE, HOME)
+    lines = display.listed_lines(memories, TextStyle(width=60), HERE, HOME)
     assert lines == [
         "1  2025-12-01  c0ffee01                  The key is with In…",
         "2  2025-12-01  …nt-of-all-services.md:2  We deploy in blue…",
     ]
     undated = recalled(note=note(lines=(2, 2), dated=False))
-    assert display.listed_lines([undated], Look(), HERE, HOME) == [
+    assert display.listed_lines([undated], TextStyle(), HERE, HOME) == [
         "1              docs/deploy.md:2  The key is with Ines."
     ], "the time of a file is not shown as a day on which something happened"
-    whole = display.listed_lines(memories, Look(), HERE, HOME)[1]
+    whole = display.listed_lines(memories, TextStyle(), HERE, HOME)[1]
     assert "projects/2026/decisions/0007-blue-green-deployment-of-all-services.md:2" in whole
 
 
 def test_wide_characters_take_two_columns_and_colour_takes_none() -> None:
-    assert terminal.cells("台所") == 4
-    assert terminal.cells("e\u0301") == 1
-    assert terminal.cells("\x1b[1mab\x1b[0m") == 2
+    assert terminal.cell_width("台所") == 4
+    assert terminal.cell_width("e\u0301") == 1
+    assert terminal.cell_width("\x1b[1mab\x1b[0m") == 2
     assert terminal.clip("台所の話", 5) == "台所…"
     assert terminal.table([["台所", "x"], ["abc", "y"]]) == ["台所  x", "abc   y"]
 
@@ -123,41 +125,44 @@ def test_text_breaks_at_spaces_and_inside_words_only_where_it_must(
 def test_a_hit_shows_its_number_score_place_heading_date_and_best_sentence() -> None:
     sentence = best("To roll back, run make rollback.", (3, 7), (23, 31), line=44)
     hit = recalled(note=note(), best=sentence)
-    assert list(display.hits([hit], PLAIN, HERE, HOME)) == [
+    assert list(display.hit_lines([hit], PLAIN, HERE, HOME)) == [
         "1  0.82  docs/deploy.md:44 · Deploy › Rollback · 2025-12-01",
         "         To *roll* back, run make *rollback*.",
     ]
 
 
 def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
-    lines = list(display.hits([recalled(speaker="Ines")], PLAIN, HERE, HOME))
+    lines = list(display.hit_lines([recalled(speaker="Ines")], PLAIN, HERE, HOME))
     assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
 
 
 def test_what_a_newer_value_replaced_is_shown_as_what_was() -> None:
-    lines = list(display.hits([recalled(was=True)], PLAIN, HERE, HOME))
+    lines = list(display.hit_lines([recalled(was=True)], PLAIN, HERE, HOME))
     assert lines[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
 
 
 def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
     hit = recalled(note=note(title="A title of many words", headings=["Some part of it", "Rollback"]))
-    lines = list(display.hits([hit], Look(width=60), HERE, HOME))
+    lines = list(display.hit_lines([hit], TextStyle(width=60), HERE, HOME))
     assert lines[0] == "1  0.82  docs/deploy.md:40 · … › Rollback · 2025-12-01"
 
 
 def test_a_title_that_is_no_heading_goes_before_them() -> None:
-    assert display.trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
-    assert display.trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"]))) == "Deploy › Rollback"
-    assert display.trail(recalled(note=note(title="Deploy", headings=[]))) == "Deploy"
-    assert display.trail(recalled()) == ""
+    assert display.heading_trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
+    assert (
+        display.heading_trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"])))
+        == "Deploy › Rollback"
+    )
+    assert display.heading_trail(recalled(note=note(title="Deploy", headings=[]))) == "Deploy"
+    assert display.heading_trail(recalled()) == ""
 
 
 def test_a_note_without_a_best_line_opens_at_the_passage() -> None:
-    assert display.where(recalled(note=note()), HERE, HOME) == "docs/deploy.md:40"
+    assert display.location(recalled(note=note()), HERE, HOME) == "docs/deploy.md:40"
 
 
 def test_numbers_of_ten_hits_stand_below_each_other() -> None:
-    lines = list(display.hits([recalled()] * 2, PLAIN, HERE, HOME, first=9))
+    lines = list(display.hit_lines([recalled()] * 2, PLAIN, HERE, HOME, first=9))
     assert lines[0].startswith(" 9  0.82")
     assert lines[2].startswith("10  0.82")
 
@@ -165,18 +170,18 @@ def test_numbers_of_ten_hits_stand_below_each_other() -> None:
 def test_on_a_terminal_the_querys_words_are_painted_and_long_sentences_wrapped() -> None:
     text = "word " * 60
     hit = recalled(best=best(text.strip(), (0, 4)))
-    lines = list(display.hits([hit], COLOUR, HERE, HOME))
+    lines = list(display.hit_lines([hit], COLOUR, HERE, HOME))
     assert "\x1b[1;33mword\x1b[0m" in lines[1]
     assert len(lines) == 1 + display.BEST_LINES_MAX
     assert lines[-1].endswith("…")
-    assert all(terminal.cells(line) <= 62 for line in lines)
+    assert all(terminal.cell_width(line) <= 62 for line in lines)
 
 
 def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
-    assert display.marked("abcdef", [(1, 3), (2, 5)], 0, 6, PLAIN) == "a*bc**de*f"
-    assert display.marked("abcdef", [(1, 5)], 0, 3, PLAIN) == "a*bc*"
-    assert display.marked("abcdef", [(1, 5)], 3, 6, PLAIN) == "*de*f"
-    assert display.marked("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
+    assert display.highlight_marks("abcdef", [(1, 3), (2, 5)], 0, 6, PLAIN) == "a*bc**de*f"
+    assert display.highlight_marks("abcdef", [(1, 5)], 0, 3, PLAIN) == "a*bc*"
+    assert display.highlight_marks("abcdef", [(1, 5)], 3, 6, PLAIN) == "*de*f"
+    assert display.highlight_marks("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
 
 
 def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
@@ -196,11 +201,11 @@ def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
 def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors: Any, said: str) -> None:
     models = {"embedding": protocol.ModelStatus(name=model[0], state=model[1])}
     known = status(models=models, views={"vectors": view(*vectors)})
-    assert display.degraded_words(["vectors"], known) == f"answered by words only: {said}"
+    assert display.degraded_text(["vectors"], known) == f"answered by words only: {said}"
 
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
-    words = display.degraded_words(["store", "llm", "hot\x1b"], None)
+    words = display.degraded_text(["store", "llm", "hot\x1b"], None)
     assert words == ("the store is out of order (mnemo status); without the language model; without hot�")
 
 
@@ -242,15 +247,17 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
 
 
 def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
-    answer = protocol.Remembered(outcome="stored", memory=recalled(), degraded=["store"])
-    assert display.remembered(answer, PLAIN) == (
+    answer = protocol.RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
+    assert display.remember_line(answer, PLAIN) == (
         "remembered · c0ffee01 · namespace default · kept, but the store is out of order (mnemo status)"
     )
 
 
 def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
-    answer = protocol.Remembered(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
-    assert display.remembered(answer, PLAIN) == (
+    answer = protocol.RememberAnswer(
+        outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"]
+    )
+    assert display.remember_line(answer, PLAIN) == (
         "updated to version 3 · c0ffee01 · namespace default · masked: token"
         " · holds what looks like a secret: tagged sensitive"
     )
@@ -300,7 +307,7 @@ def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:
 def test_a_table_fits_the_width_and_loses_nothing_but_what_it_clips() -> None:
     rows = [["name", "short", "x"], ["another", "b", "words " * 20]]
     lines = table(rows, width=60)
-    assert all(cells(line) <= 60 for line in lines)
+    assert all(cell_width(line) <= 60 for line in lines)
     assert " ".join(lines).split() == [word for row in rows for cell in row for word in cell.split()]
     assert lines[2].startswith(" " * len("another  short  ") + "words")
     narrow = table([["a" * 50, "far too long for what is left here"]], width=60)
@@ -323,8 +330,8 @@ class FakeTerminal(io.StringIO):
      ({"TERM": "xterm", "NO_COLOR": ""}, True)],
 )  # fmt: skip
 def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], colour: bool) -> None:
-    assert terminal.look_of(FakeTerminal(), environ).colour is colour
-    assert terminal.look_of(io.StringIO(), environ) == Look()
+    assert terminal.style_for(FakeTerminal(), environ).colour is colour
+    assert terminal.style_for(io.StringIO(), environ) == TextStyle()
 
 
 def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
@@ -332,7 +339,7 @@ def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
     screen = Terminal(io.StringIO(), err, {"TERM": "xterm"})
     screen.progress("42%")
     screen.progress("42%")
-    screen.tell("done")
+    screen.message("done")
     assert err.getvalue() == "\r\x1b[K42%\r\x1b[Kdone\n"
     quiet = io.StringIO()
     Terminal(io.StringIO(), quiet, {"TERM": "xterm"}).progress("42%")
@@ -340,16 +347,16 @@ def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
 
 
 def test_what_is_still_to_be_read_says_how_fast_and_how_long() -> None:
-    assert display.pace(24.6) == "25 a second"
-    assert display.pace(0.5) == "30 a minute"
-    assert display.degraded_words(["notes"], None) == "notes are still being read (mnemo status)"
+    assert display.rate_text(24.6) == "25 a second"
+    assert display.rate_text(0.5) == "30 a minute"
+    assert display.degraded_text(["notes"], None) == "notes are still being read (mnemo status)"
     root = protocol.NotesRootStatus(
         id="r", path="/n", namespace="default", state="scanning", files=1, chunks=2, waiting=30
     )
     now = status()
     now.notes, now.queue = protocol.NotesStatus(roots=[root]), {"vectors": 1200}
     now.views["vectors"].rate, now.views["vectors"].seconds_left = 10.0, 119.0
-    assert display.reading_lines(now) == [
+    assert display.remaining_work_lines(now) == [
         "30 notes still to be read; all of them can be recalled as they come in",
         "1,200 passages to be found by meaning too, until then by words, 10 a second, about 2 min 0 s left",
     ]

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import explained
-from mnemo_client.recall_protocol import (
+from mnemo_client.cli.format import traces
+from mnemo_client.cli.terminal import TextStyle, cell_width
+from mnemo_client.protocol.retrieval import (  # fmt: skip
     CandidateTrace,
+    ChannelRank,
     ChannelTrace,
-    Hurdle,
-    LeftOut,
-    Standing,
-    Trace,
+    FailedFilter,
+    FilterCount,
+    RecallTrace,
     WhyAnswer,
-)  # fmt: skip
-from mnemo_client.terminal import Look, cells
+)
 from tests.canned import ID as WHOLE_ID
 from tests.canned import CannedDaemon, recall_answer, recalled, status
 from tests.spec.test_cli_commands import Person, say
@@ -34,15 +34,15 @@ def candidate(number: int, **fields: Any) -> CandidateTrace:
     return CandidateTrace(**{**whole, **fields})
 
 
-def trace(*candidates: CandidateTrace, **fields: Any) -> Trace:
+def trace(*candidates: CandidateTrace, **fields: Any) -> RecallTrace:
     whole: dict[str, Any] = {
-        "memories": 1200, "left_out": [LeftOut(reason="kinds", count=3, wants="procedural")], "in_question": 1197,
+        "memories": 1200, "left_out": [FilterCount(reason="kinds", count=3, wants="procedural")], "in_question": 1197,
         "words": ["spare", "key"], "channels": [ChannelTrace(name="words", found=2, hits=[]),
                                                 ChannelTrace(name="vectors", found=64, hits=[])],
         "candidates": list(candidates), "dropped": {"beyond_top_k": 60, "near_copy": 1},
         "stages_ms": {"filter": 0.021, "embed": 2.4, "fetch": 0.11},
     }  # fmt: skip
-    return Trace(**{**whole, **fields})
+    return RecallTrace(**{**whole, **fields})
 
 
 def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_others() -> None:
@@ -51,7 +51,7 @@ def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_ot
         candidate(2, score=0.4, channels=["neighbours", "core"], dropped="near_copy"),
         candidate(3, rank=None, score=0.0, dropped="below_sim_threshold", why=[]),
     )
-    assert list(explained.trace_lines(shown, Look())) == [
+    assert list(traces.trace_lines(shown, TextStyle())) == [
         "rank  score  by    memory    why",
         "   1   0.93  wv--  c0ffee01  has key; close in meaning (0.62)",
         "not answered:",
@@ -74,22 +74,22 @@ def test_a_trace_keeps_to_eighty_columns_with_and_without_colour() -> None:
         stages_ms={f"stage{number}": 1.0 for number in range(20)},
         dropped={f"reason_{number}": 5 for number in range(9)},
     )  # fmt: skip
-    for look in (Look(width=80), Look(colour=True, width=80)):
-        lines = list(explained.trace_lines(shown, look))
-        assert max(map(cells, lines)) <= 80
+    for look in (TextStyle(width=80), TextStyle(colour=True, width=80)):
+        lines = list(traces.trace_lines(shown, look))
+        assert max(map(cell_width, lines)) <= 80
         assert any("…" in line for line in lines)
 
 
 def test_answers_come_in_their_own_order_and_only_some_of_the_others_are_shown() -> None:
     others = [candidate(number % 10, rank=number, dropped="beyond_top_k") for number in range(3, 30)]
     shown = trace(candidate(1, answer=2), candidate(2, answer=1), *others)
-    lines = list(explained.trace_lines(shown, Look()))
+    lines = list(traces.trace_lines(shown, TextStyle()))
     assert [line.split()[0] for line in lines[1:3]] == ["2", "1"]
-    assert sum("further down; has key" in line for line in lines) == explained.OTHERS_SHOWN
+    assert sum("further down; has key" in line for line in lines) == traces.OTHERS_SHOWN
 
 
 def test_a_trace_of_nothing_says_what_was_left_out() -> None:
-    lines = list(explained.trace_lines(trace(in_question=0, dropped={}, words=[]), Look()))
+    lines = list(traces.trace_lines(trace(in_question=0, dropped={}, words=[]), TextStyle()))
     assert lines[:3] == [
         "", "in question  0 of 1,200 memories", "left out     3 by kinds: wanted is procedural"
     ]  # fmt: skip
@@ -98,12 +98,12 @@ def test_a_trace_of_nothing_says_what_was_left_out() -> None:
 
 def test_no_stored_text_drives_the_terminal() -> None:
     shown = trace(candidate(1, answer=1, why=["has \x1b[31mred"]), words=["\x1b[2J"],
-                  left_out=[LeftOut(reason="source", count=1, wants="\x07bell")])  # fmt: skip
-    assert not any("\x1b" in line or "\x07" in line for line in explained.trace_lines(shown, Look()))
+                  left_out=[FilterCount(reason="source", count=1, wants="\x07bell")])  # fmt: skip
+    assert not any("\x1b" in line or "\x07" in line for line in traces.trace_lines(shown, TextStyle()))
 
 
 def test_a_small_score_has_a_digit_more() -> None:
-    assert [explained.score_of(candidate(1, score=score)) for score in (0.0, 0.0043, 0.1, 0.931)] == [
+    assert [traces.score_text(candidate(1, score=score)) for score in (0.0, 0.0043, 0.1, 0.931)] == [
         "0.00", "0.004", "0.10", "0.93"
     ]  # fmt: skip
 
@@ -115,8 +115,8 @@ def told(**fields: Any) -> WhyAnswer:
     whole: dict[str, Any] = {
         "id": ID.format(7), "verdict": "further_down", "reason": "beyond_top_k", "sentence": "It stands in place 7.",
         "hurdles": [], "holds": ["key"], "missing": ["boat"],
-        "channels": [Standing(name="words", found=True, score=3.2, rank=7, looked_at=12),
-                     Standing(name="vectors", found=False, score=None, rank=None, looked_at=64)],
+        "channels": [ChannelRank(name="words", found=True, score=3.2, rank=7, looked_at=12),
+                     ChannelRank(name="vectors", found=False, score=None, rank=None, looked_at=64)],
     }  # fmt: skip
     return WhyAnswer(**{**whole, **fields})
 
@@ -124,7 +124,7 @@ def told(**fields: Any) -> WhyAnswer:
 def test_why_is_a_sentence_and_then_what_it_rests_on() -> None:
     own = candidate(7, rank=7, score=0.31, adds={"cosine": 0.1, "recency": 0.2, "importance": 0.01})
     last = candidate(5, rank=5, score=0.44, adds={"cosine": 0.4, "recency": 0.03, "importance": 0.01})
-    assert list(explained.why_lines(told(candidate=own, last=last), Look())) == [
+    assert list(traces.why_lines(told(candidate=own, last=last), TextStyle())) == [
         "It stands in place 7.",
         "",
         "words       has key · lacks boat",
@@ -142,20 +142,20 @@ def test_why_is_a_sentence_and_then_what_it_rests_on() -> None:
 
 
 def test_why_of_a_filter_names_it_with_both_values() -> None:
-    hurdle = Hurdle(reason="kinds", wanted="procedural", has="semantic")
+    hurdle = FailedFilter(reason="kinds", wanted="procedural", has="semantic")
     shown = told(verdict="filtered", reason="kinds", hurdles=[hurdle], holds=[], missing=[], channels=[])
-    assert list(explained.why_lines(shown, Look()))[2:] == ["filter  kinds: wanted is procedural, it has semantic"]
+    assert list(traces.why_lines(shown, TextStyle()))[2:] == ["filter  kinds: wanted is procedural, it has semantic"]
 
 
 def test_why_names_the_answer_that_stands_in_its_place() -> None:
     shown = told(verdict="held_back", reason="near_copy", instead=ID.format(1), holds=[], missing=[], channels=[])
-    assert list(explained.why_lines(shown, Look()))[2:] == ["instead  c0ffee01"]
+    assert list(traces.why_lines(shown, TextStyle()))[2:] == ["instead  c0ffee01"]
 
 
 @pytest.mark.parametrize("colour", [True, False])
 def test_why_keeps_to_eighty_columns(colour: bool) -> None:
     shown = told(sentence="It was found. " * 20, missing=[f"word{number}" for number in range(60)])
-    assert max(map(cells, explained.why_lines(shown, Look(colour=colour, width=80)))) <= 80
+    assert max(map(cell_width, traces.why_lines(shown, TextStyle(colour=colour, width=80)))) <= 80
 
 
 # The commands

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from mnemo_client import history, protocol, recall_protocol
-from mnemo_client.terminal import Look
+from mnemo_client.cli.commands import changes
+from mnemo_client.cli.terminal import TextStyle
+from mnemo_client.protocol import memories, retrieval
 from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
 
-PLAIN = Look()
-COLOURED = Look(colour=True, width=80)
+PLAIN = TextStyle()
+COLOURED = TextStyle(colour=True, width=80)
 
 
 @pytest.fixture(autouse=True)
@@ -27,15 +28,15 @@ def person(canned: CannedDaemon, short_folder: Path) -> Person:
                    "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
-def memory(**fields: Any) -> protocol.MemoryView:
+def memory(**fields: Any) -> memories.MemoryView:
     return recalled(**fields)
 
 
-def version(seq: int, what: str, by: str = "cli", group: str | None = None, **fields: Any) -> protocol.Version:
-    return protocol.Version(seq=seq, at=NOON + 1000 * seq, by=by, what=what, group=group, memory=memory(**fields))
+def version(seq: int, what: str, by: str = "cli", group: str | None = None, **fields: Any) -> memories.VersionView:
+    return memories.VersionView(seq=seq, at=NOON + 1000 * seq, by=by, what=what, group=group, memory=memory(**fields))
 
 
-VERSIONS = protocol.Versions(
+VERSIONS = memories.HistoryAnswer(
     versions=[
         version(9, "undo:7", version=4, content="The key is with Otto.", tags=["house"], strength=0.9),
         version(7, "rm", "mcp:planner", version=3, content="The key is with Otto.", tags=["house"], state="trashed"),
@@ -64,10 +65,10 @@ def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, 
 
 
 def test_history_says_where_versions_are_missing(person: Person, canned: CannedDaemon) -> None:
-    say(canned, f"GET /v1/memories/{ID}/history", protocol.Versions(versions=VERSIONS.versions[:2]))
+    say(canned, f"GET /v1/memories/{ID}/history", memories.HistoryAnswer(versions=VERSIONS.versions[:2]))
     person.give("history", ID)
     assert "earlier versions were not kept\n" in person.err
-    say(canned, f"GET /v1/memories/{ID}/history", protocol.Versions(versions=VERSIONS.versions[:2], cursor="7"))
+    say(canned, f"GET /v1/memories/{ID}/history", memories.HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
     person.give("history", ID)
     assert "there are earlier versions; show more with: mnemo history ID --top 500\n" in person.err
 
@@ -78,14 +79,14 @@ def test_history_as_json_is_the_daemons_own_answer(person: Person, canned: Canne
     assert person.out == '{"versions": [], "cursor": null, "new": 1}\n'
 
 
-def difference(how: Any, seq: int, what: str, **fields: Any) -> protocol.Difference:
+def difference(how: Any, seq: int, what: str, **fields: Any) -> memories.DifferenceView:
     whole: dict[str, Any] = {"id": ID, "at": NOON, "by": "cli", "memory": memory()}
-    return protocol.Difference(how=how, seq=seq, what=what, **{**whole, **fields})
+    return memories.DifferenceView(how=how, seq=seq, what=what, **{**whole, **fields})
 
 
 def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: CannedDaemon) -> None:
     gone = "01936f2e-7c00-7000-8000-0000deadbeef"
-    answer = protocol.DiffAnswer(
+    answer = memories.DiffAnswer(
         since_seq=3, until_seq=12, namespace="default",
         added=[difference("added", 12, "add"), difference("restored", 11, "restore")],
         changed=[difference("changed", 9, "edit", fields=["content", "pinned", "expires_at"],
@@ -110,7 +111,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
 
 
 def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, canned: CannedDaemon) -> None:
-    answer = protocol.DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
+    answer = memories.DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
                                  removed=[], added=[difference("added", 12, "add")])  # fmt: skip
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "2h", "--top", "1") == 0
@@ -119,7 +120,7 @@ def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, can
 
 
 def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) -> None:
-    answer = protocol.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
+    answer = memories.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "1700000000000", "-n", "boat") == 0
     assert (person.out, person.err) == ("", "nothing changed in namespace boat\n")
@@ -135,7 +136,7 @@ def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: Person, words
 
 
 def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/diff", protocol.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
+    say(canned, "GET /v1/diff", memories.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
                                                     namespace="default"))  # fmt: skip
     assert person.give("diff", "2025") == 0
     assert canned.asked[0].query == {"since": ["2025"]}
@@ -143,7 +144,7 @@ def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
 
 def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", recall_protocol.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/search", retrieval.SearchAnswer(memories=[recalled()], total=1))
     say(canned, f"GET /v1/memories/{ID}", memory())
     assert person.give("recall", "key", "--as-of", "2026-05-01") == 0
     assert person.give("search", "key", "--as-of", "3d") == 0
@@ -156,14 +157,14 @@ def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: Cann
 
 def test_undo_says_of_many_how_many(person: Person, canned: CannedDaemon) -> None:
     ids = [f"01890000-0000-7000-8000-0000c0ffee{number:02}" for number in range(11)]
-    say(canned, "POST /v1/undo", protocol.Undone(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
+    say(canned, "POST /v1/undo", memories.UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
     assert person.give("undo", "--group", "g1") == 0
     ten = ", ".join(f"c0ffee{number:02}" for number in range(10))
     assert person.out == f"undone: import (change 9, 3000 memories: {ten} …)\n"
 
 
 def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: CannedDaemon) -> None:
-    undone = protocol.Undone(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
+    undone = memories.UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
     say(canned, "POST /v1/undo", undone)
     assert person.give("undo", "--group", "g1") == 0
     assert person.out == "undone: import (changes 5 to 9: c0ffee01)\n"
@@ -190,18 +191,18 @@ def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: Ca
     ],
 )  # fmt: skip
 def test_the_words_that_went_and_came_are_marked(before: str, after: str, shown: str) -> None:
-    assert history.word_diff(before, after, PLAIN) == shown
+    assert changes.word_diff(before, after, PLAIN) == shown
 
 
 def test_where_there_are_colours_words_are_coloured_instead() -> None:
-    assert history.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
+    assert changes.word_diff("with Ines.", "with Otto.", COLOURED) == "with \x1b[31mInes\x1b[0m\x1b[32mOtto\x1b[0m."
 
 
 def test_of_what_stayed_only_the_words_beside_a_change_are_shown() -> None:
     same = "word " * 100
-    shown = history.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
+    shown = changes.word_diff(f"{same}old {same}", f"{same}new {same}", PLAIN)
     assert shown == "… word word word word word word [-old-]{+new+} word word word word word word …"
-    middle = history.word_diff(f"old {same}old", f"new {same}new", PLAIN)
+    middle = changes.word_diff(f"old {same}old", f"new {same}new", PLAIN)
     assert middle.startswith("[-old-]{+new+} word word")
     assert " … " in middle
 
@@ -210,16 +211,16 @@ def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
     before = " ".join(f"a{number} the of" for number in range(1300))
     after = " ".join(f"b{number} the of" for number in range(1300))
     assert len(before) > 8000
-    assert history.word_diff(before, after, PLAIN)
+    assert changes.word_diff(before, after, PLAIN)
 
 
 def test_a_passage_of_a_note_is_told_by_its_headings_and_not_by_its_lines() -> None:
     before = memory(note=note(lines=(1, 2)))
     after = memory(note=note(lines=(8, 9), headings=["Deploy", "Undo"]))
-    versions = protocol.Versions(versions=[
-        protocol.Version(seq=2, at=NOON, by="notes", what="notes", memory=after),
-        protocol.Version(seq=1, at=NOON, by="notes", what="notes", memory=before),
+    versions = memories.HistoryAnswer(versions=[
+        memories.VersionView(seq=2, at=NOON, by="notes", what="notes", memory=after),
+        memories.VersionView(seq=1, at=NOON, by="notes", what="notes", memory=before),
     ])  # fmt: skip
     assert (
-        list(history.version_lines(versions, PLAIN))[1] == "  note: Deploy › Deploy › Rollback → Deploy › Deploy › Undo"
+        list(changes.version_lines(versions, PLAIN))[1] == "  note: Deploy › Deploy › Rollback → Deploy › Deploy › Undo"
     )

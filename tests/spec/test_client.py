@@ -7,19 +7,19 @@ import msgspec
 import pytest
 
 from mnemo_client import client as client_module
-from mnemo_client import protocol
 from mnemo_client.client import Client
 from mnemo_client.errors import (
-    BadAnswer,
-    BadUsage,
-    Interrupted,
+    InterruptedAnswerError,
+    InvalidAnswerError,
     MnemoError,
-    Refused,
-    SocketPathTooLong,
-    StartFailed,
-    Unreachable,
+    RefusalError,
+    SocketPathError,
+    StartError,
+    UnreachableError,
+    UsageError,
 )
-from mnemo_client.places import config_file, data_folder, socket_path
+from mnemo_client.paths import config_file, data_folder, socket_path
+from mnemo_client.protocol import memories
 from tests.canned import ID, CannedDaemon, recall_answer, recalled
 
 
@@ -57,13 +57,13 @@ def test_names_that_are_not_ascii_travel_as_utf_8(canned: CannedDaemon) -> None:
 
 
 def test_a_line_break_in_a_name_cannot_add_a_header(canned: CannedDaemon) -> None:
-    with Client(canned.path, "work\r\nX-Mnemo-Door: cli") as client, pytest.raises(BadUsage, match="control"):
+    with Client(canned.path, "work\r\nX-Mnemo-Door: cli") as client, pytest.raises(UsageError, match="control"):
         client.status()
     assert canned.asked == []
 
 
 def test_text_that_is_not_utf_8_is_wrong_usage_and_is_not_sent(canned: CannedDaemon) -> None:
-    with Client(canned.path) as client, pytest.raises(BadUsage, match="UTF-8"):
+    with Client(canned.path) as client, pytest.raises(UsageError, match="UTF-8"):
         client.remember("bad \udcff byte")
     assert canned.asked == []
 
@@ -78,7 +78,7 @@ def test_filters_are_query_parameters_and_a_list_is_the_same_name_again(canned: 
 
 
 def test_an_id_with_a_slash_stays_one_part_of_the_path(canned: CannedDaemon) -> None:
-    with Client(canned.path) as client, pytest.raises(Refused):
+    with Client(canned.path) as client, pytest.raises(RefusalError):
         client.get("../status")
     assert canned.asked[0].path == "/v1/memories/..%2Fstatus"
 
@@ -110,7 +110,7 @@ def test_a_write_without_a_key_is_never_sent_twice(canned: CannedDaemon) -> None
     canned.say("POST /v1/memories", None, hang_up=True)
     with Client(canned.path) as client:
         client.health()
-        with pytest.raises(Interrupted, match="may or may not"):
+        with pytest.raises(InterruptedAnswerError, match="may or may not"):
             client.remember("x")
     assert canned.paths() == ["GET /v1/health", "POST /v1/memories"]
 
@@ -131,14 +131,14 @@ def test_a_daemon_that_hangs_up_on_every_try_is_tried_twice_at_most(canned: Cann
     canned.say("GET /v1/status", None, hang_up=True)
     with Client(canned.path) as client:
         for _ in range(2):
-            with pytest.raises(Interrupted):
+            with pytest.raises(InterruptedAnswerError):
                 client.status()
     assert canned.paths() == ["GET /v1/status"] * 2
 
 
 def test_an_answer_cut_off_in_the_middle_is_an_interruption(canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0"}, hang_up=5)
-    with Client(canned.path) as client, pytest.raises(Interrupted, match="middle"):
+    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="middle"):
         client.health()
 
 
@@ -147,13 +147,16 @@ def test_a_daemon_that_says_nothing_is_not_waited_for_without_end(canned: Canned
 
     release = threading.Event()
     canned.answers["GET /v1/health"] = lambda asked: release.wait(5)
-    with Client(canned.path, timeout=0.05) as client, pytest.raises(Interrupted, match=r"within 0\.05 seconds"):
+    with (
+        Client(canned.path, timeout=0.05) as client,
+        pytest.raises(InterruptedAnswerError, match=r"within 0\.05 seconds"),
+    ):
         client.health()
     release.set()
 
 
 def test_nobody_listening_is_unreachable_with_the_way_to_start_it(short_folder: Path) -> None:
-    with Client(short_folder / "none.sock") as client, pytest.raises(Unreachable) as caught:
+    with Client(short_folder / "none.sock") as client, pytest.raises(UnreachableError) as caught:
         client.status()
     assert str(caught.value) == f"no daemon listens on {short_folder / 'none.sock'}"
     assert caught.value.hint == "start it with: mnemo up"
@@ -163,7 +166,7 @@ def test_nobody_listening_is_unreachable_with_the_way_to_start_it(short_folder: 
 def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: CannedDaemon) -> None:
     error = {"code": "busy", "message": "too many writes are waiting", "field": "content", "hint": "later", "new": 1}
     canned.say("POST /v1/memories", {"error": error}, 429, headers={"Retry-After": "2"})
-    with Client(canned.path) as client, pytest.raises(Refused) as caught:
+    with Client(canned.path) as client, pytest.raises(RefusalError) as caught:
         client.remember("x")
     refused = caught.value
     assert (refused.code, refused.field, refused.status, refused.retry_after) == ("busy", "content", 429, 2.0)
@@ -184,26 +187,26 @@ def test_a_refusal_carries_code_field_status_and_when_to_come_back(canned: Canne
 def test_a_wrong_value_is_wrong_usage_and_names_its_field_and_other_refusals_are_sentences(
     status: int, message: str, said: str, code: int
 ) -> None:
-    refused = Refused(status, {"code": "x", "message": message, "field": "importance"})
+    refused = RefusalError(status, {"code": "x", "message": message, "field": "importance"})
     assert (refused.message, refused.exit_code) == (said, code)
 
 
 def test_what_is_not_there_ends_with_the_code_for_nothing_found(canned: CannedDaemon) -> None:
     canned.say(f"GET /v1/memories/{ID}", {"error": {"code": "not_found", "message": "there is no such memory"}}, 404)
-    with Client(canned.path) as client, pytest.raises(Refused) as caught:
+    with Client(canned.path) as client, pytest.raises(RefusalError) as caught:
         client.get(ID)
     assert caught.value.exit_code == 3
 
 
 def test_an_error_of_another_shape_is_still_an_error(canned: CannedDaemon) -> None:
     canned.say("GET /v1/status", b"<html>no</html>", 502)
-    with Client(canned.path) as client, pytest.raises(Refused, match="answered 502"):
+    with Client(canned.path) as client, pytest.raises(RefusalError, match="answered 502"):
         client.status()
 
 
 def test_an_answer_that_is_not_the_protocol_is_said_to_be_unreadable(canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": "maybe"})
-    with Client(canned.path) as client, pytest.raises(BadAnswer, match="cannot be read"):
+    with Client(canned.path) as client, pytest.raises(InvalidAnswerError, match="cannot be read"):
         client.health()
 
 
@@ -224,7 +227,7 @@ def test_what_listens_and_is_no_http_server_is_named(short_folder: Path) -> None
 
         thread = threading.Thread(target=speak)
         thread.start()
-        with Client(path) as client, pytest.raises(BadAnswer, match="no daemon of this kind"):
+        with Client(path) as client, pytest.raises(InvalidAnswerError, match="no daemon of this kind"):
             client.status()
         thread.join()
 
@@ -243,10 +246,10 @@ def test_a_batch_answers_each_in_order_kept_or_refused(canned: CannedDaemon) -> 
     ]
     canned.say("POST /v1/memories/batch", {"results": results})
     with Client(canned.path) as client:
-        first, second = client.remember_many([protocol.NewMemory(content="a"), protocol.NewMemory(content="b")])
-    assert isinstance(first, protocol.Failure)
+        first, second = client.remember_many([memories.NewMemory(content="a"), memories.NewMemory(content="b")])
+    assert isinstance(first, memories.FailureAnswer)
     assert first.error.field == "tags"
-    assert isinstance(second, protocol.Remembered)
+    assert isinstance(second, memories.RememberAnswer)
     assert canned.asked[0].body == {"memories": [{"content": "a"}, {"content": "b"}]}
 
 
@@ -263,13 +266,13 @@ def test_an_export_comes_line_by_line_and_leaves_the_connection_usable(canned: C
 
 def test_an_export_that_breaks_off_is_not_taken_for_whole(canned: CannedDaemon) -> None:
     canned.say("GET /v1/export", b'{"a":1}\n{"b":2}\n', chunked=True, hang_up=10)
-    with Client(canned.path) as client, pytest.raises(Interrupted, match="export"):
+    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
         list(client.export())
 
 
 def test_an_export_whose_last_line_has_no_end_is_not_taken_for_whole(canned: CannedDaemon) -> None:
     canned.say("GET /v1/export", b'{"a":1}\n{"b":')
-    with Client(canned.path) as client, pytest.raises(Interrupted, match="export"):
+    with Client(canned.path) as client, pytest.raises(InterruptedAnswerError, match="export"):
         list(client.export())
 
 
@@ -287,7 +290,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
     refused: dict[str, Any] = {"error": {"code": "x", "message": "x"}}
     with Client(canned.path) as client:
         calls: list[tuple[str, Any]] = [
-            ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", protocol.Patch(importance=1.0))),
+            ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", memories.Patch(importance=1.0))),
             ("DELETE /v1/memories/abcdef12", lambda: client.delete("abcdef12")),
             ("DELETE /v1/memories", lambda: client.delete_many(confirm=True, tag=["a"])),
             ("GET /v1/trash", client.trash),
@@ -311,7 +314,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
         ]
         for route, call in calls:
             canned.say(route, refused, 400)
-            with pytest.raises(Refused):
+            with pytest.raises(RefusalError):
                 call()
     assert canned.paths() == [route for route, _ in calls]
     bodies = {f"{asked.method} {asked.path}": asked.body for asked in canned.asked}
@@ -324,7 +327,14 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
 
 
 def test_every_error_has_its_exit_code() -> None:
-    codes = {MnemoError: 1, BadUsage: 2, SocketPathTooLong: 2, Unreachable: 4, StartFailed: 4, Interrupted: 1}
+    codes = {
+        MnemoError: 1,
+        UsageError: 2,
+        SocketPathError: 2,
+        UnreachableError: 4,
+        StartError: 4,
+        InterruptedAnswerError: 1,
+    }
     assert {kind: kind("x").exit_code for kind in codes} == codes
 
 
@@ -351,7 +361,7 @@ def test_the_socket_is_where_the_environment_says(environ: dict[str, str], expec
 def test_a_socket_path_may_have_107_bytes_and_not_one_more() -> None:
     longest = "/" + "é" * 53  # 1 + 2 * 53 = 107 bytes in 54 characters
     assert str(socket_path({"MNEMO_SOCKET": longest})) == longest
-    with pytest.raises(SocketPathTooLong, match="108 bytes, and the system takes at most 107"):
+    with pytest.raises(SocketPathError, match="108 bytes, and the system takes at most 107"):
         socket_path({"MNEMO_SOCKET": longest + "x"})
 
 

@@ -10,25 +10,31 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_store import snapshots
-from mnemo_store.columns import KIND, MASKS_KEPT, UNASKED, Columns, Filter
+from mnemo_store.codec import id_key
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
-from mnemo_store.layout import id_key
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
+from mnemo_store.indexes.attributes import (
+    KIND,
+    MASKS_KEPT,
+    UNREQUESTED_SOURCES,
+    AttributeStore,
+    MemoryFilter,
+)
 from mnemo_store.records import STATES, NotePlace, Usage, text_hash
 from tests.samples import AT, sample_id, sample_memory
 
 
-def columns_of(*rows: dict[str, Any]) -> Columns:
+def columns_of(*rows: dict[str, Any]) -> AttributeStore:
     """One memory for each row of fields, numbered from 0."""
-    columns = Columns()
+    columns = AttributeStore()
     for number, fields in enumerate(rows):
         columns.put(number, sample_memory(number, **fields), Usage(id=sample_id(number)))
     return columns
 
 
-def passing(columns: Columns, **wanted: Any) -> list[int]:
-    return np.flatnonzero(columns.allowed(Filter(**wanted))).tolist()
+def passing(columns: AttributeStore, **wanted: Any) -> list[int]:
+    return np.flatnonzero(columns.mask(MemoryFilter(**wanted))).tolist()
 
 
 def test_only_active_and_archived_memories_pass_unless_other_states_are_named() -> None:
@@ -60,7 +66,7 @@ def test_only_active_and_archived_memories_pass_unless_other_states_are_named() 
         (
             (
                 {"importance": 0.19},
-                *({"source": name, "importance": value} for name in UNASKED for value in (0.2, 0.19)),
+                *({"source": name, "importance": value} for name in UNREQUESTED_SOURCES for value in (0.2, 0.19)),
             ),
             {"min_importance_unasked": 0.2},
             [0, 1, 3, 5, 7],
@@ -81,7 +87,7 @@ def test_each_filter_lets_through_what_it_names(
 
 
 def test_an_empty_view_lets_nothing_through_and_finds_nothing() -> None:
-    columns = Columns()
+    columns = AttributeStore()
     assert passing(columns, tags=("a",), namespaces=("default",)) == []
     assert columns.find("01234567") == []
     assert columns.count_by("state") == {}
@@ -97,7 +103,7 @@ def test_a_changed_memory_passes_by_what_it_is_now() -> None:
 
 
 def test_a_tag_stands_for_those_that_are_nested_in_it() -> None:
-    columns = Columns()
+    columns = AttributeStore()
     for number, tag in enumerate(("people", "people/friend", "people/friend/old", "peoples", "my/people")):
         columns.put(number, sample_memory(number, tags=(tag,)), None)
     assert passing(columns, tags=("people",)) == [0, 1, 2]
@@ -125,9 +131,9 @@ def test_a_dropped_memory_is_gone_and_numbers_may_have_gaps() -> None:
 
 def test_usage_is_kept_when_the_record_changes_and_the_other_way_round() -> None:
     columns = columns_of({"importance": 0.25})
-    columns.use(0, Usage(id=sample_id(0), access_count=3, strength=0.75, last_accessed=AT, strength_epoch=4))
+    columns.set_usage(0, Usage(id=sample_id(0), access_count=3, strength=0.75, last_accessed=AT, strength_epoch=4))
     columns.put(0, sample_memory(0, importance=0.5), None)
-    columns.use(7, Usage(id=sample_id(7)))
+    columns.set_usage(7, Usage(id=sample_id(7)))
     names = ("access_count", "strength", "last_accessed", "strength_epoch", "importance")
     assert [columns.column(name)[0] for name in names] == [3, 0.75, AT, 4, 0.5]
     assert columns.size == 1
@@ -151,7 +157,7 @@ def test_counting_by_a_name_leaves_out_what_is_hidden() -> None:
 
 
 def test_ids_are_found_by_8_or_more_digits_of_their_beginning_or_end() -> None:
-    columns = Columns()
+    columns = AttributeStore()
     ids = [
         "01890000-1111-7000-8000-aaaaaaaaaaaa",
         "01890000-2222-7000-8000-aaaaaaaaaaab",
@@ -171,7 +177,7 @@ def test_ids_are_found_by_8_or_more_digits_of_their_beginning_or_end() -> None:
 def test_every_prefix_and_suffix_of_an_id_finds_it_and_one_wrong_digit_does_not() -> None:
     chance = random.Random(4)
     text = bytes(chance.randrange(256) for _ in range(16)).hex()
-    columns = Columns()
+    columns = AttributeStore()
     dashed = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
     memory = sample_memory(0)
     columns.put(0, type(memory)(id=dashed, content="x", created_at=AT, modified_at=AT, event_at=AT), None)
@@ -186,8 +192,8 @@ def test_every_prefix_and_suffix_of_an_id_finds_it_and_one_wrong_digit_does_not(
 
 def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name() -> None:
     columns = columns_of({"speaker": "Ann Lee"}, {"speaker": "Bob", "namespace": "p"})
-    everywhere = columns.allowed(Filter())
-    project = columns.allowed(Filter(namespaces=("p",)))
+    everywhere = columns.mask(MemoryFilter())
+    project = columns.mask(MemoryFilter(namespaces=("p",)))
     assert columns.has_speaker("lee", everywhere)
     assert not columns.has_speaker("lee", project)
     assert columns.has_speaker("bob", project)
@@ -197,10 +203,10 @@ def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name()
 def test_a_mask_is_the_same_array_until_a_row_changes() -> None:
     """So that who searches by it knows that nothing changed."""
     columns = columns_of({}, {"namespace": "p"})
-    mask = columns.allowed(Filter(now=5))
-    assert columns.allowed(Filter(now=9)) is mask
-    columns.use(0, Usage(id=sample_id(0), access_count=1))
-    assert columns.allowed(Filter()) is mask
+    mask = columns.mask(MemoryFilter(now=5))
+    assert columns.mask(MemoryFilter(now=9)) is mask
+    columns.set_usage(0, Usage(id=sample_id(0), access_count=1))
+    assert columns.mask(MemoryFilter()) is mask
     with pytest.raises(ValueError, match="read-only"):
         mask[0] = False
     columns.put(1, sample_memory(1, state="trashed"), None)
@@ -215,41 +221,41 @@ def test_a_mask_holds_from_one_expiry_to_the_next_and_no_longer() -> None:
     expected = {5: [0, 1, 2], 9: [0, 1, 2], 10: [1, 2], 19: [1, 2], 20: [2], 21: [2]}
     for now in (5, 9, 10, 19, 20, 21, 19, 5):
         assert passing(columns, now=now) == expected[now]
-    assert columns.allowed(Filter(now=10)) is columns.allowed(Filter(now=19))
+    assert columns.mask(MemoryFilter(now=10)) is columns.mask(MemoryFilter(now=19))
 
 
 def test_no_more_masks_are_kept_than_some() -> None:
     columns = columns_of({}, {"namespace": "p"})
-    first = columns.allowed(Filter())
+    first = columns.mask(MemoryFilter())
     for number in range(MASKS_KEPT):
-        columns.allowed(Filter(namespaces=(str(number),)))
-    assert columns.allowed(Filter()) is not first
-    assert columns.allowed(Filter()).tolist() == first.tolist()
+        columns.mask(MemoryFilter(namespaces=(str(number),)))
+    assert columns.mask(MemoryFilter()) is not first
+    assert columns.mask(MemoryFilter()).tolist() == first.tolist()
 
 
 def test_a_filter_that_is_asked_once_pushes_no_kept_mask_out() -> None:
     columns = columns_of({}, {"namespace": "p"}, {"expires_at": 5})
-    kept = columns.allowed(Filter(now=9))
+    kept = columns.mask(MemoryFilter(now=9))
     for number in range(MASKS_KEPT):
-        assert not columns.allowed_once(Filter(namespaces=(str(number),))).any()
-    assert columns.allowed(Filter(now=9)) is kept
-    assert columns.allowed_once(Filter(now=9)).tolist() == kept.tolist() == [True, True, False]
+        assert not columns.uncached_mask(MemoryFilter(namespaces=(str(number),))).any()
+    assert columns.mask(MemoryFilter(now=9)) is kept
+    assert columns.uncached_mask(MemoryFilter(now=9)).tolist() == kept.tolist() == [True, True, False]
 
 
 def test_a_narrowed_mask_is_without_some_and_the_same_again_for_the_same() -> None:
     columns = columns_of({"speaker": "Ann"}, {"speaker": "Bob"}, {"speaker": "Ann"})
-    mask = columns.allowed(Filter())
-    assert columns.without(mask, np.array([], np.int64)) is mask
-    narrowed = columns.without(mask, np.array([1]))
+    mask = columns.mask(MemoryFilter())
+    assert columns.exclude(mask, np.array([], np.int64)) is mask
+    narrowed = columns.exclude(mask, np.array([1]))
     assert narrowed.tolist() == [True, False, True]
-    assert columns.without(mask, np.array([1])) is narrowed
+    assert columns.exclude(mask, np.array([1])) is narrowed
     assert [columns.has_speaker(name, narrowed) for name in ("ann", "bob")] == [True, False]
-    assert columns.without(mask, np.array([0, 2])).tolist() == [False, True, False]
+    assert columns.exclude(mask, np.array([0, 2])).tolist() == [False, True, False]
     assert mask.tolist() == [True, True, True]
     assert columns.has_speaker("bob", np.array([False, True])), "a mask that nobody keeps"
     assert not columns.has_speaker("bob", np.array([True]))
     columns.put(1, sample_memory(1, speaker="Ann"), None)
-    assert not columns.has_speaker("bob", columns.without(columns.allowed(Filter()), np.array([0])))
+    assert not columns.has_speaker("bob", columns.exclude(columns.mask(MemoryFilter()), np.array([0])))
 
 
 def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:
@@ -261,7 +267,7 @@ def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:
     )
     columns.drop(3)
     columns.save(tmp_path / "c.view", {"store": "s", "seq": 4}, Disk())
-    again, meta = Columns.load(tmp_path / "c.view")
+    again, meta = AttributeStore.load(tmp_path / "c.view")
     assert meta == {"store": "s", "seq": 4}
     for wanted in ({}, {"tags": ("a",)}, {"namespaces": ("p",)}, {"states": STATES}, {"now": AT}):
         assert passing(again, **wanted) == passing(columns, **wanted)
@@ -269,7 +275,7 @@ def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:
     assert again.count_by("state") == columns.count_by("state")
     assert again.count_states(STATES) == 3
     assert again.ids([0, 1]) == [sample_id(0), sample_id(1)]
-    assert again.has_speaker("lee", again.allowed(Filter()))
+    assert again.has_speaker("lee", again.mask(MemoryFilter()))
     for each in (columns, again):
         each.put(4, sample_memory(4, namespace="q", tags=("a",)), Usage(id=sample_id(4), access_count=2))
         each.put(0, sample_memory(0), None)
@@ -279,13 +285,13 @@ def test_a_saved_view_comes_back_the_same(tmp_path: Path) -> None:
 
 def test_a_file_with_other_columns_is_not_used(tmp_path: Path) -> None:
     arrays: dict[str, NDArray[Any]] = {"state": np.zeros(1, np.uint8), "tag_numbers": np.zeros(0, np.uint32)}
-    snapshots.save(tmp_path / "c.view", KIND, {"own": {}}, arrays, Disk())
-    with pytest.raises(ViewMismatch, match="other columns"):
-        Columns.load(tmp_path / "c.view")
+    index_file.save(tmp_path / "c.view", KIND, {"own": {}}, arrays, Disk())
+    with pytest.raises(IndexMismatch, match="other columns"):
+        AttributeStore.load(tmp_path / "c.view")
 
 
 def test_rows_are_found_again_after_the_arrays_have_grown_many_times() -> None:
-    columns = Columns()
+    columns = AttributeStore()
     for number in range(5000):
         columns.put(number, sample_memory(number, importance=(number % 10) / 10), None)
     assert columns.size == 5000
@@ -304,7 +310,7 @@ def test_a_count_of_tokens_that_comes_after_a_change_of_the_text_is_not_kept() -
 
 def test_a_column_that_was_read_stays_as_it_was() -> None:
     columns = columns_of({}, {})
-    state, importance = columns.together("state", "importance")
+    state, importance = columns.columns("state", "importance")
     alone = columns.column("state")
     columns.put(1, sample_memory(1, state="trashed", importance=0.9), None)
     columns.drop(0)
@@ -319,11 +325,11 @@ def test_the_values_of_some_memories_come_in_their_order() -> None:
     assert columns.values("importance", np.array([[0], [2]])).tolist() == [[0.25], [0.75]]
     with pytest.raises(IndexError):
         columns.values("importance", np.array([9_999]))
-    assert Columns().values("state", np.array([3]), clip=True).tolist() == [0]
+    assert AttributeStore().values("state", np.array([3]), clip=True).tolist() == [0]
 
 
 def test_columns_read_together_have_one_length_while_rows_are_added() -> None:
-    columns, is_over, seen = Columns(), threading.Event(), set[int]()
+    columns, is_over, seen = AttributeStore(), threading.Event(), set[int]()
 
     def add() -> None:
         for number in itertools.count():
@@ -335,7 +341,7 @@ def test_columns_read_together_have_one_length_while_rows_are_added() -> None:
     adding.start()
     try:
         while len(seen) < 300:
-            states, modified_at = columns.together("state", "modified_at")
+            states, modified_at = columns.columns("state", "modified_at")
             assert len(states) == len(modified_at)
             seen.add(len(states))
     finally:
@@ -359,7 +365,7 @@ def test_each_has_the_hash_of_the_text_that_is_embedded_for_it(tmp_path: Path) -
     assert columns.text_hashes(np.array([0, 1, 2])) == hashes
     assert columns.text_hashes(np.array([2, 0])) == [hashes[2], hashes[0]]
     assert columns.text_hashes(np.array([], np.int64)) == []
-    high, low = columns.together("text_high", "text_low")
+    high, low = columns.columns("text_high", "text_low")
     assert int(high[0]).to_bytes(8, "big") + int(low[0]).to_bytes(8, "big") == hashes[0]
     columns.save(tmp_path / "columns.view", {}, Disk())
-    assert Columns.load(tmp_path / "columns.view")[0].text_hashes(np.array([0, 1, 2])) == hashes
+    assert AttributeStore.load(tmp_path / "columns.view")[0].text_hashes(np.array([0, 1, 2])) == hashes

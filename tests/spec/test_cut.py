@@ -3,20 +3,28 @@
 import numpy as np
 import pytest
 
-from mnemo_core import cut
-from mnemo_core.cut import FEATURES, MEASURED, Cut, Example, Known
-from mnemo_core.thresholds import DEFAULT_MODEL, SOURCE, Thresholds, of_model
+from mnemo_core.retrieval import abstention
+from mnemo_core.retrieval.abstention import (
+    FEATURES,
+    MEASURED,
+    CutoffExample,
+    CutoffInputs,
+    CutoffModel,
+)
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, Thresholds, of_model
 
 NAN = float("nan")
 
 
-def evidence(scores: list[float], sims: list[float], words: list[float], words_full: float = 10.0) -> Known:
-    return Known(np.array(scores, np.float32), np.array(sims, np.float32), np.array(words, np.float32), words_full)
+def evidence(scores: list[float], sims: list[float], words: list[float], words_full: float = 10.0) -> CutoffInputs:
+    return CutoffInputs(
+        np.array(scores, np.float32), np.array(sims, np.float32), np.array(words, np.float32), words_full
+    )
 
 
 def test_features_are_closeness_and_words_held_and_how_far_behind_the_best_each_is() -> None:
     # on its source's model a cosine of 0.65 is read as 0.65, and of the query's ten words' worth four are held
-    found = cut.features(evidence([0.8, 0.2], [0.65, 0.325], [4.0, 1.0]), SOURCE, "learned")
+    found = abstention.features(evidence([0.8, 0.2], [0.65, 0.325], [4.0, 1.0]), SOURCE, "learned")
     half = float(np.interp(0.325, [0.30, 0.35], [0.30, 0.35]))
     assert found[0].tolist() == pytest.approx([0.65, 0.4, 1.0, 1.0, 0.8, 1.0])
     assert found[1].tolist() == pytest.approx([half, 0.1, half / 0.65, 0.25, 0.2, 0.25])
@@ -24,22 +32,22 @@ def test_features_are_closeness_and_words_held_and_how_far_behind_the_best_each_
 
 def test_without_the_projects_own_scores_the_features_are_of_vectors_and_words_and_without_vectors_of_words() -> None:
     known = evidence([0.9, 0.1], [0.65, 0.30], [4.0, 1.0])
-    assert cut.features(known, SOURCE, "vectors")[1].tolist() == pytest.approx([0.30, 0.1, 0.30 / 0.65, 0.25])
-    assert cut.features(known, SOURCE, "words")[1].tolist() == pytest.approx([0.1, 0.25])
+    assert abstention.features(known, SOURCE, "vectors")[1].tolist() == pytest.approx([0.30, 0.1, 0.30 / 0.65, 0.25])
+    assert abstention.features(known, SOURCE, "words")[1].tolist() == pytest.approx([0.1, 0.25])
 
 
 def test_what_is_not_known_counts_as_nothing() -> None:
-    found = cut.features(evidence([0.0, 0.0], [NAN, -0.4], [0.0, 0.0], 0.0), SOURCE, "learned")
+    found = abstention.features(evidence([0.0, 0.0], [NAN, -0.4], [0.0, 0.0], 0.0), SOURCE, "learned")
     assert found.tolist() == [[0.0] * 6] * 2
 
 
 def test_a_text_that_says_more_of_the_query_than_the_query_does_holds_all_of_it() -> None:
-    assert cut.features(evidence([1.0], [NAN], [14.0]), SOURCE, "words").tolist() == [[1.0, 1.0]]
+    assert abstention.features(evidence([1.0], [NAN], [14.0]), SOURCE, "words").tolist() == [[1.0, 1.0]]
 
 
 def test_a_strength_is_the_chance_that_the_weights_come_to() -> None:
     # 1/(1 + e^-(2·1 - 1)) = 0.7311 and 1/(1 + e^1) = 0.2689
-    found = cut.strengths(np.array([[1.0], [0.0]]), Cut((2.0, -1.0), 0.5, 0.0))
+    found = abstention.strengths(np.array([[1.0], [0.0]]), CutoffModel((2.0, -1.0), 0.5, 0.0))
     assert found.tolist() == pytest.approx([0.7311, 0.2689], abs=1e-4)
 
 
@@ -59,7 +67,7 @@ def test_what_is_left_has_its_share_of_the_strongest(strengths: list[float], exp
     # of the features none but the second counts, with the weight 1: its logit is the chance
     chances = np.array(strengths)
     rows = np.stack([np.zeros(len(chances)), np.log(chances / (1 - chances))], axis=1)
-    found = cut.kept(rows, Cut((0.0, 1.0, 0.0), share=0.5, floor=0.0), "words")
+    found = abstention.kept_candidates(rows, CutoffModel((0.0, 1.0, 0.0), share=0.5, floor=0.0), "words")
     assert np.flatnonzero(found).tolist() == expected
 
 
@@ -71,8 +79,8 @@ def test_there_is_no_answer_where_not_one_is_near_by_itself_however_far_it_is_ah
 ) -> None:
     # closeness + 0.2 · coverage has to be 0.3
     rows = np.array([[closeness, coverage, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
-    sure = Cut((9.0, 9.0, 9.0, 9.0, 0.0), share=0.9, floor=0.3)
-    assert cut.kept(rows, sure, "vectors").tolist() == [left, False]
+    sure = CutoffModel((9.0, 9.0, 9.0, 9.0, 0.0), share=0.9, floor=0.3)
+    assert abstention.kept_candidates(rows, sure, "vectors").tolist() == [left, False]
 
 
 @pytest.mark.parametrize(
@@ -91,36 +99,36 @@ def test_where_no_word_is_held_the_closest_has_to_stand_out(
 ) -> None:
     rows = np.array([[near, 0.0, 0.0, 0.0] for near in [*others, closest]])
     rows[0, 1] = coverage
-    sure = Cut((9.0, 9.0, 9.0, 9.0, 0.0), share=0.1, floor=0.3)
-    assert cut.kept(rows, sure, "vectors").any() == left
+    sure = CutoffModel((9.0, 9.0, 9.0, 9.0, 0.0), share=0.1, floor=0.3)
+    assert abstention.kept_candidates(rows, sure, "vectors").any() == left
 
 
 def test_where_words_alone_are_known_they_have_to_be_enough() -> None:
-    assert cut.nearness(np.array([[0.5, 1.0]]), "words").tolist() == [pytest.approx(0.1)]
+    assert abstention.standalone_strengths(np.array([[0.5, 1.0]]), "words").tolist() == [pytest.approx(0.1)]
 
 
-def example(closeness: list[float], right: list[int], answers: int | None = None) -> Example:
+def example(closeness: list[float], right: list[int], answers: int | None = None) -> CutoffExample:
     rows = np.array([[each, 0.0, each / max(closeness), 0.0] for each in closeness])
     is_right = np.array([place in right for place in range(len(closeness))])
-    return Example(rows, is_right, len(right) if answers is None else answers)
+    return CutoffExample(rows, is_right, len(right) if answers is None else answers)
 
 
 def test_an_outcome_is_the_mean_over_the_questions_that_have_an_answer() -> None:
-    keep_all = Cut((1.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.0)
+    keep_all = CutoffModel((1.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.0)
     asked = [example([0.9, 0.5], [0]), example([0.9, 0.5, 0.4], [1], answers=2), example([0.3], [])]
     # one of two right and all found; one of three, and one of two found; nothing to find does not count
-    found = cut.outcome(asked, keep_all, "vectors", top_k=3)
+    found = abstention.evaluate_cutoff(asked, keep_all, "vectors", top_k=3)
     assert found == pytest.approx(((1 / 2 + 1 / 3) / 2, (1 + 1 / 2) / 2, 0.0))
     # cut to one: right in the first, wrong in the second
-    assert cut.outcome(asked, keep_all, "vectors", top_k=1) == pytest.approx((0.5, 0.5, 0.0))
+    assert abstention.evaluate_cutoff(asked, keep_all, "vectors", top_k=1) == pytest.approx((0.5, 0.5, 0.0))
 
 
 def test_a_question_that_is_given_no_answer_has_found_nothing() -> None:
-    never = Cut((0.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.95)
-    assert cut.outcome([example([0.9], [0])], never, "vectors", top_k=3) == (0.0, 0.0, 1.0)
+    never = CutoffModel((0.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.95)
+    assert abstention.evaluate_cutoff([example([0.9], [0])], never, "vectors", top_k=3) == (0.0, 0.0, 1.0)
 
 
-def made_examples() -> list[Example]:
+def made_examples() -> list[CutoffExample]:
     """Forty questions whose one answer is far ahead, and ten about what nothing is near to."""
     chance = np.random.default_rng(7)
     sure = [example([*chance.uniform(0.7, 0.9, 1), *chance.uniform(0.2, 0.35, 6)], [0]) for _ in range(40)]
@@ -129,29 +137,29 @@ def made_examples() -> list[Example]:
 
 def test_a_fit_cuts_where_the_right_ones_end_and_knows_what_it_has_no_answer_for() -> None:
     examples = made_examples()
-    found = cut.fit(examples, "vectors", top_k=5)
-    assert cut.outcome(examples, found, "vectors", 5).precision > 0.9
-    assert cut.outcome(examples, found, "vectors", 5).recall > 0.9
-    assert not any(cut.kept(each.features, found, "vectors").any() for each in examples[40:])
+    found = abstention.fit(examples, "vectors", top_k=5)
+    assert abstention.evaluate_cutoff(examples, found, "vectors", 5).precision > 0.9
+    assert abstention.evaluate_cutoff(examples, found, "vectors", 5).recall > 0.9
+    assert not any(abstention.kept_candidates(each.features, found, "vectors").any() for each in examples[40:])
 
 
 def test_a_fit_gives_no_more_false_abstentions_than_it_may() -> None:
     examples = made_examples()
     assert (
-        cut.outcome(examples, cut.fit(examples, "vectors", top_k=5), "vectors", 5).abstained
-        <= 1 / 40 + cut.FALSE_ABSTENTIONS_MAX
+        abstention.evaluate_cutoff(examples, abstention.fit(examples, "vectors", top_k=5), "vectors", 5).abstained
+        <= 1 / 40 + abstention.FALSE_ABSTENTIONS_MAX
     )
 
 
 def test_a_fit_leaves_the_recall_it_has_to_where_right_and_wrong_look_alike() -> None:
     chance = np.random.default_rng(3)
     blurred = [example(sorted(chance.uniform(0.4, 0.6, 5), reverse=True), [place % 3]) for place in range(60)]
-    found = cut.fit(blurred, "vectors", top_k=5)
-    assert cut.outcome(blurred, found, "vectors", 5).recall >= cut.RECALL_MIN - 1e-9
+    found = abstention.fit(blurred, "vectors", top_k=5)
+    assert abstention.evaluate_cutoff(blurred, found, "vectors", 5).recall >= abstention.RECALL_MIN - 1e-9
 
 
 def test_the_same_examples_give_the_same_cut() -> None:
-    assert cut.fit(made_examples(), "vectors", 5) == cut.fit(made_examples(), "vectors", 5)
+    assert abstention.fit(made_examples(), "vectors", 5) == abstention.fit(made_examples(), "vectors", 5)
 
 
 def test_every_cut_that_is_shipped_has_a_weight_for_each_feature_and_sane_limits() -> None:
@@ -165,10 +173,10 @@ def test_every_cut_that_is_shipped_has_a_weight_for_each_feature_and_sane_limits
 
 
 def test_a_model_that_nobody_fitted_a_cut_for_has_the_default_models() -> None:
-    assert cut.of_model("somebody/else") == MEASURED[DEFAULT_MODEL]
+    assert abstention.of_model("somebody/else") == MEASURED[DEFAULT_MODEL]
 
 
 def test_closeness_is_read_on_one_scale_whatever_the_model() -> None:
     narrow = Thresholds(near=0.9, near_with_words=0.95, merge=0.94)
     sims = evidence([1.0], [0.9], [0.0])
-    assert cut.features(sims, narrow, "vectors")[0, 0] == pytest.approx(0.65)
+    assert abstention.features(sims, narrow, "vectors")[0, 0] == pytest.approx(0.65)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mnemo_core import civil
-from mnemo_core.civil import Zone
-from mnemo_core.date_rules import RULES, Rule, rules_for, words_in
-from mnemo_core.date_words import MONTHS, one_of
-from mnemo_core.dates import AT_MAX, event_at, mentions, said_at
+from mnemo_core.text.dates import local_days
+from mnemo_core.text.dates.date_patterns import DATE_PATTERNS, DatePattern, patterns_for, words_in
+from mnemo_core.text.dates.date_words import MONTHS, one_of
+from mnemo_core.text.dates.local_days import Zone
+from mnemo_core.text.dates.time_mentions import AT_MAX, find_event_time, find_mentions, said_at
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "dates.jsonl"
 PRECISION_MIN = 0.98
@@ -54,11 +54,11 @@ def shown(at: int | None, zone: str = "Europe/Berlin") -> str:
 
 
 def told(text: str, said: str = SAID) -> str:
-    return shown(event_at(text, local(said), BERLIN))
+    return shown(find_event_time(text, local(said), BERLIN))
 
 
 def spans(text: str, said: str = SAID) -> list[tuple[str, str, str]]:
-    return [(text[m.start : m.end], shown(m.at), shown(m.until)) for m in mentions(text, local(said), BERLIN)]
+    return [(text[m.start : m.end], shown(m.at), shown(m.until)) for m in find_mentions(text, local(said), BERLIN)]
 
 
 def is_right(at: int | None, happened: str | None, said_at: int) -> bool:
@@ -88,7 +88,7 @@ def test_on_the_labelled_set_hardly_a_date_is_wrong_and_few_are_missed(held_out:
     wrong = []
     for line in labelled(held_out):
         said_at = local(line["said"])
-        at = event_at(line["text"], said_at, BERLIN)
+        at = find_event_time(line["text"], said_at, BERLIN)
         is_good = is_right(at, line["happened"], said_at)
         answered += at is not None
         expected += line["happened"] is not None
@@ -231,8 +231,8 @@ def test_who_moved_to_a_place_did_it_and_what_was_moved_to_a_time_is_to_come() -
 
 def test_what_holds_the_moment_of_saying_happened_then() -> None:
     said_at = local(SAID)
-    assert event_at("Today I met Anna.", said_at, BERLIN) == said_at
-    assert event_at("On 11 March 2026 I met Anna.", said_at, BERLIN) == said_at
+    assert find_event_time("Today I met Anna.", said_at, BERLIN) == said_at
+    assert find_event_time("On 11 March 2026 I met Anna.", said_at, BERLIN) == said_at
     assert told("Today at 9:00 I met Anna.") == "2026-03-11T09:00"
 
 
@@ -256,16 +256,16 @@ def test_times_no_record_can_hold_are_none() -> None:
 
 def test_a_day_is_a_day_of_the_speakers_zone() -> None:
     said_at = local("2026-03-11T00:30", "Asia/Tokyo")  # still the 10th in Berlin and New York
-    assert shown(event_at("Yesterday it rained.", said_at, TOKYO), "Asia/Tokyo") == "2026-03-10T00:00"
-    assert shown(event_at("Yesterday it rained.", said_at, BERLIN)) == "2026-03-09T00:00"
-    assert shown(event_at("Yesterday it rained.", said_at, NEW_YORK), "America/New_York") == "2026-03-09T00:00"
+    assert shown(find_event_time("Yesterday it rained.", said_at, TOKYO), "Asia/Tokyo") == "2026-03-10T00:00"
+    assert shown(find_event_time("Yesterday it rained.", said_at, BERLIN)) == "2026-03-09T00:00"
+    assert shown(find_event_time("Yesterday it rained.", said_at, NEW_YORK), "America/New_York") == "2026-03-09T00:00"
 
 
 def test_a_day_on_which_the_clocks_change_is_as_long_as_it_is() -> None:
     hour = 3_600_000
-    (spring,) = mentions("On 29 March 2026 we slept badly.", local(SAID), BERLIN)
+    (spring,) = find_mentions("On 29 March 2026 we slept badly.", local(SAID), BERLIN)
     assert spring.until - spring.at == 23 * hour
-    (autumn,) = mentions("On 25 October 2026 we will sleep well.", local(SAID), BERLIN)
+    (autumn,) = find_mentions("On 25 October 2026 we will sleep well.", local(SAID), BERLIN)
     assert autumn.until - autumn.at == 25 * hour
     assert told("Yesterday I was in bed early.", "2026-03-30T00:10") == "2026-03-29T00:00"
     assert told("Yesterday I was in bed early.", "2026-10-26T00:10") == "2026-10-25T00:00"
@@ -274,15 +274,15 @@ def test_a_day_on_which_the_clocks_change_is_as_long_as_it_is() -> None:
 def test_a_time_that_the_clocks_skip_or_show_twice_has_one_moment() -> None:
     # 02:30 does not exist on 29 March: half an hour after the leap. On 25 October it comes twice: the first, in summer.
     assert told("The alarm rang on 29 March 2026 at 02:30.") == "2026-03-29T03:30"
-    twice = event_at("The alarm rang on 25 October 2025 at 02:30.", local(SAID), BERLIN)
+    twice = find_event_time("The alarm rang on 25 October 2025 at 02:30.", local(SAID), BERLIN)
     assert twice == local("2025-10-25T02:30")
-    twice = event_at("The alarm rang on 26 October 2025 at 02:30.", local(SAID), BERLIN)
+    twice = find_event_time("The alarm rang on 26 October 2025 at 02:30.", local(SAID), BERLIN)
     assert twice == int(dt.datetime(2025, 10, 26, 0, 30, tzinfo=dt.UTC).timestamp() * 1000)
 
 
 def test_hours_ago_are_counted_across_a_change_of_the_clocks() -> None:
     said_at = local("2026-03-29T04:00")
-    assert event_at("Three hours ago the power failed.", said_at, BERLIN) == said_at - 3 * 3_600_000
+    assert find_event_time("Three hours ago the power failed.", said_at, BERLIN) == said_at - 3 * 3_600_000
 
 
 @pytest.mark.parametrize(
@@ -308,24 +308,24 @@ def test_a_query_gets_the_span_it_means(query: str, expected: list[tuple[str, st
 
 
 def test_months_count_on_into_other_years() -> None:
-    assert civil.month_start(2026, 13) == dt.date(2027, 1, 1)
-    assert civil.month_start(2026, 0) == dt.date(2025, 12, 1)
-    assert civil.months_after(dt.date(2024, 3, 31), -1) == dt.date(2024, 2, 29)
-    assert civil.months_after(dt.date(2025, 11, 30), 3) == dt.date(2026, 2, 28)
-    assert civil.date_or_none(2026, 2, 29) is None
+    assert local_days.month_start(2026, 13) == dt.date(2027, 1, 1)
+    assert local_days.month_start(2026, 0) == dt.date(2025, 12, 1)
+    assert local_days.months_after(dt.date(2024, 3, 31), -1) == dt.date(2024, 2, 29)
+    assert local_days.months_after(dt.date(2025, 11, 30), 3) == dt.date(2026, 2, 28)
+    assert local_days.date_or_none(2026, 2, 29) is None
 
 
 def test_local_times_come_back_from_their_moments() -> None:
     for zone in (BERLIN, TOKYO, NEW_YORK):
         for at in range(local("2026-03-27T00:00"), local("2026-03-31T00:00"), 1_800_000):
-            assert civil.moment_of(*civil.local_time(at, zone), zone) == at
+            assert local_days.moment_of(*local_days.local_time(at, zone), zone) == at
 
 
 @pytest.mark.parametrize("text", ["tomorrow", "next week", "in 3 years", "next month", "on Friday", "next year"])
 def test_a_time_after_the_end_of_the_calendar_is_none(text: str) -> None:
     said_at = AT_MAX - 3_600_000  # in Berlin the year 10000 has begun
-    assert event_at(f"We will meet {text}", said_at, BERLIN) is None
-    assert not [each for each in mentions(text, said_at, BERLIN) if each.until > AT_MAX + 86_400_000]
+    assert find_event_time(f"We will meet {text}", said_at, BERLIN) is None
+    assert not [each for each in find_mentions(text, said_at, BERLIN) if each.until > AT_MAX + 86_400_000]
 
 
 FRAGMENTS = """
@@ -343,9 +343,9 @@ PIECES = st.sampled_from(FRAGMENTS.split())
 @example("999 years ago")
 def test_any_text_has_a_time_within_bounds_or_none(text: str) -> None:
     said_at = local(SAID)
-    at = event_at(text, said_at, BERLIN)
+    at = find_event_time(text, said_at, BERLIN)
     assert at is None or 0 <= at < 253_402_300_800_000
-    found = mentions(text, said_at, BERLIN)
+    found = find_mentions(text, said_at, BERLIN)
     assert all(each.at < each.until and 0 <= each.start < each.end <= len(text) for each in found)
     assert [each.start for each in found] == sorted(each.start for each in found)
 
@@ -363,17 +363,17 @@ def test_when_a_text_was_said_is_not_the_day_that_it_speaks_of(text: str, event_
     assert said_at(text, event_at, CREATED, lambda _: 0) == said
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.reader)
+@pytest.mark.parametrize("rule", DATE_PATTERNS, ids=lambda rule: rule.reader)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_no_rule_is_passed_over_that_finds_something(rule: Rule, data: st.DataObject) -> None:
+def test_no_rule_is_passed_over_that_finds_something(rule: DatePattern, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(rule.pattern)).replace("ſ", "s").replace("ı", "i").replace("İ", "I")
     if rule.pattern.search(text) and not rule.needs[0].isdisjoint(words_in(text)):
-        assert rule in rules_for(text)
+        assert rule in patterns_for(text)
 
 
 def test_a_text_without_dates_is_searched_by_no_rule() -> None:
-    assert rules_for("The port is 8080, and from it came 17 answers in all.") == []
+    assert patterns_for("The port is 8080, and from it came 17 answers in all.") == []
 
 
 def test_any_of_many_words_is_found_the_longest_first() -> None:

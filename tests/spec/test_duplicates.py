@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_core import claims as claims_module
-from mnemo_core import duplicates, overlap
-from mnemo_core.changing import Tie
-from mnemo_core.claims import claims
-from mnemo_core.duplicates import TIES_MAX, Near, forget_texts, judge, same_subject
-from mnemo_core.overlap import is_similar, text_jaccard
-from mnemo_core.thresholds import SOURCE, of_model
-from mnemo_daemon.embedding import Embedder, load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue
+from mnemo_core.ingest import deduplication
+from mnemo_core.ingest.attributes import attribute_claims as claims_module
+from mnemo_core.ingest.attributes.attribute_claims import extract_claims
+from mnemo_core.ingest.deduplication import (
+    RELATIONS_MAX,
+    Neighbour,
+    clear_text_cache,
+    find_relations,
+    have_same_subject,
+)
+from mnemo_core.ingest.mutations import MemoryRelation
+from mnemo_core.similarity import overlap
+from mnemo_core.similarity.overlap import is_similar, text_jaccard
+from mnemo_core.similarity.thresholds import SOURCE, of_model
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue
+from mnemo_daemon.models.embedding import Embedder, load_embedder
 from tests.lives import DAY_MS, lives
 from tests.pairs import differing, rewordings
 from tests.samples import AT, sample_memory
@@ -29,7 +36,7 @@ REPEATED_MIN = {False: 0.90, True: 0.65}  # of the rewordings; measured 0.95 and
 
 @pytest.fixture(scope="module")
 def embedder(minilm_folder: Path) -> Iterator[Embedder]:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     loaded = load_embedder(manifest)
     yield loaded
@@ -38,7 +45,7 @@ def embedder(minilm_folder: Path) -> Iterator[Embedder]:
 
 @pytest.fixture(scope="module", params=["auto", "float32"])
 def embedder_of_each_form(minilm_folder: Path, request: pytest.FixtureRequest) -> Iterator[Embedder]:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     loaded = load_embedder(manifest, numerics=request.param)
     yield loaded
@@ -53,8 +60,8 @@ def vectors_of(embedder: Embedder, texts: set[str]) -> dict[str, NDArray[np.floa
 def relation(new: str, old: str, sim: float | None = None, *, later_ms: int = DAY_MS, speakers: str = ",") -> str:
     """How the edge from new to old is called; "" for none."""
     speaker, other = speakers.split(",")
-    near = Near(sample_memory(1, old, speaker=other), sim)
-    ties = judge(new, speaker, AT + later_ms, [near], SOURCE)
+    near = Neighbour(sample_memory(1, old, speaker=other), sim)
+    ties = find_relations(new, speaker, AT + later_ms, [near], SOURCE)
     return ties[0].relation if ties else ""
 
 
@@ -140,22 +147,22 @@ def test_at_most_three_edges_the_best_first() -> None:
     ]
     sims = [0.9, 0.8, 0.7, 0.75, 0.6]
     near = [
-        Near(sample_memory(i, text, event_at=AT + i), sim)
+        Neighbour(sample_memory(i, text, event_at=AT + i), sim)
         for i, (text, sim) in enumerate(zip(texts, sims, strict=True))
     ]
-    ties = judge("My rent went up to 950.", "", AT + 9, near, SOURCE)
-    assert len(ties) == TIES_MAX
+    ties = find_relations("My rent went up to 950.", "", AT + 9, near, SOURCE)
+    assert len(ties) == RELATIONS_MAX
     assert [(tie.relation, tie.id) for tie in ties] == [("updates", near[i].memory.id) for i in (1, 3, 2)]
-    assert ties[0] == Tie(near[1].memory.id, 1, "updates", 0.8, "amount: 940 → 950")
-    assert judge("My rent went up to 950.", "", AT + 9, near[::-1], SOURCE) == ties
+    assert ties[0] == MemoryRelation(near[1].memory.id, 1, "updates", 0.8, "amount: 940 → 950")
+    assert find_relations("My rent went up to 950.", "", AT + 9, near[::-1], SOURCE) == ties
 
 
 def test_an_update_is_of_the_value_that_held_last() -> None:
     texts = ["Anna lives in Lisbon.", "Anna moved to Porto.", "Anna's home is in Porto."]
-    near = [Near(sample_memory(i, text, event_at=AT + i), 0.6) for i, text in enumerate(texts)]
-    ties = judge("Anna moved to Oslo.", "", AT + 9, near, SOURCE)
+    near = [Neighbour(sample_memory(i, text, event_at=AT + i), 0.6) for i, text in enumerate(texts)]
+    ties = find_relations("Anna moved to Oslo.", "", AT + 9, near, SOURCE)
     assert {tie.id for tie in ties} == {near[1].memory.id, near[2].memory.id}
-    back = judge("Anna moved back to Lisbon.", "", AT + 9, near, SOURCE)
+    back = find_relations("Anna moved back to Lisbon.", "", AT + 9, near, SOURCE)
     assert {tie.id for tie in back} == {near[1].memory.id, near[2].memory.id}
 
 
@@ -191,7 +198,7 @@ def test_an_update_is_of_the_value_that_held_last() -> None:
     ],
 )
 def test_another_value_of_the_same_attribute_is_an_update(old: str, new: str) -> None:
-    assert same_subject(old, new)
+    assert have_same_subject(old, new)
     assert relation(new, old, 0.5) == "updates"
 
 
@@ -315,13 +322,13 @@ def test_a_value_is_known_by_how_it_is_written(old: str, new: str) -> None:
 
 
 def test_a_passage_claims_nothing() -> None:
-    assert claims("Anna lives in Lisbon. " + "It was a long day. " * 60) == ()
+    assert extract_claims("Anna lives in Lisbon. " + "It was a long day. " * 60) == ()
 
 
 def test_none_of_the_pairs_that_differ_is_judged_the_same_at_any_cosine() -> None:
     for pair in differing():
         for sim in (1.0, 0.97, None):
-            ties = judge(pair.other, "", AT + 1, [Near(sample_memory(1, pair.one), sim)], SOURCE)
+            ties = find_relations(pair.other, "", AT + 1, [Neighbour(sample_memory(1, pair.one), sim)], SOURCE)
             assert "repeats" not in {tie.relation for tie in ties}, pair
 
 
@@ -334,11 +341,11 @@ def test_rewordings_are_linked_as_repeats(embedder_of_each_form: Embedder, held_
     found = {
         pair
         for pair in pairs
-        for tie in judge(
+        for tie in find_relations(
             pair.other,
             "",
             AT + 1,
-            [Near(sample_memory(1, pair.one), float(vectors[pair.one] @ vectors[pair.other]))],
+            [Neighbour(sample_memory(1, pair.one), float(vectors[pair.one] @ vectors[pair.other]))],
             thresholds,
         )
         if tie.relation == "repeats"
@@ -371,9 +378,10 @@ def tally(embedder: Embedder, held_out: bool) -> Tally:
         for i, said in enumerate(life):
             sims = stack[:i] @ stack[i]
             nearest = np.argsort(-sims, kind="stable")[:NEIGHBOURS]
-            near = [Near(memories[j], float(sims[j])) for j in nearest]
+            near = [Neighbour(memories[j], float(sims[j])) for j in nearest]
             hits = [
-                (tie.relation, life[index[tie.id]]) for tie in judge(said.text, said.speaker, said.at, near, thresholds)
+                (tie.relation, life[index[tie.id]])
+                for tie in find_relations(said.text, said.speaker, said.at, near, thresholds)
             ]
             updates = [old for kind, old in hits if kind == "updates"]
             repeats = [old for kind, old in hits if kind == "repeats"]
@@ -401,10 +409,12 @@ def test_changes_in_made_lives_get_the_right_updates_edge(embedder: Embedder, he
 
 
 def test_how_a_text_reads_is_forgotten_with_it() -> None:
-    judge("The boat lies in Lisbon.", "", 5, [Near(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE)
-    kept = (overlap.kept_words, duplicates._specifics, claims_module._claims)
+    find_relations(
+        "The boat lies in Lisbon.", "", 5, [Neighbour(sample_memory(1, content="The boat lies in Porto."), 0.9)], SOURCE
+    )
+    kept = (overlap.kept_words, deduplication._specifics, claims_module._claims)
     assert all(cache.cache_info().currsize for cache in kept)
-    forget_texts()
+    clear_text_cache()
     assert not any(cache.cache_info().currsize for cache in kept)
 
 
@@ -418,18 +428,18 @@ def test_what_takes_long_to_tell_is_told_only_where_it_is_asked() -> None:
 
         return told
 
-    def near(number: int, text: str, sim: float, at: int) -> Near:
-        return Near(sample_memory(number, text, event_at=0), sim, when(text, at))
+    def near(number: int, text: str, sim: float, at: int) -> Neighbour:
+        return Neighbour(sample_memory(number, text, event_at=0), sim, when(text, at))
 
     home, bus = "Anna lives in Lisbon.", "Our bus broke down."
     rows = [near(1, bus, 0.9, AT), near(2, home, 0.6, AT)]
-    ties = judge("Anna moved to Porto.", "", AT + 1, rows, SOURCE, tells_why=False)
+    ties = find_relations("Anna moved to Porto.", "", AT + 1, rows, SOURCE, tells_why=False)
     assert [(tie.relation, tie.why) for tie in ties] == [("updates", "home: lisbon → porto"), ("related", "")]
     assert asked == [home]
-    ties = judge("Anna moved to Porto.", "", AT, rows, SOURCE)  # said no later
+    ties = find_relations("Anna moved to Porto.", "", AT, rows, SOURCE)  # said no later
     assert [(tie.relation, tie.why) for tie in ties] == [("related", "name differs: anna / our")]
     asked.clear()
     alike = [near(3, "The tram was late.", 0.9, AT), near(4, "The boat was late.", 0.9, AT + 5)]
-    ties = judge("Our train is red.", "", AT + 9, [*alike, near(5, bus, 0.8, AT)], SOURCE, tells_why=False)
+    ties = find_relations("Our train is red.", "", AT + 9, [*alike, near(5, bus, 0.8, AT)], SOURCE, tells_why=False)
     assert [tie.id for tie in ties] == [sample_memory(number, "").id for number in (4, 3, 5)]  # the later of equals
     assert sorted(asked) == ["The boat was late.", "The tram was late."]

@@ -5,22 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_core.excerpts import EXCERPT_CHARS_MAX, OMISSION, TokenRows, excerpt, join
-from mnemo_daemon.embedding import load_embedder
-from mnemo_daemon.models import DEFAULT_EMBEDDING, Catalogue, Numerics
+from mnemo_core.retrieval.excerpts import (
+    EXCERPT_CHARS_MAX,
+    OMISSION,
+    TokenRows,
+    join,
+    select_excerpt,
+)
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics
+from mnemo_daemon.models.embedding import load_embedder
 from tests.excerpts import TERMS, made, notes, shown, token_rows
 
 FILLER = "The boat was painted green again, which took all of us until the evening of the second day and more. "
 
 
 def read(text: str, query: str, rows: TokenRows | None = None) -> str:
-    marks = TERMS.marks(text, query)
-    return join(text, excerpt(text, query, marks, rows).sentences, marks)[0]
+    marks = TERMS.highlight_spans(text, query)
+    return join(text, select_excerpt(text, query, marks, rows).sentences, marks)[0]
 
 
 @pytest.mark.parametrize("numerics", ["int8", "float32"])
 def test_an_excerpt_shows_the_answer(minilm_folder: Path, numerics: Numerics) -> None:
-    manifest = Catalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
+    manifest = ModelCatalogue(minilm_folder).installed(DEFAULT_EMBEDDING)
     assert manifest is not None
     embedder = load_embedder(manifest, numerics=numerics)
     for items, share in ((made(), 33 / 36), (notes(), 0.9)):
@@ -39,15 +45,15 @@ def test_the_sentence_nearest_in_meaning_is_the_best_whatever_words_another_shar
     starts = [text.index("phone"), text.index("boat"), text.index("Reach")]
     found = np.array([[0, 127], [0, -127], [127, 0]], np.int8)
     rows = TokenRows(np.array([[1, 0]], np.float32), found, starts)
-    marks = TERMS.marks(text, "phone")
-    assert text[slice(*excerpt(text, "phone", marks, rows).best)] == "Reach her at this: call."
-    assert text[slice(*excerpt(text, "phone", marks).best)] == "The phone rang."
+    marks = TERMS.highlight_spans(text, "phone")
+    assert text[slice(*select_excerpt(text, "phone", marks, rows).best)] == "Reach her at this: call."
+    assert text[slice(*select_excerpt(text, "phone", marks).best)] == "The phone rang."
 
 
 def test_sentences_are_shown_in_their_order_with_a_mark_for_what_is_left_out() -> None:
     text = f"The key is blue. {FILLER * 3}The key\nis lost."
     assert read(text, "key")[: len("The key is blue.")] == "The key is blue."
-    marks = TERMS.marks(text, "key")
+    marks = TERMS.highlight_spans(text, "key")
     found, inside = join(text, [(0, 16), (text.rindex("The key"), len(text))], marks)
     assert found == f"The key is blue.{OMISSION}The key is lost."
     assert [found[start:end] for start, end in inside] == ["key", "key"]
@@ -59,7 +65,7 @@ def test_sentences_side_by_side_have_a_blank_between_them() -> None:
 
 def test_a_question_of_how_many_prefers_a_number() -> None:
     text = f"Guests like music. {FILLER}We laid the table for 40."
-    best = excerpt(text, "how many guests", TERMS.marks(text, "guests")).best
+    best = select_excerpt(text, "how many guests", TERMS.highlight_spans(text, "guests")).best
     assert text[slice(*best)] == "We laid the table for 40."
 
 

@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-from mnemo_core import expansion
-from mnemo_core.expansion import HITS_MAX, WORDS_MAX, Word
+from mnemo_core.retrieval import query_expansion
+from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_MAX, ExpansionWord
 
 
-def words(*shown: str) -> list[Word]:
-    return [Word(each.lower(), each) for each in shown]
+def words(*shown: str) -> list[ExpansionWord]:
+    return [ExpansionWord(each.lower(), each) for each in shown]
 
 
-def added(query: str, *hits: list[Word], rarity: dict[str, float] | None = None) -> list[str]:
+def added(query: str, *hits: list[ExpansionWord], rarity: dict[str, float] | None = None) -> list[str]:
     known = rarity or {}
-    return expansion.added_words(query.split(), hits, lambda term: known.get(term, 1.0))
+    return query_expansion.expansion_terms(query.split(), hits, lambda term: known.get(term, 1.0))
 
 
 @pytest.mark.parametrize(("relevance", "expected"), [([0.24, 0.1], True), ([0.25, 0.1], False), ([], False)])
 def test_G38_it_is_due_where_the_best_relevance_is_under_a_quarter(relevance: list[float], expected: bool) -> None:
-    assert expansion.is_due(np.array(relevance)) is expected
+    assert query_expansion.is_due(np.array(relevance)) is expected
 
 
 def test_words_are_those_of_the_best_hits_that_tell_most_apart() -> None:
@@ -49,7 +49,7 @@ def test_of_equal_words_the_order_is_that_of_their_terms() -> None:
 
 
 def test_a_word_stands_as_it_does_where_it_comes_first() -> None:
-    assert added("q", [Word("boiler", "Boilers"), Word("boiler", "boiler")]) == ["Boilers"]
+    assert added("q", [ExpansionWord("boiler", "Boilers"), ExpansionWord("boiler", "boiler")]) == ["Boilers"]
 
 
 def test_two_letters_are_no_word_but_two_characters_are() -> None:
@@ -64,4 +64,4 @@ def test_G38_what_is_added_is_kept_only_where_it_does_better_by_more_than_it_is_
     before: list[float], after: list[float], expected: bool
 ) -> None:
     # 0.85 · 0.24 = 0.204
-    assert expansion.does_better(np.array(before), np.array(after)) is expected
+    assert query_expansion.is_improvement(np.array(before), np.array(after)) is expected

@@ -12,21 +12,21 @@ import lmdb
 import numpy as np
 import pytest
 
-from mnemo_store import keeper
-from mnemo_store.database import Database
-from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import Damaged, DiskFull, OutcomeUnknown, WriteFailed
+from mnemo_store.database.environment import Database
+from mnemo_store.disk import Committable, Disk
+from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteFailure
 from mnemo_store.records import DropMemory, PutMemory, text_hash
-from mnemo_store.store import Store, Turn, Vectors
-from mnemo_store.tables import Row
+from mnemo_store.recovery import supervisor
+from mnemo_store.store import Store, TextVectors, WriteResult
+from mnemo_store.tables import TableRow
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
 from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.01)
-    monkeypatch.setattr(keeper, "RETRY_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MAX", 0.02)
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -67,12 +67,12 @@ def test_m19_what_was_written_meanwhile_is_in_the_database_exactly_once_when_it_
         wait_until(lambda: not store.degraded)
         remember(store, 6)
         assert store.seq == 6
-        assert store.trouble == ""
+        assert store.write_obstacle == ""
     with opened(tmp_path / "b") as sound:
         for number in range(1, 7):
             remember(sound, number)
     with opened(tmp_path / "a") as store:
-        assert store.reasons == []
+        assert store.findings == []
         assert contents(store) == [f"memory number {number}" for number in range(1, 7)]
     ours, theirs = tables_of(tmp_path / "a"), tables_of(tmp_path / "b")
     for name in ("memories", "versions", "numbers", "owners", "usage", "trash"):
@@ -84,9 +84,11 @@ def test_vectors_that_came_without_a_database_outlive_the_next_failure(tmp_path:
     rows = np.ones((1, 4), np.float16)
     with degraded_store(tmp_path) as (store, disk):
         digest, tokens = text_hash("memory number 4"), np.full((3, 4), -1, np.int8)
-        store.put_vectors([Vectors("space", digest, rows), Vectors("late", digest, tokens)]).result(WAIT_SECONDS)
+        store.put_vectors([TextVectors("space", digest, rows), TextVectors("late", digest, tokens)]).result(
+            WAIT_SECONDS
+        )
         disk.writing = BROKEN
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(UnknownOutcome):
             remember(store, 5)
         disk.writing = None
         remember(store, 6)
@@ -123,7 +125,7 @@ def test_what_was_acknowledged_without_a_database_survives_a_crash(tmp_path: Pat
 def test_a_turn_that_raises_leaves_nothing_without_a_database_either(tmp_path: Path) -> None:
     with degraded_store(tmp_path) as (store, _):
 
-        def decide(_: Any) -> Turn[None]:
+        def decide(_: Any) -> WriteResult[None]:
             raise ValueError("not like this")
 
         with pytest.raises(ValueError, match="not like this"):
@@ -152,7 +154,7 @@ def test_on_a_disk_that_became_read_only_reads_go_on_and_writes_are_refused(tmp_
     disk.opening = disk.writing = READ_ONLY
     with opened(tmp_path, disk) as store:
         assert contents(store) == ["memory number 1"]
-        with pytest.raises(OutcomeUnknown, match="Read-only"):  # a disk that fails a write may have done half of it
+        with pytest.raises(UnknownOutcome, match="Read-only"):  # a disk that fails a write may have done half of it
             remember(store, 2)
         assert contents(store) == ["memory number 1"]
         disk.opening = disk.writing = None
@@ -177,7 +179,7 @@ def test_a_database_that_a_reader_finds_damaged_is_put_in_order(tmp_path: Path) 
     with opened(tmp_path, disk) as store:
         remember(store, 1)
         disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
-        with pytest.raises(Damaged, match="MDB_CORRUPTED"):
+        with pytest.raises(StoreCorruption, match="MDB_CORRUPTED"):
             contents(store)
         wait_until(lambda: store.degraded)
         assert contents(store) == ["memory number 1"]
@@ -190,13 +192,13 @@ def test_a_database_that_comes_back_with_a_row_that_cannot_be_read_is_made_anew(
     """It had ended the writer, and with it the store."""
     with degraded_store(tmp_path) as (store, disk):
         database = Database.open(tmp_path / "db", Disk())
-        database.write(AT, lambda writing: writing.put_row("meta", Row(b"seq", b"\xff")))
+        database.write(AT, lambda writing: writing.put_row("meta", TableRow(b"seq", b"\xff")))
         database.close()
         disk.committing = disk.opening = None
         wait_until(lambda: not store.degraded)
         remember(store, 5)
         assert contents(store) == [f"memory number {number}" for number in range(1, 6)]
-        assert store.missing == []
+        assert store.data_losses == []
 
 
 def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(tmp_path: Path) -> None:
@@ -204,8 +206,8 @@ def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(
     with opened(tmp_path, disk) as store:
         remember(store, 1)
         heard: list[int] = []
-        store.follow(lambda applied: heard.append(applied.seq))
-        store.when_renumbered(lambda: heard.append(0))
+        store.on_commit(lambda applied: heard.append(applied.seq))
+        store.on_row_ids_reset(lambda: heard.append(0))
         store._told = 0  # as if the change had been answered as of unknown outcome
         disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
         remember(store, 2)
@@ -239,7 +241,7 @@ def test_a_disk_that_does_not_tell_its_room_ends_no_writer(tmp_path: Path, monke
             patch.setattr(os, "statvfs", refusing)
             disk.writing = None
             wait_until(lambda: len(asked) > 1)
-        wait_until(lambda: not store.trouble)
+        wait_until(lambda: not store.write_obstacle)
         remember(store, 2)
 
 
@@ -249,9 +251,9 @@ def test_a_writer_that_falls_over_lets_nobody_wait_for_ever(tmp_path: Path) -> N
     with opened(tmp_path, disk) as store:
         remember(store, 1)
         disk.committing = disk.opening = BROKEN
-        with pytest.raises(OutcomeUnknown, match="the writer stopped"):
+        with pytest.raises(UnknownOutcome, match="the writer stopped"):
             remember(store, 2)
-        with pytest.raises(WriteFailed, match=r"the writer stopped: .*; restart the daemon"):
+        with pytest.raises(WriteFailure, match=r"the writer stopped: .*; restart the daemon"):
             remember(store, 3)
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 1", "memory number 2"]
@@ -261,13 +263,13 @@ def test_the_map_grows_by_itself(tmp_path: Path) -> None:
     with opened(tmp_path, map_bytes=1 << 18) as store:
         for number in range(1, 101):
             remember(store, number, "x" * 8000)
-        assert store.reasons == []
+        assert store.findings == []
         assert store.degraded == ""
         assert len(contents(store)) == 100
 
 
 def test_a_map_that_cannot_grow_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "MAP_BYTES_MAX", 1 << 18)
+    monkeypatch.setattr(supervisor, "MAP_BYTES_MAX", 1 << 18)
     with opened(tmp_path, map_bytes=1 << 18) as store:
         for number in range(1, 101):
             remember(store, number, "x" * 8000)
@@ -288,12 +290,12 @@ def test_a_full_disk_takes_the_group_that_filled_it_then_only_what_makes_room(tm
         assert not (tmp_path / "reserve").exists()
         with pytest.raises(DiskFull, match="the disk is full"):
             remember(store, 3)
-        assert "the disk is full" in store.trouble
-        gone: Turn[None] = Turn((DropMemory(id=sample_id(1)),), None, "rm")
+        assert "the disk is full" in store.write_obstacle
+        gone: WriteResult[None] = WriteResult((DropMemory(id=sample_id(1)),), None, "rm")
         store.transact(lambda _: gone, by="test", frees=True).result(WAIT_SECONDS)
         assert contents(store) == ["the one that filled it"]
         disk.room = 10 * RESERVE
-        wait_until(lambda: not store.trouble)
+        wait_until(lambda: not store.write_obstacle)
         assert (tmp_path / "reserve").stat().st_size == RESERVE
         remember(store, 4)
         assert contents(store) == ["the one that filled it", "memory number 4"]
@@ -319,7 +321,7 @@ class Full:
     def __init__(self, disk: Faulty) -> None:
         self.commit = disk.commit
 
-    def __call__(self, transaction: Commits) -> None:
+    def __call__(self, transaction: Committable) -> None:
         if not getattr(self, "failed", False):
             self.failed = True
             raise lmdb.DiskError(f"mdb_txn_commit: {FULL.strerror}")
@@ -335,4 +337,4 @@ def test_a_start_on_a_full_disk_reads_and_says_so(tmp_path: Path) -> None:
         assert contents(store) == ["memory number 1"]
         with pytest.raises(DiskFull):
             remember(store, 2)
-        assert store.trouble
+        assert store.write_obstacle

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnemo_core import features
-from mnemo_core.features import Evidence, Late, Table
-from mnemo_core.question_shape import question_shape
-from mnemo_core.text_shape import Shape
+from mnemo_core.retrieval.ranking import ranking_features
+from mnemo_core.retrieval.ranking.ranking_features import FeatureInputs, FeatureTable, TokenSimilarities
+from mnemo_core.text.query_features import analyze_query
+from mnemo_core.text.text_features import TextFeature
 
 
-def evidence(**changed: Any) -> Evidence:
+def evidence(**changed: Any) -> FeatureInputs:
     """Three candidates, the memories 0, 1 and 2 of four; 3 stands behind 2. The query's terms: a name, and two more."""
     scene = {
         "weights": np.array([2.0, 1.0, 3.0], np.float32),
@@ -20,20 +20,20 @@ def evidence(**changed: Any) -> Evidence:
         "holds": np.array([[1, 0, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1]], np.bool_),
         "words": np.array([4.0, 2.0, 0.0, 1.0], np.float32),
         "sims": np.array([0.6, 0.3, np.nan, 0.15], np.float32),
-        "shape": np.array([Shape.ENDS_WITH_QUESTION, Shape.HAS_DATE, 0, Shape.HAS_NUMBER], np.uint32),
+        "shape": np.array([TextFeature.ENDS_WITH_QUESTION, TextFeature.HAS_DATE, 0, TextFeature.HAS_NUMBER], np.uint32),
         "lengths": np.array([6, 0, 3, 9], np.uint16),
         # 0 before 1 in one session; 2 before 3 in another.
-        "near": np.array([[0, 1, 2], [-1, 0, -1], [1, -1, 3], [-1, -1, -1], [-1, -1, -1]]),
+        "neighbour_rows": np.array([[0, 1, 2], [-1, 0, -1], [1, -1, 3], [-1, -1, -1], [-1, -1, -1]]),
         "group": np.array([7, 7, -1], np.int64),
         "speaks": np.array([1, -1, 0], np.int8),
         "roles": np.array([-1, 1, 0], np.int8),
         "fits_date": np.array([np.nan, np.nan, np.nan], np.float32),
-        "question": question_shape("When did Ann sail?"),
+        "question": analyze_query("When did Ann sail?"),
     }
-    return Evidence(**{**scene, **changed})
+    return FeatureInputs(**{**scene, **changed})
 
 
-def column(table: Table, name: str) -> list[float]:
+def column(table: FeatureTable, name: str) -> list[float]:
     found: list[float] = table.values[:, table.names.index(name)].tolist()
     return found
 
@@ -77,46 +77,48 @@ def column(table: Table, name: str) -> list[float]:
     ],
 )
 def test_a_feature_of_three_candidates(name: str, expected: list[float]) -> None:
-    assert column(features.table(evidence()), name) == pytest.approx(expected)
+    assert column(ranking_features.feature_table(evidence()), name) == pytest.approx(expected)
 
 
 def test_what_stands_beside_counts_with_the_words_it_holds() -> None:
     """2 holds the third term, and what follows it the second one: together both."""
     holds = np.array([[1, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 0]], np.bool_)
-    table = features.table(evidence(holds=holds))
+    table = ranking_features.feature_table(evidence(holds=holds))
     assert column(table, "covered_around") == pytest.approx([0.0, 0.0, 1.0])
     assert column(table, "covered_gain") == pytest.approx([0.0, 0.0, 1 / 4])
 
 
 def test_a_date_that_the_question_names_fits_or_differs() -> None:
-    table = features.table(evidence(fits_date=np.array([1.0, 0.0, 1.0], np.float32)))
+    table = ranking_features.feature_table(evidence(fits_date=np.array([1.0, 0.0, 1.0], np.float32)))
     assert column(table, "date_fits") == [1.0, 0.0, 1.0]
     assert column(table, "date_differs") == [0.0, 1.0, 0.0]
 
 
 def test_a_number_of_the_question_is_looked_for_by_itself() -> None:
-    table = features.table(evidence(is_number=np.array([False, False, True])))
+    table = ranking_features.feature_table(evidence(is_number=np.array([False, False, True])))
     assert column(table, "same_number") == [0.0, 0.0, 1.0]
 
 
 def test_a_memory_without_a_vector_is_as_near_as_its_words_are_good() -> None:
-    table = features.table(evidence(sims=np.array([np.nan, 0.5, 0.1, 0.0], np.float32)))
+    table = ranking_features.feature_table(evidence(sims=np.array([np.nan, 0.5, 0.1, 0.0], np.float32)))
     assert column(table, "sim") == pytest.approx([0.5, 0.5, 0.1])  # the best by words takes the best that is known
 
 
 def test_chinese_and_japanese_questions_weigh_words_and_meaning_otherwise() -> None:
     for is_cjk in (False, True):
-        table = features.table(evidence(is_cjk=is_cjk))
+        table = ranking_features.feature_table(evidence(is_cjk=is_cjk))
         for name in ("words", "words_z", "covered", "sim_share", "sim_z"):
             assert column(table, f"{name}_cjk") == (column(table, name) if is_cjk else [0.0, 0.0, 0.0])
         rows = np.array([[0.8, 0.2], [0.4, 0.4]], np.float32)
-        late = features.late_table(Late(rows, rows, rows, np.array([0.75, 0.25], np.float32), is_cjk))
+        late = ranking_features.token_feature_table(
+            TokenSimilarities(rows, rows, rows, np.array([0.75, 0.25], np.float32), is_cjk)
+        )
         for name in ("late_share", "late_z", "late_around_z"):
             assert column(late, f"{name}_cjk") == (column(late, name) if is_cjk else [0.0, 0.0])
 
 
 def test_equal_values_share_a_place() -> None:
-    table = features.table(evidence(words=np.array([2.0, 2.0, 1.0, 0.0], np.float32)))
+    table = ranking_features.feature_table(evidence(words=np.array([2.0, 2.0, 1.0, 0.0], np.float32)))
     assert column(table, "words_rank") == pytest.approx([1.0, 1.0, 5 / 7])
 
 
@@ -125,28 +127,29 @@ def test_nothing_is_nan_where_nothing_is_known() -> None:
         weights=np.empty(0, np.float32), is_name=np.empty(0, np.bool_), is_number=np.empty(0, np.bool_),
         holds=np.empty((0, 4), np.bool_), words=np.zeros(4, np.float32), sims=np.full(4, np.nan, np.float32),
     )  # fmt: skip
-    table = features.table(nothing)
+    table = ranking_features.feature_table(nothing)
     assert np.isfinite(table.values).all()
     assert column(table, "names_nobody") == [1.0, 1.0, 1.0]
 
 
 def test_no_candidates_have_no_features() -> None:
     none = evidence(
-        near=np.empty((5, 0), np.intp), group=np.empty(0, np.int64), speaks=np.empty(0, np.int8),
-        roles=np.empty(0, np.int8),         fits_date=np.empty(0, np.float32),
+        neighbour_rows=np.empty((5, 0), np.intp), group=np.empty(0, np.int64),
+        speaks=np.empty(0, np.int8),
+        roles=np.empty(0, np.int8), fits_date=np.empty(0, np.float32),
     )  # fmt: skip
-    table = features.table(none)
+    table = ranking_features.feature_table(none)
     assert table.values.shape == (0, len(table.names))
 
 
 def test_late_interaction_takes_the_best_of_a_text_and_of_what_stands_beside_it() -> None:
-    late = Late(
+    late = TokenSimilarities(
         own=np.array([[0.8, 0.2], [0.4, 0.4]], np.float32),
         before=np.array([[-1.0, -1.0], [0.6, 0.9]], np.float32),
         after=np.array([[0.5, 1.0], [-1.0, -1.0]], np.float32),
         weights=np.array([0.75, 0.25], np.float32),
     )
-    table = features.late_table(late)
+    table = ranking_features.token_feature_table(late)
     assert column(table, "late") == pytest.approx([0.65, 0.4])
     assert column(table, "late_share") == pytest.approx([1.0, 0.4 / 0.65])
     assert column(table, "late_before") == pytest.approx([0.65, 0.75 * 0.6 + 0.25 * 0.9])
@@ -164,10 +167,12 @@ def test_the_features_do_not_depend_on_the_order_of_the_candidates() -> None:
     order = np.array([2, 0, 1])
     scene = evidence()
     turned = scene._replace(
-        near=scene.near[:, order], group=scene.group[order], speaks=scene.speaks[order],
+        neighbour_rows=scene.neighbour_rows[:, order], group=scene.group[order], speaks=scene.speaks[order],
         roles=scene.roles[order],         fits_date=scene.fits_date[order],
     )  # fmt: skip
-    assert features.table(turned).values == pytest.approx(features.table(scene).values[order])
+    assert ranking_features.feature_table(turned).values == pytest.approx(
+        ranking_features.feature_table(scene).values[order]
+    )
 
 
 MARCH_30, MARCH_2, MAY_2024 = 1_743_292_800_000, 1_740_873_600_000, 1_714_564_800_000  # 2025, 2025, 1 May 2024
@@ -185,20 +190,20 @@ MARCH_30, MARCH_2, MAY_2024 = 1_743_292_800_000, 1_740_873_600_000, 1_714_564_80
 )
 def test_a_month_or_year_fits_what_happened_in_it(months: set[int], years: set[int], expected: list[float]) -> None:
     at = np.array([MARCH_30, MARCH_2, MAY_2024], np.int64)
-    assert features.fits_date(months, years, at).tolist() == expected
+    assert ranking_features.fits_date(months, years, at).tolist() == expected
 
 
 def test_where_no_date_is_named_none_fits_and_none_differs() -> None:
-    assert np.isnan(features.fits_date((), (), np.array([MARCH_30], np.int64))).all()
+    assert np.isnan(ranking_features.fits_date((), (), np.array([MARCH_30], np.int64))).all()
 
 
 def test_a_text_without_token_rows_is_as_near_as_the_rest_of_it_is_good() -> None:
     sims = np.array([[0.8, 0.2], [0.4, 0.6], [0.0, 0.0]], np.float32)
     light = np.array([1.0, 1.0, 0.5], np.float32)
-    found = features.imputed(sims, np.array([False, False, True]), light)
+    found = ranking_features.imputed(sims, np.array([False, False, True]), light)
     assert found[2].tolist() == pytest.approx([0.4, 0.3])  # half of the best that each token has anywhere
     assert found[:2].tolist() == sims[:2].tolist()
-    assert features.imputed(sims, np.zeros(3, np.bool_), light) is sims
+    assert ranking_features.imputed(sims, np.zeros(3, np.bool_), light) is sims
 
 
 DAY = 86_400_000
@@ -208,8 +213,8 @@ def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart()
     sims = np.array([[1.0, 0.86, 0.2], [0.86, 1.0, 0.5], [0.2, 0.5, 1.0]], np.float32)  # 0.3 and less is not alike
     told_at = np.array([0, DAY, DAY + 30_000], np.int64)  # the last two were told together
     odds = np.array([1.0, 1.0 - np.log(2.0), -50.0], np.float32)
-    statements = features.Statements(np.array([0, 2, 3]), sims, told_at, odds)
-    newer, older, newer_fits, older_fits = features.change_table(statements, 4).values.T.tolist()
+    statements = ranking_features.StandaloneStatements(np.array([0, 2, 3]), sims, told_at, odds)
+    newer, older, newer_fits, older_fits = ranking_features.change_table(statements, 4).values.T.tolist()
     assert newer == pytest.approx([0.8, 0.0, 0.0, 0.0])
     assert older == pytest.approx([0.0, 0.0, 0.8, 0.0])  # nothing is nearer than not near at all
     assert newer_fits == pytest.approx([0.4, 0.0, 0.0, 0.0])  # the later one is half as likely as the best
@@ -219,11 +224,24 @@ def test_of_statements_that_are_alike_the_later_and_the_earlier_are_told_apart()
 def test_a_turn_and_a_passage_of_a_note_are_no_statements() -> None:
     session, speaker, managed = np.array([0, 7, 7, 0, 0]), np.array([0, 0, 3, 3, 0]), np.array([0, 0, 0, 0, 5])
     nowhere, last_but_one = np.zeros(5, np.bool_), np.arange(5) == 3
-    assert features.is_statement(session, speaker, managed, nowhere).tolist() == [True, True, False, True, False]
-    assert features.is_statement(session, speaker, managed, last_but_one).tolist() == [True, True, False, False, False]
+    assert ranking_features.is_statement(session, speaker, managed, nowhere).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
+    assert ranking_features.is_statement(session, speaker, managed, last_but_one).tolist() == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_without_statements_nothing_has_changed() -> None:
-    none = features.Statements(np.empty(0, np.intp), np.empty((0, 0), np.float32), np.empty(0, np.int64),
+    none = ranking_features.StandaloneStatements(np.empty(0, np.intp), np.empty((0, 0), np.float32), np.empty(0,
+        np.int64),
                                np.empty(0, np.float32))  # fmt: skip
-    assert features.change_table(none, 2).values.tolist() == [[0.0] * 4] * 2
+    assert ranking_features.change_table(none, 2).values.tolist() == [[0.0] * 4] * 2

@@ -7,11 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core import forgetting
-from mnemo_core.forgetting import Plan, tie_of
-from mnemo_core.traces import BLOCK_BYTES, Finder, Sought, sought_of, texts_of
+from mnemo_core.lifecycle import erasure
+from mnemo_core.lifecycle.erasure import ErasurePlan, references_of
+from mnemo_core.lifecycle.residue_scan import (
+    BLOCK_BYTES,
+    ResidueFinder,
+    ResiduePatterns,
+    residue_patterns,
+    texts_of,
+)
 from mnemo_store.records import (
     ChunkRef,
+    ConversationTurn,
     DropMemory,
     Forgotten,
     Memory,
@@ -19,9 +26,8 @@ from mnemo_store.records import (
     NotePlace,
     PutForgotten,
     PutSkip,
-    Said,
     Skip,
-    Trace,
+    TraceStep,
     skip_hash,
 )
 from tests.samples import AT, sample_id, sample_memory
@@ -34,8 +40,8 @@ def memory(number: int, **fields: Any) -> Memory:
     return sample_memory(number, **fields)
 
 
-def planned(asked: list[str], *memories: Memory) -> Plan:
-    return forgetting.plan(asked, [tie for each in memories if (tie := tie_of(each)) is not None])
+def planned(asked: list[str], *memories: Memory) -> ErasurePlan:
+    return erasure.plan_erasure(asked, [tie for each in memories if (tie := references_of(each)) is not None])
 
 
 # What goes along
@@ -43,7 +49,7 @@ def planned(asked: list[str], *memories: Memory) -> Plan:
 
 def test_what_was_derived_from_the_asked_alone_goes_with_them_and_what_was_derived_from_that() -> None:
     plan = planned([A], memory(1), memory(2, derived_from=(A,)), memory(3, derived_from=(B,)), memory(4))
-    assert plan.dropped == (A, B, C)
+    assert plan.erased == (A, B, C)
     assert plan.derived == (B, C)
     assert plan.rederive == {}
 
@@ -56,15 +62,15 @@ def test_what_was_derived_from_others_too_goes_and_is_told_with_those_that_stay(
 
 def test_a_circle_of_derivations_ends() -> None:
     plan = planned([A], memory(1, derived_from=(B,)), memory(2, derived_from=(A,)))
-    assert plan.dropped == (A, B)
+    assert plan.erased == (A, B)
 
 
 def test_what_a_lost_merge_stood_for_is_shown_again() -> None:
     merged = memory(3, derived_from=(A, B))
     older = memory(2, state="superseded", superseded_by=C)
     plan = planned([A], merged, older)
-    assert plan.revived == {B}
-    after = forgetting.mended(older, plan, plan.dropped, AT + 1)
+    assert plan.unhidden == {B}
+    after = erasure.without_references(older, plan, plan.erased, AT + 1)
     assert after is not None
     assert (after.state, after.superseded_by, after.version, after.modified_at) == ("active", "", 2, AT + 1)
 
@@ -73,15 +79,15 @@ def test_what_a_lost_summary_had_compressed_is_shown_again_unless_another_one_st
     summary = memory(3, derived_from=(A, B, D), compression_source=True)
     other = memory(5, derived_from=(D,), compression_source=True)
     sources = (memory(2, state="compressed"), memory(4, state="compressed"))
-    assert planned([A], summary, other, *sources).revived == {B}
-    assert planned([C], summary, other, *sources).revived == {B}
+    assert planned([A], summary, other, *sources).unhidden == {B}
+    assert planned([C], summary, other, *sources).unhidden == {B}
 
 
 def test_what_an_asked_memory_had_replaced_stays_hidden_and_no_longer_names_it() -> None:
     older = memory(2, state="superseded", superseded_by=A)
     plan = planned([A], older)
-    assert plan.revived == frozenset()
-    after = forgetting.mended(older, plan, plan.dropped, AT)
+    assert plan.unhidden == frozenset()
+    after = erasure.without_references(older, plan, plan.erased, AT)
     assert after is not None
     assert (after.state, after.superseded_by) == ("superseded", "")
 
@@ -89,8 +95,8 @@ def test_what_an_asked_memory_had_replaced_stays_hidden_and_no_longer_names_it()
 def test_evidence_that_names_what_goes_is_taken_out_and_other_evidence_stays() -> None:
     kept = memory(2, evidence=("https://example.org", A, D))
     plan = planned([A], kept)
-    assert plan.mended == (B,)
-    after = forgetting.mended(kept, plan, plan.dropped, AT)
+    assert plan.referrers == (B,)
+    after = erasure.without_references(kept, plan, plan.erased, AT)
     assert after is not None
     assert after.evidence == ("https://example.org", D)
 
@@ -98,31 +104,31 @@ def test_evidence_that_names_what_goes_is_taken_out_and_other_evidence_stays() -
 def test_a_memory_that_names_nothing_that_goes_is_left_as_it_is() -> None:
     kept = memory(2, evidence=(D,), derived_from=(E,), superseded_by=D, state="superseded")
     plan = planned([A], kept)
-    assert plan.mended == ()
-    assert forgetting.mended(kept, plan, plan.dropped, AT) is None
+    assert plan.referrers == ()
+    assert erasure.without_references(kept, plan, plan.erased, AT) is None
 
 
 def test_emptying_the_trash_takes_nothing_along() -> None:
-    ties = [tie for each in (memory(2, derived_from=(A,)), memory(3)) if (tie := tie_of(each)) is not None]
-    plan = forgetting.drop_alone([A], ties)
-    assert plan.dropped == (A,)
-    assert plan.mended == (B,)
+    ties = [tie for each in (memory(2, derived_from=(A,)), memory(3)) if (tie := references_of(each)) is not None]
+    plan = erasure.plan_without_derived([A], ties)
+    assert plan.erased == (A,)
+    assert plan.referrers == (B,)
 
 
 def test_what_was_found_before_is_gone_on_with_though_its_source_is_gone_already() -> None:
-    plan = forgetting.plan([A], [tie for tie in [tie_of(memory(3, derived_from=(B,)))] if tie], derived=[B])
+    plan = erasure.plan_erasure([A], [tie for tie in [references_of(memory(3, derived_from=(B,)))] if tie], derived=[B])
     assert plan.derived == (B, C)
 
 
 def test_a_purged_memory_leaves_a_salted_hash_of_each_text_it_had_and_its_note_one_too() -> None:
     first, second = memory(1, content="Blue door", managed=E), memory(1, content="Red door", managed=E, version=2)
     hashes = [skip_hash(SALT, "Blue door"), skip_hash(SALT, "Red door")]
-    assert forgetting.removal([first, second, second], SALT, 7, has_note=True) == [
+    assert erasure.erase_memory([first, second, second], SALT, 7, has_note=True) == [
         *(PutForgotten(data=Forgotten(hash=digest, at=7)) for digest in hashes),
         *(PutSkip(data=Skip(file=E, hash=digest)) for digest in hashes),
         DropMemory(id=A),
     ]
-    assert forgetting.removal([first], SALT, 7, has_note=False) == [
+    assert erasure.erase_memory([first], SALT, 7, has_note=False) == [
         PutForgotten(data=Forgotten(hash=hashes[0], at=7)),
         DropMemory(id=A),
     ]
@@ -131,10 +137,10 @@ def test_a_purged_memory_leaves_a_salted_hash_of_each_text_it_had_and_its_note_o
 def test_a_manifest_loses_the_chunks_that_go_and_the_links_that_only_they_had() -> None:
     chunks = tuple(ChunkRef(each, "h", line, line) for line, each in enumerate((A, B, C), 1))
     note = NoteFile(id=E, root=D, path="n.md", title="Trips", chunks=chunks, links=("Lisbon", "Porto"))
-    after = forgetting.without_chunks(note, {A, C}, ["We went to [[Porto]]."])
+    after = erasure.without_chunks(note, {A, C}, ["We went to [[Porto]]."])
     assert [chunk.memory for chunk in after.chunks] == [B]
     assert (after.title, after.links) == ("Trips", ("Porto",))
-    nothing = forgetting.without_chunks(note, {A, B, C}, [])
+    nothing = erasure.without_chunks(note, {A, B, C}, [])
     assert (nothing.chunks, nothing.title, nothing.links) == ((), "", ())
     assert nothing.path == "n.md"
 
@@ -143,9 +149,9 @@ def test_a_manifest_loses_the_chunks_that_go_and_the_links_that_only_they_had() 
 
 
 def found(text: str, data: bytes) -> set[str]:
-    sought = Sought()
+    sought = ResiduePatterns()
     sought.add_text(text)
-    return Finder(sought).find(data)
+    return ResidueFinder(sought).find(data)
 
 
 TEXT = "The Ferry leaves\nfrom pier nine at dawn"
@@ -192,18 +198,18 @@ def test_five_ideographs_in_a_row_are_a_run() -> None:
 
 
 def test_what_others_have_is_left_out_of_what_is_sought() -> None:
-    sought = Sought()
+    sought = ResiduePatterns()
     sought.add_text("Quarterly numbers for the Zanzibar office")
-    shared = Finder(sought).find(b"quarterly numbers are due")
+    shared = ResidueFinder(sought).find(b"quarterly numbers are due")
     assert shared == {"quarterly", "numbers"}
     left = sought.without(shared)
-    assert Finder(left).find(b"quarterly numbers are due") == set()
-    assert Finder(left).find(b"zanzibar") == {"zanzibar"}
-    assert Finder(left.only({"zanzibar"})).find(b"the Zanzibar office") == {"zanzibar"}
+    assert ResidueFinder(left).find(b"quarterly numbers are due") == set()
+    assert ResidueFinder(left).find(b"zanzibar") == {"zanzibar"}
+    assert ResidueFinder(left.only({"zanzibar"})).find(b"the Zanzibar office") == {"zanzibar"}
 
 
 def test_a_text_of_few_words_is_short_and_a_word_that_is_a_whole_text_counts_as_that() -> None:
-    sought = Sought()
+    sought = ResiduePatterns()
     sought.add_text("Zanzibar")
     sought.add_text("in Zanzibar we met")
     assert sought.kinds["zanzibar"] == "short"
@@ -222,12 +228,12 @@ def test_everything_that_was_written_about_a_memory_is_sought() -> None:
         tags=("tagtagtag",),
         evidence=("/evidence/path",),
         note=NotePlace(title="Titleword", headings=("Headingword",)),
-        trace=Trace(step_number=1, action="actionword", task_objective="objectiveword", context="contextword"),
-        turn=Said(role="user", summary="summaryword"),
+        trace=TraceStep(step_number=1, action="actionword", task_objective="objectiveword", context="contextword"),
+        turn=ConversationTurn(role="user", summary="summaryword"),
     )
     words = ["contentword", "speakerson", "keykeykey", "sessionword", "runwordrun", "agentword", "tagtagtag"]
     words += ["evidence", "titleword", "headingword", "actionword", "objectiveword", "contextword", "summaryword"]
-    sought = sought_of([full])
+    sought = residue_patterns([full])
     assert set(words) <= sought.kinds.keys()
     assert next(texts_of(full)) == "said contentword"
 
@@ -235,10 +241,10 @@ def test_everything_that_was_written_about_a_memory_is_sought() -> None:
 def test_what_is_found_is_what_looking_for_each_form_by_itself_finds_wherever_it_stands() -> None:
     chance = random.Random(5)
     alphabet = ["ab", "abc", "abcdef", "abcdefg", "bcd", "cde fg", "Über", "weiß", "日本語", "x"]
-    sought = Sought()
+    sought = ResiduePatterns()
     for _ in range(60):
         sought.add_text(" ".join(chance.choices(alphabet, k=chance.randint(1, 12))))
-    finder = Finder(sought)
+    finder = ResidueFinder(sought)
     for size in (0, 5, 7, 8, 9, 300):
         data = " ".join(chance.choices(alphabet, k=size)).encode()
         expected = {name for form, name in sought.forms.items() if form in data.lower()}
@@ -251,4 +257,4 @@ def test_what_is_found_is_what_looking_for_each_form_by_itself_finds_wherever_it
 
 
 def test_nothing_is_found_where_nothing_is_sought() -> None:
-    assert Finder(Sought()).find(b"anything at all") == set()
+    assert ResidueFinder(ResiduePatterns()).find(b"anything at all") == set()

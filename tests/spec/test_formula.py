@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core import deterministic
+from mnemo_core.retrieval.ranking import lexical_ranker
 from tests.desk import Desk, made_desk_in, put
 from tests.samples import sample_memory
 
@@ -57,7 +57,7 @@ def test_the_best_are_those_of_all(desk: Desk, query: str, top_k: int) -> None:
         for number, (text, importance, at) in enumerate(rows, 1)
     ]
     put(desk, *memories)
-    overlap = deterministic.overlap(query, [text for text, _, _ in rows])
+    overlap = lexical_ranker.overlap(query, [text for text, _, _ in rows])
     scores = {
         text: 0.65 * share + 0.35 / (1 + (desk.at - at) / HOUR) + 0.15 * importance
         for (text, importance, at), share in zip(rows, overlap.tolist(), strict=True)
@@ -65,4 +65,4 @@ def test_the_best_are_those_of_all(desk: Desk, query: str, top_k: int) -> None:
     found = desk.recall(query, ranker="deterministic", top_k=top_k).hits
     wanted = sorted(scores.values(), reverse=True)[:top_k]
     assert [hit.score for hit in found] == pytest.approx(wanted, abs=1e-5)
-    assert all(hit.score == pytest.approx(scores[hit.found.memory.content], abs=1e-5) for hit in found)
+    assert all(hit.score == pytest.approx(scores[hit.details.memory.content], abs=1e-5) for hit in found)

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import pytest
 
-from mnemo_daemon import past
-from mnemo_daemon.channels import CANDIDATES_MIN
-from mnemo_daemon.history import Difference, Span
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.upkeep import Upkeep
-from mnemo_store.columns import Filter
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.memories import as_of
+from mnemo_daemon.memories.history import MemoryDifference, SeqRange
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CANDIDATES_MIN
 from mnemo_store.disk import Disk
+from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import DropMemory, DropTrash, PutMeta
 from tests.desk import AGENT, PERSON, SHOWN, Desk, desk_in
 from tests.faulty import BROKEN, Faulty
@@ -88,13 +88,13 @@ def test_recall_knows_what_was_known(story: Story, at: int, contents: list[str])
 
 
 def test_a_page_of_another_time_leads_to_the_next(story: Story) -> None:
-    then = story.desk.past.then(5500)
-    rows, cursor = story.desk.memories.page(Filter(), 1, "", then=then)
+    then = story.desk.past.state_at(5500)
+    rows, cursor = story.desk.memories.page(MemoryFilter(), 1, "", then=then)
     assert [row.memory.content for row in rows] == [TUESDAY]
-    rows, cursor = story.desk.memories.page(Filter(), 1, cursor, then=then)
+    rows, cursor = story.desk.memories.page(MemoryFilter(), 1, cursor, then=then)
     assert [row.memory.content for row in rows] == [OTTO]
     assert cursor == ""
-    assert story.desk.memories.count(Filter(), then) == 2
+    assert story.desk.memories.count(MemoryFilter(), then) == 2
 
 
 def test_a_memory_is_shown_as_it_was(story: Story) -> None:
@@ -120,7 +120,7 @@ def test_filters_are_about_what_a_memory_was_then(story: Story) -> None:
 
 def test_what_was_in_the_trash_then_is_told_by_no_filter(story: Story) -> None:
     assert [memory.content for memory in story.desk.listed(3500, states=("active", "trashed"))] == [INES]
-    assert [memory.content for memory in story.desk.past.then(3500).memories] == [INES]
+    assert [memory.content for memory in story.desk.past.state_at(3500).memories] == [INES]
 
 
 def test_what_scores_alike_is_in_the_order_of_what_it_was_then(desk: Desk) -> None:
@@ -144,7 +144,7 @@ def test_the_best_is_found_among_more_than_a_channel_gives(desk: Desk) -> None:
         if memory.id != unchanged:
             desk.edit(memory.id, content=f"{memory.content} changed")
     (hit,) = desk.recall("bins", 1000, top_k=1).hits
-    assert hit.found.memory == desk.history.memory_at(best, 1000, PERSON).memory
+    assert hit.details.memory == desk.history.memory_at(best, 1000, PERSON).memory
     assert desk.recall("bins", 1000, top_k=1).total == CANDIDATES_MIN
 
 
@@ -198,8 +198,8 @@ def test_who_may_not_see_a_memory_now_never_may(desk: Desk) -> None:
 
 
 def test_many_slices_of_history_are_gone_back_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past, "SLICE", 2)
-    monkeypatch.setattr(past, "VERSIONS_A_SLICE", 1)
+    monkeypatch.setattr(as_of, "SLICE", 2)
+    monkeypatch.setattr(as_of, "VERSIONS_A_SLICE", 1)
     ids = []
     for step in range(7):
         desk.at = 1000 * (step + 1)
@@ -245,7 +245,7 @@ def test_what_lies_before_the_history_that_is_kept_is_refused_and_says_from_when
     assert (refused.value.status, refused.value.code) == (422, "history_compacted")
     with pytest.raises(Refusal, match="change 4"):
         desk.history.memory_at(story.key, 3999, PERSON)
-    assert desk.history.span(4, None) == Span(4, 8)
+    assert desk.history.span(4, None) == SeqRange(4, 8)
     with pytest.raises(Refusal, match="change 4"):
         desk.history.span(3, None)
 
@@ -258,7 +258,7 @@ def test_what_compacting_keeps_is_told_as_before_and_what_it_gave_up_is_refused(
         desk.edit((key, bins)[number % 2], content=f"version {number}")
     times = [number * day + 5 for number in range(9)]
     before = [desk.listed(at) for at in times]
-    assert Upkeep(desk.store, Disk(), lambda: ()).compact("3d").history_from == 5 * day
+    assert StoreMaintenance(desk.store, Disk(), lambda: ()).compact("3d").history_from == 5 * day
     assert [desk.listed(at) for at in times[5:]] == before[5:]
     assert [row.seq for row in desk.history.versions(key, PERSON, 9, "")[0]] == [10, 8, 6]
     assert desk.history.memory_at(key, 5 * day, PERSON).memory.content == "version 4"
@@ -275,7 +275,7 @@ def test_what_compacting_keeps_is_told_as_before_and_what_it_gave_up_is_refused(
 # What became of it
 
 
-def became(desk: Desk, since: int, until: int | None = None, **fields: object) -> list[Difference]:
+def became(desk: Desk, since: int, until: int | None = None, **fields: object) -> list[MemoryDifference]:
     asked = {"namespaces": ("default",), "user_id": "local", "caller": PERSON, "limit": 50, "cursor": "", **fields}
     rows, _, _ = desk.history.differences(desk.history.span(since, until), **asked)  # type: ignore[arg-type]
     return rows
@@ -349,7 +349,7 @@ def test_pages_of_a_diff_follow_each_other_though_more_is_written_meanwhile(desk
     cursor, span = "", desk.history.span(0, None)
     while True:
         rows, kept, cursor = desk.history.differences(span, ("default",), "local", PERSON, 2, cursor)
-        assert kept == Span(0, 5)
+        assert kept == SeqRange(0, 5)
         seen += [row.id for row in rows]
         if not cursor:
             break
@@ -361,7 +361,7 @@ def test_pages_of_a_diff_follow_each_other_though_more_is_written_meanwhile(desk
 @pytest.mark.parametrize("cursor", ["x", "1", "1.x.y", "-1.2.z", "0.0.z"])
 def test_what_is_no_cursor_is_refused(desk: Desk, cursor: str) -> None:
     with pytest.raises(Refusal, match="a cursor is what"):
-        desk.history.differences(Span(0, 0), (), "local", PERSON, 2, cursor)
+        desk.history.differences(SeqRange(0, 0), (), "local", PERSON, 2, cursor)
     if not cursor.isdecimal():
         with pytest.raises(Refusal, match="a cursor is what"):
             desk.history.versions(desk.add(INES), PERSON, 2, cursor)
@@ -378,7 +378,7 @@ def test_the_versions_of_a_memory_say_who_made_them_and_when_also_in_the_trash(s
         (3, 3000, "cli", "rm"),
         (2, 2000, "cli", "add"),
     ]
-    assert [row.found.memory.state for row in versions] == ["trashed", "active", "active", "trashed", "active"]
+    assert [row.details.memory.state for row in versions] == ["trashed", "active", "active", "trashed", "active"]
     assert cursor == ""
     first, cursor = desk.history.versions(story.bins, PERSON, 3, "")
     rest, end = desk.history.versions(story.bins, PERSON, 3, cursor)

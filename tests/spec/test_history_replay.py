@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_core.ranking import words_held
-from mnemo_daemon.views import fields_of
-from mnemo_store.columns import Filter
+from mnemo_core.retrieval.ranking.rankers import words_held
+from mnemo_daemon.indexing.views import fields_of
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.indexes.lexical import K1, B, LexicalFields
+from mnemo_store.indexes.tokenizer import Tokenizer, chunks
 from mnemo_store.records import DropMemory, DropTrash, Memory
-from mnemo_store.terms import Tokenizer, chunks
-from mnemo_store.words import K1, B, Fields
 from tests.desk import Desk, desk_in
 from tests.samples import quick_folder, write
 
@@ -64,7 +64,7 @@ def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
             write(desk.store, DropMemory(id=chosen), DropTrash(id=chosen))
             ids.remove(chosen)
         case "use":
-            desk.memories.touch([chosen]).result()
+            desk.memories.record_use([chosen]).result()
 
 
 def replayed(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
@@ -160,19 +160,19 @@ def test_recall_as_of_a_time_finds_what_comparing_every_memory_of_then_finds(
             everything = with_trash(folder, at, ids)
             then = [memory for memory in everything.values() if is_recalled(memory, everything)]
             scores = bm25(query, then, present)
-            full = float(desk.views.words.scores(query, [Fields(query)])[0])
+            full = float(desk.views.lexical.score_texts(query, [LexicalFields(query)])[0])
             held = words_held(np.array(list(scores.values())), full)
             recalled = desk.recall(query, at)
             hits = recalled.hits
-            assert {hit.found.memory.id: hit.score for hit in hits} == pytest.approx(
+            assert {hit.details.memory.id: hit.score for hit in hits} == pytest.approx(
                 dict(zip(scores, held.tolist(), strict=True)), rel=1e-5
             )
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
             for first, second in itertools.pairwise(hits):
                 if first.score == second.score:
-                    assert _tie(first.found.memory) <= _tie(second.found.memory)
+                    assert _tie(first.details.memory) <= _tie(second.details.memory)
             assert recalled.total == len(hits)
-            assert {hit.found.memory.content for hit in hits} == {
+            assert {hit.details.memory.content for hit in hits} == {
                 memory.content for memory in then if memory.id in scores
             }
 
@@ -184,6 +184,6 @@ def _tie(memory: Memory) -> tuple[float, int, str]:
 def test_a_filter_that_nothing_then_passes_gives_nothing() -> None:
     with quick_folder() as folder, desk_in(folder) as desk:
         desk.add("key", tags=("t1",))
-        then = desk.past.then(500)
-        assert desk.memories.page(Filter(), 10, "", then=then) == ([], "")
+        then = desk.past.state_at(500)
+        assert desk.memories.page(MemoryFilter(), 10, "", then=then) == ([], "")
         assert desk.recalled("key", 500) == []

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mnemo_core import timeline
-from mnemo_core.timeline import Reverting, Version
+from mnemo_core.lifecycle import versions as timeline
+from mnemo_core.lifecycle.versions import RevertEffect, Version
 from mnemo_store.records import Memory
 from tests.samples import sample_memory
 
@@ -57,61 +57,61 @@ def test_what_became_of_a_memory_is_told_from_both_ends(
     def memory(state: str | None) -> Memory | None:
         return None if state is None else sample_memory(1, state=state)
 
-    assert timeline.what_became(memory(before), memory(after)) == became
+    assert timeline.change_kind(memory(before), memory(after)) == became
 
 
 def test_an_undo_is_called_by_what_it_takes_back() -> None:
-    assert timeline.undo_of([3, 14]) == "undo:3,14"
-    assert timeline.undone_by("undo:3,14") == {3, 14}
-    assert timeline.undone_by("edit") == frozenset()
+    assert timeline.undo_label([3, 14]) == "undo:3,14"
+    assert timeline.undone_seqs("undo:3,14") == {3, 14}
+    assert timeline.undone_seqs("edit") == frozenset()
 
 
 def test_what_an_undo_took_back_stands_again_once_the_undo_is_taken_back() -> None:
-    assert timeline.taken_back([(5, "undo:3"), (4, "edit"), (3, "edit")]) == {3}
-    assert timeline.taken_back([(6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {5}
-    assert timeline.taken_back([(7, "undo:6"), (6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {6, 3}
+    assert timeline.reverted_seqs([(5, "undo:3"), (4, "edit"), (3, "edit")]) == {3}
+    assert timeline.reverted_seqs([(6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {5}
+    assert timeline.reverted_seqs([(7, "undo:6"), (6, "undo:5"), (5, "undo:3"), (3, "edit")]) == {6, 3}
 
 
 def test_the_last_change_is_taken_back_to_the_version_before_it() -> None:
-    assert timeline.reverting(EDITS, names(EDITS), {9}) == Reverting(before=MILK[1])
+    assert timeline.revert_effect(EDITS, names(EDITS), {9}) == RevertEffect(before=MILK[1])
 
 
 def test_the_change_that_made_it_is_taken_back_to_nothing() -> None:
-    assert timeline.reverting([TEA], names([TEA]), {3}) == Reverting(before=None)
+    assert timeline.revert_effect([TEA], names([TEA]), {3}) == RevertEffect(before=None)
 
 
 def test_a_change_with_others_behind_it_is_not_taken_back_and_they_are_named() -> None:
-    assert timeline.reverting(EDITS, names(EDITS), {3}) == Reverting(later=(5, 9))
+    assert timeline.revert_effect(EDITS, names(EDITS), {3}) == RevertEffect(later=(5, 9))
 
 
 def test_changes_of_a_group_go_back_together_unless_another_stands_between_them() -> None:
-    assert timeline.reverting(EDITS, names(EDITS), {5, 9}) == Reverting(before=TEA[1])
-    assert timeline.reverting(EDITS, names(EDITS), {3, 9}) == Reverting(later=(5,))
+    assert timeline.revert_effect(EDITS, names(EDITS), {5, 9}) == RevertEffect(before=TEA[1])
+    assert timeline.revert_effect(EDITS, names(EDITS), {3, 9}) == RevertEffect(later=(5,))
 
 
 def test_once_the_last_change_was_taken_back_the_one_before_it_can_be_too() -> None:
     versions = [TEA, MILK, made(7, "tea")]
     whats = names(versions, u7="undo:5")
-    assert timeline.reverting(versions, whats, {3}) == Reverting(before=None)
-    assert timeline.reverting(versions, whats, {5}) == Reverting(done=True, later=(7,))
+    assert timeline.revert_effect(versions, whats, {3}) == RevertEffect(before=None)
+    assert timeline.revert_effect(versions, whats, {5}) == RevertEffect(done=True, later=(7,))
 
 
 def test_taking_back_an_undo_gives_what_was_there_before_it() -> None:
     versions = [TEA, MILK, made(7, "tea")]
     whats = names(versions, u7="undo:5")
-    assert timeline.reverting(versions, whats, {7}) == Reverting(before=MILK[1])
+    assert timeline.revert_effect(versions, whats, {7}) == RevertEffect(before=MILK[1])
     redone = [*versions, made(8, "milk")]
     whats = names(redone, u7="undo:5", u8="undo:7")
-    assert timeline.reverting(redone, whats, {5}) == Reverting(before=TEA[1])
-    assert timeline.reverting(redone, whats, {7}) == Reverting(later=(8,))
+    assert timeline.revert_effect(redone, whats, {5}) == RevertEffect(before=TEA[1])
+    assert timeline.revert_effect(redone, whats, {7}) == RevertEffect(later=(8,))
 
 
 def test_of_a_group_of_which_one_was_taken_back_the_rest_still_can_be() -> None:
     versions = [TEA, MILK, RUM, made(11, "milk")]
     whats = names(versions, u11="undo:9")
-    assert timeline.reverting(versions, whats, {5, 9}) == Reverting(before=TEA[1])
+    assert timeline.revert_effect(versions, whats, {5, 9}) == RevertEffect(before=TEA[1])
 
 
 def test_a_change_of_which_no_version_is_left_is_not_taken_back() -> None:
-    assert timeline.reverting([RUM], names([RUM]), {5}) == Reverting(later=(9,))
-    assert timeline.reverting([], {}, {5}) == Reverting()
+    assert timeline.revert_effect([RUM], names([RUM]), {5}) == RevertEffect(later=(9,))
+    assert timeline.revert_effect([], {}, {5}) == RevertEffect()

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_daemon import trash, undoing
-from mnemo_daemon.forgetting import PURGE
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.undoing import ChangedSince
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle import trash
+from mnemo_daemon.lifecycle.erasure import PURGE
+from mnemo_daemon.memories import revert
+from mnemo_daemon.memories.revert import RevertConflict
 from mnemo_store.records import (
     ChunkRef,
     DropMemory,
@@ -29,7 +30,7 @@ from mnemo_store.records import (
     TrashEntry,
     skip_hash,
 )
-from mnemo_store.store import Applied, Turn
+from mnemo_store.store import Commit, WriteResult
 from tests.desk import AGENT, PERSON, Desk, desk_in
 from tests.samples import WAIT_SECONDS, sample_id, sample_memory, write
 
@@ -43,7 +44,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def write_as(desk: Desk, by: str, *changes: Any, what: str = "", group: str = "") -> int:
-    turn: Turn[None] = Turn(changes, None, what, group)
+    turn: WriteResult[None] = WriteResult(changes, None, what, group)
     return desk.store.transact(lambda _: turn, by=by).result(WAIT_SECONDS).seq
 
 
@@ -140,7 +141,7 @@ def test_what_came_after_is_listed_with_its_seqs_and_nothing_is_undone(desk: Des
     desk.at = 2000
     desk.restore(tea)
     error = refused(desk, seq)
-    assert isinstance(error, ChangedSince)
+    assert isinstance(error, RevertConflict)
     assert (error.status, error.code) == (409, "conflict")
     assert error.message == f"changed again since: {tea} by change 4 (restore); nothing was undone"
     (later,) = error.later
@@ -359,7 +360,7 @@ def test_what_goes_to_the_trash_keeps_its_edges_and_brings_them_back(desk: Desk)
 
 def many(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Five memories in a group of two changes, where an undo takes back two memories a turn."""
-    monkeypatch.setattr(undoing, "UNDO_A_TURN", 2)
+    monkeypatch.setattr(revert, "REVERTED_PER_WRITE", 2)
     memories = [sample_memory(number) for number in range(1, 6)]
     for some in (memories[:3], memories[3:]):
         write_as(desk, "import", *(PutMemory(data=memory) for memory in some), what="import", group="g")
@@ -391,12 +392,12 @@ def test_a_large_undo_that_was_stopped_half_way_is_finished_by_asking_again(
 
     others: list[Future[Any]] = []
 
-    def come_between(applied: Applied) -> None:
+    def come_between(applied: Commit) -> None:
         if applied.seq == 3:  # the first slice: before the second one is asked for, somebody else writes
             others.append(desk.memories.restore(ids[0], PERSON))
             others.append(desk.memories.edit(ids[2], {"tags": ("mine",)}, None, PERSON))
 
-    desk.store.follow(come_between)
+    desk.store.on_commit(come_between)
     error = refused(desk, group="g")
     assert [other.result(WAIT_SECONDS).seq for other in others] == [4, 5]
     assert error.message.startswith(f"changed again since: {ids[2]} by change 5 (edit); 2 of 5 were put back")

@@ -3,7 +3,7 @@
 import threading
 import uuid
 
-from mnemo_store.ids import IdSource, born_at
+from mnemo_store.ids import IdSource, time_of_id
 
 
 def test_an_id_says_its_version_variant_and_millisecond() -> None:
@@ -48,4 +48,4 @@ def test_ids_from_many_threads_are_all_different() -> None:
 
 
 def test_an_id_tells_when_it_was_given() -> None:
-    assert born_at(IdSource(lambda: 1_700_000_000_123).new()) == 1_700_000_000_123
+    assert time_of_id(IdSource(lambda: 1_700_000_000_123).new()) == 1_700_000_000_123

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mnemo_core.ignore import DEFAULT_RULES, is_ignored, read_rules, verdict
+from mnemo_core.documents.gitignore import DEFAULT_RULES, is_ignored, match_rules, read_rules
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ from mnemo_core.ignore import DEFAULT_RULES, is_ignored, read_rules, verdict
     ],
 )
 def test_a_pattern_means_what_git_means_by_it(rules: str, path: str, is_folder: bool, expected: bool | None) -> None:
-    assert verdict(read_rules(rules), path, is_folder=is_folder) is expected
+    assert match_rules(read_rules(rules), path, is_folder=is_folder) is expected
 
 
 def test_an_inner_file_speaks_before_an_outer_one() -> None:
@@ -87,5 +87,5 @@ def test_a_default_can_be_taken_back() -> None:
 
 def test_a_pattern_of_many_stars_is_passed_over() -> None:
     began = time.thread_time()
-    assert verdict(read_rules("*a" * 50), "a" * 250 + "b", is_folder=False) is None
+    assert match_rules(read_rules("*a" * 50), "a" * 250 + "b", is_folder=False) is None
     assert time.thread_time() - began < 1.0

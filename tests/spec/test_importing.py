@@ -10,26 +10,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core.importing import (
-    Admitted,
-    Guard,
-    Into,
-    Malformed,
-    Told,
+from mnemo_core.transfer.importers import (
+    ImportCandidate,
+    ImportedMemory,
+    ImportFormatError,
+    ImportItemError,
+    ImportTarget,
+    SecretPolicy,
     Tool,
-    Unfit,
-    admitted,
-    document,
+    admit_import,
+    decide_import,
     parse,
-    settled,
+    read_document,
     tool_of_line,
 )
 from mnemo_store.records import Memory, PutMemory, PutUsage, TrashEntry, Usage
 from tests.samples import AT, sample_id, sample_memory
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
-GUARD = Guard("auto", b"key")
-NOWHERE_ELSE = Into()
+GUARD = SecretPolicy("auto", b"key")
+NOWHERE_ELSE = ImportTarget()
 BOAT_KEY = "Ines keeps the spare key of the boat."
 
 
@@ -40,17 +40,19 @@ def moment(value: Any) -> int | None:
     return int(dt.datetime.fromisoformat(value).timestamp() * 1000) if isinstance(value, str) else None
 
 
-def told(tool: Tool, item: dict[str, Any] | bytes) -> list[Told]:
+def told(tool: Tool, item: dict[str, Any] | bytes) -> list[ImportedMemory]:
     return list(parse(tool, item if isinstance(item, bytes) else msgspec.json.encode(item), moment))
 
 
-def only(tool: Tool, **item: Any) -> Told:
+def only(tool: Tool, **item: Any) -> ImportedMemory:
     (one,) = told(tool, item)
     return one
 
 
-def admit(one: Told, tool: Tool = "mem0", into: Into = NOWHERE_ELSE, guard: Guard = GUARD) -> Admitted:
-    return admitted(one, tool, into, guard)
+def admit(
+    one: ImportedMemory, tool: Tool = "mem0", into: ImportTarget = NOWHERE_ELSE, guard: SecretPolicy = GUARD
+) -> ImportCandidate:
+    return admit_import(one, tool, into, guard)
 
 
 # What it is
@@ -73,7 +75,7 @@ def admit(one: Told, tool: Tool = "mem0", into: Into = NOWHERE_ELSE, guard: Guar
     ],
 )  # fmt: skip
 def test_an_export_in_one_piece_is_recognised_by_its_items(data: str, tool: Tool, places: list[str]) -> None:
-    found = document(data.encode())
+    found = read_document(data.encode())
     assert (found.tool, [place for place, _ in found.items]) == (tool, places)
 
 
@@ -94,12 +96,12 @@ def test_an_export_in_one_piece_is_recognised_by_its_items(data: str, tool: Tool
     ],
 )
 def test_what_is_no_export_says_what_it_is(data: bytes, why: str) -> None:
-    with pytest.raises(Malformed, match=why):
-        document(data)
+    with pytest.raises(ImportFormatError, match=why):
+        read_document(data)
 
 
 def test_an_export_whose_tool_is_named_needs_no_recognising() -> None:
-    assert document(b'[{"content": "a"}]', "engram").tool == "engram"
+    assert read_document(b'[{"content": "a"}]', "engram").tool == "engram"
 
 
 @pytest.mark.parametrize(
@@ -122,9 +124,9 @@ def test_a_file_with_an_item_a_line_is_recognised_by_its_first(line: bytes, tool
 
 
 def test_mem0_keeps_id_scope_speaker_times_and_what_can_be_a_tag() -> None:
-    first = document((EXPORTS / "mem0.json").read_bytes()).items[0][1]
+    first = read_document((EXPORTS / "mem0.json").read_bytes()).items[0][1]
     assert list(parse("mem0", first, moment)) == [
-        Told(
+        ImportedMemory(
             BOAT_KEY,
             id="892db2ae-06d9-49e5-8b3e-000000000001",
             tags=("people", "Possessions", "boat_keys", "harbour", "keys"),
@@ -135,7 +137,7 @@ def test_mem0_keeps_id_scope_speaker_times_and_what_can_be_a_tag() -> None:
             created_at=1_740_674_000_557,  # 2025-02-27 16:33:20.557 UTC
             event_at=1_740_812_400_000,  # 2025-03-01 07:00 UTC, when it was last said
             changed_at=1_740_812_400_000,
-            not_kept=("metadata.confidence",),
+            dropped_fields=("metadata.confidence",),
         )
     ]
 
@@ -153,7 +155,7 @@ def test_mem0_with_a_date_of_expiry_keeps_it() -> None:
 
 def test_a_time_that_is_none_costs_only_the_time() -> None:
     one = only("mem0", memory="a", created_at={"odd": 1}, updated_at=["x"])
-    assert (one.created_at, one.event_at, one.not_kept) == (None, None, ("created_at", "updated_at"))
+    assert (one.created_at, one.event_at, one.dropped_fields) == (None, None, ("created_at", "updated_at"))
 
 
 @pytest.mark.parametrize("target", ["target", "destination"])
@@ -175,7 +177,7 @@ def test_a_relation_of_mem0_is_a_sentence(target: str) -> None:
     ],
 )
 def test_an_item_that_cannot_be_read_says_why(item: Any, why: str) -> None:
-    with pytest.raises(Unfit, match=why):
+    with pytest.raises(ImportItemError, match=why):
         told("mem0", item)
 
 
@@ -185,25 +187,25 @@ def test_an_item_that_cannot_be_read_says_why(item: Any, why: str) -> None:
 def test_each_observation_says_whom_it_is_about() -> None:
     lines = (EXPORTS / "mcp-memory.jsonl").read_bytes().splitlines()
     assert told("mcp-memory", lines[0]) == [
-        Told("Ines Ferreira: Keeps the spare key of the boat", tags=("Person",)),
-        Told("Ines Ferreira speaks Portuguese", tags=("Person",)),
-        Told("Ines Ferreira: Prefers calls before nine", tags=("Person",)),
+        ImportedMemory("Ines Ferreira: Keeps the spare key of the boat", tags=("Person",)),
+        ImportedMemory("Ines Ferreira speaks Portuguese", tags=("Person",)),
+        ImportedMemory("Ines Ferreira: Prefers calls before nine", tags=("Person",)),
     ]
 
 
 def test_a_name_within_another_word_is_not_said() -> None:
     lines = (EXPORTS / "mcp-memory.jsonl").read_bytes().splitlines()
-    assert told("mcp-memory", lines[2]) == [Told("AI: maintains the tide table", tags=("topic",))]
+    assert told("mcp-memory", lines[2]) == [ImportedMemory("AI: maintains the tide table", tags=("topic",))]
 
 
 def test_an_entity_without_observations_is_still_known() -> None:
     lines = (EXPORTS / "mcp-memory.jsonl").read_bytes().splitlines()
-    assert told("mcp-memory", lines[1]) == [Told("Harbour Office (organization)", tags=("organization",))]
+    assert told("mcp-memory", lines[1]) == [ImportedMemory("Harbour Office (organization)", tags=("organization",))]
 
 
 def test_a_relation_of_the_graph_is_a_sentence() -> None:
     lines = (EXPORTS / "mcp-memory.jsonl").read_bytes().splitlines()
-    assert told("mcp-memory", lines[7]) == [Told("Ines Ferreira works at Harbour Office")]
+    assert told("mcp-memory", lines[7]) == [ImportedMemory("Ines Ferreira works at Harbour Office")]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,7 @@ def test_a_relation_of_the_graph_is_a_sentence() -> None:
 )
 def test_a_line_of_the_graph_that_fits_nothing_says_why(number: int, why: str) -> None:
     lines = (EXPORTS / "mcp-memory.jsonl").read_bytes().splitlines()
-    with pytest.raises(Unfit, match=why):
+    with pytest.raises(ImportItemError, match=why):
         told("mcp-memory", lines[number])
 
 
@@ -219,9 +221,9 @@ def test_a_line_of_the_graph_that_fits_nothing_says_why(number: int, why: str) -
 
 
 def test_engram_keeps_kind_importance_tags_namespace_times_and_use() -> None:
-    first = document((EXPORTS / "engram.json").read_bytes()).items[0][1]
+    first = read_document((EXPORTS / "engram.json").read_bytes()).items[0][1]
     assert list(parse("engram", first, moment)) == [
-        Told(
+        ImportedMemory(
             "Always run the migration on a copy first.",
             id="7f3c1b2a-0000-4000-8000-000000000001",
             kind="procedural",
@@ -245,7 +247,7 @@ def test_importance_beyond_its_range_is_held_at_the_end(given: float | None, kep
 
 def test_a_kind_nobody_knows_is_told_and_semantic() -> None:
     one = only("engram", content="a", kind="dream")
-    assert (one.kind, one.not_kept) == ("semantic", ("kind",))
+    assert (one.kind, one.dropped_fields) == ("semantic", ("kind",))
 
 
 def test_counts_that_no_column_holds_are_held_at_the_end() -> None:
@@ -257,61 +259,66 @@ def test_counts_that_no_column_holds_are_held_at_the_end() -> None:
 
 
 def test_what_is_admitted_has_the_trust_and_source_of_an_import() -> None:
-    draft = admit(Told("  a\r\n\r\n\r\n\r\nb ", id="1", tags=("Home", "home"), created_at=5, event_at=7)).draft
+    draft = admit(
+        ImportedMemory("  a\r\n\r\n\r\n\r\nb ", id="1", tags=("Home", "home"), created_at=5, event_at=7)
+    ).draft
     assert (draft.content, draft.trust, draft.source, draft.key) == ("a\n\nb", "import", "import", "mem0:1")
     assert (draft.namespace, draft.user_id, draft.tags) == ("default", "local", ("home",))
     assert (draft.created_at, draft.event_at, draft.expires_at, draft.importance) == (5, 7, 0, None)
 
 
 def test_an_import_into_a_namespace_and_user_goes_there() -> None:
-    one = Told("a", namespace="shop", user_id="tom")
+    one = ImportedMemory("a", namespace="shop", user_id="tom")
     assert admit(one).draft[1:3] == ("shop", "tom")
-    assert admit(one, into=Into("boat", "local")).draft[1:3] == ("boat", "local")
+    assert admit(one, into=ImportTarget("boat", "local")).draft[1:3] == ("boat", "local")
 
 
 def test_without_an_id_of_its_own_the_text_is_the_key() -> None:
-    first, again, other = (admit(Told(text), "mcp-memory").draft.key for text in ("a b", " a b ", "a c"))
+    first, again, other = (admit(ImportedMemory(text), "mcp-memory").draft.key for text in ("a b", " a b ", "a c"))
     assert first == again != other
     assert first.startswith("mcp-memory:")
 
 
 def test_an_id_that_is_too_long_for_a_key_is_shortened_to_one_of_its_own() -> None:
-    one, other = admit(Told("a", id="x" * 300)).draft.key, admit(Told("a", id="x" * 299 + "y")).draft.key
+    one, other = (
+        admit(ImportedMemory("a", id="x" * 300)).draft.key,
+        admit(ImportedMemory("a", id="x" * 299 + "y")).draft.key,
+    )
     assert one != other
     assert len(one) == len("mem0:") + 32
 
 
 def test_a_secret_is_masked_and_its_kind_told() -> None:
-    one = admit(Told("password: Tr0ub4dor&3x", id="5"))
+    one = admit(ImportedMemory("password: Tr0ub4dor&3x", id="5"))
     assert "Tr0ub4dor" not in one.draft.content
     assert (one.masked, one.plain) == (("password",), "password: Tr0ub4dor&3x")
 
 
 def test_with_masking_off_a_secret_is_kept_and_tagged() -> None:
-    one = admit(Told("password: Tr0ub4dor&3x", tags=("home",)), guard=Guard("off", b"key"))
+    one = admit(ImportedMemory("password: Tr0ub4dor&3x", tags=("home",)), guard=SecretPolicy("off", b"key"))
     assert (one.draft.content, one.draft.tags) == ("password: Tr0ub4dor&3x", ("sensitive", "home"))
 
 
 def test_tags_that_do_not_fit_are_told() -> None:
-    assert admit(Told("a", tags=("ok", "x" * 33))).not_kept == ("tags",)
-    assert admit(Told("a", tags=("ok", "OK "))).not_kept == ()
+    assert admit(ImportedMemory("a", tags=("ok", "x" * 33))).dropped_fields == ("tags",)
+    assert admit(ImportedMemory("a", tags=("ok", "OK "))).dropped_fields == ()
 
 
 @pytest.mark.parametrize(
     ("one", "why"),
     [
-        (Told(" \n "), "nothing in the text"),
-        (Told("<private>all of it</private>"), "nothing in the text"),
-        (Told("x" * 8193), "8193 characters, at most 8192"),
-        (Told("a\0b"), "NUL at character 1"),
-        (Told("a", user_id="u" * 129), "user_id has 129 characters, at most 128"),
-        (Told("a", namespace="n" * 65), "namespace has 65 characters, at most 64"),
-        (Told("a", namespace="*"), "`\\*` is no namespace"),
-        (Told("a", id="x\0"), "NUL"),
+        (ImportedMemory(" \n "), "nothing in the text"),
+        (ImportedMemory("<private>all of it</private>"), "nothing in the text"),
+        (ImportedMemory("x" * 8193), "8193 characters, at most 8192"),
+        (ImportedMemory("a\0b"), "NUL at character 1"),
+        (ImportedMemory("a", user_id="u" * 129), "user_id has 129 characters, at most 128"),
+        (ImportedMemory("a", namespace="n" * 65), "namespace has 65 characters, at most 64"),
+        (ImportedMemory("a", namespace="*"), "`\\*` is no namespace"),
+        (ImportedMemory("a", id="x\0"), "NUL"),
     ],
 )
-def test_what_cannot_be_remembered_says_why(one: Told, why: str) -> None:
-    with pytest.raises(Unfit, match=why):
+def test_what_cannot_be_remembered_says_why(one: ImportedMemory, why: str) -> None:
+    with pytest.raises(ImportItemError, match=why):
         admit(one)
 
 
@@ -322,13 +329,15 @@ NOW = AT + 1000
 NEW_ID = sample_id(99)
 
 
-def settle(new: Admitted, before: Memory | None = None, entry: TrashEntry | None = None) -> tuple[str, list[Any]]:
-    outcome, changes = settled(new, before, None, entry, NEW_ID, NOW)
+def settle(
+    new: ImportCandidate, before: Memory | None = None, entry: TrashEntry | None = None
+) -> tuple[str, list[Any]]:
+    outcome, changes = decide_import(new, before, None, entry, NEW_ID, NOW)
     return outcome, list(changes)
 
 
 def test_what_is_new_enters_the_buffer_with_its_times_and_use() -> None:
-    new = admit(Told("a", id="1", importance=0.9, created_at=5, event_at=7, access_count=12, last_accessed=8))
+    new = admit(ImportedMemory("a", id="1", importance=0.9, created_at=5, event_at=7, access_count=12, last_accessed=8))
     outcome, (put, use) = settle(new)
     assert (outcome, put.data.id, put.data.layer, put.data.decay_rate) == ("stored", NEW_ID, "buffer", 5.0)
     assert (put.data.created_at, put.data.event_at, put.data.modified_at) == (5, 7, NOW)
@@ -336,12 +345,12 @@ def test_what_is_new_enters_the_buffer_with_its_times_and_use() -> None:
 
 
 def test_equal_content_changes_nothing_not_even_its_use() -> None:
-    new = admit(Told("A  Text", id="1", changed_at=NOW))
+    new = admit(ImportedMemory("A  Text", id="1", changed_at=NOW))
     assert settle(new, sample_memory(1, "a text", key="mem0:1")) == ("duplicate", [])
 
 
 def test_other_content_that_is_newer_is_a_new_version_and_keeps_the_pin() -> None:
-    new = admit(Told("new text", id="1", changed_at=AT + 1))
+    new = admit(ImportedMemory("new text", id="1", changed_at=AT + 1))
     outcome, (put,) = settle(new, sample_memory(1, "old text", key="mem0:1", pinned=True))
     assert (outcome, put.data.id, put.data.content, put.data.version) == ("updated", sample_id(1), "new text", 2)
     assert put.data.pinned
@@ -349,13 +358,13 @@ def test_other_content_that_is_newer_is_a_new_version_and_keeps_the_pin() -> Non
 
 @pytest.mark.parametrize("changed_at", [AT, AT - 1, None])
 def test_what_was_changed_here_since_is_left_alone(changed_at: int | None) -> None:
-    new = admit(Told("their text", id="1", changed_at=changed_at))
+    new = admit(ImportedMemory("their text", id="1", changed_at=changed_at))
     assert settle(new, sample_memory(1, "mine, edited", key="mem0:1")) == ("older", [])
 
 
 @pytest.mark.parametrize("content", ["same", "mine, edited"])
 def test_what_is_in_the_trash_comes_back_as_it_was(content: str) -> None:
-    new = admit(Told("same", id="1"))
+    new = admit(ImportedMemory("same", id="1"))
     before = sample_memory(1, content, key="mem0:1", state="trashed")
     outcome, (put, _) = settle(new, before, TrashEntry(id=before.id, at=AT, why="", state="archived"))
     assert isinstance(put, PutMemory)

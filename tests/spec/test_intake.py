@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core import appraisal, changing, intake, trust
-from mnemo_core.changing import Draft, Tie
-from mnemo_core.intake import Item, Pending, Scores
-from mnemo_core.profiles import OWN, PROFILES
-from mnemo_core.routing import Route
+from mnemo_core.ingest import mutations, scoring, trust, write_plan
+from mnemo_core.ingest.classification import Classification
+from mnemo_core.ingest.mutations import Draft, MemoryRelation
+from mnemo_core.ingest.policies import OWN_POLICY, POLICIES
+from mnemo_core.ingest.write_plan import IngestItem, IngestScores, PendingSnapshot
 from mnemo_store.records import (
     Change,
     Edge,
@@ -33,7 +33,7 @@ from tests.samples import sample_id, sample_memory
 NOW = 5_000
 ID = sample_id(9)
 DRAFT = Draft(content="Tea at five.", namespace="default", user_id="local", trust="user", source="api")
-ROUTE = Route("episodic", None, "fact", "no rule holds")
+ROUTE = Classification("episodic", None, "fact", "no rule holds")
 
 
 class Shelf:
@@ -77,8 +77,8 @@ class Shelf:
         return [edge for edge in self.tied if memory_id in (edge.source, edge.target)]
 
 
-def tie(number: int, relation: Any = "related", version: int = 1) -> Tie:
-    return Tie(sample_id(number), version, relation, 0.9, "near")
+def tie(number: int, relation: Any = "related", version: int = 1) -> MemoryRelation:
+    return MemoryRelation(sample_id(number), version, relation, 0.9, "near")
 
 
 def edges(changes: tuple[Change, ...]) -> list[tuple[str, str]]:
@@ -92,8 +92,8 @@ def repetitions(changes: tuple[Change, ...]) -> dict[str, int]:
 # Importance
 
 
-def scored(importance: float) -> Scores:
-    return Scores(importance, 0.5, 0.0, {})
+def scored(importance: float) -> IngestScores:
+    return IngestScores(importance, 0.5, 0.0, {})
 
 
 @pytest.mark.parametrize(
@@ -111,40 +111,40 @@ def scored(importance: float) -> Scores:
 def test_L14_what_scores_under_three_tenths_is_set_aside_at_the_door_of_texts_alone(
     door: Any, score: float, importance: float, discarded: str
 ) -> None:
-    item = appraisal.judged(Item(DRAFT, door), ROUTE, scored(score), None)
+    item = scoring.apply_scores(IngestItem(DRAFT, door), ROUTE, scored(score), None)
     assert (item.draft.importance, item.draft.importance_source) == (importance, "rule")
-    assert item.discarded == discarded
+    assert item.discard_reason == discarded
 
 
 def test_an_importance_that_the_caller_gives_wins_and_keeps_the_text() -> None:
-    item = appraisal.judged(Item(DRAFT._replace(importance=0.1), "ingest"), ROUTE, scored(0.05), None)
-    assert (item.draft.importance, item.draft.importance_source, item.discarded) == (0.1, "user", "")
+    item = scoring.apply_scores(IngestItem(DRAFT._replace(importance=0.1), "ingest"), ROUTE, scored(0.05), None)
+    assert (item.draft.importance, item.draft.importance_source, item.discard_reason) == (0.1, "user", "")
 
 
 def test_what_the_caller_says_of_a_text_is_not_overruled() -> None:
     draft = DRAFT._replace(kind="procedural", form="step", category="project", event_at=3)
-    item = appraisal.judged(Item(draft), Route("procedural", None, "project", ""), None, 99)
+    item = scoring.apply_scores(IngestItem(draft), Classification("procedural", None, "project", ""), None, 99)
     assert (item.draft.kind, item.draft.form, item.draft.category, item.draft.event_at) == (
         "procedural", "step", "project", 3,
     )  # fmt: skip
-    assert appraisal.judged(Item(DRAFT), ROUTE, None, 99).draft.event_at == 99
+    assert scoring.apply_scores(IngestItem(DRAFT), ROUTE, None, 99).draft.event_at == 99
 
 
 # Ties
 
 
 def test_a_near_one_is_stored_with_an_edge() -> None:
-    stored = changing.store_new(DRAFT, ID, NOW)
-    decision = intake.tied(stored, [tie(1)], Shelf(sample_memory(1)), {})
+    stored = mutations.store_new(DRAFT, ID, NOW)
+    decision = write_plan.relate(stored, [tie(1)], Shelf(sample_memory(1)), {})
     assert decision.outcome == "stored"
     assert edges(decision.changes) == [(sample_id(1), "related")]
     assert sample_id(1) not in repetitions(decision.changes)
 
 
 def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetition() -> None:
-    stored = changing.store_new(DRAFT, ID, NOW)
+    stored = mutations.store_new(DRAFT, ID, NOW)
     ties = [tie(1, "repeats"), tie(2, "repeats")]
-    decision = intake.tied(stored, ties, Shelf(sample_memory(1), sample_memory(2)), {})
+    decision = write_plan.relate(stored, ties, Shelf(sample_memory(1), sample_memory(2)), {})
     assert decision.outcome == "repeats"
     assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
     assert edges(decision.changes) == [(sample_id(1), "repeats"), (sample_id(2), "repeats")]
@@ -162,21 +162,25 @@ def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetiti
     ],
 )
 def test_a_tie_to_what_is_no_more_what_was_judged_is_dropped_and_the_write_stands(now: Memory) -> None:
-    decision = intake.tied(changing.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], Shelf(now), {})
-    assert (decision.outcome, decision.ties, edges(decision.changes)) == ("stored", (), [])
+    decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], Shelf(now), {})
+    assert (decision.outcome, decision.relations, edges(decision.changes)) == ("stored", (), [])
 
 
 def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
-    within = Tie("#4", 1, "repeats", 0.99, "the same")
+    within = MemoryRelation("#4", 1, "repeats", 0.99, "the same")
     shelf = Shelf(sample_memory(1, version=3))
-    stored = changing.store_new(DRAFT, ID, NOW)
-    assert edges(intake.tied(stored, [within], shelf, {"#4": sample_id(1)}).changes) == [(sample_id(1), "repeats")]
-    assert edges(intake.tied(stored, [within], shelf, {}).changes) == []
+    stored = mutations.store_new(DRAFT, ID, NOW)
+    assert edges(write_plan.relate(stored, [within], shelf, {"#4": sample_id(1)}).changes) == [
+        (sample_id(1), "repeats")
+    ]
+    assert edges(write_plan.relate(stored, [within], shelf, {}).changes) == []
 
 
 def test_at_most_three_edges_are_drawn() -> None:
     shelf = Shelf(*(sample_memory(number) for number in range(1, 6)))
-    decision = intake.tied(changing.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {})
+    decision = write_plan.relate(
+        mutations.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {}
+    )
     assert len(edges(decision.changes)) == 3
 
 
@@ -184,16 +188,16 @@ def test_at_most_three_edges_are_drawn() -> None:
 
 
 def test_what_is_set_aside_is_kept_with_its_reason_and_ties_nothing() -> None:
-    item = Item(DRAFT, "turn", discarded="too_short")
-    decision = intake.set_aside(item, ID, Shelf(), {})
+    item = IngestItem(DRAFT, "turn", discard_reason="too_short")
+    decision = write_plan.discard(item, ID, Shelf(), {})
     assert (decision.outcome, decision.reason, decision.memory.state) == ("discarded", "too_short", "discarded")
     entries = [change.data for change in decision.changes if isinstance(change, PutTrash)]
     assert entries == [TrashEntry(id=ID, at=NOW, why="too_short", state="active")]
 
 
 def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
-    item = Item(DRAFT, "turn", discarded="near_duplicate", ties=(tie(1, "repeats"),))
-    decision = intake.set_aside(item, ID, Shelf(sample_memory(1)), {})
+    item = IngestItem(DRAFT, "turn", discard_reason="near_duplicate", relations=(tie(1, "repeats"),))
+    decision = write_plan.discard(item, ID, Shelf(sample_memory(1)), {})
     assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
     assert edges(decision.changes) == []
 
@@ -202,8 +206,8 @@ def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
 
 
 def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier() -> None:
-    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),))
-    decision = intake.merged(item, Shelf(sample_memory(1, importance=0.5)), {})
+    item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
+    decision = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, importance=0.5)), {})
     assert decision is not None
     assert (decision.outcome, decision.memory.id) == ("merged", sample_id(1))
     (change,) = decision.changes
@@ -212,28 +216,30 @@ def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier()
 
 
 def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
-    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),), takes_text=True)
-    longer = intake.merged(item, Shelf(sample_memory(1, "Tea.")), {})
+    item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),), takes_text=True)
+    longer = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, "Tea.")), {})
     assert longer is not None
     assert (longer.memory.content, longer.memory.version) == ("Tea at five.", 2)
-    shorter = intake.merged(item, Shelf(sample_memory(1, "Tea at five, in the garden.")), {})
+    shorter = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, "Tea at five, in the garden.")), {})
     assert shorter is not None
     assert shorter.memory.version == 1
 
 
 @pytest.mark.parametrize(("earlier", "later", "expected"), [("user", "agent", "agent"), ("import", "user", "import")])
 def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust, expected: Trust) -> None:
-    item = Item(DRAFT._replace(trust=later), profile=PROFILES["G"], ties=(tie(1, "repeats"),), takes_text=True)
+    item = IngestItem(
+        DRAFT._replace(trust=later), policy=POLICIES["G"], relations=(tie(1, "repeats"),), takes_text=True
+    )
     shelf = Shelf(sample_memory(1, "Five.", trust=earlier), sample_memory(2, trust="user"))
-    decision = intake.merged(item, shelf, {})
+    decision = write_plan.merge_into_neighbour(item, shelf, {})
     assert decision is not None
     (memory,) = (each.data for each in trust.authorise(decision.changes, shelf, later) if isinstance(each, PutMemory))
     assert (memory.content, memory.trust) == ("Tea at five.", expected)
 
 
 def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
-    item = Item(DRAFT, profile=PROFILES["G"], ties=(tie(1, "repeats"),))
-    assert intake.merged(item, Shelf(), {}) is None
+    item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
+    assert write_plan.merge_into_neighbour(item, Shelf(), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -246,9 +252,9 @@ def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
     ],
 )
 def test_a_request_chooses_how_it_is_compared(dedup: Any, near: str, same: str, is_guarded: bool) -> None:
-    profile = intake.profile_for(OWN, dedup)
+    profile = write_plan.policy_for(OWN_POLICY, dedup)
     assert (profile.near, profile.same, profile.is_guarded) == (near, same, is_guarded)
-    assert intake.profile_for(PROFILES["G"], "guarded").near == "linked"
+    assert write_plan.policy_for(POLICIES["G"], "guarded").near == "linked"
 
 
 # Later
@@ -269,12 +275,12 @@ def test_a_request_chooses_how_it_is_compared(dedup: Any, near: str, same: str, 
     ],
 )
 def test_what_was_scored_without_its_vector_is_known_by_its_importance(fields: dict[str, Any], is_unseen: bool) -> None:
-    assert intake.is_unseen(sample_memory(1, **fields)) is is_unseen
+    assert write_plan.is_scored_without_vector(sample_memory(1, **fields)) is is_unseen
 
 
 def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
     memory = sample_memory(1, importance=0.72)
-    decision = intake.late(memory, 0.55, [tie(2)], Shelf(memory, sample_memory(2)))
+    decision = write_plan.backfill(memory, 0.55, [tie(2)], Shelf(memory, sample_memory(2)))
     assert decision is not None
     put = next(change.data for change in decision.changes if isinstance(change, PutMemory))
     assert (put.importance, put.version) == (0.55, 2)
@@ -286,31 +292,31 @@ def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
 def test_a_late_score_leaves_what_somebody_changed_meanwhile() -> None:
     memory = sample_memory(1, importance=0.72)
     edited = msgspec.structs.replace(memory, content="Other words.", version=2)
-    assert intake.late(memory, 0.55, [tie(2)], Shelf(edited, sample_memory(2))) is None
+    assert write_plan.backfill(memory, 0.55, [tie(2)], Shelf(edited, sample_memory(2))) is None
     trashed = msgspec.structs.replace(memory, state="trashed")
-    assert intake.late(memory, 0.55, [], Shelf(trashed)) is None
+    assert write_plan.backfill(memory, 0.55, [], Shelf(trashed)) is None
 
 
 def test_doing_a_late_score_again_changes_nothing() -> None:
     memory = sample_memory(1, importance=0.55, version=2)
-    decision = intake.late(memory, 0.55, [], Shelf(memory))
+    decision = write_plan.backfill(memory, 0.55, [], Shelf(memory))
     assert decision is not None
     assert decision.changes == ()
 
 
 def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() -> None:
-    stored, pending = changing.store_new(DRAFT, ID, NOW), Pending(Shelf())
-    begun = intake.begun_late(Item(DRAFT), stored, pending)
+    stored, pending = mutations.store_new(DRAFT, ID, NOW), PendingSnapshot(Shelf())
+    begun = write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending)
     assert begun == (PutMeta(name="intake_seq", value="7"),)
-    pending.make(begun)
-    assert intake.begun_late(Item(DRAFT), stored, pending) == ()
-    assert intake.begun_late(Item(DRAFT, is_seen=True), stored, Pending(Shelf())) == ()
+    pending.apply(begun)
+    assert write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending) == ()
+    assert write_plan.first_backfill_cursor(IngestItem(DRAFT, is_seen=True), stored, PendingSnapshot(Shelf())) == ()
 
 
 def test_what_is_tied_already_is_neither_tied_nor_counted_again() -> None:
     memory, other = sample_memory(2, importance=0.55), sample_memory(1)
     edge = Edge(source=memory.id, target=other.id, relation="repeats", at=NOW)
-    decision = intake.late(memory, 0.55, [tie(1, "repeats")], Shelf(memory, other, tied=[edge]))
+    decision = write_plan.backfill(memory, 0.55, [tie(1, "repeats")], Shelf(memory, other, tied=[edge]))
     assert decision is not None
     assert decision.changes == ()
 
@@ -334,7 +340,7 @@ class Notes(Shelf):
 
 
 def late_importance(now: Memory, store: Shelf) -> float:
-    decision = intake.late_chunk(chunk(1), 0.72, [], store)
+    decision = write_plan.backfill_chunk(chunk(1), 0.72, [], store)
     assert decision is not None
     return decision.memory.importance
 
@@ -350,16 +356,16 @@ def test_a_chunk_is_scored_where_nobody_said_how_much_it_matters() -> None:
 
 
 def test_a_chunk_with_another_text_than_was_judged_is_left_as_it_is() -> None:
-    assert intake.late_chunk(chunk(1), 0.72, [], Notes(chunk(1, content="Other words.", version=2))) is None
-    assert intake.late_chunk(chunk(1), 0.72, [], Notes(chunk(1, state="trashed", version=2))) is None
-    assert intake.late_chunk(chunk(1), 0.72, [], Notes()) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes(chunk(1, content="Other words.", version=2))) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes(chunk(1, state="trashed", version=2))) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes()) is None
 
 
 def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
     memory, others = chunk(9), [sample_memory(number) for number in (1, 2, 3)]
     link = Edge(source=memory.id, target=sample_id(2), relation="related", at=NOW, via="link")
     ties = [tie(1, "updates"), tie(2, "related"), tie(3, "repeats")]
-    decision = intake.late_chunk(memory, 0.5, ties, Notes(memory, *others, tied=[link]))
+    decision = write_plan.backfill_chunk(memory, 0.5, ties, Notes(memory, *others, tied=[link]))
     assert decision is not None
     assert edges(decision.changes) == [(sample_id(1), "related"), (sample_id(3), "repeats")]
     assert repetitions(decision.changes) == {sample_id(3): 1}
@@ -370,16 +376,16 @@ def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
 
 
 def test_what_stands_later_in_a_turn_sees_what_stands_before_it() -> None:
-    pending = Pending(Shelf())
-    first = changing.store_new(DRAFT._replace(key="tea"), ID, NOW)
-    pending.make(first.changes)
+    pending = PendingSnapshot(Shelf())
+    first = mutations.store_new(DRAFT._replace(key="tea"), ID, NOW)
+    pending.apply(first.changes)
     digest = content_hash("  TEA at five. ")
     assert pending.ids_by_hash("default", "local", "", "", digest) == [ID]
     assert pending.ids_by_hash("default", "anna", "", "", digest) == []
     assert pending.id_by_key("default", "local", "tea") == ID
     assert pending.memory(ID) == first.memory
-    changed = changing.new_version(first.memory, NOW, {"content": "Coffee at five."})
-    pending.make([PutMemory(data=changed)])
+    changed = mutations.new_version(first.memory, NOW, {"content": "Coffee at five."})
+    pending.apply([PutMemory(data=changed)])
     assert pending.ids_by_hash("default", "local", "", "", digest) == []
     assert len(pending.changes) == 3
 
@@ -401,18 +407,18 @@ def test_the_same_words_after_a_newer_value_are_no_repetition(
     older, newer = sample_memory(1), sample_memory(2, event_at=newer_at, state=state)
     edge = Edge(source=newer.id, target=older.id, relation="updates", at=NOW)
     shelf = Shelf(older, newer, tied=[edge])
-    assert intake.is_outdated(older, said_at, shelf) is outdated
-    assert not intake.is_outdated(newer, said_at, shelf)
+    assert write_plan.is_outdated(older, said_at, shelf) is outdated
+    assert not write_plan.is_outdated(newer, said_at, shelf)
 
 
 def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
     newer = sample_memory(2, event_at=NOW - 5)
     older = sample_memory(1, state="superseded", superseded_by=newer.id)
-    assert intake.is_outdated(older, None, Shelf(older, newer))
-    assert not intake.is_outdated(older, None, Shelf(older))
+    assert write_plan.is_outdated(older, None, Shelf(older, newer))
+    assert not write_plan.is_outdated(older, None, Shelf(older))
 
 
 def test_what_stands_for_a_secret_is_no_signal() -> None:
-    found = appraisal.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN)
-    assert found == appraisal.salience_of("the key is  since then", OWN)
+    found = scoring.salience_of("the key is [masked:api_key:0a1b2c3d] since then", OWN_POLICY)
+    assert found == scoring.salience_of("the key is  since then", OWN_POLICY)
     assert found.value == 0.0

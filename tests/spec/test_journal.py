@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store import segments
+from mnemo_store.codec import JournalLine, SealedLine, SegmentHeader, decode_line, seal
 from mnemo_store.disk import Disk
-from mnemo_store.errors import DiskFull, NewerFormat, OutcomeUnknown, WriteFailed
-from mnemo_store.journal import NOTHING, Journal, Place, newest_header
-from mnemo_store.layout import Header, Line, Sealed, open_line, seal
+from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
+from mnemo_store.journal import segments
+from mnemo_store.journal.journal import NO_CHANGES, Journal, LineLocation, newest_header
 from mnemo_store.records import PutMeta
 
 SALT = "00" * 16
@@ -56,11 +56,11 @@ class Faults(Disk):
         self._check("rename")
         super().rename(source, target)
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         self._check("write_whole")
         self._whole = True
         try:
-            super().write_whole(path, pieces)
+            super().replace_file(path, pieces)
         finally:
             self._whole = False
 
@@ -72,15 +72,15 @@ class Book:
         self.folder = folder
         self.journal = Journal(folder, "store", SALT, disk or Faults(), segment_bytes)
         self.journal.open()
-        self.journal.begin(self.journal.last)
+        self.journal.continue_after(self.journal.last)
         self.last = self.journal.last
 
-    def add(self, *files: str, value: str = "v") -> list[Place]:
+    def add(self, *files: str, value: str = "v") -> list[LineLocation]:
         """One group with a line for each name of a file; where they stand."""
-        lines: list[tuple[Sealed, bool]] = []
+        lines: list[tuple[SealedLine, bool]] = []
         end = self.last
         for file in files:
-            sealed = seal(Line(end[0] + 1, 5, "test", end, (PutMeta(name="m", value=value),)))
+            sealed = seal(JournalLine(end[0] + 1, 5, "test", end, (PutMeta(name="m", value=value),)))
             lines.append((sealed, file == "long"))
             end = (end[0] + 1, sealed.sum)
         places = self.journal.append(lines, self.last[0] + 1)
@@ -135,7 +135,7 @@ def test_each_line_names_the_one_before_it_in_either_file(tmp_path: Path) -> Non
     book.add("short", "long")
     book.add("short")
     read = list(book.journal.lines())
-    assert read[0].line.prev == NOTHING
+    assert read[0].line.prev == NO_CHANGES
     assert [each.line.prev for each in read[1:]] == [(1, read[0].sum), (2, read[1].sum)]
 
 
@@ -211,7 +211,7 @@ def test_a_torn_line_right_behind_the_header_is_cut_off(tmp_path: Path) -> None:
     header = path.read_bytes()
     path.write_bytes(header + b'{"seq":1,"at"')
     again = book.crash()
-    assert again.journal.last == NOTHING
+    assert again.journal.last == NO_CHANGES
     assert path.read_bytes() == header
     again.add("short")
     assert again.crash().seqs() == [1]
@@ -252,7 +252,7 @@ def test_a_damaged_header_costs_no_line_and_keeps_void_what_was_void(tmp_path: P
     book = Book(tmp_path, disk)
     book.add("short")
     disk.failing = {"sync", "truncate"}
-    refuse(book, WriteFailed, "short")
+    refuse(book, WriteFailure, "short")
     disk.failing = set()
     book.add("short", value="again")
     path = tmp_path / "short_term.jsonl"
@@ -326,7 +326,7 @@ def test_a_failed_append_is_cut_back_and_void_behind_a_new_header(tmp_path: Path
     book.add("short", "long")
     before = (tmp_path / "short_term.jsonl").read_bytes()
     disk.failing = {"half append"}
-    refuse(book, WriteFailed, "short")
+    refuse(book, WriteFailure, "short")
     assert (tmp_path / "short_term.000001.jsonl").read_bytes() == before
     disk.failing = set()
     assert seqs_in(tmp_path / "short_term.jsonl") == []
@@ -339,8 +339,8 @@ def test_lines_that_could_not_be_cut_back_are_void_for_good(tmp_path: Path) -> N
     book = Book(tmp_path, disk)
     book.add("short")
     disk.failing = {"sync", "truncate"}
-    refuse(book, WriteFailed, "short", "long")
-    refuse(book, WriteFailed, "short", "long")  # a second time, now behind a header alone
+    refuse(book, WriteFailure, "short", "long")
+    refuse(book, WriteFailure, "short", "long")  # a second time, now behind a header alone
     disk.failing = set()
     book.add("short", value="again")
     again = book.crash()
@@ -354,7 +354,7 @@ def test_what_can_neither_be_cut_back_nor_made_void_is_of_unknown_outcome(tmp_pa
     book = Book(tmp_path, disk)
     book.add("short")
     disk.failing = {"sync", "truncate", "rename"}
-    refuse(book, OutcomeUnknown, "short")
+    refuse(book, UnknownOutcome, "short")
     assert book.crash().values() == ["v", "refused"]
 
 
@@ -384,7 +384,7 @@ def test_a_rotation_that_fails_makes_no_later_line_void(tmp_path: Path, failing:
     if failing == "rename":
         book.add("short")  # the full one stays in use
     else:
-        refuse(book, WriteFailed, "short")
+        refuse(book, WriteFailure, "short")
     disk.failing = set()
     before = book.last[0]
     book.add("short", value="again")
@@ -421,7 +421,7 @@ def test_lines_behind_where_it_begins_are_void_in_both_files_for_good(tmp_path: 
     book.journal.close()
     journal = Journal(tmp_path, "store", SALT, Faults())
     journal.open()
-    journal.begin(second)
+    journal.continue_after(second)
     journal.close()
     again = Book(tmp_path)
     assert again.seqs() == [1, 2]
@@ -460,8 +460,10 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path
 
 
 def test_a_segment_of_the_first_format_is_read_and_written_on(tmp_path: Path) -> None:
-    line = seal(Line(1, 5, "test", NOTHING, (PutMeta(name="m", value="old"),)))
-    (tmp_path / "short_term.jsonl").write_bytes(seal(Header(1, "short_term", 1, "store", SALT, 1)).data + line.data)
+    line = seal(JournalLine(1, 5, "test", NO_CHANGES, (PutMeta(name="m", value="old"),)))
+    (tmp_path / "short_term.jsonl").write_bytes(
+        seal(SegmentHeader(1, "short_term", 1, "store", SALT, 1)).data + line.data
+    )
     book = Book(tmp_path)
     book.add("short", value="new")
     assert book.crash().values() == ["old", "new"]
@@ -484,13 +486,13 @@ def test_a_line_can_be_fetched_by_its_place_when_it_is_written_and_when_it_is_re
     book = Book(tmp_path, segment_bytes=500)
     places = [place for _ in range(4) for place in book.add("short", "long", "short")]
     assert "short_term.000001.jsonl" in names(tmp_path)
-    lines = [open_line(book.journal.fetch(place))[0] for place in places]
+    lines = [decode_line(book.journal.fetch(place))[0] for place in places]
     assert [line.seq for line in lines] == list(range(1, 13))
     assert [read.line for read in book.journal.lines()] == lines
-    assert [read.place for read in book.journal.lines()] == places
+    assert [read.location for read in book.journal.lines()] == places
     again = book.crash()
     for read in again.journal.lines():
-        assert open_line(again.journal.fetch(read.place)) == (read.line, read.sum)
+        assert decode_line(again.journal.fetch(read.location)) == (read.line, read.sum)
 
 
 def test_places_are_those_of_the_files_that_lines_stand_in(tmp_path: Path) -> None:
@@ -525,11 +527,11 @@ def test_a_place_is_never_that_of_another_file_with_the_name(tmp_path: Path) -> 
     for _ in range(3):
         book.add("short")
     with pytest.raises(FileNotFoundError):
-        reader.fetch(before.place)
+        reader.fetch(before.location)
     after = {read.line.seq: read for read in reader.lines()}
     assert after[1] == before, "under its new name it is the same file"
     for read in after.values():
-        assert open_line(reader.fetch(read.place)) == (read.line, read.sum)
+        assert decode_line(reader.fetch(read.location)) == (read.line, read.sum)
     reader.close()
 
 
@@ -540,7 +542,7 @@ def test_lines_that_are_read_while_others_are_written_are_none_that_were_refused
     reading = book.journal.lines()
     assert next(reading).line.seq == 1
     disk.failing = {"sync", "truncate"}
-    refuse(book, WriteFailed, "short", "long")
+    refuse(book, WriteFailure, "short", "long")
     disk.failing = set()
     book.add("short", value="again")
     assert [read.line.seq for read in reading] in ([2], [2, 3])
@@ -562,7 +564,7 @@ def test_a_journal_that_is_only_read_changes_nothing_and_tells_torn_ends(tmp_pat
     before = bytes_of(tmp_path)
     journal = Journal(tmp_path, "store", SALT, Faults())
     journal.open(read_only=True)
-    journal.begin(journal.last)
+    journal.continue_after(journal.last)
     assert [read.line.seq for read in journal.lines()] == [1, 2, 3, 4]
     assert journal.check() == journal.damage == [(path.name, size, 13, "a torn end")]
     assert bytes_of(tmp_path) == before
@@ -579,9 +581,9 @@ def test_what_was_opened_to_be_read_takes_lines_once_the_disk_does(tmp_path: Pat
     disk.error, disk.failing = errno.EROFS, {"rename", "write_whole"}
     journal = Journal(tmp_path, "store", SALT, disk)
     journal.open(read_only=True)
-    journal.begin(journal.last)
+    journal.continue_after(journal.last)
     book.journal, book.last = journal, journal.last
-    refuse(book, WriteFailed, "short")
+    refuse(book, WriteFailure, "short")
     disk.failing = set()
     book.add("short", value="again")
     assert book.values() == ["v", "again"]
@@ -591,10 +593,10 @@ def test_what_was_opened_to_be_read_takes_lines_once_the_disk_does(tmp_path: Pat
 def test_a_folder_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal", "store", SALT, Faults())
     journal.open(read_only=True)
-    journal.begin(journal.last)
-    assert (journal.last, list(journal.lines()), journal.check(), journal.size()) == (NOTHING, [], [], 0)
+    journal.continue_after(journal.last)
+    assert (journal.last, list(journal.lines()), journal.check(), journal.size()) == (NO_CHANGES, [], [], 0)
     assert not journal.folder.exists()
-    sealed = seal(Line(1, 5, "test", NOTHING, ()))
+    sealed = seal(JournalLine(1, 5, "test", NO_CHANGES, ()))
     journal.append([(sealed, False)], 1)
     assert [read.line.seq for read in journal.lines()] == [1]
     journal.close()
@@ -618,6 +620,6 @@ def test_a_torn_end_of_a_file_that_cannot_be_opened_for_writing_is_no_hindrance(
         patched.setattr(os, "open", read_only)
         again = Book(tmp_path)
         assert again.seqs() == [1]
-        refuse(again, WriteFailed, "short")
+        refuse(again, WriteFailure, "short")
     again.add("short", value="again")
     assert again.crash().values() == ["v", "again"]

@@ -13,11 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store import stream
+from mnemo_store.codec import (
+    JournalLine,
+    SegmentHeader,
+    decode_line,
+    encode_json,
+    seal,
+    unseal_json,
+)
 from mnemo_store.disk import Disk
-from mnemo_store.errors import DiskFull, OutcomeUnknown, WriteFailed
-from mnemo_store.journal import NOTHING, Journal, newest_header
-from mnemo_store.layout import Header, Line, encode_json, open_line, seal, unseal_json
+from mnemo_store.errors import DiskFull, UnknownOutcome, WriteFailure
+from mnemo_store.journal import dump
+from mnemo_store.journal.journal import NO_CHANGES, Journal, newest_header
 from mnemo_store.records import ChangeEntry, PutMeta
 from tests.samples import quick_folder
 
@@ -45,14 +52,14 @@ class Written:
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self.folder = folder
         self.journal = opened(folder, disk)
-        self.journal.begin(self.journal.last)
+        self.journal.continue_after(self.journal.last)
         self.last = self.journal.last
         self.facts = facts_of(self.journal)
 
     def add(self, *files: str, value: str = "v") -> None:
         lines, facts, end = [], {}, self.last
         for file in files:
-            sealed = seal(Line(end[0] + 1, 5, "test", end, (PutMeta(name=f"fact {end[0] + 1}", value=value),)))
+            sealed = seal(JournalLine(end[0] + 1, 5, "test", end, (PutMeta(name=f"fact {end[0] + 1}", value=value),)))
             lines.append((sealed, file == "long"))
             end = (end[0] + 1, sealed.sum)
             facts[f"fact {end[0]}"] = value
@@ -62,7 +69,7 @@ class Written:
         self.journal.rotate_full()
 
     def write_anew(self) -> None:
-        self.journal.write_anew(stream_of(self.facts, self.last), self.last)
+        self.journal.rewrite(stream_of(self.facts, self.last), self.last)
 
 
 def opened(folder: Path, disk: Disk | None = None) -> Journal:
@@ -72,11 +79,11 @@ def opened(folder: Path, disk: Disk | None = None) -> Journal:
     return journal
 
 
-def stream_of(facts: Facts, last: End, *more: stream.Row) -> list[bytes]:
+def stream_of(facts: Facts, last: End, *more: dump.DumpRow) -> list[bytes]:
     """A stream that holds these facts, and more rows."""
-    header = stream.StreamHeader(mnemo_stream=1, format=4, last=last, next_number=0, salt=SALT)
+    header = dump.DumpHeader(mnemo_stream=1, format=4, last=last, next_number=0, salt=SALT)
     rows = [header, *(PutMeta(name=name, value=value) for name, value in facts.items()), *more]
-    tally = stream.Tally()
+    tally = dump.Checksummer()
     for row in rows:
         tally.add(encode_json(row))
     return [encode_json(row) + b"\n" for row in (*rows, tally.footer())]
@@ -158,25 +165,25 @@ def test_rows_of_a_snapshot_can_be_fetched_by_their_places(tmp_path: Path) -> No
     fill(written)
     written.write_anew()
     rows = list(written.journal.snapshot_rows())
-    assert isinstance(rows[0].row, stream.StreamHeader)
+    assert isinstance(rows[0].row, dump.DumpHeader)
     assert len(rows) == 1 + len(written.facts)
     for row, place in rows:
-        assert stream.decode(unseal_json(written.journal.fetch(place))[0]) == row
+        assert dump.decode(unseal_json(written.journal.fetch(place))[0]) == row
 
 
 def test_a_journal_without_a_snapshot_has_no_rows(tmp_path: Path) -> None:
     written = Written(tmp_path)
     written.add("short")
-    assert (list(written.journal.snapshot_rows()), written.journal.snapshot_last) == ([], NOTHING)
+    assert (list(written.journal.snapshot_rows()), written.journal.snapshot_last) == ([], NO_CHANGES)
 
 
 def test_an_empty_journal_can_be_begun_with_a_snapshot(tmp_path: Path) -> None:
     """As one is that was lost, and is written anew from the database."""
     journal = Journal(tmp_path / "journal", STORE, SALT, Disk())
     journal.open()
-    journal.begin((7, "00ff00ff00ff00ff"))
+    journal.continue_after((7, "00ff00ff00ff00ff"))
     facts = {"fact 1": "v"}
-    journal.write_anew(stream_of(facts, journal.last), journal.last)
+    journal.rewrite(stream_of(facts, journal.last), journal.last)
     again = Written(tmp_path / "journal")
     assert (again.journal.last, again.facts) == ((7, "00ff00ff00ff00ff"), facts)
     again.add("short")
@@ -202,7 +209,7 @@ def test_the_newest_header_is_not_one_that_a_snapshot_replaces(tmp_path: Path) -
         written.add("short")
     left = (tmp_path / "short_term.000002.jsonl").read_bytes()
     written.journal.salt = "11" * 16
-    written.journal.write_anew(stream_of({}, (2, "00" * 8)), (2, "00" * 8))
+    written.journal.rewrite(stream_of({}, (2, "00" * 8)), (2, "00" * 8))
     (tmp_path / "short_term.000002.jsonl").write_bytes(left)
     header = newest_header(tmp_path)
     assert header is not None
@@ -225,7 +232,7 @@ def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
     fill(written)
     written.write_anew()
     with pytest.raises(ValueError, match="the snapshot of the journal holds change 18"):
-        written.journal.begin((17, ""))
+        written.journal.continue_after((17, ""))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +250,7 @@ def test_a_stream_of_another_moment_or_without_its_end_is_refused_and_changes_no
     fill(written)
     before = facts_of(written.journal)
     with pytest.raises(ValueError, match=why):
-        written.journal.write_anew(cut(stream_of(written.facts, written.last)), written.last)
+        written.journal.rewrite(cut(stream_of(written.facts, written.last)), written.last)
     written.add("short")
     for journal in (written.journal, opened(tmp_path)):
         assert facts_of(journal) == before | {"fact 19": "v"}
@@ -254,8 +261,8 @@ def test_a_stream_is_written_in_pieces_and_never_held_whole(tmp_path: Path) -> N
     class Sizes(Disk):
         sizes: list[int] = []  # noqa: RUF012 - one instance only
 
-        def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-            super().write_whole(path, self._noted(pieces))
+        def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+            super().replace_file(path, self._noted(pieces))
 
         def _noted(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
             for piece in pieces:
@@ -316,10 +323,10 @@ class Failing(Disk):
         self._call()
         super().unlink(path)
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         whole = b"".join(pieces)
         self._call(lambda: path.with_name(path.name + ".new").write_bytes(whole[: len(whole) // 2]))
-        super().write_whole(path, [whole])
+        super().replace_file(path, [whole])
 
 
 @pytest.fixture
@@ -364,9 +371,9 @@ def test_a_disk_that_fails_at_any_moment_of_writing_it_anew_leaves_the_same_stat
         written = prepared(folder, disk)
         try:
             written.write_anew()
-        except (DiskFull, OutcomeUnknown):
+        except (DiskFull, UnknownOutcome):
             refused += 1
-        except WriteFailed:
+        except WriteFailure:
             refused += error == errno.EIO
         calls, disk.fail_at = disk.calls, CALLS_MAX - 1
         assert facts_of(written.journal) == written.facts, fail_at
@@ -390,7 +397,7 @@ def test_a_crash_while_another_state_is_taken_over_leaves_the_one_or_the_other(t
     disk = Failing(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     other, last = {"fact 1": "other"}, (3, "00ff00ff00ff00ff")
-    written.journal.write_anew(stream_of(other, last), last)
+    written.journal.rewrite(stream_of(other, last), last)
     seen = []
     for copy in sorted(crashes.iterdir(), key=lambda path: int(path.name)):
         again = Written(copy)
@@ -411,7 +418,7 @@ def test_what_could_not_be_removed_is_removed_at_the_next_start(tmp_path: Path) 
     written.add("short", value="canary")
     written.add("short", "long")
     written.facts["fact 1"] = "gone"
-    with pytest.raises(WriteFailed):
+    with pytest.raises(WriteFailure):
         written.write_anew()
     assert b"canary" in text_of(tmp_path)
     assert Written(tmp_path).facts == written.facts
@@ -431,8 +438,8 @@ def test_another_state_that_was_refused_is_not_there_at_the_next_start(tmp_path:
     written = Written(tmp_path, disk)
     fill(written)
     disk.is_failing = True
-    with pytest.raises(WriteFailed):  # the snapshot had its name already
-        written.journal.write_anew(stream_of({}, (3, "00" * 8)), (3, "00" * 8))
+    with pytest.raises(WriteFailure):  # the snapshot had its name already
+        written.journal.rewrite(stream_of({}, (3, "00" * 8)), (3, "00" * 8))
     again = Written(tmp_path)
     assert (again.facts, again.last) == (written.facts, written.last)
 
@@ -449,7 +456,7 @@ def test_a_snapshot_that_can_neither_be_put_in_place_nor_removed_is_of_unknown_o
     written = Written(tmp_path, disk)
     fill(written)
     disk.is_failing = True
-    with pytest.raises(OutcomeUnknown, match="could not be written anew"):
+    with pytest.raises(UnknownOutcome, match="could not be written anew"):
         written.write_anew()
     disk.is_failing = False
     written.add("short")
@@ -506,8 +513,8 @@ def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp
 
 def test_where_nothing_else_tells_it_a_snapshot_ends_with_its_last_change(tmp_path: Path) -> None:
     written = Written(tmp_path)
-    changes = [stream.ChangeRow(seq=seq, data=ChangeEntry(at=5, by="test")) for seq in (1, 7)]
-    written.journal.write_anew(stream_of({}, (7, "00" * 8), *changes), (7, "00" * 8))
+    changes = [dump.ChangeRow(seq=seq, data=ChangeEntry(at=5, by="test")) for seq in (1, 7)]
+    written.journal.rewrite(stream_of({}, (7, "00" * 8), *changes), (7, "00" * 8))
     (path,) = tmp_path.glob("snapshot.*")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"\0" * len(lines[0] + lines[1]) + b"".join(lines[2:]))
@@ -530,7 +537,7 @@ def test_rows_that_are_gone_without_a_trace_are_missed(tmp_path: Path) -> None:
     path.write_bytes(data[: offsets[4]] + data[offsets[6] :])
     journal = Written(tmp_path).journal
     assert journal.damage == [(path.name, path.stat().st_size, 0, "rows of it are missing")]
-    assert journal.set_aside(tmp_path / "quarantine") == [], "there is nothing to keep"
+    assert journal.quarantine(tmp_path / "quarantine") == [], "there is nothing to keep"
 
 
 def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_path: Path, crashes: Path) -> None:
@@ -577,14 +584,14 @@ def test_of_a_damaged_snapshot_whose_beginnings_are_gone_what_is_left_is_read_an
 def test_a_segment_that_is_put_beside_a_snapshot_counts_by_its_number(tmp_path: Path) -> None:
     """What a restore does that cuts the journal at a moment: the first number is that behind the snapshot's."""
     written, path, _ = anew(tmp_path)
-    lines = [written.journal.fetch(read.place) + b"\n" for read in written.journal.lines()]
-    floor, first_seq = written.journal.floor, written.journal.snapshot_last[0] + 1
+    lines = [written.journal.fetch(read.location) + b"\n" for read in written.journal.lines()]
+    floor, first_seq = written.journal.snapshot_number, written.journal.snapshot_last[0] + 1
     assert path.name == f"snapshot.{floor:06d}.jsonl"
     for number, left in ((floor, 0), (floor + 1, 1)):
         for name in ("short_term", "long_term"):
-            header = seal(Header(2, name, number, STORE, SALT, first_seq)).data
+            header = seal(SegmentHeader(2, name, number, STORE, SALT, first_seq)).data
             (tmp_path / f"{name}.jsonl").write_bytes(header + (lines[0] if name == "short_term" else b""))
         journal = opened(tmp_path)
         assert [read.line.seq for read in journal.lines()] == [first_seq][:left]
         journal.close()
-    assert open_line(lines[0][:-1])[0].seq == first_seq
+    assert decode_line(lines[0][:-1])[0].seq == first_seq

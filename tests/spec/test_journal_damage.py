@@ -14,12 +14,20 @@ from typing import NamedTuple
 
 import pytest
 
-from mnemo_store import segments
+from mnemo_store.codec import (
+    FORMAT,
+    JournalLine,
+    SealedLine,
+    SegmentHeader,
+    decode_line,
+    encode_json,
+    seal,
+)
 from mnemo_store.disk import Disk
-from mnemo_store.journal import NOTHING, Damage, Journal
-from mnemo_store.layout import FORMAT, Header, Line, Sealed, encode_json, open_line, seal
+from mnemo_store.journal import segments
+from mnemo_store.journal.dump import Checksummer, DumpHeader
+from mnemo_store.journal.journal import NO_CHANGES, Journal, JournalDamage
 from mnemo_store.records import PutMemory, PutMeta
-from mnemo_store.stream import StreamHeader, Tally
 from tests.samples import quick_folder, sample_memory
 
 STORE, SALT = "store", "00" * 16
@@ -46,7 +54,7 @@ class Piece(NamedTuple):
     end: int
     says: str  # "" for what carries nothing by itself: headers and footers
 
-    def touches(self, damage: Damage) -> bool:
+    def touches(self, damage: JournalDamage) -> bool:
         return damage.segment == self.file and damage.offset < self.end and self.start < damage.offset + damage.length
 
 
@@ -62,11 +70,11 @@ def opened(folder: Path, *, read_only: bool = False, segment_bytes: int = 2000) 
     return journal
 
 
-def line(end: End, value: str = "") -> Sealed:
+def line(end: End, value: str = "") -> SealedLine:
     """The one that comes behind `end`; no two say the same."""
     quoted = '"sum":"{' * (end[0] % 7)
     memory = sample_memory(end[0] + 1, value or f"memory {end[0] + 1} says “{quoted}”\n")
-    return seal(Line(end[0] + 1, 5, "test", end, (PutMemory(data=memory),), what="add"))
+    return seal(JournalLine(end[0] + 1, 5, "test", end, (PutMemory(data=memory),), what="add"))
 
 
 def add(journal: Journal, *files: str, value: str = "") -> None:
@@ -80,12 +88,12 @@ def add(journal: Journal, *files: str, value: str = "") -> None:
 
 
 def write_anew(journal: Journal, rows: int) -> None:
-    header = StreamHeader(mnemo_stream=1, format=2, last=journal.last, next_number=rows, salt=SALT)
+    header = DumpHeader(mnemo_stream=1, format=2, last=journal.last, next_number=rows, salt=SALT)
     stream = [encode_json(header), *(encode_json(PutMeta(name=f"row {row}", value="v" * row)) for row in range(rows))]
-    tally = Tally()
+    tally = Checksummer()
     for row in stream:
         tally.add(row)
-    journal.write_anew((row + b"\n" for row in (*stream, encode_json(tally.footer()))), journal.last)
+    journal.rewrite((row + b"\n" for row in (*stream, encode_json(tally.footer()))), journal.last)
 
 
 def said(journal: Journal) -> dict[str, int]:
@@ -95,7 +103,7 @@ def said(journal: Journal) -> dict[str, int]:
         counts[f"row {row}"] = counts.get(f"row {row}", 0) + 1
     for read in journal.lines():
         counts[f"line {read.line}"] = counts.get(f"line {read.line}", 0) + 1
-        assert open_line(journal.fetch(read.place)) == (read.line, read.sum)
+        assert decode_line(journal.fetch(read.location)) == (read.line, read.sum)
     return counts
 
 
@@ -103,12 +111,16 @@ def pieces_of(folder: Path) -> list[Piece]:
     """Every line of every file, by nothing but its newlines."""
     found = []
     for path in sorted(folder.iterdir()):
-        shape = segments.ROWS if path.name.startswith("snapshot") else segments.LINES
+        shape = segments.DUMP_LINES if path.name.startswith("snapshot") else segments.JOURNAL_LINES
         offset = 0
         for raw in path.read_bytes().splitlines(keepends=True):
-            value = shape.open(raw[:-1])
-            says = "" if isinstance(value, Header) else f"{'row' if shape is segments.ROWS else 'line'} {value[0]}"
-            found.append(Piece(path.name, offset, offset + len(raw), "" if "StreamFooter" in says else says))
+            value = shape.decode(raw[:-1])
+            says = (
+                ""
+                if isinstance(value, SegmentHeader)
+                else f"{'row' if shape is segments.DUMP_LINES else 'line'} {value[0]}"
+            )
+            found.append(Piece(path.name, offset, offset + len(raw), "" if "DumpFooter" in says else says))
             offset += len(raw)
     return found
 
@@ -140,7 +152,7 @@ class Damaged:
     def check(self, offset: int, length: int, why: str) -> None:
         """Reads it, changing nothing: what the stretch does not touch is there, once, and nothing that was not there;
         what of the stretch is no line is told."""
-        damage = Damage(self.path.name, offset, length, "")
+        damage = JournalDamage(self.path.name, offset, length, "")
         lost = {piece.says for piece in self.pieces if piece.touches(damage)}
         journal = opened(self.folder, read_only=True)
         read = said(journal)
@@ -209,7 +221,7 @@ def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -
         journal = opened(whole.folder)
         before = said(journal)
         assert journal.damage, number
-        journal.begin(journal.last)
+        journal.continue_after(journal.last)
         add(journal, "short", "long")
         journal.close()
         again = opened(whole.folder)
@@ -290,9 +302,9 @@ def test_a_journal_goes_on_behind_a_block_that_cannot_be_read_and_cuts_nothing_o
         bad.move(folder / name, 0)
         journal = opened(folder)
         before = said(journal)
-        journal.begin(journal.last)
+        journal.continue_after(journal.last)
         add(journal, "short", "long")
-        assert journal.set_aside(tmp_path / f"{name}-aside")
+        assert journal.quarantine(tmp_path / f"{name}-aside")
         journal.close()
         put_aside = max(folder.glob(f"{name.removesuffix('.jsonl')}.0*"))
         again = opened(folder)
@@ -316,7 +328,7 @@ def test_bytes_put_in_or_taken_out_cost_the_lines_they_stand_in(written: Path, t
         gone = chance.choice([1, 5, 300]) if not added else 0
         whole.path.write_bytes(whole.data[:offset] + added + whole.data[offset + gone :])
         journal = opened(whole.folder, read_only=True)
-        touched = Damage(whole.path.name, max(0, offset - 1), gone + 1, "")
+        touched = JournalDamage(whole.path.name, max(0, offset - 1), gone + 1, "")
         lost = {piece.says for piece in whole.pieces if piece.touches(touched)}
         read = set(said(journal))
         expected = {piece.says for piece in whole.pieces if piece.says}
@@ -328,7 +340,7 @@ def test_bytes_put_in_or_taken_out_cost_the_lines_they_stand_in(written: Path, t
 def test_truncated_at_every_byte_of_the_last_three_records_it_keeps_all_before_and_goes_on(tmp_path: Path) -> None:
     first = tmp_path / "first"
     journal = opened(first, segment_bytes=1 << 20)
-    journal.begin(NOTHING)
+    journal.continue_after(NO_CHANGES)
     for _ in range(5):
         add(journal, "short")
     journal.close()
@@ -348,7 +360,7 @@ def test_truncated_at_every_byte_of_the_last_three_records_it_keeps_all_before_a
             (damage,) = again.damage
             expected = (cut, 0) if cut == torn - 1 else (torn, cut - torn)
             assert (damage.offset, damage.length) == expected, cut
-        again.begin(again.last)
+        again.continue_after(again.last)
         add(again, "short", value="the next")
         once_more = opened(folder)
         seqs = [read.line.seq for read in once_more.lines()]
@@ -361,7 +373,7 @@ def test_truncated_at_every_byte_of_the_last_three_records_it_keeps_all_before_a
 
 def test_a_line_of_ten_million_bytes_is_a_line_like_any_other(tmp_path: Path) -> None:
     journal = opened(tmp_path)
-    journal.begin(NOTHING)
+    journal.continue_after(NO_CHANGES)
     add(journal, "short")
     add(journal, "short", value="x" * BIG)
     journal.segment_bytes = 1 << 30
@@ -372,7 +384,7 @@ def test_a_line_of_ten_million_bytes_is_a_line_like_any_other(tmp_path: Path) ->
     again = opened(tmp_path)
     assert [read.line.seq for read in again.lines()] == [1, 2, 3, 4]
     assert again.damage == []
-    places = [read.place for read in again.lines()]
+    places = [read.location for read in again.lines()]
     assert len(again.fetch(places[1])) > BIG
     again.close()
     with path.open("r+b") as file:
@@ -394,16 +406,16 @@ def test_a_journal_that_is_as_it_was_written_has_nothing_wrong(written: Path) ->
     journal.close()
 
 
-def chain(folder: Path, *lines: Sealed) -> Journal:
+def chain(folder: Path, *lines: SealedLine) -> Journal:
     """A journal of these lines in one file."""
     folder.mkdir(exist_ok=True)
-    header = seal(Header(2, "short_term", 1, STORE, SALT, 1))
+    header = seal(SegmentHeader(2, "short_term", 1, STORE, SALT, 1))
     (folder / "short_term.jsonl").write_bytes(b"".join(each.data for each in (header, *lines)))
     return opened(folder, read_only=True)
 
 
 def test_a_line_that_is_missing_is_told_at_the_one_behind_it(tmp_path: Path) -> None:
-    first = line(NOTHING)
+    first = line(NO_CHANGES)
     second = line((1, first.sum))
     fourth = line((3, "00" * 8))
     journal = chain(tmp_path, first, second, fourth)
@@ -414,38 +426,40 @@ def test_a_line_that_is_missing_is_told_at_the_one_behind_it(tmp_path: Path) -> 
 
 
 def test_a_line_that_names_another_before_it_is_told(tmp_path: Path) -> None:
-    first = line(NOTHING)
+    first = line(NO_CHANGES)
     for folder, wrong in ((tmp_path / "a", [first, line((1, "00" * 8))]), (tmp_path / "b", [line((0, "00" * 8))])):
         journal = chain(folder, *wrong)
         (found,) = journal.check()
         assert found.why == "it does not name the line before it"
-        assert open_line(read_at(folder, found))[0] == list(journal.lines())[-1].line
+        assert decode_line(read_at(folder, found))[0] == list(journal.lines())[-1].line
 
 
 def test_lines_that_are_missing_at_the_end_are_told_where_a_segment_was_begun_behind_them(tmp_path: Path) -> None:
-    first = line(NOTHING)
-    (tmp_path / "long_term.jsonl").write_bytes(seal(Header(2, "long_term", 2, STORE, SALT, 4)).data)
+    first = line(NO_CHANGES)
+    (tmp_path / "long_term.jsonl").write_bytes(seal(SegmentHeader(2, "long_term", 2, STORE, SALT, 4)).data)
     journal = chain(tmp_path, first)
     assert journal.check() == [("long_term.jsonl", 0, 0, "changes 2 to 3 are missing before it")]
 
 
-def read_at(folder: Path, damage: Damage) -> bytes:
+def read_at(folder: Path, damage: JournalDamage) -> bytes:
     return (folder / damage.segment).read_bytes()[damage.offset : damage.offset + damage.length]
 
 
 def test_a_change_that_stands_twice_is_told(tmp_path: Path) -> None:
-    first = line(NOTHING)
+    first = line(NO_CHANGES)
     (found,) = chain(tmp_path, first, first).check()
     assert found.why == "change 1 stands here a second time"
 
 
 def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
     """A segment that was given up ends in what could not be cut off: whole lines, and a half one."""
-    first, refused, accepted = line(NOTHING), line((1, "x"), value="refused"), line((1, line(NOTHING).sum))
-    header = seal(Header(2, "short_term", 1, STORE, SALT, 1)).data
+    first, refused, accepted = line(NO_CHANGES), line((1, "x"), value="refused"), line((1, line(NO_CHANGES).sum))
+    header = seal(SegmentHeader(2, "short_term", 1, STORE, SALT, 1)).data
     given_up = header + first.data + refused.data + line((2, "x")).data[:40]
     (tmp_path / "short_term.000001.jsonl").write_bytes(given_up)
-    (tmp_path / "short_term.jsonl").write_bytes(seal(Header(2, "short_term", 2, STORE, SALT, 2)).data + accepted.data)
+    (tmp_path / "short_term.jsonl").write_bytes(
+        seal(SegmentHeader(2, "short_term", 2, STORE, SALT, 2)).data + accepted.data
+    )
     journal = opened(tmp_path, read_only=True)
     assert [read.line.seq for read in journal.lines()] == [1, 2]
     assert journal.check() == []
@@ -468,16 +482,16 @@ def test_what_cannot_be_read_is_kept_before_the_journal_is_written_anew(written:
     journal = opened(folder)
     stretches = {read_at(folder, damage) for damage in journal.check() if "missing" not in damage.why}
     assert len(stretches) == 2
-    kept = journal.set_aside(quarantine)
+    kept = journal.quarantine(quarantine)
     assert sorted(kept) == sorted(quarantine.iterdir())
     assert {path.read_bytes() for path in kept} == {*stretches, b"torn"}
     assert {path.suffix for path in kept} == {".torn", ".damaged"}
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     assert not list(folder.glob("*.torn"))
-    journal.begin(journal.last)
+    journal.continue_after(journal.last)
     write_anew(journal, rows=3)
     assert journal.check() == journal.damage == []
-    assert journal.set_aside(quarantine) == []
+    assert journal.quarantine(quarantine) == []
     journal.close()
 
 
@@ -485,11 +499,11 @@ def test_nothing_in_quarantine_is_written_over(tmp_path: Path) -> None:
     folder, quarantine = tmp_path / "journal", tmp_path / "quarantine"
     for end in (b"one", b"two"):
         journal = opened(folder)
-        journal.begin(journal.last)
+        journal.continue_after(journal.last)
         journal.close()
         with (folder / "short_term.jsonl").open("ab") as file:
             file.write(end)
         journal = opened(folder)
-        journal.set_aside(quarantine)
+        journal.quarantine(quarantine)
         journal.close()
     assert sorted(path.read_bytes() for path in quarantine.iterdir()) == [b"one", b"two"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mnemo_core.late_interaction import code, max_sims, token_weights, weighted
+from mnemo_core.retrieval.ranking.late_interaction import max_sims, quantize, token_weights, weighted
 
 EAST, NORTH = (1.0, 0.0), (0.0, 1.0)
 BETWEEN = (0.6, 0.8)  # of unit length
@@ -11,7 +11,7 @@ QUERY = np.array([EAST, NORTH], np.float32)
 
 
 def codes(*rows: tuple[float, float]) -> np.ndarray:
-    return code(np.array(rows, np.float32).reshape(-1, 2))
+    return quantize(np.array(rows, np.float32).reshape(-1, 2))
 
 
 def best(query: np.ndarray, texts: list[np.ndarray]) -> np.ndarray:

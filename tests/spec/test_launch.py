@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mnemo_client import launch
+from mnemo_client import process
 from mnemo_client.errors import MnemoError
 
 PARENT = """
@@ -47,9 +47,9 @@ def child() -> Iterator[int]:
 
 
 def test_a_daemon_whose_parent_takes_no_notice_of_its_end_has_ended(child: int) -> None:
-    assert launch.stop(Asked(child, ends=True), seconds_max=20.0)  # type: ignore[arg-type]
+    assert process.stop(Asked(child, ends=True), seconds_max=20.0)  # type: ignore[arg-type]
 
 
 def test_a_daemon_that_goes_on_is_not_said_to_have_ended(child: int) -> None:
     with pytest.raises(MnemoError, match=f"process {child}.* still runs"):
-        launch.stop(Asked(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]
+        process.stop(Asked(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]

@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from mnemo_store import records
-from mnemo_store.layout import (
-    Header,
-    Line,
+from mnemo_store.codec import (
+    JournalLine,
+    SegmentHeader,
+    decode_header,
+    decode_line,
     decode_memory,
     digest_key,
     encode,
     id_key,
     id_text,
     is_sealed,
-    open_header,
-    open_line,
     seal,
     seq_key,
     seq_of,
@@ -38,23 +38,23 @@ def sealed_by_hand(body: bytes) -> bytes:
 
 
 def test_a_line_is_its_json_with_the_checksum_of_all_before_as_the_last_field() -> None:
-    line = Line(3, 5, "me", (2, "00ff00ff00ff00ff"), (DropMemory(id=ID),))
+    line = JournalLine(3, 5, "me", (2, "00ff00ff00ff00ff"), (DropMemory(id=ID),))
     expected = sealed_by_hand(DROP % ID.encode())
     assert seal(line).data == expected + b"\n"
     assert seal(line).sum == expected[-18:-2].decode()
-    assert open_line(expected) == (line, seal(line).sum)
+    assert decode_line(expected) == (line, seal(line).sum)
 
 
 def test_what_and_group_stand_in_the_line_only_when_there_are_some() -> None:
-    line = Line(1, 5, "me", (0, ""), (), what="add", group="g")
+    line = JournalLine(1, 5, "me", (0, ""), (), what="add", group="g")
     assert seal(line).data.startswith(b'{"seq":1,"at":5,"by":"me","prev":[0,""],"changes":[],"what":"add","group":"g",')
 
 
 def test_a_header_is_sealed_like_a_line() -> None:
-    header = Header(1, "short_term", 7, "store", "ab", 12)
+    header = SegmentHeader(1, "short_term", 7, "store", "ab", 12)
     body = b'{"journal":1,"file":"short_term","segment":7,"store":"store","salt":"ab","first_seq":12'
     assert seal(header).data == sealed_by_hand(body) + b"\n"
-    assert open_header(sealed_by_hand(body)) == header
+    assert decode_header(sealed_by_hand(body)) == header
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_header_is_sealed_like_a_line() -> None:
 )
 def test_a_line_that_is_not_as_it_was_written_says_why(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        open_line(data)
+        decode_line(data)
 
 
 def test_a_line_of_an_unknown_kind_is_whole_all_the_same() -> None:
@@ -84,7 +84,7 @@ def test_every_bit_of_a_line_is_covered_by_its_checksum() -> None:
     for place in range(len(data)):
         damaged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         with pytest.raises(ValueError, match="checksum"):
-            open_line(damaged)
+            decode_line(damaged)
 
 
 def test_keys_of_ids_and_seqs_sort_as_they_do() -> None:

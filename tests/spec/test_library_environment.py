@@ -58,7 +58,7 @@ def test_nothing_is_loaded_before_it_is_silenced() -> None:
         ("from huggingface_hub import x", 1),
         ("import importlib\nimportlib.import_module('onnxruntime.quantization')", 1),
         ("import onnxruntime\nimport mnemo_daemon", 1),
-        ("from mnemo_daemon import minilm\nimport onnxruntime", 0),
+        ("from mnemo_daemon.models import encoder_graph\nimport onnxruntime", 0),
         ("import os\nos.environ['ORT_DISABLE_TELEMETRY'] = '1'\nimport onnxruntime", 0),
         ("import onnx, onnxruntime_extras_of_ours", 0),
     ],
@@ -67,7 +67,16 @@ def test_an_import_that_comes_too_early_is_seen(source: str, count: int) -> None
     assert len(is_too_early(source)) == count
 
 
-@pytest.mark.parametrize("module", ["__main__", "offline", "llm_worker", "minilm", "reranking"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "__main__",
+        "offline",
+        "models.llm_worker",
+        "models.encoder_graph",
+        "models.cross_encoder",
+    ],
+)
 def test_a_process_is_silent_whatever_its_environment_says(module: str) -> None:
     program = f"import os, mnemo_daemon.{module}; print([os.environ.get(name) for name in {sorted(SILENT)!r}])"
     environ = {**os.environ, **dict.fromkeys(SILENT, "0"), "OTEL_SDK_DISABLED": "false"}

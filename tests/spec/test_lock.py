@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store.errors import Locked, LockLost, WriteFailed
+from mnemo_store.errors import FolderInUse, LockLoss, WriteFailure
 from mnemo_store.store import Store
 from tests.samples import WAIT_SECONDS, contents, opened, put, remember, sample_memory
 
@@ -37,7 +37,7 @@ def another_process(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 def test_a_deleted_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
     with another_process(tmp_path):
         (tmp_path / "lock").unlink()
-        with pytest.raises(Locked, match="another process is using"):
+        with pytest.raises(FolderInUse, match="another process is using"):
             Store.open(tmp_path)
         assert not (tmp_path / "lock").exists()
     Store.open(tmp_path).close()
@@ -47,14 +47,14 @@ def test_a_lock_file_that_was_copied_over_lets_no_second_process_in(tmp_path: Pa
     with another_process(tmp_path) as process:
         shutil.copy(tmp_path / "lock", tmp_path / "other")
         (tmp_path / "other").rename(tmp_path / "lock")
-        with pytest.raises(Locked, match=f"process {process.pid} is using"):
+        with pytest.raises(FolderInUse, match=f"process {process.pid} is using"):
             Store.open(tmp_path)
 
 
 def test_a_moved_folder_is_still_held_where_it_is_now(tmp_path: Path) -> None:
     with another_process(tmp_path / "data"):
         (tmp_path / "data").rename(tmp_path / "moved")
-        with pytest.raises(Locked):
+        with pytest.raises(FolderInUse):
             Store.open(tmp_path / "moved")
 
 
@@ -63,7 +63,7 @@ def test_a_holder_of_the_file_alone_is_respected(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     with (tmp_path / "lock").open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(Locked):
+        with pytest.raises(FolderInUse):
             Store.open(tmp_path)
     Store.open(tmp_path).close()  # the folder was let go where the file could not be had
 
@@ -118,17 +118,17 @@ def test_a_store_that_lost_its_lock_takes_no_more_writes_and_goes_on_answering(
     store = Store.open(data)
     try:
         remember(store, 1)
-        assert store.trouble == ""
+        assert store.write_obstacle == ""
         assert callable(lose)
         lose(data)
-        assert reason in store.trouble
+        assert reason in store.write_obstacle
         before = _files(tmp_path)
-        with pytest.raises(LockLost, match=reason):
+        with pytest.raises(LockLoss, match=reason):
             store.transact(put(sample_memory(2)), by="test").result(WAIT_SECONDS)
-        with pytest.raises(LockLost, match=reason):
-            store.maintain(lambda _: None).result(WAIT_SECONDS)
+        with pytest.raises(LockLoss, match=reason):
+            store.run_exclusively(lambda _: None).result(WAIT_SECONDS)
         assert contents(store) == ["memory number 1"]
-        assert issubclass(LockLost, WriteFailed)  # which is answered as what was surely not kept
+        assert issubclass(LockLoss, WriteFailure)  # which is answered as what was surely not kept
     finally:
         store.close()
     assert _files(tmp_path) == before
@@ -139,11 +139,11 @@ def test_a_folder_that_is_put_back_is_written_to_again(tmp_path: Path) -> None:
     with opened(data) as store:
         remember(store, 1)
         move_folder(data)
-        with pytest.raises(LockLost):
+        with pytest.raises(LockLoss):
             store.transact(put(sample_memory(2)), by="test").result(WAIT_SECONDS)
         data.with_name("moved").rename(data)
         remember(store, 3)
-        assert store.trouble == ""
+        assert store.write_obstacle == ""
     with opened(data) as store:
         assert contents(store) == ["memory number 1", "memory number 3"]
 

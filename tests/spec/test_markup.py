@@ -5,8 +5,15 @@ import time
 
 import pytest
 
-from mnemo_core.chunking import split
-from mnemo_core.markup import Block, Link, inline_tags, links_in, parse, suffix_of
+from mnemo_core.documents.chunking import split_blocks
+from mnemo_core.documents.markup import (
+    TextBlock,
+    WikiLink,
+    inline_tags,
+    links_in,
+    parse,
+    suffix_of,
+)
 
 
 def blocks(text: str, suffix: str = ".md") -> list[tuple[str, str, tuple[str, ...], int, int]]:
@@ -197,8 +204,8 @@ def test_what_a_note_says_of_itself_is_a_passage_of_its_own_with_its_keys() -> N
     assert (kind, headings, first, last) == ("list", (), 1, 19)
     assert rest == ("paragraph", "We met at the sea.", (), 20, 20)
     document = parse(textwrap.dedent(text), ".md", "stem")
-    assert document.links == (Link("Acme", 10),)
-    assert [chunk.text for chunk in split(document.blocks)] == [said, "We met at the sea."]
+    assert document.links == (WikiLink("Acme", 10),)
+    assert [chunk.text for chunk in split_blocks(document.blocks)] == [said, "We met at the sea."]
 
 
 def test_bookkeeping_alone_is_no_passage() -> None:
@@ -432,4 +439,4 @@ def test_hostile_files_are_parsed_in_time(suffix: str, text: str) -> None:
     began = time.thread_time()
     document = parse(text, suffix, "s")
     assert time.thread_time() - began < 2.0
-    assert all(isinstance(block, Block) for block in document.blocks)
+    assert all(isinstance(block, TextBlock) for block in document.blocks)

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.merging import UNDONE, Coming, Here, compares_by_text, edge_between, merged
+from mnemo_core.transfer.store_merge import (
+    UNDONE_REASON,
+    IncomingMemory,
+    LocalState,
+    compares_by_text,
+    edge_between,
+    merge_memory,
+)
 from mnemo_store.records import (
     DropTrash,
     Edge,
@@ -20,13 +27,13 @@ from tests.samples import AT, sample_id, sample_memory
 
 NOW = AT + 9000
 LATER, EARLIER = AT + 1, AT - 1
-UNKNOWN = Here()
+UNKNOWN = LocalState()
 
 
 def merge(
-    memory: Memory, here: Here = UNKNOWN, stand_ins: dict[str, str] | None = None, age: int = 0, **more: Any
+    memory: Memory, here: LocalState = UNKNOWN, stand_ins: dict[str, str] | None = None, age: int = 0, **more: Any
 ) -> Any:
-    return merged(Coming(memory, **more), here, stand_ins or {}, age, NOW)
+    return merge_memory(IncomingMemory(memory, **more), here, stand_ins or {}, age, NOW)
 
 
 def written(outcome: Any) -> Memory:
@@ -46,7 +53,7 @@ def test_an_unknown_memory_comes_as_it_is() -> None:
     memory = sample_memory(1, layer="core", trust="user", importance=0.9, version=7, pinned=True, tags=("a",))
     usage = Usage(id=memory.id, access_count=4, strength=0.8, strength_epoch=12)
     outcome = merge(memory, usage=usage)
-    assert (outcome.outcome, outcome.stands_for) == ("stored", None)
+    assert (outcome.outcome, outcome.replacement_id) == ("stored", None)
     assert outcome.changes == (PutMemory(data=memory), PutUsage(data=usage))
 
 
@@ -69,18 +76,18 @@ def test_a_chunk_of_a_note_is_a_memory_of_its_own_and_keeps_its_headings() -> No
 
 
 def test_a_key_that_another_memory_has_is_lost_and_the_text_is_not() -> None:
-    outcome = merge(sample_memory(1, "new", key="k"), Here(same_key=sample_memory(2, "old", key="k")))
+    outcome = merge(sample_memory(1, "new", key="k"), LocalState(same_key=sample_memory(2, "old", key="k")))
     assert (outcome.outcome, outcome.lost_key, written(outcome).key) == ("stored", True, "")
 
 
 def test_the_same_key_with_the_same_text_stands_for_it() -> None:
-    outcome = merge(sample_memory(1, "A  text", key="k"), Here(same_key=sample_memory(2, "a text", key="k")))
-    assert (outcome.outcome, outcome.stands_for, outcome.changes) == ("duplicate", sample_id(2), ())
+    outcome = merge(sample_memory(1, "A  text", key="k"), LocalState(same_key=sample_memory(2, "a text", key="k")))
+    assert (outcome.outcome, outcome.replacement_id, outcome.changes) == ("duplicate", sample_id(2), ())
 
 
 def test_the_same_text_stands_for_it() -> None:
-    outcome = merge(sample_memory(1, "a text"), Here(same_text=sample_memory(2, "A text")))
-    assert (outcome.outcome, outcome.stands_for, outcome.changes) == ("duplicate", sample_id(2), ())
+    outcome = merge(sample_memory(1, "a text"), LocalState(same_text=sample_memory(2, "A text")))
+    assert (outcome.outcome, outcome.replacement_id, outcome.changes) == ("duplicate", sample_id(2), ())
 
 
 @pytest.mark.parametrize(
@@ -140,13 +147,13 @@ def test_an_edge_goes_between_what_is_here(source: int, target: int, expected: t
 
 def test_equal_content_is_a_duplicate_whatever_else_differs() -> None:
     before = sample_memory(1, "same", tags=("mine",))
-    assert merge(sample_memory(1, "same", modified_at=LATER), Here(before=before)).outcome == "duplicate"
+    assert merge(sample_memory(1, "same", modified_at=LATER), LocalState(before=before)).outcome == "duplicate"
 
 
 def test_the_later_of_two_versions_wins_with_all_its_fields() -> None:
     before = sample_memory(1, "old", version=3, layer="buffer")
     theirs = sample_memory(1, "new", version=9, layer="core", modified_at=LATER)
-    outcome = merge(theirs, Here(before=before))
+    outcome = merge(theirs, LocalState(before=before))
     memory = written(outcome)
     assert (outcome.outcome, memory.content, memory.version, memory.layer) == ("updated", "new", 4, "core")
     assert memory.modified_at == LATER
@@ -154,39 +161,39 @@ def test_the_later_of_two_versions_wins_with_all_its_fields() -> None:
 
 @pytest.mark.parametrize("modified_at", [AT, EARLIER])
 def test_an_earlier_version_changes_nothing(modified_at: int) -> None:
-    outcome = merge(sample_memory(1, "theirs", modified_at=modified_at), Here(before=sample_memory(1, "mine")))
+    outcome = merge(sample_memory(1, "theirs", modified_at=modified_at), LocalState(before=sample_memory(1, "mine")))
     assert (outcome.outcome, outcome.changes) == ("older", ())
 
 
 def test_a_chunk_of_a_note_here_says_what_its_file_says() -> None:
     before = sample_memory(1, "as in the file", managed=sample_id(50))
-    assert merge(sample_memory(1, "edited", modified_at=LATER), Here(before=before)).outcome == "older"
+    assert merge(sample_memory(1, "edited", modified_at=LATER), LocalState(before=before)).outcome == "older"
 
 
 def test_a_later_version_that_was_thrown_away_there_is_thrown_away_here() -> None:
     theirs = sample_memory(1, "new", modified_at=LATER, state="trashed")
-    outcome = merge(theirs, Here(before=sample_memory(1, "old")), trashed=entry(1))
+    outcome = merge(theirs, LocalState(before=sample_memory(1, "old")), trashed=entry(1))
     assert outcome.changes[1] == PutTrash(data=entry(1))
 
 
 def test_a_later_version_brings_back_what_was_thrown_away_here() -> None:
-    here = Here(before=sample_memory(1, "old", state="trashed"), trashed=entry(1))
+    here = LocalState(before=sample_memory(1, "old", state="trashed"), trashed=entry(1))
     outcome = merge(sample_memory(1, "new", modified_at=LATER), here)
     assert (written(outcome).state, outcome.changes[1]) == ("active", DropTrash(id=sample_id(1)))
 
 
 def test_what_someone_threw_away_here_stays_there() -> None:
-    here = Here(before=sample_memory(1, "same", state="trashed"), trashed=entry(1))
+    here = LocalState(before=sample_memory(1, "same", state="trashed"), trashed=entry(1))
     assert merge(sample_memory(1, "same", modified_at=LATER), here).outcome == "duplicate"
 
 
 def test_what_was_thrown_away_with_its_import_comes_back_with_the_next() -> None:
-    here = Here(before=sample_memory(1, "same", state="trashed"), trashed=entry(1, UNDONE))
+    here = LocalState(before=sample_memory(1, "same", state="trashed"), trashed=entry(1, UNDONE_REASON))
     outcome = merge(sample_memory(1, "same"), here)
     assert (outcome.outcome, written(outcome).state) == ("restored", "active")
 
 
 def test_a_later_version_whose_key_another_has_keeps_the_one_it_had_here() -> None:
-    here = Here(before=sample_memory(1, "old", key="mine"), same_key=sample_memory(2, key="theirs"))
+    here = LocalState(before=sample_memory(1, "old", key="mine"), same_key=sample_memory(2, key="theirs"))
     outcome = merge(sample_memory(1, "new", key="theirs", modified_at=LATER), here)
     assert (outcome.lost_key, written(outcome).key) == (True, "mine")

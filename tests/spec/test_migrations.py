@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_store import migrations
+from mnemo_store.codec import FORMAT
+from mnemo_store.database import migrations
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull
-from mnemo_store.layout import FORMAT
 from mnemo_store.store import Store
 from tests.golden import make
 from tests.golden.make import state_of
@@ -40,7 +40,7 @@ def test_a_golden_store_of_each_format_says_what_it_said(tmp_path: Path, number:
     data = unpacked(number, tmp_path)
     with opened(data) as store:
         assert state_of(store) == expected_of(number)
-        assert store.reasons == []
+        assert store.findings == []
         remember(store, 500)
     assert format_of(data) == FORMAT
     with opened(data) as store:
@@ -53,7 +53,7 @@ def test_the_journal_alone_of_a_golden_store_gives_all_but_its_vectors(tmp_path:
     shutil.rmtree(data / "db")
     with opened(data) as store:
         assert state_of(store) == expected_of(number).replace(b'"vectors":[[0.0,1.0,2.0,3.0]]', b'"vectors":null')
-        assert store.missing == []
+        assert store.data_losses == []
 
 
 def test_a_store_that_is_written_today_is_the_golden_one_to_the_byte(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_what_an_older_store_was_is_kept_beside_and_opens_as_it_was(tmp_path: Pa
     data = unpacked(number, tmp_path)
     before = {path.name: path.read_bytes() for path in data.rglob("*.jsonl")}
     Store.open(data).close()
-    (kept,) = (data / migrations.BACKUPS).iterdir()
+    (kept,) = (data / migrations.BACKUPS_FOLDER).iterdir()
     assert format_of(kept) == number
     assert {path.name: path.read_bytes() for path in kept.rglob("*.jsonl")} == before
     Store.open(data).close()
-    assert len(list((data / migrations.BACKUPS).iterdir())) == 1, "it is kept once"
+    assert len(list((data / migrations.BACKUPS_FOLDER).iterdir())) == 1, "it is kept once"
     with opened(kept) as store:
         assert state_of(store) == expected_of(number)
 

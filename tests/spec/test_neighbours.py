@@ -9,29 +9,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnemo_core import text_shape
-from mnemo_core.text_shape import Shape
-from mnemo_daemon.view_checks import as_files, column_faults
-from mnemo_daemon.views import Views, standing
-from mnemo_store import snapshots
-from mnemo_store.columns import KIND, WORDS_MAX, Columns
+from mnemo_core.text import text_features
+from mnemo_core.text.text_features import TextFeature
+from mnemo_daemon.indexing.view_checks import as_files, column_faults
+from mnemo_daemon.indexing.views import Views, position_of
 from mnemo_store.disk import Disk
+from mnemo_store.indexes import index_file
+from mnemo_store.indexes.attributes import KIND, WORDS_MAX, AttributeStore
+from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import Change, ChunkRef, DropMemory, DropNote, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store
-from mnemo_store.words import WordView
 from tests.samples import quick_folder, remember, sample_id, sample_memory, write
 
-EMPTY = WordView()
+EMPTY = LexicalIndex()
 
 
-def columns_of(*rows: dict[str, Any]) -> Columns:
-    columns = Columns()
+def columns_of(*rows: dict[str, Any]) -> AttributeStore:
+    columns = AttributeStore()
     for number, fields in enumerate(rows):
         columns.put(number, sample_memory(number, **fields), None)
     return columns
 
 
-def links(columns: Columns) -> tuple[list[int], list[int]]:
+def links(columns: AttributeStore) -> tuple[list[int], list[int]]:
     return columns.column("before").tolist(), columns.column("after").tolist()
 
 
@@ -91,7 +91,7 @@ def test_chunks_stand_in_the_order_of_their_file_and_who_is_not_in_it_by_itself(
 
 
 def test_a_text_has_its_shape_and_its_words_counted() -> None:
-    columns = Columns()
+    columns = AttributeStore()
     columns.put(0, sample_memory(0, "three  words\nhere"), None, 5)
     columns.put(1, sample_memory(1, "w " * 5), None)
     assert columns.column("shape").tolist() == [5, 0]
@@ -127,21 +127,21 @@ def test_views_keep_up_with_sessions_notes_and_shapes(tmp_path: Path) -> None:
         remember(store, 0, "Where is the boat?", **said(1))
         remember(store, 1, "In the harbour", **said(2))
         write(store, chunk(2, "f"), chunk(3, "f"), note("f", 3, 2))
-        assert links(views.columns) == ([-1, 0, 3, -1], [1, -1, -1, 2])
+        assert links(views.attributes) == ([-1, 0, 3, -1], [1, -1, -1, 2])
         write(store, chunk(3, "f", content="changed"), note("f", 2, 3))
-        assert links(views.columns) == ([-1, 0, -1, 2], [1, -1, 3, -1])
-        expected = Shape.HAS_QUESTION | Shape.ENDS_WITH_QUESTION | Shape.IS_SHORT
-        assert views.columns.column("shape")[:2].tolist() == [expected, Shape.IS_SHORT]
+        assert links(views.attributes) == ([-1, 0, -1, 2], [1, -1, 3, -1])
+        expected = TextFeature.HAS_QUESTION | TextFeature.ENDS_WITH_QUESTION | TextFeature.IS_SHORT
+        assert views.attributes.column("shape")[:2].tolist() == [expected, TextFeature.IS_SHORT]
         write(store, DropMemory(id=sample_id(2)), DropMemory(id=sample_id(1)), note("f", 3))
-        assert links(views.columns) == ([-1, -1, -1, -1], [-1, -1, -1, -1])
+        assert links(views.attributes) == ([-1, -1, -1, -1], [-1, -1, -1, -1])
 
 
-def rebuilt(store: Store) -> Columns:
+def rebuilt(store: Store) -> AttributeStore:
     for path in (store.folder / "views").glob("*.view"):
         path.unlink()
     views = Views(store, Disk())
     views.open()
-    return views.columns
+    return views.attributes
 
 
 def a_change(chance: random.Random, there: dict[int, Memory], records: dict[str, list[int]]) -> list[Change]:
@@ -193,7 +193,7 @@ def test_neighbours_are_the_same_grown_built_anew_loaded_and_worked_out(seed: in
         talks = sorted(there.values(), key=lambda memory: (memory.event_at, numbers[int(memory.id[-12:], 16)]))
         lists += [[int(each.id[-12:], 16) for each in talks if each.session_id == session] for session in ("s", "t")]
         pairs = {numbers[one]: numbers[other] for each in lists for one, other in pairwise(each)}
-        befores, afters = links(views.columns)
+        befores, afters = links(views.attributes)
         assert {number: value for number, value in enumerate(afters) if value != -1} == pairs
         assert {value: number for number, value in enumerate(befores) if value != -1} == pairs
         anew = links(rebuilt(store))
@@ -205,12 +205,12 @@ def test_a_note_whose_record_is_gone_leaves_its_chunks_by_themselves(tmp_path: P
         views = opened(store)
         write(store, chunk(0, "f"), chunk(1, "f"), note("f", 0, 1))
         write(store, chunk(0, "f", content="still here"), DropNote(id=sample_id(file_number("f"))))
-        assert links(views.columns) == ([-1, -1], [-1, -1])
+        assert links(views.attributes) == ([-1, -1], [-1, -1])
 
 
 def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path: Path) -> None:
     class Overtaken(Views):
-        def _build(self) -> tuple[Columns, WordView]:
+        def _build(self) -> tuple[AttributeStore, LexicalIndex]:
             built = super()._build()
             remember(store, 2, **said(2))
             write(store, chunk(5, "f"), note("f", 5, 4))
@@ -225,7 +225,7 @@ def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path:
         views.open()
         views.rebuild()
         # Numbers: 0 is said at 1, 1 at 3, 3 at 2; 2 and 4 are chunks.
-        assert links(views.columns) == ([-1, 3, 4, 0, -1], [3, -1, -1, 1, 2])
+        assert links(views.attributes) == ([-1, 3, 4, 0, -1], [3, -1, -1, 1, 2])
 
 
 def test_a_file_of_the_kind_before_neighbours_is_built_anew(tmp_path: Path) -> None:
@@ -234,12 +234,12 @@ def test_a_file_of_the_kind_before_neighbours_is_built_anew(tmp_path: Path) -> N
         remember(store, 0, **said(1))
         remember(store, 1, **said(2))
         opened(store).save()
-        meta, arrays = snapshots.load(path, KIND)
+        meta, arrays = index_file.load(path, KIND)
         older = {name: array for name, array in arrays.items() if name not in ("before", "after", "shape", "words")}
-        snapshots.save(path, "columns-1", meta, older, Disk())
+        index_file.save(path, "columns-1", meta, older, Disk())
         views = opened(store)
         assert views.rebuilt == ["columns.view is not a whole view of kind columns-2"]
-        assert links(views.columns) == ([-1, 0], [1, -1])
+        assert links(views.attributes) == ([-1, 0], [1, -1])
 
 
 def test_shapes_that_were_read_under_other_rules_are_read_anew(tmp_path: Path) -> None:
@@ -248,9 +248,11 @@ def test_shapes_that_were_read_under_other_rules_are_read_anew(tmp_path: Path) -
         views = opened(store)
         views.save()
         assert opened(store).rebuilt == []
-        views.columns.save(tmp_path / "data/views/columns.view", standing(store, store.seq) | {"shapes": 0}, Disk())
+        views.attributes.save(
+            tmp_path / "data/views/columns.view", position_of(store, store.seq) | {"shapes": 0}, Disk()
+        )
         assert opened(store).rebuilt == ["columns.view was made under other rules for shapes: 0"]
-    assert text_shape.RULES > 0
+    assert text_features.RULES_VERSION > 0
 
 
 @pytest.mark.parametrize(

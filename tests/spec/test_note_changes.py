@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_core import note_changes
-from mnemo_core.note_changes import MEMORIES_A_TURN, NoteChunk, Progress, Reading
-from mnemo_core.note_matching import ChunkText
+from mnemo_core.documents.note_diff import ChunkText
+from mnemo_core.ingest import note_sync
+from mnemo_core.ingest.note_sync import MEMORIES_A_TURN, NoteChunk, NoteContent, NotePlanProgress
 from mnemo_store.records import (
     Change,
     Edge,
@@ -75,16 +75,16 @@ class Shelf:
         """Writes the first turns of a long file that gives its chunks that importance; whether there was anything to
         be looked at later."""
         chunks = tuple(NoteChunk(f"text {at}", f"hash {at}", (), (), at, at) for at in range(LONG))
-        reading = Reading(msgspec.structs.replace(FILE, importance=importance), chunks, "default", None, 0, True)
+        reading = NoteContent(msgspec.structs.replace(FILE, importance=importance), chunks, "default", None, 0, True)
         known = {each.id: ChunkText("", (), each.content) for each in self.memories.values()}
-        planned = note_changes.plan(reading, self.file, known)
-        progress: Progress | None = Progress()
+        planned = note_sync.plan_note(reading, self.file, known)
+        progress: NotePlanProgress | None = NotePlanProgress()
         is_looked_at_later = False
         for _ in range(turns):
             if progress is not None:
-                decided = note_changes.decide(planned, progress, self, 5, self.new_id)
+                decided = note_sync.decide_note_changes(planned, progress, self, 5, self.new_id)
                 self.take(decided.changes)
-                progress, is_looked_at_later = decided.progress, is_looked_at_later or decided.is_looked_at_later
+                progress, is_looked_at_later = decided.progress, is_looked_at_later or decided.needs_backfill
         return is_looked_at_later
 
     def score(self, importance: float) -> None:
@@ -145,4 +145,4 @@ def test_a_chunk_begins_anew_with_its_text_or_when_its_file_no_longer_says_how_m
     before: dict[str, Any] | None, after: dict[str, Any], is_begun_anew: bool
 ) -> None:
     former = None if before is None else sample_memory(1, **before)
-    assert note_changes.is_begun_anew(former, sample_memory(1, **after)) is is_begun_anew
+    assert note_sync.needs_rescoring(former, sample_memory(1, **after)) is is_begun_anew

@@ -4,7 +4,13 @@ import datetime as dt
 
 import pytest
 
-from mnemo_core.note_dates import HeadingDates, date_in_heading, date_in_logseq, date_in_name, date_in_org
+from mnemo_core.documents.note_dates import (
+    HeadingDates,
+    date_in_heading,
+    date_in_logseq,
+    date_in_name,
+    date_in_org,
+)
 
 
 def utc(_: int) -> int:

@@ -7,14 +7,14 @@ import zipfile
 
 import pytest
 
-from mnemo_core.chunking import split
-from mnemo_core.markup import Document
-from mnemo_core.note_formats import BadFormat, page_starts, parse_format
-from mnemo_core.web_page import read_web_page
-from mnemo_core.word_file import UNPACKED_BYTES_MAX, BadWordFile, read_word_file
+from mnemo_core.documents.chunking import split_blocks
+from mnemo_core.documents.file_formats import FileFormatError, page_starts, parse_format
+from mnemo_core.documents.markup import NoteDocument
+from mnemo_core.documents.web_page import read_web_page
+from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX, WordFileError, read_word_file
 
 
-def passages(document: Document) -> list[tuple[str, tuple[str, ...], int, int]]:
+def passages(document: NoteDocument) -> list[tuple[str, tuple[str, ...], int, int]]:
     return [(each.text, each.headings, each.first_line, each.last_line) for each in document.blocks]
 
 
@@ -81,7 +81,7 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
     ]
     assert passages(parse_format("2026-01-01\t5\n2026-01-02\t6", ".tsv", "x"))[0][0] == "2026-01-01; 5\n2026-01-02; 6"
     many = parse_format("name,age\n" + "Ines Example,41\n" * 500, ".csv", "people")
-    assert all(len(chunk.text) < 1_000 for chunk in split(many.blocks))
+    assert all(len(chunk.text) < 1_000 for chunk in split_blocks(many.blocks))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_row_of_a_table_has_the_names_of_its_columns() -> None:
      ('a,b\n"' + "x" * 200_000, ".csv")],
 )  # fmt: skip
 def test_what_is_not_what_its_suffix_says_is_refused_by_name(text: str, suffix: str) -> None:
-    with pytest.raises(BadFormat, match=r"^no (canvas|notebook|table)"):
+    with pytest.raises(FileFormatError, match=r"^no (canvas|notebook|table)"):
         parse_format(text, suffix, "x")
 
 
@@ -128,7 +128,7 @@ def test_a_broken_or_huge_word_file_is_refused() -> None:
     assert len(huge) < 100_000
     assert read_word_file(word_file(f"<w:p><w:t>&#{'9' * 5000};</w:t></w:p>")).startswith("&#9")
     for data in (b"", b"PK", whole[:-30], whole[:60] + b"\xff" * 40 + whole[100:], huge):
-        with pytest.raises(BadWordFile):
+        with pytest.raises(WordFileError):
             read_word_file(data)
 
 

@@ -4,17 +4,17 @@ import time
 
 import pytest
 
-from mnemo_core.note_matching import (
+from mnemo_core.documents.note_diff import (
     ChunkText,
-    FileBefore,
-    FileNow,
+    NewFile,
+    PreviousFile,
     link_key,
     match_chunks,
     match_files,
     resolve_link,
     text_hash,
 )
-from mnemo_core.overlap import jaccard, words
+from mnemo_core.similarity.overlap import jaccard, words
 from mnemo_store.records import skip_hash
 
 
@@ -73,12 +73,12 @@ def test_a_skip_hash_needs_the_salt_and_knows_no_case() -> None:
     assert skip_hash("00ff", "my text") != skip_hash("00fe", "my text")
 
 
-def before(name: str, content: str, inode: int = 0, root: str = "r") -> FileBefore:
-    return FileBefore(f"id-{name}", root, name, inode, content)
+def before(name: str, content: str, inode: int = 0, root: str = "r") -> PreviousFile:
+    return PreviousFile(f"id-{name}", root, name, inode, content)
 
 
-def now(name: str, content: str, inode: int = 0, root: str = "r") -> FileNow:
-    return FileNow(root, name, inode, content)
+def now(name: str, content: str, inode: int = 0, root: str = "r") -> NewFile:
+    return NewFile(root, name, inode, content)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def now(name: str, content: str, inode: int = 0, root: str = "r") -> FileNow:
         ),
     ],
 )
-def test_a_file_keeps_its_id(known: list[FileBefore], found: list[FileNow], expected: list[str | None]) -> None:
+def test_a_file_keeps_its_id(known: list[PreviousFile], found: list[NewFile], expected: list[str | None]) -> None:
     assert match_files(known, found) == expected
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from mnemo_core import odds_terms
-from mnemo_core.odds_terms import WEIGHTS, Origin
+from mnemo_core.retrieval.ranking import origin_features
+from mnemo_core.retrieval.ranking.origin_features import WEIGHTS, CandidateOrigins
 
 
-def origin(**fields: object) -> Origin:
+def origin(**fields: object) -> CandidateOrigins:
     """Three passages: two of one file, one of another, and a memory that is in no file."""
     known = {
         "is_in_file": np.array([True, True, True, False]),
@@ -17,11 +17,11 @@ def origin(**fields: object) -> Origin:
         "said_rarity": 0.0,
         "here_rarity": 0.0,
     }
-    return Origin(**{**known, **fields})  # type: ignore[arg-type]
+    return CandidateOrigins(**{**known, **fields})  # type: ignore[arg-type]
 
 
-def added(given: Origin) -> list[float]:
-    return odds_terms.parts(odds_terms.table(given)).sum(axis=1).tolist()  # type: ignore[no-any-return]
+def added(given: CandidateOrigins) -> list[float]:
+    return origin_features.origin_contributions(origin_features.origin_table(given)).sum(axis=1).tolist()  # type: ignore[no-any-return]
 
 
 def test_the_passages_of_a_page_all_get_what_the_page_is_worth_next_to_the_best_page() -> None:
@@ -45,7 +45,7 @@ def test_a_cosine_under_the_least_makes_no_page_better() -> None:
     [(0, 9, 0.0), (9, 0, 0.0), (9, 9, 0.0), (90, 9, 0.0), (10, 1000, 2 / 3), (1, 10**6, 1.0)],
 )
 def test_rarity_counts_the_digits_by_which_the_others_outnumber(count: int, others: int, rarity: float) -> None:
-    assert odds_terms.rarity(count, others) == pytest.approx(rarity)
+    assert origin_features.rarity(count, others) == pytest.approx(rarity)
 
 
 def test_what_was_said_gains_the_more_the_more_documents_outnumber_it() -> None:
@@ -57,7 +57,7 @@ def test_what_was_said_gains_the_more_the_more_documents_outnumber_it() -> None:
 
 def test_the_namespace_that_is_asked_gains_something_even_where_it_is_not_outnumbered() -> None:
     here = np.array([False, False, False, True])
-    assert added(origin(is_here=here))[3] == pytest.approx(odds_terms.HERE_MIN * WEIGHTS["here"])
+    assert added(origin(is_here=here))[3] == pytest.approx(origin_features.HERE_MIN * WEIGHTS["here"])
     assert added(origin(is_here=here, here_rarity=1.0))[3] == pytest.approx(WEIGHTS["here"])
 
 
@@ -67,13 +67,13 @@ def test_where_everything_is_of_the_namespace_it_gains_nothing() -> None:
 
 def test_a_long_file_is_not_better_for_holding_a_word_once() -> None:
     counts = np.array([[3.0, 3.0], [1.0, 1.0]], np.float32)
-    short, long = odds_terms.page_words(counts, np.ones(2, np.float32), np.array([100.0, 10_000.0], np.float32))
+    short, long = origin_features.page_words(counts, np.ones(2, np.float32), np.array([100.0, 10_000.0], np.float32))
     assert short == 1
     assert long < 0.5
 
 
 def test_files_without_a_word_of_the_question_are_worth_nothing() -> None:
     counts, rarities = np.zeros((2, 3), np.float32), np.ones(2, np.float32)
-    assert odds_terms.page_words(counts, rarities, np.ones(3, np.float32)).tolist() == [0, 0, 0]
+    assert origin_features.page_words(counts, rarities, np.ones(3, np.float32)).tolist() == [0, 0, 0]
     nothing = np.zeros((0, 3), np.float32)
-    assert odds_terms.page_words(nothing, rarities[:0], np.ones(3, np.float32)).tolist() == [0, 0, 0]
+    assert origin_features.page_words(nothing, rarities[:0], np.ones(3, np.float32)).tolist() == [0, 0, 0]

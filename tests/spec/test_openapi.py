@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client import protocol, recall_protocol
-from mnemo_client.protocol import Ask, Limit
-from mnemo_daemon.openapi import document, with_document
-from mnemo_daemon.routes import Reply, Request, Route
-from mnemo_daemon.sockets import Peer
+from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol.memories import Limit, RequestBody
+from mnemo_daemon.server.openapi import document, with_document
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.server.sockets import Peer
 
 
-class Filter(Ask):
+class Filter(RequestBody):
     q: str
     limit: Limit = 50
     tags: list[str] = msgspec.field(default_factory=list)
@@ -25,16 +25,16 @@ async def _handle(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route("POST", "/v1/memories", _handle, protocol.Remembered, "One", protocol.NewMemory, statuses=(200, 201)),
-    Route("GET", "/v1/memories", _handle, protocol.MemoryPage, "List", query=Filter),
-    Route("POST", "/v1/memories/batch", _handle, protocol.BatchAnswer, "Many", protocol.NewMemories),
-    Route("GET", "/v1/memories/{id}/history", _handle, protocol.Versions, "History"),
-    Route("POST", "/v1/recall", _handle, recall_protocol.RecallAnswer, "Recall", recall_protocol.RecallRequest),
-    Route("POST", "/v1/undo", _handle, protocol.Undone, "Undo", protocol.UndoRequest),
-    Route("GET", "/v1/config", _handle, protocol.ConfigAnswer, "Config"),
+    Route("POST", "/v1/memories", _handle, memories.RememberAnswer, "One", memories.NewMemory, statuses=(200, 201)),
+    Route("GET", "/v1/memories", _handle, memories.MemoryPage, "List", query=Filter),
+    Route("POST", "/v1/memories/batch", _handle, memories.BatchAnswer, "Many", memories.NewMemories),
+    Route("GET", "/v1/memories/{id}/history", _handle, memories.HistoryAnswer, "History"),
+    Route("POST", "/v1/recall", _handle, retrieval.RecallAnswer, "Recall", retrieval.RecallRequest),
+    Route("POST", "/v1/undo", _handle, memories.UndoAnswer, "Undo", memories.UndoRequest),
+    Route("GET", "/v1/config", _handle, memories.ConfigAnswer, "Config"),
     Route("GET", "/v1/export", _handle, bytes, "Export", content_type="application/x-ndjson"),
-    Route("GET", "/health", _handle, protocol.Health, "Alive"),
-    Route("GET", "/v1/health", _handle, protocol.Health, "Alive"),
+    Route("GET", "/health", _handle, memories.HealthAnswer, "Alive"),
+    Route("GET", "/v1/health", _handle, memories.HealthAnswer, "Alive"),
 )
 
 
@@ -116,7 +116,7 @@ def test_the_schemas_hold_what_the_types_hold(made: Any) -> None:
     memory = schemas["NewMemory"]
     assert memory["required"] == ["content"]
     assert memory["additionalProperties"] is False
-    assert set(memory["properties"]) == set(protocol.NewMemory.__struct_fields__)
+    assert set(memory["properties"]) == set(memories.NewMemory.__struct_fields__)
     assert memory["properties"]["importance"]["anyOf"][0] == {"type": "number", "minimum": 0.0, "maximum": 1.0}
     assert schemas["NewMemories"]["properties"]["memories"] == {
         "type": "array",
@@ -129,7 +129,9 @@ def test_the_schemas_hold_what_the_types_hold(made: Any) -> None:
 def test_answers_have_their_statuses_and_every_error_the_one_shape(made: Any) -> None:
     responses = made["paths"]["/v1/memories"]["post"]["responses"]
     assert set(responses) == {"200", "201", "default"}
-    assert responses["201"]["content"] == {"application/json": {"schema": {"$ref": "#/components/schemas/Remembered"}}}
+    assert responses["201"]["content"] == {
+        "application/json": {"schema": {"$ref": "#/components/schemas/RememberAnswer"}}
+    }
     assert responses["default"] == {"$ref": "#/components/responses/Failure"}
     export = made["paths"]["/v1/export"]["get"]["responses"]["200"]
     assert export["content"] == {"application/x-ndjson": {"schema": {"type": "string"}}}

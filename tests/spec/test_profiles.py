@@ -7,26 +7,26 @@ from typing import Any
 
 import pytest
 
-from mnemo_core.profiles import (
-    OWN,
-    PROFILES,
-    Door,
+from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.policies import (
+    OWN_POLICY,
+    POLICIES,
+    EntryPoint,
     default_importance,
-    is_set_aside,
-    preference_by_letter,
-    salience_by_letter,
-    settled_importance,
+    final_importance,
+    is_discarded,
+    preference_source_l,
+    salience_source_l,
 )
-from mnemo_core.recall_defaults import RecallDefaults
-from mnemo_core.routing import route
+from mnemo_core.retrieval.recall_defaults import RecallDefaults
 from mnemo_daemon.settings import RecallSettings, Settings
 from mnemo_store.records import Kind
 
 
 def test_there_is_one_row_for_each_source_and_one_for_this_page() -> None:
-    assert list(PROFILES) == ["own", "L", "M", "E", "G", "T"]
-    assert all(profile.name == name for name, profile in PROFILES.items())
-    assert PROFILES["own"] is OWN
+    assert list(POLICIES) == ["own", "L", "M", "E", "G", "T"]
+    assert all(profile.name == name for name, profile in POLICIES.items())
+    assert POLICIES["own"] is OWN_POLICY
 
 
 # Recall
@@ -72,7 +72,7 @@ def test_a_profile_sets_the_recall_parameters_that_a_request_leaves_out() -> Non
 )
 def test_L12_salience_by_the_letter(text: str, salience: float) -> None:
     rare = {"anna", "anodising", "baths", "passivated", "titanium"}
-    assert salience_by_letter(text, lambda words: [word in rare for word in words]) == pytest.approx(salience)
+    assert salience_source_l(text, lambda words: [word in rare for word in words]) == pytest.approx(salience)
 
 
 @pytest.mark.parametrize(
@@ -88,18 +88,18 @@ def test_L12_salience_by_the_letter(text: str, salience: float) -> None:
     ],
 )
 def test_L13_the_four_preference_signals_and_no_other(text: str, signal: str) -> None:
-    assert preference_by_letter(text) == signal
+    assert preference_source_l(text) == signal
 
 
 def test_L14_what_scores_under_three_tenths_is_discarded_and_three_tenths_is_kept() -> None:
-    profile = PROFILES["L"]
+    profile = POLICIES["L"]
     # "i hate tabs", novelty 0.23: 0.6 · 0.23 + 0.4 · 0.4 = 0.298
-    assert is_set_aside(profile, "ingest", 0.298, None)
-    assert not is_set_aside(profile, "ingest", 0.3, None)
-    assert is_set_aside(profile, "remember", 0.298, None)  # L has one way in
-    assert not is_set_aside(profile, "note", 0.0, None)  # no profile discards notes
-    assert not is_set_aside(profile, "ingest", 0.0, 0.1)  # what the caller gave wins
-    assert settled_importance(profile, "remember", 0.31) == 0.31
+    assert is_discarded(profile, "ingest", 0.298, None)
+    assert not is_discarded(profile, "ingest", 0.3, None)
+    assert is_discarded(profile, "remember", 0.298, None)  # L has one way in
+    assert not is_discarded(profile, "note", 0.0, None)  # no profile discards notes
+    assert not is_discarded(profile, "ingest", 0.0, 0.1)  # what the caller gave wins
+    assert final_importance(profile, "remember", 0.31) == 0.31
 
 
 @pytest.mark.parametrize(
@@ -116,41 +116,41 @@ def test_L14_what_scores_under_three_tenths_is_discarded_and_three_tenths_is_kep
     ],
 )
 def test_L15_routing_in_its_order(text: str, given: Kind | None, kind: str) -> None:
-    assert route(text, session_id="s1", kind=given, profile=PROFILES["L"]).kind == kind
+    assert classify(text, session_id="s1", kind=given, profile=POLICIES["L"]).kind == kind
 
 
 def test_L16_working_needs_a_session_and_is_never_a_note() -> None:
     text = "The build is red right now, sadly and loudly."
-    assert route(text, session_id="s1", profile=PROFILES["L"]).kind == "working"
-    assert route(text, profile=PROFILES["L"]).kind != "working"
-    assert route(text, session_id="s1", from_note=True, profile=PROFILES["L"]).kind != "working"
+    assert classify(text, session_id="s1", profile=POLICIES["L"]).kind == "working"
+    assert classify(text, profile=POLICIES["L"]).kind != "working"
+    assert classify(text, session_id="s1", from_note=True, profile=POLICIES["L"]).kind != "working"
 
 
 def test_L17_a_preference_is_procedural_and_a_preference() -> None:
-    found = route("I always take the stairs.", profile=PROFILES["L"])
+    found = classify("I always take the stairs.", profile=POLICIES["L"])
     assert found[:3] == ("procedural", "preference", "preference")
 
 
 def test_L5_pieces_have_fifty_to_three_hundred_tokens() -> None:
-    assert PROFILES["L"].split == "paragraphs"
-    assert (PROFILES["L"].tokens_min, PROFILES["L"].tokens_max) == (50, 300)
+    assert POLICIES["L"].split == "paragraphs"
+    assert (POLICIES["L"].tokens_min, POLICIES["L"].tokens_max) == (50, 300)
 
 
 # M, E, G, T
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
-    ("L", {"same": "stored", "near": "stored", "infer": False, "has_turn_gate": False, "salience": "L"}),
-    ("M", {"same": "stored", "near": "stored", "infer": False, "has_turn_gate": False, "scored": frozenset()}),
-    ("E", {"same": "skipped", "near": "stored", "infer": True, "has_turn_gate": False, "scored": frozenset()}),
-    ("G", {"same": "reinforced", "near": "merged", "infer": False, "has_turn_gate": False, "scored": frozenset()}),
-    ("T", {"same": "stored", "near": "stored", "infer": False, "has_turn_gate": True, "scored": frozenset()}),
-    ("own", {"same": "reinforced", "near": "linked", "infer": False, "has_turn_gate": True, "is_guarded": True}),
+    ("L", {"same": "stored", "near": "stored", "infer": False, "filters_turns": False, "salience": "L"}),
+    ("M", {"same": "stored", "near": "stored", "infer": False, "filters_turns": False, "scored": frozenset()}),
+    ("E", {"same": "skipped", "near": "stored", "infer": True, "filters_turns": False, "scored": frozenset()}),
+    ("G", {"same": "reinforced", "near": "merged", "infer": False, "filters_turns": False, "scored": frozenset()}),
+    ("T", {"same": "stored", "near": "stored", "infer": False, "filters_turns": True, "scored": frozenset()}),
+    ("own", {"same": "reinforced", "near": "linked", "infer": False, "filters_turns": True, "is_guarded": True}),
 ]
 
 
 @pytest.mark.parametrize(("name", "switches"), ROWS)
 def test_each_source_has_its_own_switches(name: str, switches: dict[str, Any]) -> None:
-    assert {field: getattr(PROFILES[name], field) for field in switches} == switches
+    assert {field: getattr(POLICIES[name], field) for field in switches} == switches
 
 
 @pytest.mark.parametrize(
@@ -170,26 +170,26 @@ def test_each_source_has_its_own_switches(name: str, switches: dict[str, Any]) -
     ],
 )
 def test_M2_G1_T1_what_nobody_scored_has_the_sources_default(
-    name: str, door: Door, kind: Kind, tags: tuple[str, ...], importance: float
+    name: str, door: EntryPoint, kind: Kind, tags: tuple[str, ...], importance: float
 ) -> None:
-    assert default_importance(PROFILES[name], door, kind, tags) == importance
+    assert default_importance(POLICIES[name], door, kind, tags) == importance
 
 
 def test_E5_duplicates_are_looked_for_within_user_agent_and_run() -> None:
-    assert PROFILES["E"].compared == ("namespace", "user_id", "agent_id", "run_id")
+    assert POLICIES["E"].compared == ("namespace", "user_id", "agent_id", "run_id")
 
 
 def test_E6_no_profile_compares_across_users_or_namespaces() -> None:
-    assert all({"namespace", "user_id"} <= set(profile.compared) for profile in PROFILES.values())
+    assert all({"namespace", "user_id"} <= set(profile.compared) for profile in POLICIES.values())
 
 
 def test_G5_a_near_one_strengthens_the_earlier_by_the_sources_thresholds() -> None:
-    assert (PROFILES["G"].thresholds, PROFILES["G"].reinforcement) == ("source", 0.05)
-    assert not PROFILES["G"].is_guarded
+    assert (POLICIES["G"].thresholds, POLICIES["G"].reinforcement) == ("source", 0.05)
+    assert not POLICIES["G"].is_guarded
 
 
 def test_T2_a_repeated_turn_is_dropped_without_a_guard() -> None:
-    assert (PROFILES["T"].has_turn_gate, PROFILES["T"].is_guarded, PROFILES["T"].thresholds) == (True, False, "source")
+    assert (POLICIES["T"].filters_turns, POLICIES["T"].is_guarded, POLICIES["T"].thresholds) == (True, False, "source")
 
 
 @pytest.mark.parametrize(
@@ -203,24 +203,24 @@ def test_T2_a_repeated_turn_is_dropped_without_a_guard() -> None:
     ],
 )
 def test_M1_E1_G3_sources_without_rules_use_their_defaults(name: str, role: Any, expected: tuple[str, str]) -> None:
-    found = route("I prefer tea. We decided to buy a kettle.", role=role, profile=PROFILES[name])
+    found = classify("I prefer tea. We decided to buy a kettle.", role=role, profile=POLICIES[name])
     assert (found.kind, found.category) == expected
 
 
 def test_E2_a_step_of_a_run_is_procedural_in_every_profile_without_rules() -> None:
     for name in ("M", "E", "G", "T"):
-        assert route("Opened the file.", has_trace=True, profile=PROFILES[name])[:2] == ("procedural", "step")
+        assert classify("Opened the file.", has_trace=True, profile=POLICIES[name])[:2] == ("procedural", "step")
 
 
 # own
 
 
 def test_what_is_said_on_purpose_is_never_set_aside_and_starts_at_one_half() -> None:
-    assert not is_set_aside(OWN, "remember", 0.0, None)
-    assert not is_set_aside(OWN, "turn", 0.0, None)
-    assert not is_set_aside(OWN, "note", 0.0, None)
-    assert is_set_aside(OWN, "ingest", 0.299, None)
-    assert not is_set_aside(OWN, "ingest", 0.3, None)
-    assert settled_importance(OWN, "remember", 0.31) == 0.5
-    assert settled_importance(OWN, "remember", 0.8) == 0.8
-    assert settled_importance(OWN, "ingest", 0.31) == 0.31
+    assert not is_discarded(OWN_POLICY, "remember", 0.0, None)
+    assert not is_discarded(OWN_POLICY, "turn", 0.0, None)
+    assert not is_discarded(OWN_POLICY, "note", 0.0, None)
+    assert is_discarded(OWN_POLICY, "ingest", 0.299, None)
+    assert not is_discarded(OWN_POLICY, "ingest", 0.3, None)
+    assert final_importance(OWN_POLICY, "remember", 0.31) == 0.5
+    assert final_importance(OWN_POLICY, "remember", 0.8) == 0.8
+    assert final_importance(OWN_POLICY, "ingest", 0.31) == 0.31

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.question_shape import QuestionShape, asked_role, named_months, named_years, question_shape
+from mnemo_core.text.query_features import (
+    QueryFeatures,
+    analyze_query,
+    asked_role,
+    named_months,
+    named_years,
+)
 
 # For each question, all that it asks for.
 QUESTIONS: dict[str, str] = {
@@ -109,18 +115,18 @@ QUESTIONS: dict[str, str] = {
 
 @pytest.mark.parametrize(("query", "asks"), QUESTIONS.items())
 def test_a_question_asks_for_this_and_for_nothing_else(query: str, asks: str) -> None:
-    shape = question_shape(query)
+    shape = analyze_query(query)
     assert {name for name, holds in shape._asdict().items() if holds} == set(asks.split())
 
 
 @given(st.text() | st.text(st.sampled_from("whatn' I?？何時哪"), max_size=30))
 def test_any_text_is_a_question_or_keywords(query: str) -> None:
-    shape = question_shape(query)
+    shape = analyze_query(query)
     assert not (shape.is_keywords and (shape.what or shape.yes_no or "?" in query or "？" in query))
 
 
 def test_everything_that_can_be_asked_for_is_shown() -> None:
-    assert {name for asks in QUESTIONS.values() for name in asks.split()} == set(QuestionShape._fields)
+    assert {name for asks in QUESTIONS.values() for name in asks.split()} == set(QueryFeatures._fields)
 
 
 @pytest.mark.parametrize(

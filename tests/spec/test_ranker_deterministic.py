@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from mnemo_core import ranking
-from mnemo_core.deterministic import overlap, tokens
-from mnemo_core.ranking import Asked
+from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.ranking.lexical_ranker import overlap, tokens
+from mnemo_core.retrieval.ranking.rankers import RankingRequest
 from tests.columns import DAY, HOUR, NOW, candidates
 
-PLAIN = Asked("deterministic", now=NOW)
+PLAIN = RankingRequest("deterministic", now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_M3_the_score_is_text_and_recency_by_the_bias_and_a_bonus_for_importance
     share: float, age: int, importance: float, expected: float
 ) -> None:
     given = candidates(1, overlap=[share], event_at=NOW - age, importance=importance)
-    scored = ranking.score(PLAIN, given)
+    scored = rankers.score(PLAIN, given)
     assert scored.scores.tolist() == pytest.approx([expected])
     assert (scored.ranker, scored.mode, scored.reason) == ("deterministic", None, "")
 
@@ -40,7 +40,7 @@ def test_M3_the_score_is_text_and_recency_by_the_bias_and_a_bonus_for_importance
 def test_M3_the_bias_moves_the_score_from_text_to_recency(bias: float, expected: float) -> None:
     # 0.75·(1 − b) + 1/2·b + 0.15·0.2
     given = candidates(1, overlap=[0.75], event_at=NOW - HOUR, importance=0.2)
-    scored = ranking.score(PLAIN._replace(recency_bias=bias), given)
+    scored = rankers.score(PLAIN._replace(recency_bias=bias), given)
     assert scored.scores.tolist() == pytest.approx([expected])
 
 
@@ -100,7 +100,7 @@ def test_M4_of_ascii_the_tokens_are_those_of_the_source() -> None:
 def test_M5_recency_is_one_over_one_and_the_hours() -> None:
     ages = [0, HOUR, 3 * HOUR, DAY, 99 * HOUR]
     given = candidates(5, overlap=[0.0] * 5, event_at=[NOW - age for age in ages], importance=0.0)
-    scored = ranking.score(PLAIN._replace(recency_bias=1.0), given)
+    scored = rankers.score(PLAIN._replace(recency_bias=1.0), given)
     assert scored.scores.tolist() == pytest.approx([1.0, 0.5, 0.25, 0.04, 0.01])
 
 
@@ -114,7 +114,7 @@ def test_M6_of_equal_scores_the_more_important_comes_first_then_the_newer_then_t
         event_at=[NOW, NOW + HOUR, NOW + HOUR, NOW],
         state=["active", "active", "active", "archived"],
     )
-    scored = ranking.score(PLAIN._replace(recency_bias=0.0), given)
+    scored = rankers.score(PLAIN._replace(recency_bias=0.0), given)
     assert scored.scores.tolist() == pytest.approx([0.52] * 4)
     assert len(set(scored.scores.tolist())) == 1
-    assert ranking.order(scored, given).tolist() == [3, 1, 2, 0]
+    assert rankers.order(scored, given).tolist() == [3, 1, 2, 0]

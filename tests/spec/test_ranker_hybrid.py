@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from mnemo_core import ranking
-from mnemo_core.ranking import Asked
+from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.ranking.rankers import RankingRequest
 from tests.columns import HOUR, NAN, NOW, candidates
 
 # Without a bias and with no importance, deterministic is the overlap.
-PLAIN = Asked("hybrid", recency_bias=0.0, now=NOW)
+PLAIN = RankingRequest("hybrid", recency_bias=0.0, now=NOW)
 
 
-def hybrid(overlap: list[float], sims: list[float], asked: Asked = PLAIN) -> ranking.Scored:
-    return ranking.score(asked, candidates(len(overlap), overlap=overlap, sims=sims, importance=0.0))
+def hybrid(overlap: list[float], sims: list[float], asked: RankingRequest = PLAIN) -> rankers.RankingScores:
+    return rankers.score(asked, candidates(len(overlap), overlap=overlap, sims=sims, importance=0.0))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_M8_the_score_is_the_mean_of_both_each_divided_by_its_best(weight: float
 def test_M8_recency_and_importance_are_part_of_the_deterministic_half() -> None:
     # 0.5·0.65 + 0.5·0.35 + 0.15·0.8 = 0.62, the best; 0 + 1·0.35 + 0.15·0 = 0.35; 0.35/0.62 = 0.564516
     given = candidates(2, overlap=[0.5, 0.0], sims=[0.2, 0.4], event_at=[NOW - HOUR, NOW], importance=[0.8, 0.0])
-    scored = ranking.score(Asked("hybrid", now=NOW), given)
+    scored = rankers.score(RankingRequest("hybrid", now=NOW), given)
     assert scored.scores.tolist() == pytest.approx([0.5 + 0.25, 0.5 * 0.35 / 0.62 + 0.5])
 
 
@@ -54,14 +54,14 @@ def test_M10_a_memory_that_has_no_vector_yet_is_judged_by_the_deterministic_half
 
 def test_M9_mode_deterministic_is_that_ranker() -> None:
     given = candidates(2, overlap=[0.5, 0.0], sims=[0.9, 0.1], event_at=[NOW - HOUR, NOW], importance=[0.8, 0.0])
-    scored = ranking.score(Asked("hybrid", "deterministic", now=NOW), given)
+    scored = rankers.score(RankingRequest("hybrid", "deterministic", now=NOW), given)
     assert scored.scores.tolist() == pytest.approx([0.62, 0.35])
-    assert scored.scores.tolist() == ranking.score(Asked("deterministic", now=NOW), given).scores.tolist()
+    assert scored.scores.tolist() == rankers.score(RankingRequest("deterministic", now=NOW), given).scores.tolist()
     assert scored.mode == "deterministic"
 
 
 def test_M9_mode_semantic_is_the_cosine_and_drops_what_has_none() -> None:
-    scored = ranking.score(Asked("hybrid", "semantic"), candidates(4, sims=[0.6, 0.0, -0.3, NAN], words=9.0))
+    scored = rankers.score(RankingRequest("hybrid", "semantic"), candidates(4, sims=[0.6, 0.0, -0.3, NAN], words=9.0))
     assert scored.scores.tolist() == pytest.approx([0.6, 0.0, 0.0, 0.0])
     assert scored.dropped.tolist() == [False, True, True, True]
     assert (scored.mode, scored.reason) == ("semantic", "no_similarity")
@@ -70,7 +70,7 @@ def test_M9_mode_semantic_is_the_cosine_and_drops_what_has_none() -> None:
 def test_M10_without_vectors_every_mode_is_deterministic_and_says_so() -> None:
     given = candidates(2, overlap=[0.5, 0.25], importance=0.0)
     for mode in ("hybrid", "semantic", "deterministic"):
-        scored = ranking.score(PLAIN._replace(mode=mode, has_vectors=False), given)
+        scored = rankers.score(PLAIN._replace(mode=mode, has_vectors=False), given)
         assert scored.scores.tolist() == [0.5, 0.25]
         assert (scored.ranker, scored.mode) == ("hybrid", "deterministic")
         assert not np.any(scored.dropped)

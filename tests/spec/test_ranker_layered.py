@@ -8,25 +8,25 @@ import math
 import numpy as np
 import pytest
 
-from mnemo_core import layered, ranking
-from mnemo_core.ranking import Asked
-from mnemo_core.thresholds import DEFAULT_MODEL, SOURCE, of_model
+from mnemo_core.retrieval.ranking import decay_ranker, rankers
+from mnemo_core.retrieval.ranking.rankers import RankingRequest
+from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, of_model
 from tests.columns import DAY, HOUR, NAN, NOW, candidates
 
-PLAIN = Asked("layered", now=NOW)
+PLAIN = RankingRequest("layered", now=NOW)
 WEEK = 7 * DAY
 
 
 def relevance(words: float, sim: float, *, is_short_cjk: bool = False) -> float:
     """Of a candidate with this share of the best BM25 and this cosine."""
     share, sims = np.array([words], np.float32), np.array([sim], np.float32)
-    return float(layered.relevance(share, sims, SOURCE, is_short_cjk=is_short_cjk)[0])
+    return float(decay_ranker.relevance(share, sims, SOURCE, is_short_cjk=is_short_cjk)[0])
 
 
 def scores(rel: float, **fields: object) -> float:
     """Of a memory of this relevance: by words alone, of which another has all, and no vector."""
     others = {name: [value, value] for name, value in fields.items()}
-    return float(ranking.score(PLAIN, candidates(2, words=[1.0, rel], **others)).scores[1])
+    return float(rankers.score(PLAIN, candidates(2, words=[1.0, rel], **others)).scores[1])
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,9 @@ def test_G34_an_archived_memory_loses_by_its_weight_alone() -> None:
 
 def test_G32_the_score_is_the_sources_own_curve() -> None:
     for raw in (0.0, 0.3, 0.816, 2.2, 3.5):
-        ours = layered.score(np.array([raw]), np.zeros(1), np.zeros(1))[0]
+        ours = decay_ranker.score(np.array([raw]), np.zeros(1), np.zeros(1))[0]
         assert ours == pytest.approx(2 / (1 + math.exp(-2 * raw)) - 1)
-    assert layered.score(np.array([1e6]), np.zeros(1), np.zeros(1))[0] == 1.0
+    assert decay_ranker.score(np.array([1e6]), np.zeros(1), np.zeros(1))[0] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_G32_the_score_is_the_sources_own_curve() -> None:
     ],
 )
 def test_G33_recency_is_an_e_fold_of_a_week_at_rate_1(age: int, rate: float, expected: float) -> None:
-    found = layered.recency(np.array([age / HOUR]), np.array([rate], np.float32))
+    found = decay_ranker.recency(np.array([age / HOUR]), np.array([rate], np.float32))
     assert found[0] == pytest.approx(expected, abs=5e-5)
 
 
@@ -118,7 +118,7 @@ def test_G33_age_is_since_the_last_access_and_since_creation_only_where_there_wa
 )
 def test_G34_the_weight_is_strength_use_kind_and_layer(fields: dict[str, object], expected: float) -> None:
     given = candidates(1, **fields)
-    found = layered.weight(given.strength, given.repetitions, given.accesses, given.kind, given.layer, given.state)
+    found = decay_ranker.weight(given.strength, given.repetitions, given.accesses, given.kind, given.layer, given.state)
     assert found[0] == pytest.approx(expected, abs=5e-5)
 
 
@@ -174,7 +174,7 @@ def test_G36_where_there_is_no_vector_words_are_all_there_is_and_not_capped() ->
     for is_short_cjk in (False, True):
         assert relevance(0.5, NAN, is_short_cjk=is_short_cjk) == pytest.approx(0.5)
         assert relevance(1.0, NAN, is_short_cjk=is_short_cjk) == pytest.approx(1.0)
-    scored = ranking.score(PLAIN._replace(has_vectors=False), candidates(2, words=[4.0, 1.0]))
+    scored = rankers.score(PLAIN._replace(has_vectors=False), candidates(2, words=[4.0, 1.0]))
     assert scored.relevance.tolist() == [1.0, 0.25]
     assert scored.dropped.tolist() == [False, False]
 
@@ -187,7 +187,7 @@ def test_G37_by_vectors_alone_with_no_term_of_the_query_in_the_text_seven_tenths
 
 def test_G39_what_neither_words_nor_near_enough_vectors_found_is_not_shown() -> None:
     sims = [0.30, 0.29, 0.29, 0.31, NAN, NAN, -1.0]
-    scored = ranking.score(PLAIN, candidates(7, sims=sims, words=[0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]))
+    scored = rankers.score(PLAIN, candidates(7, sims=sims, words=[0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0]))
     assert scored.dropped.tolist() == [False, True, False, False, False, True, True]
     assert [score == 0 for score in scored.scores.tolist()] == scored.dropped.tolist()
     assert scored.reason == "below_sim_threshold"
@@ -197,7 +197,7 @@ def test_G39_what_neither_words_nor_near_enough_vectors_found_is_not_shown() -> 
 def test_G39_G40_the_thresholds_are_those_of_the_model_that_made_the_vectors() -> None:
     limits = of_model(DEFAULT_MODEL)
     sims = [limits.relevance_floor, limits.relevance_floor - 0.01, limits.relevance_touch, limits.merge]
-    scored = ranking.score(PLAIN._replace(thresholds=limits), candidates(4, sims=sims))
+    scored = rankers.score(PLAIN._replace(thresholds=limits), candidates(4, sims=sims))
     assert scored.dropped.tolist() == [False, True, False, False]
     found = scored.relevance.tolist()
     assert (found[0], *found[2:]) == pytest.approx((0.30 * 0.7, 0.50 * 0.7, 0.78 * 0.7))
@@ -206,8 +206,8 @@ def test_G39_G40_the_thresholds_are_those_of_the_model_that_made_the_vectors() -
 def test_G38_G40_relevance_is_told_by_every_ranker_the_same() -> None:
     given = candidates(3, words=[4.0, 2.0, 0.0], sims=[0.6, 0.1, 0.6], overlap=[0.5, 0.5, 0.0])
     # both: 0.6·1.3; by words alone: 0.25·0.5; by vectors alone: 0.6·0.7
-    for ranker in ranking.RANKERS:
-        scored = ranking.score(Asked(ranker, now=NOW), given)
+    for ranker in rankers.RANKERS:
+        scored = rankers.score(RankingRequest(ranker, now=NOW), given)
         assert scored.relevance.tolist() == pytest.approx([0.78, 0.125, 0.42])
 
 
@@ -227,11 +227,11 @@ def test_G38_G40_relevance_is_told_by_every_ranker_the_same() -> None:
     ],
 )
 def test_G35_short_cjk_is_under_ten_characters_with_one_of_those_scripts(query: str, expected: bool) -> None:
-    assert layered.is_short_cjk(query) is expected
+    assert decay_ranker.is_short_cjk(query) is expected
 
 
 def test_G36_short_cjk_reaches_the_ranker_with_the_question() -> None:
     given = candidates(2, words=[2.0, 1.0], sims=[0.1, 0.1])
-    assert ranking.score(PLAIN, given).relevance.tolist() == pytest.approx([0.25, 0.125])
-    short = ranking.score(PLAIN._replace(is_short_cjk=True), given)
+    assert rankers.score(PLAIN, given).relevance.tolist() == pytest.approx([0.25, 0.125])
+    short = rankers.score(PLAIN._replace(is_short_cjk=True), given)
     assert short.relevance.tolist() == pytest.approx([0.4, 0.2])

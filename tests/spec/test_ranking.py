@@ -6,14 +6,14 @@ Each ranker but the shortest has its values on a page of its own.
 import numpy as np
 import pytest
 
-from mnemo_core import ranking
-from mnemo_core.ranking import RANKERS, Asked, Mode, Ranker
+from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.ranking.rankers import RANKERS, Mode, Ranker, RankingRequest
 from tests.columns import NAN, candidates
 
 
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_no_candidates_have_no_scores(ranker: Ranker) -> None:
-    scored = ranking.score(Asked(ranker), candidates(0, overlap=[]))
+    scored = rankers.score(RankingRequest(ranker), candidates(0, overlap=[]))
     assert (len(scored.scores), len(scored.relevance), len(scored.dropped)) == (0, 0, 0)
     assert scored.scores.dtype == scored.relevance.dtype == np.float32
 
@@ -40,21 +40,21 @@ def test_auto_is_half_words_and_half_vectors_until_something_learned_is_there(
     words: list[float], sims: list[float], expected: list[float]
 ) -> None:
     given = candidates(2, words=words, sims=sims)
-    assert ranking.score(Asked("auto"), given).scores.tolist() == pytest.approx(expected)
+    assert rankers.score(RankingRequest("auto"), given).scores.tolist() == pytest.approx(expected)
     learned = given._replace(learned=np.array([0.25, 0.75], np.float32))
-    assert ranking.score(Asked("auto"), learned).scores.tolist() == [0.25, 0.75]
+    assert rankers.score(RankingRequest("auto"), learned).scores.tolist() == [0.25, 0.75]
     shown = learned._replace(chances=np.array([0.5, 0.9], np.float32))
-    assert ranking.score(Asked("auto"), shown).scores.tolist() == pytest.approx([0.5, 0.9])
+    assert rankers.score(RankingRequest("auto"), shown).scores.tolist() == pytest.approx([0.5, 0.9])
 
 
 def test_words_is_how_much_of_the_query_a_memory_holds_and_never_all() -> None:
     given = candidates(4, words=[6.0, 3.0, 1.5, 0.0])
-    found = ranking.score(Asked("words", words_full=3.0), given).scores.tolist()
+    found = rankers.score(RankingRequest("words", words_full=3.0), given).scores.tolist()
     assert found == pytest.approx([0.95, 0.9, 0.45, 0.0])
 
 
 def test_the_best_by_words_is_not_certain_whatever_the_others_are() -> None:
-    (only,) = ranking.score(Asked("words", words_full=10.0), candidates(1, words=[1.0])).scores.tolist()
+    (only,) = rankers.score(RankingRequest("words", words_full=10.0), candidates(1, words=[1.0])).scores.tolist()
     assert only == pytest.approx(0.09)
 
 
@@ -77,11 +77,11 @@ def test_M10_without_vectors_another_ranker_answers_and_says_which(
     ranker: Ranker, mode: Mode, used: Ranker, mode_used: str | None
 ) -> None:
     given = candidates(2, words=[4.0, 1.0], overlap=[0.5, 0.25], importance=[0.1, 0.9])
-    scored = ranking.score(Asked(ranker, mode, has_vectors=False, words_full=4.0), given)
+    scored = rankers.score(RankingRequest(ranker, mode, has_vectors=False, words_full=4.0), given)
     assert (scored.ranker, scored.mode) == (used, mode_used)
     # It is that ranker's score. With the bias 0 deterministic is the overlap + 0.15 · importance.
     if "deterministic" in (used, mode_used):
-        unbiased = ranking.score(Asked(ranker, mode, recency_bias=0.0, has_vectors=False), given)
+        unbiased = rankers.score(RankingRequest(ranker, mode, recency_bias=0.0, has_vectors=False), given)
         assert unbiased.scores.tolist() == pytest.approx([0.515, 0.385])
     elif used == "words":
         assert scored.scores.tolist() == pytest.approx([0.9, 0.225])
@@ -90,30 +90,32 @@ def test_M10_without_vectors_another_ranker_answers_and_says_which(
 @pytest.mark.parametrize("ranker", RANKERS)
 def test_what_a_ranker_needs_is_known_before_anything_is_computed(ranker: Ranker) -> None:
     by_words_alone, by_tokens = ("words", "deterministic"), ("deterministic", "hybrid")
-    assert Asked(ranker).needs_vectors == (ranker not in by_words_alone)
-    assert Asked(ranker).needs_overlap == (ranker in by_tokens)
+    assert RankingRequest(ranker).needs_vectors == (ranker not in by_words_alone)
+    assert RankingRequest(ranker).needs_overlap == (ranker in by_tokens)
     if ranker == "hybrid":
-        assert not Asked(ranker, "deterministic").needs_vectors
-        assert Asked(ranker, "deterministic").needs_overlap
-        assert Asked(ranker, "semantic").needs_vectors
-        assert not Asked(ranker, "semantic").needs_overlap
-    fallen_back = ranking.settled(Asked(ranker, has_vectors=False))
+        assert not RankingRequest(ranker, "deterministic").needs_vectors
+        assert RankingRequest(ranker, "deterministic").needs_overlap
+        assert RankingRequest(ranker, "semantic").needs_vectors
+        assert not RankingRequest(ranker, "semantic").needs_overlap
+    fallen_back = rankers.effective_request(RankingRequest(ranker, has_vectors=False))
     assert fallen_back.needs_overlap == (ranker in (*by_tokens, "fused"))
 
 
 @pytest.mark.parametrize("ranker", [ranker for ranker in RANKERS if ranker != "layered"])
 def test_what_is_archived_has_four_fifths_of_its_score_in_every_ranker_but_layered(ranker: Ranker) -> None:
     given = {"words": [2.0, 2.0], "sims": [0.8, 0.8], "overlap": [1.0, 1.0], "late": [0.5, 0.5], "learned": [0.6, 0.6]}
-    first, second = ranking.score(Asked(ranker), candidates(2, state=["active", "archived"], **given)).scores.tolist()
+    first, second = rankers.score(
+        RankingRequest(ranker), candidates(2, state=["active", "archived"], **given)
+    ).scores.tolist()
     assert second == pytest.approx(0.8 * first)
 
 
 def test_ties_go_to_the_more_important_then_the_newer_then_the_smaller_id() -> None:
     tied = candidates(4, words=1.0, importance=[0.5, 0.9, 0.5, 0.5], event_at=[10, 0, 20, 20])
-    scored = ranking.score(Asked("words"), tied)
-    assert ranking.order(scored, tied).tolist() == [1, 2, 3, 0]
+    scored = rankers.score(RankingRequest("words"), tied)
+    assert rankers.order(scored, tied).tolist() == [1, 2, 3, 0]
 
 
 def test_the_first_half_of_an_id_counts_before_the_second() -> None:
     tied = candidates(2, words=1.0)._replace(id_high=np.array([2, 1], np.uint64), id_low=np.array([0, 9], np.uint64))
-    assert ranking.order(ranking.score(Asked("words"), tied), tied).tolist() == [1, 0]
+    assert rankers.order(rankers.score(RankingRequest("words"), tied), tied).tolist() == [1, 0]

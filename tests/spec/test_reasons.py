@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from mnemo_core import features, ranking, reasons
-from mnemo_core.question_shape import question_shape
-from mnemo_core.ranking import Asked, Candidates, Mode, Ranker
-from mnemo_core.reasons import Told, parts, strongest
+from mnemo_core.retrieval import explanations
+from mnemo_core.retrieval.explanations import ReasonInputs, ranker_contributions, strongest_reasons
+from mnemo_core.retrieval.ranking import rankers, ranking_features
+from mnemo_core.retrieval.ranking.rankers import Candidates, Mode, Ranker, RankingRequest
+from mnemo_core.text.query_features import analyze_query
 from tests.columns import DAY, HOUR, NAN, NOW, candidates
 
 
@@ -29,12 +30,12 @@ ASKED: list[tuple[Ranker, Mode]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("ranker", ranking.RANKERS)
+@pytest.mark.parametrize("ranker", rankers.RANKERS)
 def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: Ranker) -> None:
     given = some()._replace(sims=np.full(5, np.nan, np.float32), late=None)
-    asked = ranking.settled(Asked(ranker, now=NOW, has_vectors=False))
-    scored = ranking.score(asked, given)
-    total = sum(parts(asked, given, scored).adds.values(), np.zeros(5))
+    asked = rankers.effective_request(RankingRequest(ranker, now=NOW, has_vectors=False))
+    scored = rankers.score(asked, given)
+    total = sum(ranker_contributions(asked, given, scored).amounts.values(), np.zeros(5))
     if ranker == "layered":
         total = np.tanh(total)
     left = ~scored.dropped
@@ -45,61 +46,63 @@ def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: R
 @pytest.mark.parametrize(("ranker", "mode"), ASKED)
 def test_what_the_features_add_sums_up_to_the_score_of_every_ranker(ranker: Ranker, mode: Mode, has_late: bool) -> None:
     given = some() if has_late else some()._replace(late=None)
-    asked = Asked(ranker, mode, now=NOW)
-    scored = ranking.score(asked, given)
-    found = parts(asked, given, scored)
-    total = sum(found.adds.values(), np.zeros(5))
+    asked = RankingRequest(ranker, mode, now=NOW)
+    scored = rankers.score(asked, given)
+    found = ranker_contributions(asked, given, scored)
+    total = sum(found.amounts.values(), np.zeros(5))
     left = ~scored.dropped
     assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
-    assert set(found.adds) - {"archived"} == set(found.features)
+    assert set(found.amounts) - {"archived"} == set(found.features)
 
 
 def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
     cross = np.array([0.9, np.nan, 0.25, 0.5, np.nan], np.float32)
-    given, asked = some()._replace(cross=cross), Asked("rerank", now=NOW)
-    scored = ranking.score(asked, given)
-    found = parts(asked, given, scored)
-    total = sum(found.adds.values(), np.zeros(5))
+    given, asked = some()._replace(cross=cross), RankingRequest("rerank", now=NOW)
+    scored = rankers.score(asked, given)
+    found = ranker_contributions(asked, given, scored)
+    total = sum(found.amounts.values(), np.zeros(5))
     assert total.tolist() == pytest.approx(scored.scores.tolist(), abs=1e-6)
-    assert found.adds["cross_encoder"].tolist() == pytest.approx([0.9, 0, 0.25, 0.5, 0])
-    assert set(found.adds) - {"archived"} == set(found.features)
-    assert told_of({"cross_encoder": 0.9}, Told([], 0.6, 1.0, 0.9)) == ["answers the question, as a model reads it"]
+    assert found.amounts["cross_encoder"].tolist() == pytest.approx([0.9, 0, 0.25, 0.5, 0])
+    assert set(found.amounts) - {"archived"} == set(found.features)
+    assert told_of({"cross_encoder": 0.9}, ReasonInputs([], 0.6, 1.0, 0.9)) == [
+        "answers the question, as a model reads it"
+    ]
 
 
 def test_what_the_features_of_layered_add_is_squeezed_into_its_score() -> None:
-    asked = Asked("layered", now=NOW)
-    scored = ranking.score(asked, some())
-    total = sum(parts(asked, some(), scored).adds.values(), np.zeros(5))
+    asked = RankingRequest("layered", now=NOW)
+    scored = rankers.score(asked, some())
+    total = sum(ranker_contributions(asked, some(), scored).amounts.values(), np.zeros(5))
     left = ~scored.dropped
     assert np.tanh(total)[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
 
 
 def test_every_feature_has_its_value_and_its_part() -> None:
-    asked = Asked("deterministic", recency_bias=0.4, now=NOW)
+    asked = RankingRequest("deterministic", recency_bias=0.4, now=NOW)
     given = candidates(1, overlap=[0.5], importance=[0.8], event_at=[NOW - 3 * HOUR])
-    found = parts(asked, given, ranking.score(asked, given))
+    found = ranker_contributions(asked, given, rankers.score(asked, given))
     # recency 1 / (1 + 3) = 0.25; 0.6 · 0.5, 0.4 · 0.25, 0.15 · 0.8
     assert {name: round(float(values[0]), 6) for name, values in found.features.items()} == {
         "overlap": 0.5, "recency": 0.25, "importance": 0.8
     }  # fmt: skip
-    assert {name: round(float(values[0]), 6) for name, values in found.adds.items()} == {
+    assert {name: round(float(values[0]), 6) for name, values in found.amounts.items()} == {
         "overlap": 0.3, "recency": 0.1, "importance": 0.12
     }  # fmt: skip
 
 
 def test_the_learned_fusion_has_a_table_of_its_own() -> None:
     given = candidates(2, learned=[0.2, 0.9])
-    found = parts(Asked("auto"), given, ranking.score(Asked("auto"), given))
-    assert (found.features, found.adds) == ({}, {})
+    found = ranker_contributions(RankingRequest("auto"), given, rankers.score(RankingRequest("auto"), given))
+    assert (found.features, found.amounts) == ({}, {})
 
 
-TOLD = Told(["key", "spare"], 0.62, 50.0, 0.9)
+TOLD = ReasonInputs(["key", "spare"], 0.62, 50.0, 0.9)
 
 
-def told_of(adds: dict[str, float], told: Told) -> list[str]:
+def told_of(adds: dict[str, float], told: ReasonInputs) -> list[str]:
     """The reasons of one candidate between two others, of which nothing adds to one and all to the other."""
     values = np.array([[0.0] * len(adds), list(adds.values()), [1.0] * len(adds)])
-    before, found, _ = strongest(list(adds), values, [told] * 3)
+    before, found, _ = strongest_reasons(list(adds), values, [told] * 3)
     assert before == []
     return found
 
@@ -128,7 +131,7 @@ def test_the_three_strongest_reasons_come_first(adds: dict[str, float], said: li
 
 
 def test_no_reason_is_told_that_is_none() -> None:
-    old = Told([], None, 31 * 24.0, 0.5)
+    old = ReasonInputs([], None, 31 * 24.0, 0.5)
     assert told_of({"words": 1.0, "recency": 0.9, "cosine": 0.5}, old) == ["close in meaning"]
     assert told_of({"recency": 1.0}, TOLD._replace(age_hours=0.5)) == ["recent (within the hour)"]
     assert told_of({"recency": 1.0}, TOLD._replace(age_hours=5.9)) == ["recent (5 h)"]
@@ -136,17 +139,18 @@ def test_no_reason_is_told_that_is_none() -> None:
 
 def test_every_feature_of_the_learned_fusion_is_about_something_or_is_said_by_none() -> None:
     n = 3
-    evidence = features.Evidence(
+    evidence = ranking_features.FeatureInputs(
         weights=np.ones(1, np.float32), is_name=np.zeros(1, np.bool_), is_number=np.zeros(1, np.bool_),
         holds=np.ones((1, n), np.bool_), words=np.ones(n, np.float32), sims=np.ones(n, np.float32),
-        shape=np.zeros(n, np.uint32), lengths=np.ones(n, np.uint16), near=np.tile(np.arange(n), (5, 1)),
+        shape=np.zeros(n, np.uint32), lengths=np.ones(n, np.uint16), neighbour_rows=np.tile(np.arange(n), (5, 1)),
         group=np.zeros(n, np.int64), speaks=np.zeros(n, np.int8), roles=np.zeros(n, np.int8),
         fits_date=np.full(n, np.nan, np.float32),
-        question=question_shape("when was it?"),
+        question=analyze_query("when was it?"),
     )  # fmt: skip
     late = np.ones((n, 2), np.float32)
-    names = (*features.table(evidence).names,
-             *features.late_table(features.Late(late, late, late, np.full(2, 0.5, np.float32))).names,
-             *features.CHANGES)  # fmt: skip
-    unsaid = {name for name in names if reasons.subject_of(name) is None}
+    names = (*ranking_features.feature_table(evidence).names,
+             *ranking_features.token_feature_table(ranking_features.TokenSimilarities(late, late, late, np.full(2,
+                 0.5, np.float32))).names,
+             *ranking_features.CHANGES)  # fmt: skip
+    unsaid = {name for name in names if explanations.subject_of(name) is None}
     assert unsaid == {"other_named", "names_nobody", "by_person", "by_agent", "text_length"}

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_store import keeper
-from mnemo_store.database import Database
-from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import NothingLeft, OutcomeUnknown
-from mnemo_store.layout import Line, id_key, open_line, seal
+from mnemo_store.codec import JournalLine, decode_line, id_key, seal
+from mnemo_store.database.environment import Database
+from mnemo_store.database.integrity import boot_mark
+from mnemo_store.disk import Committable, Disk
+from mnemo_store.errors import StoreLoss, UnknownOutcome
 from mnemo_store.records import PutMemory
-from mnemo_store.soundness import running_mark
+from mnemo_store.recovery import supervisor
 from mnemo_store.store import QUEUE_MAX, Store
-from mnemo_store.tables import Row
+from mnemo_store.tables import TableRow
 from tests.faulty import BROKEN, Faulty
 from tests.samples import (
     AT,
@@ -67,11 +67,11 @@ def test_a_lost_or_damaged_store_json_is_written_anew_with_the_same_id_and_salt(
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
         assert store.store_id == store_id
-        assert "store.json was" in store.reasons[0]
+        assert "store.json was" in store.findings[0]
         with store.snapshot() as snapshot:
             assert snapshot.meta("salt") == salt
     with opened(tmp_path) as store:
-        assert (store.store_id, store.reasons) == (store_id, [])
+        assert (store.store_id, store.findings) == (store_id, [])
 
 
 def test_the_database_knows_the_id_and_salt_where_all_else_is_lost(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_lost_database_is_restored_and_its_views_go_with_it(tmp_path: Path) ->
     with opened(tmp_path) as store:
         for number in range(1200):  # more than are replayed in one commit
             store.transact(put(sample_memory(number)), by="me")
-            while store.waiting() > QUEUE_MAX // 2:
+            while store.queue_length() > QUEUE_MAX // 2:
                 time.sleep(0.001)
         write(store)
     before = tables_of(tmp_path)
@@ -106,7 +106,7 @@ def test_a_lost_database_is_restored_and_its_views_go_with_it(tmp_path: Path) ->
     (tmp_path / "views" / "words.view").write_bytes(b"by the old numbers")
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
-        assert store.reasons == ["the database was missing or empty: restored from the journal"]
+        assert store.findings == ["the database was missing or empty: restored from the journal"]
         assert not (tmp_path / "views").exists()
     assert tables_of(tmp_path) == before
 
@@ -132,11 +132,11 @@ def test_a_damaged_database_is_put_aside_and_restored(tmp_path: Path, harm: str,
             os.truncate(data, 0)
     with opened(folder) as store:
         assert len(contents(store)) == 50
-        assert "restored from the journal" in store.reasons[0]
+        assert "restored from the journal" in store.findings[0]
     aside = [path.name for path in folder.iterdir() if path.name.startswith("db.damaged-")]
     assert len(aside) == (0 if harm == "emptied" else 1)
     with opened(folder) as store:
-        assert store.reasons == []
+        assert store.findings == []
 
 
 @pytest.mark.parametrize("harm", ["overwritten", "cut short", "removed"])
@@ -161,7 +161,7 @@ def test_where_neither_database_nor_journal_is_left_no_empty_store_takes_their_p
         for path in (tmp_path / "journal").iterdir():
             path.write_bytes(b"\0" * path.stat().st_size)
     for _ in range(2):
-        with pytest.raises(NothingLeft, match="put a backup in its place"):
+        with pytest.raises(StoreLoss, match="put a backup in its place"):
             Store.open(tmp_path)
         assert list(tmp_path.glob("db.damaged-*")) == []
     assert data.exists() == (harm != "removed")
@@ -173,7 +173,7 @@ def test_a_database_that_cannot_be_opened_and_has_no_journal_starts_no_empty_sto
     shutil.rmtree(tmp_path / "journal")
     disk = Faulty()
     disk.opening = BROKEN
-    with pytest.raises(NothingLeft, match="Input/output error"):
+    with pytest.raises(StoreLoss, match="Input/output error"):
         Store.open(tmp_path, disk=disk)
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 1"]
@@ -199,7 +199,7 @@ def damage_line(path: Path, seq: int) -> None:
 @pytest.mark.parametrize("table", ["meta", "memories"])
 def test_a_row_that_cannot_be_read_keeps_no_store_shut(tmp_path: Path, table: str) -> None:
     """Every page of the database verifies, and the journal has it all."""
-    rows = {"meta": Row(b"seq", b"\xff"), "memories": Row(id_key(sample_id(1)), b"\xff" * 9)}
+    rows = {"meta": TableRow(b"seq", b"\xff"), "memories": TableRow(id_key(sample_id(1)), b"\xff" * 9)}
     with opened(tmp_path) as store:
         remember(store, 1)
     database = Database.open(tmp_path / "db", Disk())
@@ -212,8 +212,8 @@ def test_a_row_that_cannot_be_read_keeps_no_store_shut(tmp_path: Path, table: st
     shutil.move(tmp_path / "old", tmp_path / "db")
     with opened(tmp_path) as store:
         assert contents(store) == ["edited"]
-        assert "cannot be read" in store.mended[0]
-        assert store.missing == []
+        assert "cannot be read" in store.recovered[0]
+        assert store.data_losses == []
         remember(store, 2)
     assert len(list(tmp_path.glob("db.damaged-*"))) == 1
 
@@ -226,7 +226,7 @@ def test_a_damaged_line_of_the_journal_does_not_cost_the_rest_when_the_database_
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
         assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 5, 6, 7, 8, 9, 10)]
-        assert "changes 4 to 4 cannot be read in the journal" in store.reasons
+        assert "changes 4 to 4 cannot be read in the journal" in store.findings
         assert [damage.segment for damage in store.damage] == ["short_term.jsonl"]
         assert remember(store, 11).id == sample_id(11)
     shutil.rmtree(tmp_path / "db")
@@ -246,18 +246,18 @@ def test_a_damaged_line_does_not_cost_the_rest_when_the_database_is_an_old_copy(
     damage_line(tmp_path / "journal" / "short_term.jsonl", 4)
     with opened(tmp_path) as store:
         assert len(contents(store)) == 99
-        assert store.reasons == ["changes 4 to 4 cannot be read in the journal"]
+        assert store.findings == ["changes 4 to 4 cannot be read in the journal"]
 
 
 def write_group_by_hand(folder: Path, files: list[str]) -> None:
     """Appends what a group would have appended, one memory a line, as a crash before the commit leaves it."""
-    ends = [open_line(line) for path in (folder / "journal").glob("*_term.jsonl") for line in
+    ends = [decode_line(line) for path in (folder / "journal").glob("*_term.jsonl") for line in
             path.read_bytes().splitlines()[1:]]  # fmt: skip
     last = max(ends, key=lambda end: end[0].seq)
     end = (last[0].seq, last[1])
     for number, file in enumerate(files, start=100):
         memory = sample_memory(number, layer="core" if file == "long_term" else "buffer")
-        sealed = seal(Line(end[0] + 1, AT, "me", end, (PutMemory(data=memory),)))
+        sealed = seal(JournalLine(end[0] + 1, AT, "me", end, (PutMemory(data=memory),)))
         with (folder / "journal" / f"{file}.jsonl").open("ab") as journal:
             journal.write(sealed.data)
         end = (end[0] + 1, sealed.sum)
@@ -270,7 +270,7 @@ def test_a_group_that_stands_whole_in_the_journal_is_replayed_after_a_crash(tmp_
     with opened(tmp_path) as store:
         assert store.seq == 4
         assert len(contents(store)) == 4
-        assert store.reasons == []
+        assert store.findings == []
 
 
 def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Pat
             end = [3, snapshot.meta("sum")]
     shutil.rmtree(tmp_path / "journal")
     with opened(tmp_path) as store:
-        assert store.missing == []
-        assert store.mended == [
+        assert store.data_losses == []
+        assert store.recovered == [
             "the journal ended at change 0, the database at 3", "the journal was written anew from the database"
         ]  # fmt: skip
         assert write(store, PutMemory(data=sample_memory(3))) == 4
@@ -311,11 +311,11 @@ def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Pat
     assert (line["seq"], line["prev"]) == (4, end)
     before = tables_of(tmp_path)
     with opened(tmp_path) as store:
-        assert store.reasons == []
+        assert store.findings == []
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
         assert len(contents(store)) == 4
-        assert store.missing == []
+        assert store.data_losses == []
     assert tables_of(tmp_path) == before
 
 
@@ -329,7 +329,7 @@ class CommitFails(Disk):
         self.times = 0
         self.done_all_the_same = False
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         if self.times > 0:
             self.times -= 1
             if self.done_all_the_same:
@@ -343,7 +343,7 @@ class LinesVanish(CommitFails):
 
     path: Path
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         if self.times > 0:
             os.truncate(self.path, self.path.stat().st_size - 5)
         super().commit(transaction)
@@ -355,7 +355,7 @@ def test_a_failed_commit_whose_line_cannot_be_read_again_is_of_unknown_outcome(t
     with opened(tmp_path, disk=disk) as store:
         remember(store, 1)
         disk.times = 1
-        with pytest.raises(OutcomeUnknown):
+        with pytest.raises(UnknownOutcome):
             remember(store, 2)
         assert write(store, PutMemory(data=sample_memory(3))) == 2
         assert contents(store) == ["memory number 1", "memory number 3"]
@@ -368,12 +368,12 @@ def test_after_a_failed_commit_the_next_start_verifies_the_database(tmp_path: Pa
     Store.open(tmp_path).close()
     disk = CommitFails()
     with opened(tmp_path, disk=disk) as store:
-        assert mark() == running_mark(tmp_path / "db" / "data.mdb")
+        assert mark() == boot_mark(tmp_path / "db" / "data.mdb")
         disk.times = 1
         remember(store, 1)
         assert mark() == ""
     with opened(tmp_path):
-        assert mark() == running_mark(tmp_path / "db" / "data.mdb")
+        assert mark() == boot_mark(tmp_path / "db" / "data.mdb")
 
 
 @pytest.mark.parametrize("done_all_the_same", [False, True])
@@ -385,7 +385,7 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
     with opened(tmp_path, disk=disk) as store:
         remember(store, 1)
         heard: list[int] = []
-        store.follow(lambda applied: heard.append(applied.seq))
+        store.on_commit(lambda applied: heard.append(applied.seq))
         reading, failed = threading.Event(), threading.Event()
         read: list[int] = []
 
@@ -413,7 +413,7 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
 def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.3)
+    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.3)
     disk = CommitFails()
     store = Store.open(tmp_path, disk=disk)
     remember(store, 1)
@@ -431,7 +431,7 @@ def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_
     deadline = time.monotonic() + WAIT_SECONDS
     while store.degraded and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert store.reasons == ["the database was put aside and restored from the journal"]
+    assert store.findings == ["the database was put aside and restored from the journal"]
     assert write(store, PutMemory(data=sample_memory(4))) == 4
     assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 4)]
     store.close()
@@ -445,7 +445,7 @@ from mnemo_store.errors import Closed, StoreError
 from mnemo_store.store import Store
 from tests.samples import remember
 store = Store.open(pathlib.Path(sys.argv[1]))
-store.follow(lambda applied: 1 / 0)
+store.on_commit(lambda applied: 1 / 0)
 remember(store, 1)
 try:
     while True:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_core.relevance import noise
+from mnemo_core.ingest.signals.noise_filter import reject_reason
 
 ROWS = [
     json.loads(line)
@@ -21,29 +21,29 @@ VPN = "The VPN refuses connections on port 443 since the update, use 8443"
 
 
 def test_T2_relevance_names_why_a_turn_is_set_aside() -> None:
-    assert noise("👍") == "too_short"
-    assert noise(" \n") == "too_short"
-    assert noise("ok thanks") == "stop_words"
-    assert noise("the of and") == "stop_words"
-    assert noise("Error: connect ECONNREFUSED 127.0.0.1:5432") == "infrastructure_noise"
+    assert reject_reason("👍") == "too_short"
+    assert reject_reason(" \n") == "too_short"
+    assert reject_reason("ok thanks") == "stop_words"
+    assert reject_reason("the of and") == "stop_words"
+    assert reject_reason("Error: connect ECONNREFUSED 127.0.0.1:5432") == "infrastructure_noise"
 
 
 @pytest.mark.parametrize(
     "text", [VPN, "Lisbon.", "Tuesday at 5", "yes, the blue one", "47", "B", "never again", "call me Jo"]
 )
 def test_a_short_answer_with_something_in_it_stays(text: str) -> None:
-    assert noise(text) is None
+    assert reject_reason(text) is None
 
 
 def test_a_trace_is_noise_until_a_person_tells_of_it() -> None:
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    go()\nValueError: x'
-    assert noise(trace) == "infrastructure_noise"
-    assert noise(trace + "\nThis began when Marta renamed the column.") is None
+    assert reject_reason(trace) == "infrastructure_noise"
+    assert reject_reason(trace + "\nThis began when Marta renamed the column.") is None
 
 
 def test_a_preference_of_stop_words_alone_stays() -> None:
-    assert noise("more of that") == "stop_words"
-    assert noise("no more of that") is None
+    assert reject_reason("more of that") == "stop_words"
+    assert reject_reason("no more of that") is None
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_preference_of_stop_words_alone_stays() -> None:
 )
 def test_a_text_made_to_be_slow_is_judged_at_once(text: str) -> None:
     began = time.thread_time()
-    noise(text)
-    noise((text + " ") * 2000)
+    reject_reason(text)
+    reject_reason((text + " ") * 2000)
     assert time.thread_time() - began < 2.0
 
 
@@ -63,8 +63,8 @@ def test_worthy_turns_are_kept_and_noise_is_dropped(
     rows = [row for row in ROWS if row["part"] == part]
     worthy = [row["text"] for row in rows if row["worthy"]]
     chatter = [row["text"] for row in rows if not row["worthy"]]
-    lost = [text for text in worthy if noise(text)]
-    dropped = [text for text in chatter if noise(text)]
+    lost = [text for text in worthy if reject_reason(text)]
+    dropped = [text for text in chatter if reject_reason(text)]
     kept = len(worthy) - len(lost)
     left = len(chatter) - len(dropped)
     print(f"\n{part}: {len(worthy)} worthy: recall {kept / len(worthy):.3f}, precision {kept / (kept + left):.3f}")

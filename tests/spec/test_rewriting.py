@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_store import keeper, rewriting, stream
 from mnemo_store.disk import Disk
-from mnemo_store.errors import NotEmpty, StoreError
-from mnemo_store.journal import newest_header
-from mnemo_store.keeper import Keeper
+from mnemo_store.errors import StoreError, StoreNotEmpty
+from mnemo_store.journal import dump
+from mnemo_store.journal.journal import newest_header
+from mnemo_store.maintenance import compaction
+from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.records import DropMemory, PutMemory, PutMeta, text_hash
-from mnemo_store.rewriting import Sizes
-from mnemo_store.store import Store, Vectors
+from mnemo_store.recovery import supervisor
+from mnemo_store.recovery.supervisor import StateSupervisor
+from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
     AT,
@@ -34,11 +36,11 @@ from tests.samples import (
 CANARY = "zanzibar-canary"
 
 
-def write_anew(store: Store, oldest: int = 1, spaces: Iterable[str] = ("space",)) -> Sizes:
-    def act(keeper: Keeper) -> Sizes:
-        return rewriting.write_anew(keeper, oldest, tuple(spaces))
+def write_anew(store: Store, oldest: int = 1, spaces: Iterable[str] = ("space",)) -> CompactionSizes:
+    def act(keeper: StateSupervisor) -> CompactionSizes:
+        return compaction.compact(keeper, oldest, tuple(spaces))
 
-    return store.maintain(act).result(WAIT_SECONDS)
+    return store.run_exclusively(act).result(WAIT_SECONDS)
 
 
 def all_bytes(folder: Path) -> bytes:
@@ -54,13 +56,13 @@ def test_written_anew_the_store_says_the_same_and_so_does_its_journal_alone(tmp_
         write_anew(store)
         after = state_of(store).replace(b'"vectors":null', b'"vectors":[[0.0,1.0,2.0,3.0]]')
         assert after == before
-        assert store.reasons == []
+        assert store.findings == []
     assert tables_of(tmp_path) == tables
     names = sorted(path.name for path in (tmp_path / "journal").iterdir())
     assert [name.split(".")[0] for name in names] == ["long_term", "short_term", "snapshot"]
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
-        assert store.missing == []
+        assert store.data_losses == []
     assert tables_of(tmp_path) == tables
 
 
@@ -74,7 +76,7 @@ def test_writes_go_on_behind_it_and_it_can_be_done_again(tmp_path: Path) -> None
     shutil.rmtree(tmp_path / "db")
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 1", "memory number 2", "memory number 3"]
-        assert store.missing == []
+        assert store.data_losses == []
 
 
 def test_history_before_the_oldest_change_is_given_up_and_every_later_moment_kept(tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_vectors_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1, "kept")
         texts = ("kept", "gone")
-        store.put_vectors([Vectors("space", text_hash(text.encode().decode()), rows) for text in texts]).result()
+        store.put_vectors([TextVectors("space", text_hash(text.encode().decode()), rows) for text in texts]).result()
         write_anew(store)
         with store.snapshot() as snapshot:
             assert snapshot.vectors("space", text_hash("kept"), 4) is not None
@@ -118,7 +120,9 @@ def test_token_rows_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None
     with opened(tmp_path) as store:
         remember(store, 1, "kept")
         hashes = [text_hash("kept"), text_hash("gone")]
-        store.put_vectors([Vectors(space, digest, rows) for digest in hashes for space in ("space", "other")]).result()
+        store.put_vectors(
+            [TextVectors(space, digest, rows) for digest in hashes for space in ("space", "other")]
+        ).result()
         write_anew(store)
         with store.snapshot() as snapshot:
             kept, gone = snapshot.token_rows("space", hashes, 4)
@@ -176,11 +180,11 @@ def test_cut_short_anywhere_the_store_is_whole(tmp_path: Path) -> None:
             assert contents(store) == [*before, "memory number 700"]
         with opened(tmp_path / f"{fail_at}-crashed") as store:
             assert contents(store) == before
-            assert store.missing == []
+            assert store.data_losses == []
         shutil.rmtree(folder / "db")
         with opened(folder) as store:
             assert contents(store) == [*before, "memory number 700"]
-            assert store.missing == []
+            assert store.data_losses == []
         if disk.calls < fail_at:
             return
     raise AssertionError("it never ended untouched")
@@ -201,7 +205,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the next start the journal had what the database had given up, and check called that damage."""
-    monkeypatch.setattr(keeper, "RETRY_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.01)
     disk = Refusing()
     with opened(tmp_path, disk) as store:
         for version in range(1, 6):  # seqs 1 to 5
@@ -227,15 +231,15 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
 def test_an_empty_store_takes_a_whole_stream_over(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         fill(store)
-        exported = list(stream.write(store.snapshot))
+        exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
-        store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
-        assert list(stream.write(store.snapshot)) == exported
+        store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(WAIT_SECONDS)
+        assert list(dump.write(store.snapshot)) == exported
         remember(store, 700)
     shutil.rmtree(tmp_path / "b" / "db")
     with opened(tmp_path / "b") as store:
         assert "memory number 700" in contents(store)
-        assert store.missing == []
+        assert store.data_losses == []
 
 
 @pytest.mark.parametrize("more", [0, 1, 10**9], ids=["once", "twice", "for good"])
@@ -244,7 +248,7 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
     with opened(tmp_path / "a") as store:
         remember(store, 1)
         remember(store, 2)
-        exported = list(stream.write(store.snapshot))
+        exported = list(dump.write(store.snapshot))
     taken = [["memory number 1", "memory number 2"], []]
     for fail_at in range(1, 100):
         folder = tmp_path / str(fail_at)
@@ -252,7 +256,9 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
         with opened(folder, disk, reserve_bytes=0) as store:
             disk.is_armed = True
             try:
-                store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
+                store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
+                    WAIT_SECONDS
+                )
             except (OSError, StoreError):
                 assert disk.calls >= fail_at
             else:
@@ -266,12 +272,12 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
             assert len(salts_of(store)) == 1
         with opened(folder) as store:
             assert contents(store) == expected
-            assert store.missing == []
+            assert store.data_losses == []
             assert len(salts_of(store)) == 1
         shutil.rmtree(folder / "db")
         with opened(folder) as store:
             assert contents(store) == expected
-            assert store.missing == []
+            assert store.data_losses == []
         if disk.calls < fail_at:
             return
     raise AssertionError("it never ended untouched")
@@ -282,12 +288,12 @@ def salts_of(store: Store) -> set[str]:
     header = newest_header(store.folder / "journal")
     assert header is not None
     with store.snapshot() as snapshot:
-        return {snapshot.meta("salt"), store._keeper.manifest.salt, header.salt}
+        return {snapshot.meta("salt"), store._supervisor.manifest.salt, header.salt}
 
 
 def salt_in(exported: list[bytes]) -> str:
-    header = stream.decode(exported[0].rstrip())
-    assert isinstance(header, stream.StreamHeader)
+    header = dump.decode(exported[0].rstrip())
+    assert isinstance(header, dump.DumpHeader)
     return header.salt
 
 
@@ -312,7 +318,7 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
     with opened(tmp_path / "a") as store:
         remember(store, 1)
         remember(store, 2)
-        exported = list(stream.write(store.snapshot))
+        exported = list(dump.write(store.snapshot))
     for fail_at in range(1, 100):
         folder, crashed = tmp_path / str(fail_at), tmp_path / f"{fail_at}-crashed"
         disk = Keeping(fail_at, folder, crashed)
@@ -321,7 +327,9 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
                 remember(store, 9)
                 write(store, DropMemory(id=sample_id(9)))
             disk.is_armed = True
-            store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
+            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
+                WAIT_SECONDS
+            )
             disk.is_armed = False
         if not crashed.exists():
             return
@@ -331,7 +339,7 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
             remember(store, 700)
             assert len(salts_of(store)) == 1
             assert (salts_of(store) == {salt_in(exported)}) == bool(there)
-            assert store.missing == []
+            assert store.data_losses == []
         shutil.rmtree(crashed / "db")
         with opened(crashed) as store:
             assert contents(store) == [*there, "memory number 700"]
@@ -340,21 +348,25 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
 
 def test_a_store_that_holds_something_takes_no_stream_over(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
-        exported = list(stream.write(store.snapshot))
+        exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
         remember(store, 1)
-        with pytest.raises(NotEmpty):
-            store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported))).result(WAIT_SECONDS)
+        with pytest.raises(StoreNotEmpty):
+            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported))).result(
+                WAIT_SECONDS
+            )
         assert contents(store) == ["memory number 1"]
 
 
 def test_a_stream_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         fill(store)
-        exported = list(stream.write(store.snapshot))
+        exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
-        with pytest.raises(stream.Malformed, match="cut off"):
-            store.maintain(lambda keeper: rewriting.install(keeper, stream.read(exported[:-3]))).result(WAIT_SECONDS)
+        with pytest.raises(dump.MalformedDump, match="cut off"):
+            store.run_exclusively(lambda keeper: compaction.install_dump(keeper, dump.read(exported[:-3]))).result(
+                WAIT_SECONDS
+            )
         assert contents(store) == []
         remember(store, 1)
     assert not (tmp_path / "b" / "db.new").exists()
@@ -372,6 +384,6 @@ def test_a_database_older_than_what_the_journal_begins_with_is_put_aside(tmp_pat
     (tmp_path / "old").rename(tmp_path / "db")
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 2"]
-        assert store.missing == []
-        assert "older than what the journal begins with" in store.mended[0]
+        assert store.data_losses == []
+        assert "older than what the journal begins with" in store.recovered[0]
     assert len(list(tmp_path.glob("db.damaged-*"))) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.routing import Route, about_now, is_small_talk, route
+from mnemo_core.ingest.classification import Classification, about_now, classify, is_small_talk
 from mnemo_store.records import Category, Kind
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "routes.jsonl"
@@ -25,9 +25,9 @@ def labelled(held_out: bool) -> list[dict[str, Any]]:
     return [line for line in lines if line["held_out"] is held_out]
 
 
-def routed(line: dict[str, Any]) -> Route:
+def routed(line: dict[str, Any]) -> Classification:
     given = {name: value for name, value in line.items() if name not in ("text", "kind", "category", "held_out")}
-    return route(line["text"], **given)
+    return classify(line["text"], **given)
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -58,18 +58,18 @@ def test_the_labelled_set_is_large_enough_to_say_something() -> None:
 
 def test_L15_the_rules_hold_in_their_order() -> None:
     every = "In this session I prefer tabs; Anna is a cardiologist."
-    assert route(every, session_id="s1", kind="semantic").kind == "semantic"
-    assert route(every, session_id="s1").kind == "procedural"
-    assert route("In this session Anna is the customer.", session_id="s1").kind == "working"
-    assert route("Anna is a cardiologist.", session_id="s1").kind == "semantic"
-    assert route("We went home late, wet and happy.", session_id="s1").kind == "episodic"
+    assert classify(every, session_id="s1", kind="semantic").kind == "semantic"
+    assert classify(every, session_id="s1").kind == "procedural"
+    assert classify("In this session Anna is the customer.", session_id="s1").kind == "working"
+    assert classify("Anna is a cardiologist.", session_id="s1").kind == "semantic"
+    assert classify("We went home late, wet and happy.", session_id="s1").kind == "episodic"
 
 
 def test_L16_about_now_is_working_only_in_a_session_and_never_in_a_note() -> None:
     text = "Right now I'm debugging the login page."
-    assert route(text, session_id="s1").kind == "working"
-    assert route(text).kind == "episodic"
-    assert route(text, session_id="s1", from_note=True).kind == "episodic"
+    assert classify(text, session_id="s1").kind == "working"
+    assert classify(text).kind == "episodic"
+    assert classify(text, session_id="s1", from_note=True).kind == "episodic"
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_L16_about_now_is_working_only_in_a_session_and_never_in_a_note() -> Non
 )
 def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
     assert about_now(text) != ""
-    assert route(text, session_id="s1").kind == "working"
-    assert route(text).kind != "working"
+    assert classify(text, session_id="s1").kind == "working"
+    assert classify(text).kind != "working"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_is_over_with_the_session_is_about_now(text: str) -> None:
     ],
 )
 def test_nothing_a_caller_gives_is_overruled(text: str, given: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    assert route(text, **given)[:3] == expected
+    assert classify(text, **given)[:3] == expected
 
 
 @pytest.mark.parametrize(
@@ -166,21 +166,21 @@ def test_nothing_a_caller_gives_is_overruled(text: str, given: dict[str, Any], e
     ],
 )
 def test_M1_each_category_has_its_signal(text: str, given: dict[str, Any], category: Category) -> None:
-    assert route(text, **given).category == category
+    assert classify(text, **given).category == category
 
 
 def test_M15_a_decision_within_a_project_is_a_decision() -> None:
-    assert route("We decided to wait.", tags=("project:barn",)).category == "decision"
+    assert classify("We decided to wait.", tags=("project:barn",)).category == "decision"
 
 
 def test_M18_an_outcome_far_from_its_evidence_is_none() -> None:
     far = " ".join(["It goes on like this for a while, and nothing comes of it."] * 8)
-    assert route(f"All 12 tests passed. {far} See out/report.html.").category == "fact"
-    assert route(f"{far} All 12 tests passed. See out/report.html.").category == "result"
+    assert classify(f"All 12 tests passed. {far} See out/report.html.").category == "fact"
+    assert classify(f"{far} All 12 tests passed. See out/report.html.").category == "result"
 
 
 def test_M18_evidence_alone_makes_no_result() -> None:
-    assert route("Anna is tall.", has_evidence=True).category == "fact"
+    assert classify("Anna is tall.", has_evidence=True).category == "fact"
 
 
 @pytest.mark.parametrize(
@@ -194,20 +194,20 @@ def test_M18_evidence_alone_makes_no_result() -> None:
     ],
 )
 def test_E2_what_is_procedural_has_its_form(text: str, given: dict[str, Any], form: str) -> None:
-    found = route(text, **given)
+    found = classify(text, **given)
     assert (found.kind, found.form) == ("procedural", form)
 
 
 def test_a_tale_told_in_turn_is_no_instruction() -> None:
-    assert route("First we went to Rome, then we took a ferry.").form is None
-    assert route("Zuerst waren wir in Rom, dann sind wir nach Bari gefahren.").form is None
-    assert route("首先我们去了北京，然后去了上海。").form is None
+    assert classify("First we went to Rome, then we took a ferry.").form is None
+    assert classify("Zuerst waren wir in Rom, dann sind wir nach Bari gefahren.").form is None
+    assert classify("首先我们去了北京，然后去了上海。").form is None
 
 
 def test_only_what_is_procedural_has_a_form() -> None:
     kinds: tuple[Kind, ...] = ("semantic", "episodic", "working")
     for kind in kinds:
-        assert route("I prefer tea.", kind=kind).form is None
+        assert classify("I prefer tea.", kind=kind).form is None
 
 
 def test_small_talk_says_nothing_in_any_of_its_sentences() -> None:
@@ -219,9 +219,9 @@ def test_small_talk_says_nothing_in_any_of_its_sentences() -> None:
 
 
 def test_the_reason_names_what_was_found() -> None:
-    assert "We decided" in route("We decided to sell the boat.").why
-    assert route("I prefer tea.", kind="episodic").why.startswith("kind given")
-    assert "\n" not in route("Kettle\nHow to descale it\n- boil vinegar\n- rinse").why
+    assert "We decided" in classify("We decided to sell the boat.").why
+    assert classify("I prefer tea.", kind="episodic").why.startswith("kind given")
+    assert "\n" not in classify("Kettle\nHow to descale it\n- boil vinegar\n- rinse").why
 
 
 PIECES = st.sampled_from(
@@ -247,7 +247,7 @@ PIECES = st.sampled_from(
     st.booleans(),
 )
 def test_any_text_has_a_route_and_only_what_is_procedural_a_form(text: str, role: Any, in_session: bool) -> None:
-    found = route(text, role=role, session_id="s1" if in_session else "")
+    found = classify(text, role=role, session_id="s1" if in_session else "")
     assert (found.form is not None) == (found.kind == "procedural")
     assert (found.kind != "working") or in_session
     assert found.why

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_core.changing import IMPORTANCE_KEPT
-from mnemo_core.preferences import preference
-from mnemo_core.salience import importance, novelty, salience
+from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
+from mnemo_core.ingest.signals.preferences import find_preference
+from mnemo_core.ingest.signals.salience import importance, measure_salience, novelty
 
 ROWS = [
     json.loads(line)
@@ -39,7 +39,7 @@ def test_L10_L14_importance_is_weighed_and_kept_from_three_tenths(
     new: float, salient: float, expected: float, kept: bool
 ) -> None:
     assert importance(new, salient) == pytest.approx(expected, abs=1e-12)
-    assert (importance(new, salient) >= IMPORTANCE_KEPT) is kept
+    assert (importance(new, salient) >= KEPT_IMPORTANCE_MIN) is kept
 
 
 def test_L14_three_tenths_itself_is_kept_whatever_floats_say() -> None:
@@ -83,7 +83,7 @@ def test_L11_of_a_long_text_its_newest_part_counts() -> None:
     ],
 )
 def test_L12_salience_adds_what_each_signal_is_worth(text: str, value: float) -> None:
-    assert salience(text).value == pytest.approx(value)
+    assert measure_salience(text).value == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_L12_salience_adds_what_each_signal_is_worth(text: str, value: float) ->
     ],
 )
 def test_L13_the_four_preference_signals_of_the_source(text: str, found: str) -> None:
-    assert preference(text) == found
-    assert salience(text).preference == found
+    assert find_preference(text) == found
+    assert measure_salience(text).preference == found
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_L13_the_four_preference_signals_of_the_source(text: str, found: str) ->
     ],
 )
 def test_L13_what_is_asked_recalled_quoted_or_another_s_is_none(text: str) -> None:
-    assert preference(text) == ""
+    assert find_preference(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_L13_what_is_asked_recalled_quoted_or_another_s_is_none(text: str) -> No
     ],
 )
 def test_to_be_cheered_on_is_no_rule(text: str) -> None:
-    assert preference(text) == ""
+    assert find_preference(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_to_be_cheered_on_is_no_rule(text: str) -> None:
     ],
 )
 def test_what_others_do_or_are_and_what_is_promised_is_no_preference(text: str) -> None:
-    assert preference(text) == ""
+    assert find_preference(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -165,25 +165,25 @@ def test_what_others_do_or_are_and_what_is_promised_is_no_preference(text: str) 
     ],
 )
 def test_what_is_wanted_for_good_is_found_beside_the_like_of_it(text: str) -> None:
-    assert preference(text) != ""
+    assert find_preference(text) != ""
 
 
 def test_a_curly_apostrophe_is_an_apostrophe() -> None:
-    assert preference("I’d rather walk") == preference("I'd rather walk") != ""
+    assert find_preference("I’d rather walk") == find_preference("I'd rather walk") != ""
 
 
 def test_L12_technical_terms_are_judged_by_how_rare_their_words_are() -> None:
     def rarity(words: Sequence[str]) -> list[float]:
         return [{"sourdough": 0.9, "autolyse": 1.0, "hydration": 0.8}.get(word, 0.1) for word in words]
 
-    assert salience("sourdough autolyse hydration").technical == ""
-    assert salience("sourdough autolyse hydration", rarity).technical == "autolyse"  # 2.7 / 3 = 0.9
-    assert salience("walking home along green fields", rarity).technical == ""
+    assert measure_salience("sourdough autolyse hydration").technical == ""
+    assert measure_salience("sourdough autolyse hydration", rarity).technical == "autolyse"  # 2.7 / 3 = 0.9
+    assert measure_salience("walking home along green fields", rarity).technical == ""
 
 
 def test_T22_a_fact_a_rule_and_a_deadline_rank_over_small_talk() -> None:
-    high = importance(1.0, salience("I prefer to hand in the Lisbon report by 12 June").value)
-    low = importance(0.45, salience("that was fun").value)
+    high = importance(1.0, measure_salience("I prefer to hand in the Lisbon report by 12 June").value)
+    low = importance(0.45, measure_salience("that was fun").value)
     assert high >= 0.7
     assert low < 0.3
 
@@ -204,7 +204,7 @@ FLOORS = {
 @pytest.mark.parametrize(("part", "signal"), list(FLOORS))
 def test_signals_are_found_as_well_as_was_measured(part: str, signal: str) -> None:
     rows = [row for row in ROWS if row["part"] == part]
-    found = {row["text"] for row in rows if getattr(salience(row["text"]), signal)}
+    found = {row["text"] for row in rows if getattr(measure_salience(row["text"]), signal)}
     true = {row["text"] for row in rows if signal in row["signals"]}
     precision, recall = len(found & true) / len(found), len(found & true) / len(true)
     print(f"\n{part:6} {signal:11} precision {precision:.3f}, recall {recall:.3f} of {len(true)}")
@@ -239,4 +239,4 @@ def test_the_labelled_set_is_large_and_half_of_it_held_back() -> None:
     ],
 )
 def test_any_text_has_a_salience_between_nothing_and_one(text: str) -> None:
-    assert 0.0 <= salience(text).value <= 1.0
+    assert 0.0 <= measure_salience(text).value <= 1.0

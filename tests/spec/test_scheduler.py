@@ -10,7 +10,7 @@ import pytest
 
 from mnemo_daemon.machine_load import LOOK_SECONDS, MachineLoad
 from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Job, JobState, Scheduler, every
-from mnemo_store.errors import Busy
+from mnemo_store.errors import QueueFull
 
 
 class Bench:
@@ -80,7 +80,7 @@ def test_queries_go_before_every_slice(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_unexpected"), [(Busy("full"), False), (OSError("gone"), False), (KeyError("x"), True)]
+    ("error", "is_unexpected"), [(QueueFull("full"), False), (OSError("gone"), False), (KeyError("x"), True)]
 )
 def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn(
     bench: Bench, error: Exception, is_unexpected: bool
@@ -117,7 +117,7 @@ def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn
 
 
 def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: Bench) -> None:
-    answers: list[bool | Exception] = [True, Busy("full"), True, False]
+    answers: list[bool | Exception] = [True, QueueFull("full"), True, False]
 
     def run() -> bool:
         answer = answers.pop(0)

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mnemo_core.secrets import find, mask
+from mnemo_core.text.secrets import find_secrets, mask_secrets
 
 GITHUB = "ghp_" + "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n\nabc\n-----END RSA PRIVATE KEY-----"
@@ -40,12 +40,12 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n\nabc\n-----END RSA PRIVATE KEY-
 )
 def test_a_secret_is_found_whole(kind: str, before: str, secret: str, after: str) -> None:
     text = before + secret + after
-    assert [(span.kind, text[span.start : span.end]) for span in find(text)] == [(kind, secret)]
+    assert [(span.kind, text[span.start : span.end]) for span in find_secrets(text)] == [(kind, secret)]
 
 
 def test_a_token_is_found_between_ideographs() -> None:
     text = f"令牌{GITHUB}在这里，用{'AKIA' + 'ABCDEFGH23456723'}登录"
-    assert [span.kind for span in find(text)] == ["github_token", "aws_key"]
+    assert [span.kind for span in find_secrets(text)] == ["github_token", "aws_key"]
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,17 @@ def test_a_token_is_found_between_ideographs() -> None:
     ],
 )
 def test_what_is_no_secret_is_left_alone(text: str) -> None:
-    assert find(text) == []
+    assert find_secrets(text) == []
 
 
 def test_a_key_that_is_only_spoken_of_is_no_secret() -> None:
     drawn = "-----BEGIN RSA PRIVATE KEY-----\n... (private key in base64 encoding) ...\n-----END RSA PRIVATE KEY-----"
-    assert find(drawn) == []
-    assert find("The file begins with -----BEGIN PRIVATE KEY----- and ends in a line of its own.") == []
+    assert find_secrets(drawn) == []
+    assert find_secrets("The file begins with -----BEGIN PRIVATE KEY----- and ends in a line of its own.") == []
 
 
 def test_a_mask_shows_kind_and_keyed_fingerprint() -> None:
-    masked, kinds = mask(f"A=1\nmine {GITHUB} and again {GITHUB}\nDB_PASSWORD=correcthorse", b"key")
+    masked, kinds = mask_secrets(f"A=1\nmine {GITHUB} and again {GITHUB}\nDB_PASSWORD=correcthorse", b"key")
     first, second = masked.split("[masked:")[1:3]
     assert first.split("]")[0] == second.split("]")[0]
     assert first.startswith("github_token:")
@@ -91,17 +91,17 @@ def test_a_mask_shows_kind_and_keyed_fingerprint() -> None:
 
 
 def test_another_key_gives_another_fingerprint() -> None:
-    assert mask(GITHUB, b"one")[0] != mask(GITHUB, b"two")[0]
+    assert mask_secrets(GITHUB, b"one")[0] != mask_secrets(GITHUB, b"two")[0]
 
 
 def test_masking_twice_is_masking_once() -> None:
-    once = mask(f"DB_PASSWORD=correcthorse\npassword: hunter2x\nhttps://u:pw123@h/ {GITHUB}", b"key")[0]
-    assert mask(once, b"key") == (once, ())
+    once = mask_secrets(f"DB_PASSWORD=correcthorse\npassword: hunter2x\nhttps://u:pw123@h/ {GITHUB}", b"key")[0]
+    assert mask_secrets(once, b"key") == (once, ())
 
 
 def test_letters_that_grow_when_lowered_do_not_shift_the_places() -> None:
     text = "İİİ password: hunter2x"
-    assert [text[span.start : span.end] for span in find(text)] == ["hunter2x"]
+    assert [text[span.start : span.end] for span in find_secrets(text)] == ["hunter2x"]
 
 
 @pytest.mark.parametrize(
@@ -111,5 +111,5 @@ def test_letters_that_grow_when_lowered_do_not_shift_the_places() -> None:
 )  # fmt: skip
 def test_hostile_texts_cost_what_their_length_costs(bomb: str) -> None:
     began = time.thread_time()
-    find(bomb)
+    find_secrets(bomb)
     assert time.thread_time() - began < 2.0

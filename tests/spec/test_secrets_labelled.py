@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mnemo_core import secrets
+from mnemo_core.text import secrets
 
 ROWS = Path(__file__).parents[1] / "fixtures" / "intake" / "secrets.jsonl"
 BODY = re.compile(r"<(?:(key|uuid|fp|words)|([a-z0-9]+):(\d+))>")
@@ -83,7 +83,7 @@ def rows() -> list[Row]:
 
 def hides(row: Row) -> bool:
     """Every character of the secret is within a span."""
-    covered = {at for span in secrets.find(row.text) for at in range(span.start, span.end)}
+    covered = {at for span in secrets.find_secrets(row.text) for at in range(span.start, span.end)}
     return covered.issuperset(range(*row.secret))
 
 
@@ -97,7 +97,7 @@ def test_known_kinds_are_found_and_what_looks_alike_is_left() -> None:
             (found if hides(row) else missed)[row.kind] += 1
             if not hides(row):
                 print("missed", row)
-        for span in secrets.find(row.text):
+        for span in secrets.find_secrets(row.text):
             touches = row.kind and span.start < row.secret[1] and row.secret[0] < span.end
             (right if touches else wrong)[span.kind] += 1
             if not touches:
@@ -119,8 +119,8 @@ def test_the_set_is_as_large_as_it_says() -> None:
 
 @pytest.mark.parametrize("row", [row for row in rows() if row.kind], ids=lambda row: row.kind)
 def test_masking_a_masked_text_changes_nothing(row: Row) -> None:
-    once, kinds = secrets.mask(row.text, b"key")
-    assert secrets.mask(once, b"key")[0] == once
+    once, kinds = secrets.mask_secrets(row.text, b"key")
+    assert secrets.mask_secrets(once, b"key")[0] == once
     assert all(f"[masked:{kind}:" in once for kind in kinds)
 
 
@@ -131,5 +131,5 @@ def test_masking_a_masked_text_changes_nothing(row: Row) -> None:
 )  # fmt: skip
 def test_what_only_begins_like_a_secret_costs_what_its_length_costs(bomb: str) -> None:
     began = time.thread_time()
-    secrets.find(bomb * (400_000 // len(bomb)))
+    secrets.find_secrets(bomb * (400_000 // len(bomb)))
     assert time.thread_time() - began < 4.0

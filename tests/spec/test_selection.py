@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mnemo_core.selection import (
+from mnemo_core.retrieval.result_selection import (
     COMPARED_CHARS_MAX,
     COMPARED_MAX,
     PREFERENCES_MAX,
-    Selected,
-    Wanted,
+    Selection,
+    SelectionRequest,
     Windows,
     is_copy,
     is_preference,
     select,
 )
-from mnemo_core.thresholds import of_model
+from mnemo_core.similarity.thresholds import of_model
 from mnemo_store.records import Memory
 from tests.samples import AT, sample_memory
 
@@ -77,12 +77,12 @@ def dated(*contents: str) -> list[Memory]:
 
 def answer(
     shelf: Memories, ranked: Sequence[int] | None = None, preferences: Sequence[int] | None = None, **wanted: Any
-) -> Selected:
+) -> Selection:
     order = range(len(shelf.memories)) if ranked is None else ranked
-    return select(list(order), shelf, Wanted(**{"top_k": 5, **wanted}), THRESHOLDS, preferences)
+    return select(list(order), shelf, SelectionRequest(**{"top_k": 5, **wanted}), THRESHOLDS, preferences)
 
 
-def numbers(selected: Selected) -> list[int]:
+def numbers(selected: Selection) -> list[int]:
     return [each.number for each in selected.chosen]
 
 
@@ -102,12 +102,12 @@ def test_L22_the_list_ends_at_top_k_whatever_still_fits() -> None:
 
 def test_G41_without_a_budget_everything_fits() -> None:
     found = answer(Memories(*plain(3), tokens=[10_000] * 3), top_k=3)
-    assert (numbers(found), found.tokens, found.needs) == ([0, 1, 2], 30_000, 0)
+    assert (numbers(found), found.tokens, found.tokens_needed) == ([0, 1, 2], 30_000, 0)
 
 
 def test_L24_where_nothing_fits_the_answer_says_how_much_the_smallest_needs() -> None:
     found = answer(Memories(*plain(3), tokens=[300, 120, 250]), budget=100)
-    assert found.needs == 120
+    assert found.tokens_needed == 120
 
 
 def test_where_nothing_fits_the_best_is_answered_cut_to_the_budget() -> None:
@@ -127,7 +127,7 @@ def test_only_the_first_page_has_something_cut() -> None:
 
 
 def test_where_something_fits_nothing_is_needed() -> None:
-    assert answer(Memories(*plain(2), tokens=[300, 20]), budget=100).needs == 0
+    assert answer(Memories(*plain(2), tokens=[300, 20]), budget=100).tokens_needed == 0
 
 
 def test_no_more_is_read_than_the_answer_comes_to() -> None:
@@ -233,13 +233,16 @@ CHAIN = [(1, 0), (2, 1)]
 def test_the_newer_value_stands_first_and_the_older_right_after_it() -> None:
     shelf = Memories(*dated(*CITIES[:2]), sample_memory(2, "Other."), updates=[(1, 0)])
     found = answer(shelf, ranked=[0, 2, 1])
-    assert [(each.number, each.was) for each in found.chosen] == [(1, False), (0, True), (2, False)]
+    assert [(each.number, each.is_earlier_value) for each in found.chosen] == [(1, False), (0, True), (2, False)]
 
 
 def test_a_newer_value_that_was_not_found_comes_with_the_older() -> None:
     shelf = Memories(*dated(*CITIES), updates=CHAIN)
     found = answer(shelf, ranked=[0], top_k=4)
-    assert [(each.number, each.through, each.was) for each in found.chosen] == [(2, 0, False), (0, 0, True)]
+    assert [(each.number, each.ranked_as, each.is_earlier_value) for each in found.chosen] == [
+        (2, 0, False),
+        (0, 0, True),
+    ]
 
 
 def test_an_older_value_that_was_not_found_does_not_come() -> None:
@@ -256,7 +259,7 @@ def test_older_values_take_a_quarter_of_the_list_at_most_and_others_wait_their_t
     others = [sample_memory(n, f"word{n}") for n in range(3, 8)]
     shelf = Memories(*dated(*CITIES), *others, updates=CHAIN)
     found = answer(shelf, ranked=[2, 0, 3, 1, 4, 5, 6, 7], top_k=5)
-    assert [(each.number, each.was) for each in found.chosen] == [
+    assert [(each.number, each.is_earlier_value) for each in found.chosen] == [
         (2, False), (1, True), (0, True), (3, False), (4, False)
     ]  # fmt: skip
     found = answer(shelf, ranked=[2, 3, 4, 5, 6, 1, 0], top_k=5)
@@ -278,7 +281,7 @@ def test_an_older_value_stays_where_leaving_it_out_helps_nobody() -> None:
 def test_at_another_time_what_held_then_stands_first_and_what_came_later_is_no_older_value() -> None:
     shelf = Memories(*dated(*CITIES), updates=CHAIN)
     found = answer(shelf, ranked=[2, 1, 0], as_of=AT + DAY)
-    assert [(each.number, each.was) for each in found.chosen] == [(1, False), (0, True), (2, False)]
+    assert [(each.number, each.is_earlier_value) for each in found.chosen] == [(1, False), (0, True), (2, False)]
 
 
 def test_at_a_time_before_all_of_them_what_is_there_is_told() -> None:
@@ -288,7 +291,7 @@ def test_at_a_time_before_all_of_them_what_is_there_is_told() -> None:
 def test_in_an_order_by_time_nothing_is_moved() -> None:
     shelf = Memories(*dated(*CITIES), updates=CHAIN)
     found = answer(shelf, ranked=[0, 1, 2], by_score=False)
-    assert [(each.number, each.was) for each in found.chosen] == [(0, False), (1, False), (2, False)]
+    assert [(each.number, each.is_earlier_value) for each in found.chosen] == [(0, False), (1, False), (2, False)]
 
 
 def test_ties_that_go_in_a_circle_end() -> None:
@@ -309,7 +312,7 @@ def preferences(count: int, others: int = 3) -> list[Memory]:
 
 def test_L23_preferences_come_first_and_do_not_count_in_top_k() -> None:
     found = answer(Memories(*preferences(2)), top_k=2, preferences_first=True)
-    assert [(each.number, each.preference) for each in found.chosen] == [
+    assert [(each.number, each.is_preference) for each in found.chosen] == [
         (3, True), (4, True), (0, False), (1, False)
     ]  # fmt: skip
 
@@ -320,13 +323,13 @@ def test_L23_inline_they_stand_where_they_are_ranked_and_count() -> None:
 
 def test_L23_five_preferences_starve_nobody_and_the_sixth_waits_its_turn() -> None:
     found = answer(Memories(*preferences(7)), top_k=4, preferences_first=True)
-    assert sum(each.preference for each in found.chosen) == PREFERENCES_MAX == 5
+    assert sum(each.is_preference for each in found.chosen) == PREFERENCES_MAX == 5
     assert numbers(found) == [3, 4, 5, 6, 7, 0, 1, 2, 8]
 
 
 def test_L23_preferences_take_a_quarter_of_the_budget_at_most() -> None:
     found = answer(Memories(*preferences(3), tokens=[20, 20, 20, 15, 15, 8]), budget=100, preferences_first=True)
-    assert [(each.number, each.preference) for each in found.chosen] == [
+    assert [(each.number, each.is_preference) for each in found.chosen] == [
         (3, True), (5, True), (0, False), (1, False), (2, False), (4, False)
     ]  # fmt: skip
     assert found.tokens == 98
@@ -334,7 +337,7 @@ def test_L23_preferences_take_a_quarter_of_the_budget_at_most() -> None:
 
 def test_preferences_that_leave_no_room_for_anything_else_stand_where_they_are_ranked() -> None:
     found = answer(Memories(*preferences(1, others=2), tokens=[90, 95, 20]), budget=100, preferences_first=True)
-    assert [(each.number, each.preference) for each in found.chosen] == [(0, False)]
+    assert [(each.number, each.is_preference) for each in found.chosen] == [(0, False)]
 
 
 def test_of_what_is_procedural_only_preferences_are_put_first() -> None:
@@ -353,11 +356,11 @@ def test_only_what_a_person_or_an_agent_said_is_a_preference() -> None:
 def test_preferences_stand_ahead_whatever_was_found() -> None:
     shelf = Memories(*preferences(3, others=2))
     found = answer(shelf, ranked=[0, 3], preferences_first=True, preferences=[3, 4, 2])
-    assert [(each.number, each.preference) for each in found.chosen] == [
+    assert [(each.number, each.is_preference) for each in found.chosen] == [
         (3, True), (4, True), (2, True), (0, False)
     ]  # fmt: skip
     nothing = answer(shelf, ranked=[], preferences_first=True, preferences=[4])
-    assert [(each.number, each.preference) for each in nothing.chosen] == [(4, True)]
+    assert [(each.number, each.is_preference) for each in nothing.chosen] == [(4, True)]
 
 
 def test_of_equal_preferences_one_stands_first_and_none_comes_later() -> None:
@@ -369,7 +372,10 @@ def test_of_preferences_the_newer_value_is_the_one_that_stands_first() -> None:
     tastes = dated("I prefer tea.", "I prefer coffee.")
     kept = [sample_memory(n, each.content, kind="procedural", event_at=each.event_at) for n, each in enumerate(tastes)]
     found = answer(Memories(*kept, updates=[(1, 0)]), preferences_first=True)
-    assert [(each.number, each.was, each.preference) for each in found.chosen] == [(1, False, True), (0, True, False)]
+    assert [(each.number, each.is_earlier_value, each.is_preference) for each in found.chosen] == [
+        (1, False, True),
+        (0, True, False),
+    ]
 
 
 # Pages
@@ -381,7 +387,7 @@ def pages(shelf: Memories, **wanted: Any) -> list[int]:
     offset, came = 0, 1
     while came and (page := answer(shelf, offset=offset, **wanted).chosen):
         seen += [each.number for each in page if not each.is_cut]
-        came = sum(not each.preference for each in page)
+        came = sum(not each.is_preference for each in page)
         offset += came
     return seen
 
@@ -418,7 +424,7 @@ def test_preferences_stand_on_the_first_page_alone() -> None:
 
 def test_behind_the_last_page_there_is_nothing_and_nothing_is_needed() -> None:
     found = answer(Memories(*plain(3), tokens=[10, 10, 500]), budget=100, offset=9)
-    assert (found.chosen, found.needs) == ([], 0)
+    assert (found.chosen, found.tokens_needed) == ([], 0)
 
 
 def table(number: int) -> str:
@@ -433,7 +439,7 @@ def table(number: int) -> str:
 def test_large_tables_that_are_near_are_compared_within_bounds() -> None:
     near = {number: [1.0, 0.0] for number in range(60)}
     shelf = Memories(*(sample_memory(number, table(number)) for number in range(60)), vectors=near)
-    selected = select(range(60), shelf, Wanted(top_k=60), THRESHOLDS)
+    selected = select(range(60), shelf, SelectionRequest(top_k=60), THRESHOLDS)
     assert len(selected.chosen) == 60  # what was not compared is no copy
     chars = len(table(5)) * 2
     pairs = sum(min(number, COMPARED_MAX) for number in range(60))
@@ -445,4 +451,4 @@ def test_of_texts_of_a_usual_length_all_that_are_near_are_compared() -> None:
     shelf = Memories(
         *(sample_memory(number, f"The gate code of house {number} is 4711.") for number in range(40)), vectors=near
     )
-    assert select(range(40), shelf, Wanted(top_k=40), THRESHOLDS).uncompared == 0
+    assert select(range(40), shelf, SelectionRequest(top_k=40), THRESHOLDS).uncompared == 0

@@ -2,7 +2,13 @@
 
 import pytest
 
-from mnemo_core.sentences import SENTENCE_CHARS_MAX, best_sentence, cut_to_lines, spans, whole_words
+from mnemo_core.retrieval.snippets import (
+    SENTENCE_CHARS_MAX,
+    best_sentence,
+    cut_to_lines,
+    sentence_spans,
+    whole_words,
+)
 
 
 def shown(text: str, *words: str) -> str:
@@ -13,7 +19,7 @@ def shown(text: str, *words: str) -> str:
 
 def test_sentences_end_at_full_stops_and_lines() -> None:
     text = "One here. Two there!\nThree\n\n四。五"
-    assert [text[a:b] for a, b in spans(text)] == ["One here.", "Two there!", "Three", "四。", "五"]
+    assert [text[a:b] for a, b in sentence_spans(text)] == ["One here.", "Two there!", "Three", "四。", "五"]
 
 
 def test_the_sentence_with_the_most_marked_words_is_shown() -> None:
@@ -60,7 +66,7 @@ def test_a_long_sentence_is_cut_around_the_first_marked_word() -> None:
 
 def test_a_title_or_an_initial_ends_no_sentence() -> None:
     text = "My dentist is Dr. Okafor on Mill Lane. J. R. Finch, e.g. in May, is away. No. She is here."
-    assert [text[start:end] for start, end in spans(text)] == [
+    assert [text[start:end] for start, end in sentence_spans(text)] == [
         "My dentist is Dr. Okafor on Mill Lane.", "J. R. Finch, e.g. in May, is away.", "No.", "She is here.",
     ]  # fmt: skip
 
@@ -87,7 +93,7 @@ def test_where_its_own_line_does_not_fit_a_passage_is_the_sentence_alone_or_noth
 
 
 def parts(text: str) -> list[str]:
-    return [text[start:end] for start, end in spans(text)]
+    return [text[start:end] for start, end in sentence_spans(text)]
 
 
 def test_a_hard_wrapped_line_goes_on_in_the_next() -> None:

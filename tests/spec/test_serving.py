@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mnemo_daemon.serving import set_apart
+from mnemo_daemon.lifespan import freeze_long_lived
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def test_what_a_start_made_is_no_longer_looked_at_by_the_collector_once_all_is_w
         seen.append(gc.get_freeze_count())
         return len(seen) < 3
 
-    asyncio.run(set_apart(is_warming, poll_seconds=0.001))
+    asyncio.run(freeze_long_lived(is_warming, poll_seconds=0.001))
     assert seen == [0, 0, 0]
     assert gc.get_freeze_count() > 10_000
     assert Knot.freed == 1, "what nobody holds is freed before, not kept for ever"
@@ -53,6 +53,6 @@ def test_a_start_that_never_ends_is_not_waited_for_for_ever() -> None:
         looks.append(gc.get_freeze_count())
         return True
 
-    asyncio.run(set_apart(is_warming, poll_seconds=0.001, seconds_max=0.004))
+    asyncio.run(freeze_long_lived(is_warming, poll_seconds=0.001, seconds_max=0.004))
     assert looks == [0] * 4
     assert gc.get_freeze_count() > 10_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from mnemo_client import places
+from mnemo_client import paths
 from mnemo_daemon import settings
 from mnemo_daemon.settings import KEYS, ConfigError, lines_of_keys, load, reload
 
@@ -29,7 +29,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def write(environ: dict[str, str], text: str) -> Path:
-    path = places.config_file(environ)
+    path = paths.config_file(environ)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -73,7 +73,7 @@ def test_every_key_can_be_set_by_file_and_by_variable(environ: dict[str, str]) -
             f"[{key.section}]\n{key.name} = {quoted}\n",
         )
         by_file = load(environ)
-        places.config_file(environ).unlink()
+        paths.config_file(environ).unlink()
         assert by_variable.settings == by_file.settings != settings.Settings()
         assert by_variable.origins[key.path] == key.variable
         assert by_file.origins[key.path] == "config.toml:2"
@@ -255,7 +255,7 @@ def test_a_reload_without_a_change_changes_nothing(environ: dict[str, str]) -> N
 def test_the_default_file_sets_nothing_and_with_its_marks_taken_away_everything_to_its_default(
     environ: dict[str, str],
 ) -> None:
-    path = places.config_file(environ)
+    path = paths.config_file(environ)
     assert settings.write_default(path) is True
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert load(environ).settings == settings.Settings()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mnemo_store import snapshots
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
 
 ARRAYS: dict[str, NDArray[Any]] = {
     "ids": np.arange(5, dtype=np.uint32),
@@ -21,14 +21,14 @@ ARRAYS: dict[str, NDArray[Any]] = {
 
 
 def save(path: Path) -> bytes:
-    snapshots.save(path, "sample-1", {"store": "s", "seq": 9}, ARRAYS, Disk())
+    index_file.save(path, "sample-1", {"store": "s", "seq": 9}, ARRAYS, Disk())
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_arrays_and_meta_come_back_as_they_were(tmp_path: Path, mapped: bool) -> None:
     save(tmp_path / "a.view")
-    meta, arrays = snapshots.load(tmp_path / "a.view", "sample-1", mapped=mapped)
+    meta, arrays = index_file.load(tmp_path / "a.view", "sample-1", mapped=mapped)
     assert meta == {"store": "s", "seq": 9}
     assert list(arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
@@ -55,32 +55,32 @@ def test_a_flipped_bit_anywhere_is_noticed(tmp_path: Path) -> None:
     data = save(tmp_path / "a.view")
     for place in range(0, len(data), 7):
         (tmp_path / "b.view").write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
-        with pytest.raises(ViewMismatch):
-            snapshots.load(tmp_path / "b.view", "sample-1")
+        with pytest.raises(IndexMismatch):
+            index_file.load(tmp_path / "b.view", "sample-1")
 
 
 def test_a_file_cut_short_at_any_length_is_not_used(tmp_path: Path) -> None:
     data = save(tmp_path / "a.view")
     for length in range(0, len(data), 11):
         (tmp_path / "b.view").write_bytes(data[:length])
-        with pytest.raises(ViewMismatch):
-            snapshots.load(tmp_path / "b.view", "sample-1")
+        with pytest.raises(IndexMismatch):
+            index_file.load(tmp_path / "b.view", "sample-1")
 
 
 def test_a_file_of_another_kind_or_none_is_not_used(tmp_path: Path) -> None:
     save(tmp_path / "a.view")
-    with pytest.raises(ViewMismatch, match="kind sample-2"):
-        snapshots.load(tmp_path / "a.view", "sample-2")
-    with pytest.raises(ViewMismatch, match=r"b\.view"):
-        snapshots.load(tmp_path / "b.view", "sample-1")
+    with pytest.raises(IndexMismatch, match="kind sample-2"):
+        index_file.load(tmp_path / "a.view", "sample-2")
+    with pytest.raises(IndexMismatch, match=r"b\.view"):
+        index_file.load(tmp_path / "b.view", "sample-1")
 
 
 def test_a_reader_of_the_old_file_keeps_it_while_it_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "a.view"
     save(path)
-    _, old = snapshots.load(path, "sample-1", mapped=True)
-    snapshots.save(path, "sample-1", {}, {"ids": np.full(5, 8, np.uint32)}, Disk())
-    _, new = snapshots.load(path, "sample-1")
+    _, old = index_file.load(path, "sample-1", mapped=True)
+    index_file.save(path, "sample-1", {}, {"ids": np.full(5, 8, np.uint32)}, Disk())
+    _, new = index_file.load(path, "sample-1")
     assert old["ids"].tolist() == [0, 1, 2, 3, 4]
     assert new["ids"].tolist() == [8, 8, 8, 8, 8]
     assert path.stat().st_mode & 0o777 == 0o600

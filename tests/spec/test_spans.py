@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from mnemo_core.spans import Span, named
-from mnemo_daemon.refusals import Refusal
-from mnemo_daemon.times import bound
+from mnemo_core.text.dates.time_spans import TimeSpan, parse_time_span
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.times import parse_bound
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -30,7 +30,7 @@ def berlin(moment: int) -> int:
 
 def span(text: str) -> tuple[str, str] | None:
     """As the clocks of Berlin show it."""
-    found = named(text, NOW, berlin)
+    found = parse_time_span(text, NOW, berlin)
     return None if found is None else (shown(found.begin), shown(found.end))
 
 
@@ -135,48 +135,48 @@ def test_german_french_chinese_and_japanese_are_read_too(text: str, begin: str, 
     ],
 )  # fmt: skip
 def test_what_is_no_time_or_more_than_one_is_not_read(text: str) -> None:
-    assert named(text, NOW, berlin) is None
+    assert parse_time_span(text, NOW, berlin) is None
 
 
 def test_a_day_in_which_the_clocks_change_has_as_many_hours_as_it_has() -> None:
     sunday = dt.datetime(2026, 10, 25, 20, tzinfo=BERLIN)
-    found = named("today", int(sunday.timestamp() * 1000), berlin)
+    found = parse_time_span("today", int(sunday.timestamp() * 1000), berlin)
     assert found is not None
     assert found.end - found.begin == 25 * 3_600_000
 
 
 def test_now_is_a_moment() -> None:
-    assert named("now", NOW, berlin) == Span(NOW, NOW)
+    assert parse_time_span("now", NOW, berlin) == TimeSpan(NOW, NOW)
 
 
 # As the bounds of a filter
 
 
 def test_since_is_where_it_begins_and_until_where_it_ends() -> None:
-    since, until = bound("3 hours ago", "since", "since", NOW), bound("3 hours ago", "until", "until", NOW)
+    since, until = parse_bound("3 hours ago", "since", "since", NOW), parse_bound("3 hours ago", "until", "until", NOW)
     assert (since, until) == (NOW - 3 * 3_600_000, NOW - 2 * 3_600_000)
 
 
 @pytest.mark.parametrize("text", ["90m", "90m ago", " 90m "])
 def test_a_span_back_from_now_is_a_moment_at_both_ends(text: str) -> None:
-    assert bound(text, "since", "since", NOW) == bound(text, "until", "until", NOW) == NOW - 5_400_000
+    assert parse_bound(text, "since", "since", NOW) == parse_bound(text, "until", "until", NOW) == NOW - 5_400_000
 
 
 def test_milliseconds_and_iso_text_are_moments_as_ever() -> None:
-    assert bound(5, "until", "until", NOW) == 5
-    assert bound("1970-01-02T01:00:00+01:00", "until", "until", NOW) == 86_400_000
+    assert parse_bound(5, "until", "until", NOW) == 5
+    assert parse_bound("1970-01-02T01:00:00+01:00", "until", "until", NOW) == 86_400_000
     begin = int(dt.datetime(2026, 3, 1).astimezone().timestamp() * 1000)
-    assert bound("2026-03-01", "since", "since", NOW) == bound("2026-03-01", "until", "until", NOW) == begin
+    assert parse_bound("2026-03-01", "since", "since", NOW) == parse_bound("2026-03-01", "until", "until", NOW) == begin
 
 
 def test_no_span_goes_back_beyond_1970() -> None:
-    assert bound("999999999w", "since", "since", NOW) == 0
+    assert parse_bound("999999999w", "since", "since", NOW) == 0
 
 
 @pytest.mark.parametrize("bad", ["soon", "", "05/03/2026", "2026-13-01", "1950"])
 def test_a_bound_that_cannot_be_read_is_refused_by_its_field_with_examples(bad: str) -> None:
     with pytest.raises(Refusal) as refused:
-        bound(bad, "filter.since", "since", NOW)
+        parse_bound(bad, "filter.since", "since", NOW)
     assert (refused.value.status, refused.value.field) == (400, "filter.since")
     assert "`filter.since`" in refused.value.message
     assert "2026-03-01" in refused.value.message

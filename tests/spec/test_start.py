@@ -11,8 +11,8 @@ def printed(program: str) -> str:
 
 
 def test_nothing_that_only_models_and_agents_need_is_loaded_before_the_server_is_there() -> None:
-    loaded = printed("import sys, mnemo_daemon.serving; print(*sys.modules)").split()
-    assert "mnemo_daemon.api" in loaded
+    loaded = printed("import sys, mnemo_daemon.lifespan; print(*sys.modules)").split()
+    assert "mnemo_daemon.api.main_routes" in loaded
     assert {name.split(".")[0] for name in loaded} & HEAVY == set()
 
 
@@ -24,7 +24,7 @@ os.environ.pop("SSL_CERT_DIR", None)
 from mnemo_daemon.__main__ import _cheap_imports
 with _cheap_imports():
     print(gc.isenabled(), os.environ["SSL_CERT_FILE"])
-    import mnemo_daemon.server
+    import mnemo_daemon.server.http_server
     from aiohttp import connector
 print(gc.isenabled(), os.environ["SSL_CERT_FILE"], "SSL_CERT_DIR" in os.environ)
 print(len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), gc.get_freeze_count() > 10_000)

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.clauses import words_of
-from mnemo_core.pronouns import in_third_person
-from mnemo_core.statements import FIELD_CHARS_MAX, Statement, Triple, statements, triple
+from mnemo_core.ingest.fact_extraction import (
+    FIELD_CHARS_MAX,
+    Statement,
+    Triple,
+    extract_statements,
+    extract_triple,
+)
+from mnemo_core.text.syntax.clauses import words_of
+from mnemo_core.text.syntax.pronouns import in_third_person
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "statements.jsonl"
 # The half that was held out was written, and labelled, before the rules were first tried on it. What they reached then:
@@ -42,7 +48,7 @@ def labelled(half: str) -> list[dict[str, Any]]:
 
 
 def said(text: str, speaker: str = "") -> list[str]:
-    return [each.text for each in statements(text, speaker)]
+    return [each.text for each in extract_statements(text, speaker)]
 
 
 @pytest.mark.parametrize(("half", "texts_min"), [("tuned", 150), ("held out", 100)])
@@ -66,7 +72,7 @@ def test_E3_what_is_said_to_stand_alone_does_and_nearly_all_that_does_is_found(h
 def test_G45_triples_are_the_labelled_ones_and_what_is_not_plain_has_none(half: str) -> None:
     right = given = wanted = 0
     for each in labelled(half):
-        found = {statement.text: statement.triple for statement in statements(each["text"], each["speaker"])}
+        found = {statement.text: statement.triple for statement in extract_statements(each["text"], each["speaker"])}
         for statement in each["statements"]:
             if "triple" not in statement or statement["text"] not in found:
                 continue
@@ -106,7 +112,7 @@ def test_no_number_name_or_negation_is_ever_changed() -> None:
     checked = 0
     for half in ("tuned", "held out"):
         for each in labelled(half):
-            for statement in statements(each["text"], each["speaker"]):
+            for statement in extract_statements(each["text"], each["speaker"]):
                 assert changed(each["text"], statement, each["speaker"]) == [], statement
                 checked += 1
     assert checked > 250
@@ -125,7 +131,7 @@ def test_halves_leave_nothing_between_them_but_the_conjunction() -> None:
     parted = 0
     for half in ("tuned", "held out"):
         for each in labelled(half):
-            found = statements(each["text"], each["speaker"])
+            found = extract_statements(each["text"], each["speaker"])
             for one, other in pairwise(found):
                 gap = each["text"][one.end : other.start]
                 if not re.search(r"[.!?。:：\n]|\n", each["text"][one.start : other.start]):
@@ -165,7 +171,10 @@ def test_a_noun_that_looks_like_a_verb_begins_no_half_without_its_own() -> None:
 
 def test_a_statement_says_where_it_was_taken_from() -> None:
     text = "Hello! Anna lives in Lisbon and works at Acme. Bye."
-    assert [text[each.start : each.end] for each in statements(text)] == ["Anna lives in Lisbon", "works at Acme."]
+    assert [text[each.start : each.end] for each in extract_statements(text)] == [
+        "Anna lives in Lisbon",
+        "works at Acme.",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +315,7 @@ def test_a_wrapped_sentence_is_one_and_a_list_is_several() -> None:
 def test_L15_a_plain_sentence_is_read_as_subject_predicate_and_object(
     sentence: str, expected: tuple[str, str, str]
 ) -> None:
-    assert triple(sentence) == Triple(*expected)
+    assert extract_triple(sentence) == Triple(*expected)
 
 
 @pytest.mark.parametrize(
@@ -336,17 +345,17 @@ def test_L15_a_plain_sentence_is_read_as_subject_predicate_and_object(
     ],
 )
 def test_L15_what_is_negated_hedged_supposed_or_unclear_is_no_triple(sentence: str) -> None:
-    assert triple(sentence) is None
+    assert extract_triple(sentence) is None
 
 
 @pytest.mark.parametrize("text", ["IT 0", "It is", "It", "It is so"])
 def test_it_at_the_head_of_a_few_words_says_nothing_by_itself(text: str) -> None:
-    assert statements(text, "") == []
+    assert extract_statements(text, "") == []
 
 
 def test_G45_no_field_of_a_triple_is_longer_than_the_graph_takes() -> None:
-    assert triple("Anna is " + "x" * FIELD_CHARS_MAX) is not None
-    assert triple("Anna is " + "x" * (FIELD_CHARS_MAX + 1)) is None
+    assert extract_triple("Anna is " + "x" * FIELD_CHARS_MAX) is not None
+    assert extract_triple("Anna is " + "x" * (FIELD_CHARS_MAX + 1)) is None
 
 
 PIECES = """
@@ -360,8 +369,8 @@ TEXTS = st.one_of(st.text(max_size=300), MIXED.map(" ".join), MIXED.map("".join)
 
 @given(TEXTS, st.sampled_from(["", "Ines", "Anna Weber", "user", "\n", "Ines'"]))
 def test_any_text_gives_statements_from_within_it(text: str, speaker: str) -> None:
-    found = statements(text, speaker)
-    assert found == statements(text, speaker)
+    found = extract_statements(text, speaker)
+    assert found == extract_statements(text, speaker)
     for each in found:
         assert 0 <= each.start < each.end <= len(text)
         assert each.text.strip() == each.text != ""
@@ -372,7 +381,7 @@ def test_any_text_gives_statements_from_within_it(text: str, speaker: str) -> No
 
 @given(TEXTS)
 def test_any_sentence_may_be_asked_for_its_triple(sentence: str) -> None:
-    found = triple(sentence)
+    found = extract_triple(sentence)
     assert found is None or all(0 < len(part) <= FIELD_CHARS_MAX for part in found)
 
 
@@ -398,7 +407,7 @@ def test_any_sentence_may_be_asked_for_its_triple(sentence: str) -> None:
     ],
 )
 def test_a_long_text_of_anything_takes_no_more_than_its_length(piece: str) -> None:
-    assert statements(piece * ((1 << 18) // len(piece)), "Ines") == []
+    assert extract_statements(piece * ((1 << 18) // len(piece)), "Ines") == []
 
 
 def test_a_sentence_with_a_thousand_verbs_is_turned_to_the_third_person_whole() -> None:

@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from mnemo_store.disk import Commits, Disk
-from mnemo_store.errors import Busy, Closed, Locked, NewerFormat
-from mnemo_store.reading import Snapshot
+from mnemo_store.backend import Snapshot
+from mnemo_store.disk import Committable, Disk
+from mnemo_store.errors import FolderInUse, NewerFormat, QueueFull, StoreClosed
 from mnemo_store.records import (
     ChangeEntry,
     DropMemory,
@@ -33,8 +33,16 @@ from mnemo_store.records import (
     Usage,
     content_hash,
 )
-from mnemo_store.store import BACKGROUND_QUEUE_MAX, QUEUE_MAX, Applied, Committed, Store, Turn, Vectors
-from mnemo_store.tables import DUPLICATES, TABLES, Applying, Tables
+from mnemo_store.store import (
+    BACKGROUND_QUEUE_MAX,
+    QUEUE_MAX,
+    Commit,
+    Store,
+    TextVectors,
+    WriteReceipt,
+    WriteResult,
+)
+from mnemo_store.tables import MULTI_VALUE_TABLES, TABLES, TableHandles, TableWriter
 from tests.samples import (
     AT,
     NOTHING,
@@ -65,7 +73,7 @@ def tmp_path() -> Iterator[Path]:
 def test_a_write_is_answered_with_its_seq_and_is_there(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         first = store.transact(put(sample_memory(1)), by="me").result(WAIT_SECONDS)
-        assert first == Committed(1, sample_id(1))
+        assert first == WriteReceipt(1, sample_id(1))
         assert write(store, PutUsage(data=Usage(id=sample_id(1), access_count=3))) == 2
         with store.snapshot() as snapshot:
             assert snapshot.stored(sample_id(1)) == (1, sample_memory(1))
@@ -76,7 +84,9 @@ def test_a_write_is_answered_with_its_seq_and_is_there(tmp_path: Path) -> None:
 
 def test_a_turn_that_changes_nothing_has_no_seq_and_no_line(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        assert store.transact(lambda _: Turn((), "seen"), by="me").result(WAIT_SECONDS) == Committed(0, "seen")
+        assert store.transact(lambda _: WriteResult((), "seen"), by="me").result(WAIT_SECONDS) == WriteReceipt(
+            0, "seen"
+        )
         assert store.seq == 0
     assert lines_in(tmp_path, "short_term.jsonl") == []
 
@@ -85,9 +95,9 @@ def test_a_decision_sees_what_the_turn_before_it_in_the_same_group_did(tmp_path:
     with opened(tmp_path) as store:
         held = Held(store)
 
-        def count(snapshot: Snapshot) -> Turn[int]:
+        def count(snapshot: Snapshot) -> WriteResult[int]:
             number = snapshot.count() + 1
-            return Turn((PutMemory(data=sample_memory(number)),), number)
+            return WriteResult((PutMemory(data=sample_memory(number)),), number)
 
         futures = [store.transact(count, by="me") for _ in range(10)]
         held.let_go()
@@ -98,8 +108,8 @@ def test_a_decision_that_raises_leaves_nothing_and_costs_the_others_nothing(tmp_
     with opened(tmp_path) as store:
         held = Held(store)
 
-        def fail(snapshot: Snapshot) -> Turn[None]:
-            assert isinstance(snapshot, Applying)
+        def fail(snapshot: Snapshot) -> WriteResult[None]:
+            assert isinstance(snapshot, TableWriter)
             snapshot.set_meta("half", "done")
             raise KeyError("mine")
 
@@ -125,7 +135,7 @@ def test_a_line_goes_to_the_long_term_file_if_any_of_its_changes_is_long_term(tm
 
 def test_a_line_says_who_when_and_what_and_names_the_line_before(tmp_path: Path) -> None:
     with opened(tmp_path, now=lambda: AT) as store:
-        turn = Turn((PutMeta(name="epoch", value="1"),), None, "tick", "g1")
+        turn = WriteResult((PutMeta(name="epoch", value="1"),), None, "tick", "g1")
         store.transact(lambda _: turn, by="clock").result(WAIT_SECONDS)
         write(store, PutMemory(data=sample_memory(1, layer="core")))
     first = lines_in(tmp_path, "short_term.jsonl")[0]
@@ -152,7 +162,7 @@ def test_interactive_turns_overtake_background_ones(tmp_path: Path) -> None:
         held = Held(store)
         slow = store.transact(put(sample_memory(1)), by="me", background=True)
         quick = store.transact(put(sample_memory(2)), by="me")
-        assert store.waiting() == 2
+        assert store.queue_length() == 2
         held.let_go()
         assert (quick.result(WAIT_SECONDS).seq, slow.result(WAIT_SECONDS).seq) == (1, 2)
 
@@ -162,9 +172,9 @@ def test_too_many_waiting_writes_are_refused_and_the_others_are_made(tmp_path: P
         held = Held(store)
         futures = [store.transact(lambda _: NOTHING, by="me") for _ in range(QUEUE_MAX)]
         background = [store.transact(lambda _: NOTHING, by="me", background=True) for _ in range(BACKGROUND_QUEUE_MAX)]
-        with pytest.raises(Busy, match="1024"):
+        with pytest.raises(QueueFull, match="1024"):
             store.transact(lambda _: NOTHING, by="me")
-        with pytest.raises(Busy, match="256"):
+        with pytest.raises(QueueFull, match="256"):
             store.transact(lambda _: NOTHING, by="me", background=True)
         held.let_go()
         for future in futures + background:
@@ -208,15 +218,15 @@ def test_what_could_not_be_read_back_is_refused_and_changes_nothing(tmp_path: Pa
 
 def test_followers_hear_of_a_write_before_its_writer_is_answered(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        heard: list[Applied] = []
+        heard: list[Commit] = []
         seen_pending: list[bool] = []
         future: list[Future[Any]] = []
 
-        def follow(applied: Applied) -> None:
+        def follow(applied: Commit) -> None:
             heard.append(applied)
             seen_pending.append(not future[0].done())
 
-        store.follow(follow)
+        store.on_commit(follow)
         held = Held(store)
         future.append(store.transact(put(sample_memory(1)), by="me"))
         held.let_go()
@@ -240,7 +250,7 @@ class NotesCalls(Disk):
         self.calls.append("sync")
         super().sync(fd)
 
-    def commit(self, transaction: Commits) -> None:
+    def commit(self, transaction: Committable) -> None:
         self.calls.append("commit")
         super().commit(transaction)
 
@@ -286,7 +296,7 @@ def test_without_a_database_each_transaction_is_durable_before_the_next_is_writt
 def test_a_group_whose_database_fails_meanwhile_is_written_one_by_one(tmp_path: Path) -> None:
     disk = NoDatabase()
 
-    def fail_once(snapshot: Snapshot) -> Turn[str]:
+    def fail_once(snapshot: Snapshot) -> WriteResult[str]:
         if not disk.refuses:
             disk.refuses = True
             raise lmdb.DiskError("gone")
@@ -359,7 +369,7 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
 
 def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
     env = lmdb.open(str(tmp_path), max_dbs=len(TABLES), map_size=1 << 24)
-    handles = {name: env.open_db(name.encode(), dupsort=name in DUPLICATES) for name in TABLES}
+    handles = {name: env.open_db(name.encode(), dupsort=name in MULTI_VALUE_TABLES) for name in TABLES}
 
     def rows() -> dict[str, list[tuple[bytes, bytes]]]:
         with env.begin() as transaction:
@@ -367,7 +377,7 @@ def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
 
     def apply(seq: int, *changes: Any) -> None:
         with env.begin(write=True) as transaction:
-            Applying(transaction, Tables(**handles), AT).apply(changes, seq, ChangeEntry(at=AT, by="test"))
+            TableWriter(transaction, TableHandles(**handles), AT).apply(changes, seq, ChangeEntry(at=AT, by="test"))
 
     entry = TrashEntry(id=sample_id(1), at=AT, why="", state="active")
     steps: list[tuple[Any, ...]] = [
@@ -388,7 +398,7 @@ def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
 def test_vectors_are_kept_under_their_text_and_not_in_the_journal(tmp_path: Path) -> None:
     vectors = np.arange(8, dtype=np.float16).reshape(2, 4)
     with opened(tmp_path) as store:
-        store.put_vectors([Vectors("model", b"h" * 16, vectors)]).result(WAIT_SECONDS)
+        store.put_vectors([TextVectors("model", b"h" * 16, vectors)]).result(WAIT_SECONDS)
         assert store.seq == 0
     with opened(tmp_path) as store, store.snapshot() as snapshot:
         found = snapshot.vectors("model", b"h" * 16, 4)
@@ -403,8 +413,8 @@ def test_token_rows_are_kept_beside_the_vectors_of_their_text(tmp_path: Path) ->
     rows, nothing = np.arange(-6, 6, dtype=np.int8).reshape(3, 4), np.empty((0, 4), np.int8)
     hashes = [letter * 16 for letter in (b"a", b"b", b"c")]
     with opened(tmp_path) as store:
-        vectors = [Vectors("space", hashes[0], np.ones((1, 4), np.float16))]
-        vectors += [Vectors("late", digest, each) for digest, each in zip(hashes, (rows, nothing), strict=False)]
+        vectors = [TextVectors("space", hashes[0], np.ones((1, 4), np.float16))]
+        vectors += [TextVectors("late", digest, each) for digest, each in zip(hashes, (rows, nothing), strict=False)]
         store.put_vectors(vectors).result(WAIT_SECONDS)
         assert store.seq == 0
     with opened(tmp_path) as store:
@@ -447,7 +457,7 @@ def test_times_may_step_back_and_seqs_and_ids_still_grow(tmp_path: Path) -> None
 
 
 def test_a_second_store_in_the_same_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(Locked, match=f"process {os.getpid()} is using"):
+    with opened(tmp_path), pytest.raises(FolderInUse, match=f"process {os.getpid()} is using"):
         Store.open(tmp_path)
     Store.open(tmp_path).close()
 
@@ -460,7 +470,7 @@ def test_another_process_holds_the_lock_until_it_is_killed(tmp_path: Path) -> No
     child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     assert child.stdout.readline() == b"open\n"
-    with pytest.raises(Locked, match=f"process {child.pid} is using"):
+    with pytest.raises(FolderInUse, match=f"process {child.pid} is using"):
         Store.open(tmp_path)
     child.kill()
     child.wait()
@@ -501,17 +511,17 @@ def test_closing_finishes_the_writes_that_wait_and_refuses_new_ones(tmp_path: Pa
     while time.monotonic() < deadline:
         try:
             futures.append(store.transact(put(sample_memory(len(futures))), by="me"))
-        except (Closed, Busy) as error:
+        except (StoreClosed, QueueFull) as error:
             refusal = error
             break
-    assert isinstance(refusal, Closed | Busy)
+    assert isinstance(refusal, StoreClosed | QueueFull)
     held.let_go()
     closing.join(WAIT_SECONDS)
     for future in futures:
         future.result(0)
-    with pytest.raises(Closed):
+    with pytest.raises(StoreClosed):
         store.transact(lambda _: NOTHING, by="me")
-    with pytest.raises(Closed), store.snapshot():
+    with pytest.raises(StoreClosed), store.snapshot():
         pass
     store.close()
     with opened(tmp_path) as again:
@@ -532,10 +542,10 @@ def test_only_a_store_that_was_closed_is_marked_clean(tmp_path: Path) -> None:
 class ManifestFails(Disk):
     failing = False
 
-    def write_whole(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         if self.failing:
             raise OSError(errno.ENOSPC, "no room")
-        super().write_whole(path, pieces)
+        super().replace_file(path, pieces)
 
 
 def test_a_store_that_cannot_be_marked_clean_is_closed_all_the_same(tmp_path: Path) -> None:

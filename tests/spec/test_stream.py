@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_store import stream
-from mnemo_store.database import Database
+from mnemo_store.backend import Snapshot
+from mnemo_store.database.environment import Database
 from mnemo_store.disk import Disk
-from mnemo_store.errors import Damaged
-from mnemo_store.reading import Snapshot
+from mnemo_store.errors import StoreCorruption
+from mnemo_store.journal import dump
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -46,7 +46,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.tables import Applying
+from mnemo_store.tables import TableWriter
 from tests.samples import AT, quick_folder, sample_id, sample_memory, tables_of
 
 SALT = "5a" * 16
@@ -79,7 +79,7 @@ class Kept:
         self.seq += 1
         self.database.write(AT, lambda writing: self._apply(writing, changes, what))
 
-    def _apply(self, writing: Applying, changes: tuple[Change, ...], what: str) -> None:
+    def _apply(self, writing: TableWriter, changes: tuple[Change, ...], what: str) -> None:
         writing.apply(changes, self.seq, ChangeEntry(at=AT + self.seq, by="test", what=what))
         writing.set_meta("seq", str(self.seq))
         writing.set_meta("sum", f"{self.seq:016x}")
@@ -93,10 +93,10 @@ class Kept:
         self.open_snapshots -= 1
 
     def stream(self, **options: Any) -> list[bytes]:
-        return list(stream.write(self.snapshot, **options))
+        return list(dump.write(self.snapshot, **options))
 
     def load(self, lines: Iterable[bytes]) -> "Kept":
-        self.database.write(AT, lambda writing: stream.load(stream.read(lines), writing))
+        self.database.write(AT, lambda writing: dump.load(dump.read(lines), writing))
         return self
 
     def tables(self) -> dict[str, list[tuple[bytes, bytes]]]:
@@ -119,12 +119,12 @@ def kept(folder: Path) -> Iterator[Kept]:
 
 def rows_of(lines: Iterable[bytes]) -> list[str]:
     """The kinds of the rows, in order."""
-    return [str(type(row).__struct_config__.tag or "header") for row in stream.read(lines)]
+    return [str(type(row).__struct_config__.tag or "header") for row in dump.read(lines)]
 
 
 def ids_of(lines: Iterable[bytes]) -> list[int]:
     """The numbers of the sample memories that are current records, in order."""
-    return [int(row.data.id[-12:], 16) for row in stream.read(lines) if isinstance(row, stream.MemoryRow)]
+    return [int(row.data.id[-12:], 16) for row in dump.read(lines) if isinstance(row, dump.MemoryRow)]
 
 
 def fill(kept: Kept) -> None:
@@ -213,14 +213,14 @@ def test_vectors_stand_behind_everything_else_when_they_are_given(kept: Kept) ->
 
 def test_no_snapshot_is_held_while_a_line_is_on_its_way(kept: Kept) -> None:
     fill(kept)
-    for _ in stream.write(kept.snapshot):
+    for _ in dump.write(kept.snapshot):
         assert kept.open_snapshots == 0
 
 
 def test_a_memory_without_a_number_is_told(kept: Kept) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
-    kept.database.write(AT, lambda writing: writing.drop_row("numbers", writing.rows("numbers")[0]))
-    with pytest.raises(Damaged, match=f"memory {sample_id(1)} has no number"):
+    kept.database.write(AT, lambda writing: writing.delete_row("numbers", writing.rows("numbers")[0]))
+    with pytest.raises(StoreCorruption, match=f"memory {sample_id(1)} has no number"):
         kept.stream()
 
 
@@ -228,7 +228,7 @@ def test_a_snapshot_is_given_back_when_its_time_is_over(kept: Kept, monkeypatch:
     for number in range(1, 6):
         kept.write(PutMemory(data=sample_memory(number)))
     whole, taken = kept.stream(), kept.taken
-    monkeypatch.setattr(stream, "SLICE_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(dump, "SLICE_SECONDS_MAX", 0.0)
     before = kept.taken
     assert kept.stream() == whole
     assert kept.taken - before == taken + 2 * 4, "each of five rows of two tables has its own, where one was enough"
@@ -295,7 +295,7 @@ def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: Kept) -> 
         kept.write(PutMemory(data=sample_memory(number, f"before {number}")))
     kept.write(PutEdge(data=Edge(source=sample_id(1), target=sample_id(2), relation="related", at=AT)))
     before = kept.stream()
-    lines = stream.write(kept.snapshot)
+    lines = dump.write(kept.snapshot)
     got = [next(lines)]
     kept.write(PutMemory(data=sample_memory(1, "after", version=2)))
     kept.write(PutMemory(data=sample_memory(3, "new")), PutUsage(data=Usage(id=sample_id(3))))
@@ -305,7 +305,7 @@ def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: Kept) -> 
 
 def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: Kept) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
-    lines = stream.write(kept.snapshot)
+    lines = dump.write(kept.snapshot)
     got = [next(lines)]
     chunks = (ChunkRef(sample_id(1), "00", 1, 1), ChunkRef(sample_id(2), "00", 2, 2))
     note = NoteFile(id=sample_id(901), root=sample_id(900), path="a.md", chunks=chunks)
@@ -342,7 +342,7 @@ def test_vectors_come_back_to_who_takes_them(kept: Kept) -> None:
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2")])
     taken: list[tuple[bytes, bytes]] = []
     kept.database.write(
-        AT, lambda writing: stream.load(stream.read(lines), writing, lambda key, data: taken.append((key, data)))
+        AT, lambda writing: dump.load(dump.read(lines), writing, lambda key, data: taken.append((key, data)))
     )
     assert taken == [(b"\1" * 16, b"\0\1\2")]
     kept.load(lines)  # and nobody has to
@@ -360,13 +360,13 @@ def test_a_store_that_was_loaded_without_history_says_so_in_its_one_change(kept:
 def test_without_its_header_a_stream_gives_all_the_rest(kept: Kept, folder: Path) -> None:
     """As a journal's snapshot may be that is damaged at its beginning."""
     fill(kept)
-    rows = list(stream.read(kept.stream()))[1:]
+    rows = list(dump.read(kept.stream()))[1:]
     again = Kept(folder / "again")
-    again.database.write(AT, lambda writing: stream.load(rows, writing))
+    again.database.write(AT, lambda writing: dump.load(rows, writing))
     with again.snapshot() as snapshot:
         assert (snapshot.seq, snapshot.meta("next_number")) == (0, "2")
     for name, value in {"seq": str(kept.seq), "sum": f"{kept.seq:016x}", "salt": SALT}.items():
-        again.database.write(AT, partial(Applying.set_meta, name=name, value=value))
+        again.database.write(AT, partial(TableWriter.set_meta, name=name, value=value))
     assert again.stream() == kept.stream()
     again.database.close()
 
@@ -375,15 +375,15 @@ def test_without_its_header_a_stream_gives_all_the_rest(kept: Kept, folder: Path
 def test_a_stream_that_is_cut_off_is_refused(kept: Kept, count: int) -> None:
     fill(kept)
     lines = kept.stream()[:count]
-    with pytest.raises(stream.Malformed, match=rf"line {len(lines) + 1}: it is cut off"):
-        list(stream.read(lines))
+    with pytest.raises(dump.MalformedDump, match=rf"line {len(lines) + 1}: it is cut off"):
+        list(dump.read(lines))
 
 
 def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: Kept) -> None:
     fill(kept)
     lines = kept.stream()
-    with pytest.raises(stream.Malformed) as caught:
-        list(stream.read([*lines[:3], lines[3][:20]]))
+    with pytest.raises(dump.MalformedDump) as caught:
+        list(dump.read([*lines[:3], lines[3][:20]]))
     assert (caught.value.line, str(caught.value)[:7]) == (4, "line 4:")
 
 
@@ -394,8 +394,8 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: Kept, row: int) 
     gone = lines[:row] + lines[row + 1 :]
     altered = [*lines[:row], lines[row].replace(b'0"', b'1"').replace(b"a", b"b"), *lines[row + 1 :]]
     for broken in (gone, altered):
-        with pytest.raises(stream.Malformed):
-            list(stream.read(broken))
+        with pytest.raises(dump.MalformedDump):
+            list(dump.read(broken))
 
 
 @pytest.mark.parametrize(
@@ -413,31 +413,31 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: Kept, row: int) 
     ],
 )
 def test_what_is_no_stream_is_refused_by_its_first_line(line: bytes, why: str) -> None:
-    with pytest.raises(stream.Malformed, match=f"line 1: .*{why}"):
-        list(stream.read([line]))
+    with pytest.raises(dump.MalformedDump, match=f"line 1: .*{why}"):
+        list(dump.read([line]))
 
 
 def test_a_second_header_and_whatever_stands_behind_the_end_are_refused(kept: Kept) -> None:
     lines = kept.stream()
-    with pytest.raises(stream.Malformed, match="line 2: a stream has one header"):
-        list(stream.read([lines[0], lines[0]]))
-    with pytest.raises(stream.Malformed, match="line 3: something stands behind the end"):
-        list(stream.read([*lines, lines[0]]))
+    with pytest.raises(dump.MalformedDump, match="line 2: a stream has one header"):
+        list(dump.read([lines[0], lines[0]]))
+    with pytest.raises(dump.MalformedDump, match="line 3: something stands behind the end"):
+        list(dump.read([*lines, lines[0]]))
 
 
 def test_lines_may_come_without_their_newlines_or_with_those_of_another_system(kept: Kept) -> None:
     fill(kept)
     lines = kept.stream()
-    rows = list(stream.read(lines))
-    assert list(stream.read(line.rstrip(b"\n") for line in lines)) == rows
-    assert list(stream.read(line.replace(b"\n", b"\r\n") for line in lines)) == rows
+    rows = list(dump.read(lines))
+    assert list(dump.read(line.rstrip(b"\n") for line in lines)) == rows
+    assert list(dump.read(line.replace(b"\n", b"\r\n") for line in lines)) == rows
 
 
 def test_a_stream_is_known_by_how_it_begins(kept: Kept) -> None:
     lines = kept.stream()
-    assert stream.is_stream(lines[0])
-    assert not stream.is_stream(lines[1])
-    assert not stream.is_stream(b'{"type":"entity","name":"x"}')
+    assert dump.is_dump(lines[0])
+    assert not dump.is_dump(lines[1])
+    assert not dump.is_dump(b'{"type":"entity","name":"x"}')
 
 
 # Whatever there is
@@ -494,8 +494,8 @@ TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 @settings(max_examples=200, deadline=None)
 def test_any_state_comes_back_from_its_stream_byte_for_byte(turns: list[list[Change]]) -> None:
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stream, "SLICE", 2)
-        patched.setattr(stream, "LOADED_AT_ONCE", 3)
+        patched.setattr(dump, "SLICE", 2)
+        patched.setattr(dump, "LOAD_BATCH", 3)
         kept = Kept(folder / "kept").begin()
         for changes in turns:
             kept.write(*changes)
@@ -532,14 +532,14 @@ def test_a_stream_of_a_store_in_use_and_what_came_since_give_the_store(
 ) -> None:
     """All but the numbers in the views: a memory that is changed and dropped meanwhile is not there to have one."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stream, "SLICE", 2)
-        patched.setattr(stream, "SLICE_SECONDS_MAX", slice_seconds)
+        patched.setattr(dump, "SLICE", 2)
+        patched.setattr(dump, "SLICE_SECONDS_MAX", slice_seconds)
         kept, again = Kept(folder / "kept").begin(), Kept(folder / "again")
         before, later = sensible([*turns, *later])[: len(turns)], sensible([*turns, *later])[len(turns) :]
         for changes in before:
             kept.write(*changes)
         waiting, lines = list(later), []
-        for count, line in enumerate(stream.write(kept.snapshot)):
+        for count, line in enumerate(dump.write(kept.snapshot)):
             lines.append(line)
             if waiting and count % pace == 0:
                 kept.write(*waiting.pop(0))

@@ -6,9 +6,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from mnemo_daemon import supervision
-from mnemo_daemon.supervision import ThreadSupervisor, settle
-from mnemo_store.errors import WriteFailed
+from mnemo_daemon import thread_supervision
+from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
+from mnemo_store.errors import WriteFailure
 from tests.grounds import wait_until
 
 
@@ -18,8 +18,8 @@ class Surprise(Exception):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS_MAX", 0.002)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 0.002)
 
 
 class Loop:
@@ -79,7 +79,7 @@ def test_a_failure_is_reported_until_a_round_has_succeeded() -> None:
 
 
 def test_a_store_that_cannot_be_written_reports_itself(caplog: pytest.LogCaptureFixture) -> None:
-    loop = Loop(WriteFailed("the disk is gone"))
+    loop = Loop(WriteFailure("the disk is gone"))
     loop.supervisor.start()
     wait_until(lambda: loop.rounds > 0)
     loop.stop()
@@ -89,8 +89,8 @@ def test_a_store_that_cannot_be_written_reports_itself(caplog: pytest.LogCapture
 
 
 def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 1.0)
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS_MAX", 30.0)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 30.0)
     supervisor = ThreadSupervisor("the-thread", lambda: None)
     assert [supervisor._note_failure(Surprise("x")) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     supervisor.note_success()
@@ -99,8 +99,8 @@ def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_pause_ends_when_there_is_a_reason_or_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS", 3600.0)
-    monkeypatch.setattr(supervision, "PAUSE_SECONDS_MAX", 3600.0)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 3600.0)
     loop = Loop(Surprise("one"), Surprise("two"))
     loop.supervisor.start()
     wait_until(lambda: len(loop.seen) == 1)
@@ -113,7 +113,7 @@ def test_a_pause_ends_when_there_is_a_reason_or_an_end(monkeypatch: pytest.Monke
 
 def test_whoever_waits_gets_the_result_or_the_error() -> None:
     done, failed = Future[int](), Future[int]()
-    settle(done, lambda: 7)
-    settle(failed, lambda: 1 // 0)
+    complete_future(done, lambda: 7)
+    complete_future(failed, lambda: 1 // 0)
     assert done.result(0) == 7
     assert isinstance(failed.exception(0), ZeroDivisionError)

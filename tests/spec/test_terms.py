@@ -2,12 +2,12 @@
 
 import pytest
 
-from mnemo_store.terms import (
+from mnemo_store.indexes.tokenizer import (
     QUERY_TERMS_MAX,
     TERM_CHARS_MAX,
     Token,
     Tokenizer,
-    marks,
+    highlight_spans,
     query_terms,
     tokens,
 )
@@ -148,12 +148,12 @@ def test_stop_words_are_kept_when_asked() -> None:
 
 def test_marks_cover_what_matches_and_merge_where_they_touch() -> None:
     text = "The mnemo_index of 東京都 memories"
-    assert [text[a:b] for a, b in marks(text, "a memory of 東京都")] == ["東京都", "memories"]
-    assert [text[a:b] for a, b in marks(text, "index")] == ["index"]
-    assert [text[a:b] for a, b in marks(text, "mnemoIndex")] == ["mnemo_index"]
-    assert [text[a:b] for a, b in marks(text, "京")] == ["京"]
-    assert [text[a:b] for a, b in marks(text, "the of")] == ["The", "of"]
-    assert marks(text, "nothing here") == []
+    assert [text[a:b] for a, b in highlight_spans(text, "a memory of 東京都")] == ["東京都", "memories"]
+    assert [text[a:b] for a, b in highlight_spans(text, "index")] == ["index"]
+    assert [text[a:b] for a, b in highlight_spans(text, "mnemoIndex")] == ["mnemo_index"]
+    assert [text[a:b] for a, b in highlight_spans(text, "京")] == ["京"]
+    assert [text[a:b] for a, b in highlight_spans(text, "the of")] == ["The", "of"]
+    assert highlight_spans(text, "nothing here") == []
 
 
 def test_another_language_has_its_own_stems_and_an_unknown_one_is_refused() -> None:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from mnemo_core.thresholds import COSINES, DEFAULT_MODEL, MEASURED, OF_G, OF_T, OWN, SOURCE, of_model, relevance
+from mnemo_core.similarity.thresholds import (
+    COSINES,
+    DEFAULT_MODEL,
+    MEASURED,
+    OF_G,
+    OF_T,
+    OWN,
+    SOURCE,
+    of_model,
+    relevance,
+)
 
 TABLES = {"the sources": SOURCE} | {" in ".join(key): table for key, table in MEASURED.items()}
 

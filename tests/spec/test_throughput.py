@@ -1,6 +1,6 @@
 """How fast work goes on, from what was done lately."""
 
-from mnemo_daemon.throughput import WINDOW_SECONDS, Throughput
+from mnemo_daemon.indexing.throughput import WINDOW_SECONDS, Throughput
 
 
 def test_a_rate_is_that_of_the_time_that_was_worked() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mnemo_daemon.token_cache import TokenCache
+from mnemo_daemon.indexing.token_cache import TokenCache
 
 DIMENSIONS = 4
 
@@ -41,7 +41,7 @@ def name(number: int) -> bytes:
 def joined(cache: TokenCache, kept: Kept, numbers: Sequence[int], space: str = "late") -> None:
     """Asks for them, and compares with what is kept."""
     hashes = list(map(name, numbers))
-    rows, counts = cache.joined(space, DIMENSIONS, hashes, kept.read)
+    rows, counts = cache.rows_of(space, DIMENSIONS, hashes, kept.read)
     expected, expected_counts = kept.fresh(hashes)
     assert counts.tolist() == expected_counts.tolist()
     assert rows.tolist() == expected.tolist()
@@ -89,7 +89,7 @@ def test_texts_without_a_token_fill_it_too() -> None:
 def test_what_was_forgotten_is_not_in_memory() -> None:
     cache, kept = TokenCache(), Kept()
     joined(cache, kept, [1, 2])
-    cache.forget()
+    cache.clear()
     joined(cache, kept, [2])
     assert kept.asked == [b"1", b"2", b"2"]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mnemo_core.fusion import Fusion
-from mnemo_core.trees import LEAVES_MAX, Trees, Unfit
-from mnemo_daemon.surroundings import WEIGHTS_FILE
+from mnemo_core.retrieval.ranking.gbdt import LEAVES_MAX, ModelMismatchError, TreeEnsemble
+from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
+from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
 from tests.bench.fit_fusion import preorder, written
 
 # near > 0.5 ? (named > 0 ? 2.0 : 0.25) : −1.0, worked out by hand
@@ -24,42 +24,42 @@ def rows(*values: tuple[float, ...]) -> np.ndarray[tuple[int, ...], np.dtype[np.
 
 
 def test_a_row_gets_the_leaf_that_it_comes_to() -> None:
-    trees = Trees.read(TREES)
+    trees = TreeEnsemble.read(TREES)
     assert trees.odds(rows((0.4, 1.0), (0.6, 0.0), (0.6, 1.0))).tolist() == [-1.0, 0.25, 2.0]
 
 
 def test_what_equals_the_threshold_goes_to_the_left() -> None:
-    assert Trees.read(TREES).odds(rows((0.5, 1.0))).tolist() == [-1.0]
+    assert TreeEnsemble.read(TREES).odds(rows((0.5, 1.0))).tolist() == [-1.0]
 
 
 def test_a_threshold_between_two_float32_keeps_each_on_its_side() -> None:
     """As float32 this threshold is more than itself, and more than a value that was to the right of it."""
     above = np.float32(0.3)
     threshold = float(above) - 1e-12
-    trees = Trees.read({"features": ["near"], "trees": [[[0, threshold, 2, 0.0], [-1.0], [1.0]]]})
+    trees = TreeEnsemble.read({"features": ["near"], "trees": [[[0, threshold, 2, 0.0], [-1.0], [1.0]]]})
     assert trees.odds(rows((float(above),))).tolist() == [1.0]
     assert trees.odds(rows((float(np.nextafter(above, np.float32(0))),))).tolist() == [-1.0]
 
 
 def test_trees_add_up() -> None:
     more = {"features": TREES["features"], "trees": [NODES, [[0.5]], NODES]}
-    assert Trees.read(more).odds(rows((0.6, 1.0), (0.0, 0.0))).tolist() == [4.5, -1.5]
+    assert TreeEnsemble.read(more).odds(rows((0.6, 1.0), (0.0, 0.0))).tolist() == [4.5, -1.5]
 
 
 def test_no_tree_adds_nothing() -> None:
-    trees = Trees.read({"features": [], "trees": []})
+    trees = TreeEnsemble.read({"features": [], "trees": []})
     assert trees.odds(np.empty((2, 0), np.float32)).tolist() == [0.0, 0.0]
     assert trees.odds(np.empty((0, 0), np.float32)).tolist() == []
 
 
 def test_trees_without_splits_add_their_leaves_and_no_rows_get_nothing() -> None:
-    trees = Trees.read({"features": ["near"], "trees": [[[0.5]], [[0.25]]]})
+    trees = TreeEnsemble.read({"features": ["near"], "trees": [[[0.5]], [[0.25]]]})
     assert trees.odds(rows((0.0,), (1.0,))).tolist() == [0.75, 0.75]
-    assert Trees.read(TREES).odds(np.empty((0, 2), np.float32)).tolist() == []
+    assert TreeEnsemble.read(TREES).odds(np.empty((0, 2), np.float32)).tolist() == []
 
 
 def test_each_split_on_the_way_adds_what_the_mean_changes_by() -> None:
-    parts, always = Trees.read(TREES).parts(rows((0.4, 1.0), (0.6, 1.0)))
+    parts, always = TreeEnsemble.read(TREES).contributions(rows((0.4, 1.0), (0.6, 1.0)))
     # From 0.125 to −1; from 0.125 by `near` to 1, and by `named` on to 2.
     assert parts.tolist() == [[-1.125, 0.0], [0.875, 1.0]]
     assert always == 0.125
@@ -82,8 +82,8 @@ def test_each_split_on_the_way_adds_what_the_mean_changes_by() -> None:
     ],
 )
 def test_what_are_no_trees_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(Unfit, match="no trees"):
-        Trees.read(document)
+    with pytest.raises(ModelMismatchError, match="no trees"):
+        TreeEnsemble.read(document)
 
 
 def test_a_tree_of_more_leaves_than_a_mask_has_bits_is_refused() -> None:
@@ -93,10 +93,10 @@ def test_a_tree_of_more_leaves_than_a_mask_has_bits_is_refused() -> None:
             nodes += [[0, float(each), 2 * each + 2, 0.0], [float(each)]]
         return [*nodes, [float(leaves)]]
 
-    trees = Trees.read({"features": ["near"], "trees": [chain(LEAVES_MAX)]})
+    trees = TreeEnsemble.read({"features": ["near"], "trees": [chain(LEAVES_MAX)]})
     assert trees.odds(rows((0.5,), (99.0,))).tolist() == [1.0, LEAVES_MAX]
-    with pytest.raises(Unfit, match="33 nodes"):
-        Trees.read({"features": ["near"], "trees": [chain(LEAVES_MAX + 1)]})
+    with pytest.raises(ModelMismatchError, match="33 nodes"):
+        TreeEnsemble.read({"features": ["near"], "trees": [chain(LEAVES_MAX + 1)]})
 
 
 def grown(draw: st.DrawFn, leaves: int, place: int = 0) -> list[Node]:
@@ -124,10 +124,10 @@ def test_all_at_once_is_what_each_tree_gives_when_it_is_walked(data: st.DataObje
     values = data.draw(
         st.lists(st.lists(st.integers(-3, 3).map(float), min_size=3, max_size=3), min_size=1, max_size=5)
     )
-    trees, asked = Trees.read({"features": ["a", "b", "c"], "trees": made}), np.array(values, np.float32)
+    trees, asked = TreeEnsemble.read({"features": ["a", "b", "c"], "trees": made}), np.array(values, np.float32)
     found = trees.odds(asked)
     assert found.tolist() == [sum(walked(each, row) for each in made) for row in values]
-    parts, always = trees.parts(asked)
+    parts, always = trees.contributions(asked)
     assert (parts.sum(axis=1) + always).tolist() == pytest.approx(found.tolist())
     assert trees.odds(asked[:1]).tolist() == found[:1].tolist()
 
@@ -144,11 +144,11 @@ def test_a_tree_as_the_library_that_fits_it_tells_it_becomes_the_same_nodes() ->
 
 def test_what_is_written_of_a_fit_is_read_as_it_was() -> None:
     text = WEIGHTS_FILE.read_text(encoding="utf-8")
-    assert written(Fusion.read(json.loads(text))) == text
+    assert written(LearnedRanker.read(json.loads(text))) == text
 
 
 def test_those_that_are_shipped_add_the_same_to_a_row_in_any_company() -> None:
-    trees = Trees.read(json.loads(WEIGHTS_FILE.read_text())["trees"])
+    trees = TreeEnsemble.read(json.loads(WEIGHTS_FILE.read_text())["trees"])
     assert trees.trees, "there are none"
     values = np.random.default_rng(7).normal(size=(64, len(trees.names))).astype(np.float32)
     together = trees.odds(values)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from mnemo_core import trust
+from mnemo_core.ingest import trust
 from mnemo_store.records import TRUSTS, Memory, PutMemory, PutTrash, TrashEntry, Trust
 from tests.samples import AT, sample_id, sample_memory
 
@@ -170,8 +170,8 @@ def test_nobody_below_trust_user_pins(writer: Trust) -> None:
 def test_a_text_of_nobody_but_a_person_updates_a_pinned_memory(writer: Trust, *, pinned: bool) -> None:
     other = sample_memory(1, pinned=pinned)
     expected = "related" if pinned and writer != "user" else "updates"
-    assert trust.relation_to(other, "updates", writer) == expected
-    assert trust.relation_to(other, "repeats", writer) == "repeats"
+    assert trust.allowed_relation(other, "updates", writer) == expected
+    assert trust.allowed_relation(other, "repeats", writer) == "repeats"
 
 
 def test_other_changes_pass_as_they_are() -> None:

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from mnemo_client import protocol, recall_protocol
-from mnemo_client.validation import Violation, explain
+from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol.validation import InvalidValue, explain
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -23,7 +23,7 @@ class Outer(msgspec.Struct, forbid_unknown_fields=True):
     nested: Inner | None = None
 
 
-def violation(value: Any, kind: Any = Outer) -> Violation:
+def violation(value: Any, kind: Any = Outer) -> InvalidValue:
     with pytest.raises(msgspec.ValidationError) as error:
         msgspec.convert(value, kind)
     return explain(error.value, kind, value)
@@ -46,19 +46,19 @@ def violation(value: Any, kind: Any = Outer) -> Violation:
     ],
 )  # fmt: skip
 def test_a_value_is_refused_with_its_field_what_is_allowed_and_itself(value: Any, field: str, message: str) -> None:
-    assert violation(value) == Violation("bad_value", field, message)
+    assert violation(value) == InvalidValue("bad_value", field, message)
 
 
 def test_an_unknown_field_is_named_with_the_one_that_was_probably_meant() -> None:
-    found = violation({"query": "x", "topk": 3}, recall_protocol.RecallRequest)
-    assert found == Violation("unknown_field", "topk", "there is no field `topk` here; did you mean `top_k`?")
+    found = violation({"query": "x", "topk": 3}, retrieval.RecallRequest)
+    assert found == InvalidValue("unknown_field", "topk", "there is no field `topk` here; did you mean `top_k`?")
     found = violation({"name": "a", "inners": [{"zzz": 1}]})
-    assert found == Violation("unknown_field", "inners[0].zzz", "there is no field `zzz` here")
+    assert found == InvalidValue("unknown_field", "inners[0].zzz", "there is no field `zzz` here")
 
 
 def test_a_missing_field_is_named() -> None:
-    found = violation({}, protocol.NewMemory)
-    assert found == Violation("missing_field", "content", "`content` is required")
+    found = violation({}, memories.NewMemory)
+    assert found == InvalidValue("missing_field", "content", "`content` is required")
 
 
 def test_a_long_or_unprintable_value_is_shown_short_and_plain() -> None:

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
-from mnemo_store.vectors import BadVector, VectorHits, VectorView
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes.vectors import BadVector, VectorHits, VectorIndex
 
 SPACE = "mini/1/plain"
 WIDE = 24  # dimensions of the made vectors
@@ -35,8 +35,8 @@ def made(count: int, seed: int = 1, dimensions: int = WIDE) -> NDArray[np.float3
     return rows.astype(np.float32)
 
 
-def filled(count: int, *, exact_max: int = 20_000, seed: int = 1) -> VectorView:
-    view = VectorView(WIDE, SPACE, exact_max=exact_max)
+def filled(count: int, *, exact_max: int = 20_000, seed: int = 1) -> VectorIndex:
+    view = VectorIndex(WIDE, SPACE, exact_max=exact_max)
     view.put_many(range(count), list(made(count, seed)[:, None]))
     return view
 
@@ -51,7 +51,7 @@ def assert_same(left: VectorHits, right: VectorHits) -> None:
 
 
 def test_the_most_similar_comes_first_with_its_cosine() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(7, NORTH[None])
     view.put(3, ALL[None])
     view.put(5, EAST[None])
@@ -63,14 +63,14 @@ def test_the_most_similar_comes_first_with_its_cosine() -> None:
 
 
 def test_equal_similarities_are_in_order_of_number() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([9, 2, 4], [ALL[None], MIXED[None], ALL[None]])
     assert view.nearest(NORTH, 3).numbers.tolist() == [2, 4, 9]
     assert view.nearest(NORTH, 1).numbers.tolist() == [2]
 
 
 def test_a_memory_is_as_similar_as_its_best_window_and_comes_once() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, np.stack([EAST, ALL, MIXED]))
     view.put(2, np.stack([EAST, NORTH]))
     view.put(3, EAST[None])
@@ -81,14 +81,14 @@ def test_a_memory_is_as_similar_as_its_best_window_and_comes_once() -> None:
 
 
 def test_many_windows_of_one_memory_do_not_crowd_out_the_others() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(0, np.repeat(NORTH[None], 45, axis=0))
     view.put_many(range(1, 41), [ALL[None]] * 40)
     assert view.nearest(NORTH, 5).numbers.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_putting_a_known_number_replaces_all_its_windows() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, np.stack([NORTH, ALL]))
     view.put(1, EAST[None])
     assert view.nearest(NORTH, 5).sims.tolist() == [0.0]
@@ -96,14 +96,14 @@ def test_putting_a_known_number_replaces_all_its_windows() -> None:
 
 
 def test_of_a_number_given_twice_at_once_the_later_windows_stand() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([1, 2, 1], [NORTH[None], EAST[None], ALL[None]])
     hits = view.nearest(NORTH, 5)
     assert (hits.numbers.tolist(), hits.sims.tolist()) == ([1, 2], [0.5, 0.0])
 
 
 def test_a_dropped_number_is_gone_and_dropping_it_again_changes_nothing() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([1, 2], [NORTH[None], ALL[None]])
     for _ in range(2):
         view.drop(1)
@@ -117,7 +117,7 @@ def test_a_dropped_number_is_gone_and_dropping_it_again_changes_nothing() -> Non
 
 
 def test_vectors_are_given_back_as_they_are_kept() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, np.stack([NORTH, ALL]))
     kept = view.vectors_of(1)
     assert kept is not None
@@ -127,7 +127,7 @@ def test_vectors_are_given_back_as_they_are_kept() -> None:
 
 
 def test_similarities_of_given_numbers_come_in_their_order_and_are_nan_where_there_is_none() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, np.stack([EAST, ALL]))
     view.put(4, NORTH[None])
     sims = view.sims(NORTH, [4, 2, 1, 1_000_000, 4])
@@ -136,11 +136,11 @@ def test_similarities_of_given_numbers_come_in_their_order_and_are_nan_where_the
 
 
 def test_what_a_kept_mask_lets_in_follows_every_change() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([0, 1, 2], [NORTH[None], ALL[None], NORTH[None]])
     allowed = np.array([True, True, True, True, False])
     allowed.flags.writeable = False
-    question = view.question(NORTH)
+    question = view.prepare_query(NORTH)
     for _ in range(2):
         assert view.nearest(question, 5, allowed).numbers.tolist() == [0, 2, 1]
     view.drop(0)
@@ -157,7 +157,7 @@ def test_what_a_kept_mask_lets_in_follows_every_change() -> None:
 
 
 def test_the_filter_is_by_number_and_what_is_beyond_its_end_is_out() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([0, 1, 2, 3], [NORTH[None], ALL[None], NORTH[None], NORTH[None]])
     allowed = np.array([False, True, True])
     assert view.nearest(NORTH, 5, allowed).numbers.tolist() == [2, 1]
@@ -166,7 +166,7 @@ def test_the_filter_is_by_number_and_what_is_beyond_its_end_is_out() -> None:
 
 
 def test_an_empty_view_answers_with_nothing() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     assert view.nearest(NORTH, 5).numbers.tolist() == []
     assert len(view) == 0
     assert np.isnan(view.sims(NORTH, [0])).all()
@@ -190,7 +190,7 @@ def test_an_empty_view_answers_with_nothing() -> None:
 def test_a_vector_that_cannot_be_compared_is_refused_and_nothing_changes(
     windows: NDArray[np.float32], told: str
 ) -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(8, NORTH[None])
     with pytest.raises(BadVector, match=told) as raised:
         view.put_many([1, 8, 2], [ALL[None], windows, ALL[None]])
@@ -201,7 +201,7 @@ def test_a_vector_that_cannot_be_compared_is_refused_and_nothing_changes(
 
 @pytest.mark.parametrize("query", [np.full(4, np.nan), np.zeros(4), np.ones(3), np.full(4, 2.0), np.eye(4)])
 def test_a_query_that_cannot_be_compared_is_refused(query: NDArray[np.float64]) -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, NORTH[None])
     for ask in (lambda: view.nearest(query, 1), lambda: view.sims(query, [1])):
         with pytest.raises(BadVector, match="the query"):
@@ -209,7 +209,7 @@ def test_a_query_that_cannot_be_compared_is_refused(query: NDArray[np.float64]) 
 
 
 def test_wrong_numbers_counts_and_filters_are_refused() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     for number in (-1, 1 << 26):
         with pytest.raises(ValueError, match="number"):
             view.put(number, NORTH[None])
@@ -223,7 +223,7 @@ def test_wrong_numbers_counts_and_filters_are_refused() -> None:
 
 def test_the_order_in_which_memories_came_does_not_show_in_one_byte() -> None:
     vectors, queries = made(3_000), made(20, seed=9)
-    straight, shuffled = filled(3_000), VectorView(WIDE, SPACE)
+    straight, shuffled = filled(3_000), VectorIndex(WIDE, SPACE)
     for number in np.random.default_rng(3).permutation(3_000).tolist():
         shuffled.put(number, vectors[number - 7][None])  # something else first
         shuffled.put(number, vectors[number][None])
@@ -250,7 +250,7 @@ def test_a_row_whose_code_flatters_it_does_not_push_out_a_better_one() -> None:
     for row in (flattered, better):
         row[0] = 0.0
         row[0] = np.sqrt(1 - np.square(row).sum())
-    view = VectorView(384, SPACE)
+    view = VectorIndex(384, SPACE)
     view.put_many([1, 2], [flattered[None], better[None]])
     hits = view.nearest(query, 1)
     assert hits.numbers.tolist() == [2]
@@ -271,7 +271,7 @@ def test_many_near_windows_of_one_memory_do_not_hide_which_other_is_second() -> 
 
     query = np.full(384, 1 / np.sqrt(383))
     query[0] = 0
-    view = VectorView(384, SPACE)
+    view = VectorIndex(384, SPACE)
     view.put(1, np.repeat(with_steps(11)[None], 4, axis=0))
     view.put_many([2, 3], [with_steps(9)[None], with_steps(8.55)[None]])
     hits = view.nearest(query, 2)
@@ -280,9 +280,9 @@ def test_many_near_windows_of_one_memory_do_not_hide_which_other_is_second() -> 
 
 
 def test_a_search_works_on_the_rows_as_they_were_when_it_began() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many([1, 2], [NORTH[None], ALL[None]])
-    began = view._moment()
+    began = view._rows_now()
     view.drop(1)
     view.put(2, EAST[None])
     assert began.alive.tolist() == [True, True]
@@ -290,7 +290,7 @@ def test_a_search_works_on_the_rows_as_they_were_when_it_began() -> None:
 
 
 def test_what_is_replaced_over_and_over_does_not_pile_up_in_memory() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     for _ in range(20_000):
         view.put(1, NORTH[None])
     assert len(view._tail.serials) < 1_000
@@ -305,7 +305,7 @@ def test_a_saved_view_comes_back_with_the_same_bytes_in_its_answers(tmp_path: Pa
     view.put_many([1, 9_500], [made(3, 5), made(1, 6)])
     view.drop(17)
     view.save(tmp_path, {"seq": 2, "store": "x"}, Disk())
-    loaded, meta = VectorView.load(tmp_path, WIDE, SPACE)
+    loaded, meta = VectorIndex.load(tmp_path, WIDE, SPACE)
     assert meta == {"seq": 2, "store": "x"}
     assert (len(loaded), loaded.rows) == (len(view), view.rows) == (9_000, 9_002)
     assert loaded.numbers().tolist() == view.numbers().tolist()
@@ -321,12 +321,12 @@ def test_a_saved_view_comes_back_with_the_same_bytes_in_its_answers(tmp_path: Pa
 def test_a_loaded_view_goes_on_as_the_one_that_was_saved(tmp_path: Path) -> None:
     view = filled(5_000)
     view.save(tmp_path, {}, Disk())
-    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE)
     for each in (view, loaded):
         each.put_many(range(4_000, 7_000), list(made(3_000, 5)[:, None]))
         each.drop(3)
     loaded.save(tmp_path, {}, Disk())
-    again, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    again, _ = VectorIndex.load(tmp_path, WIDE, SPACE)
     for query in made(5, seed=9):
         assert_same(view.nearest(query, 100), loaded.nearest(query, 100))
         assert_same(view.nearest(query, 100), again.nearest(query, 100))
@@ -352,7 +352,7 @@ def test_dead_rows_leave_the_disk_in_time(tmp_path: Path) -> None:
     view.save(tmp_path, {}, Disk())
     row_bytes = WIDE * 3 + 16
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 6_000 * row_bytes + 10_000
-    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE)
+    loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE)
     assert loaded.numbers().tolist() == list(range(1, 12_000, 2))
 
 
@@ -364,20 +364,20 @@ def test_saving_elsewhere_makes_a_whole_view_there(tmp_path: Path) -> None:
     view.save(here, {}, Disk())
     view.save(there, {}, Disk())
     shutil.rmtree(here)
-    assert_same(VectorView.load(there, WIDE, SPACE)[0].nearest(made(1)[0], 9), view.nearest(made(1)[0], 9))
+    assert_same(VectorIndex.load(there, WIDE, SPACE)[0].nearest(made(1)[0], 9), view.nearest(made(1)[0], 9))
 
 
 def test_a_view_of_another_space_or_other_dimensions_is_not_loaded(tmp_path: Path) -> None:
     filled(10).save(tmp_path, {}, Disk())
-    with pytest.raises(ViewMismatch, match="mini/1/plain"):
-        VectorView.load(tmp_path, WIDE, "mini/2/plain")
-    with pytest.raises(ViewMismatch, match="24"):
-        VectorView.load(tmp_path, WIDE + 1, SPACE)
+    with pytest.raises(IndexMismatch, match="mini/1/plain"):
+        VectorIndex.load(tmp_path, WIDE, "mini/2/plain")
+    with pytest.raises(IndexMismatch, match="24"):
+        VectorIndex.load(tmp_path, WIDE + 1, SPACE)
 
 
 def test_where_nothing_was_saved_there_is_nothing_to_load(tmp_path: Path) -> None:
-    with pytest.raises(ViewMismatch, match="No such file"):
-        VectorView.load(tmp_path, WIDE, SPACE)
+    with pytest.raises(IndexMismatch, match="No such file"):
+        VectorIndex.load(tmp_path, WIDE, SPACE)
 
 
 @pytest.mark.parametrize("suffix", ["view", "rows"])
@@ -390,10 +390,10 @@ def test_one_flipped_byte_anywhere_is_found(tmp_path: Path, suffix: str) -> None
         if place >= len(whole):
             continue
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x01]) + whole[place + 1 :])
-        with pytest.raises(ViewMismatch):
-            VectorView.load(tmp_path, WIDE, SPACE)
+        with pytest.raises(IndexMismatch):
+            VectorIndex.load(tmp_path, WIDE, SPACE)
     path.write_bytes(whole)
-    assert VectorView.load(tmp_path, WIDE, SPACE)[1] == {"seq": 12345}
+    assert VectorIndex.load(tmp_path, WIDE, SPACE)[1] == {"seq": 12345}
 
 
 @pytest.mark.parametrize("suffix", ["view", "rows"])
@@ -403,11 +403,11 @@ def test_a_cut_off_or_missing_file_is_found(tmp_path: Path, suffix: str) -> None
     whole = path.read_bytes()
     for size in (0, 5, 40, 200, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:size])
-        with pytest.raises(ViewMismatch):
-            VectorView.load(tmp_path, WIDE, SPACE)
+        with pytest.raises(IndexMismatch):
+            VectorIndex.load(tmp_path, WIDE, SPACE)
     path.unlink()
-    with pytest.raises(ViewMismatch):
-        VectorView.load(tmp_path, WIDE, SPACE)
+    with pytest.raises(IndexMismatch):
+        VectorIndex.load(tmp_path, WIDE, SPACE)
 
 
 def test_a_base_of_another_save_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ def test_a_base_of_another_save_is_not_taken_for_this_one(tmp_path: Path) -> Non
         filled(6_000, seed=seed).save(folder, {}, Disk())
     (base,) = one.glob("*.rows")
     shutil.copy(other / base.name, base)
-    with pytest.raises(ViewMismatch, match="is not the base"):
-        VectorView.load(one, WIDE, SPACE)
+    with pytest.raises(IndexMismatch, match="is not the base"):
+        VectorIndex.load(one, WIDE, SPACE)
 
 
 class FailingDisk(Disk):
@@ -451,14 +451,14 @@ def test_whichever_write_fails_the_last_save_still_loads_and_the_next_one_succee
     for failing in (1, 2, 3, 4):  # the base's sync and rename, the view's sync and rename
         with pytest.raises(OSError, match="No space"):
             view.save(tmp_path, {"seq": 2}, FailingDisk(failing))
-        loaded, meta = VectorView.load(tmp_path, WIDE, SPACE)
+        loaded, meta = VectorIndex.load(tmp_path, WIDE, SPACE)
         assert meta == {"seq": 1}
         assert_same(loaded.nearest(query, 20), saved)
         assert_same(view.nearest(query, 20), now)
         view = filled(6_000)  # a view that has not made its base yet
         view.put_many(range(6_000, 12_000), list(made(6_000, 5)[:, None]))
     view.save(tmp_path, {"seq": 2}, Disk())
-    assert_same(VectorView.load(tmp_path, WIDE, SPACE)[0].nearest(query, 20), now)
+    assert_same(VectorIndex.load(tmp_path, WIDE, SPACE)[0].nearest(query, 20), now)
     assert len(list(tmp_path.iterdir())) == 2  # what was left of the failures is gone
 
 
@@ -543,7 +543,7 @@ def test_with_an_index_answers_are_the_same_after_a_restart(tmp_path: Path) -> N
     view.build_index(tmp_path, Disk(), never)
     view.put_many(range(2_900, 3_050), list(made(150, 3)[:, None]))
     view.save(tmp_path, {}, Disk())
-    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE, exact_max=500)
     assert not loaded.needs_index()
     assert loaded.graph_lost is None
     for query in made(30, seed=9):
@@ -563,7 +563,7 @@ def test_an_index_grows_and_is_replaced_under_a_new_name(tmp_path: Path) -> None
     view.save(tmp_path, {}, Disk())
     (second,) = tmp_path.glob("*.usearch")
     assert second.name != first.name
-    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE, exact_max=500)
     assert not loaded.needs_index()
     exact = filled(1_500)
     exact.put_many(range(1_500, 3_000), list(made(1_500, 5)[:, None]))
@@ -597,7 +597,7 @@ def test_a_harmed_index_costs_only_itself_and_answers_are_exact_until_it_is_buil
             path.unlink()
         case _:
             path.write_bytes(older)
-    loaded, meta = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    loaded, meta = VectorIndex.load(tmp_path, WIDE, SPACE, exact_max=500)
     assert meta == {"seq": 4}
     assert loaded.needs_index()
     assert loaded.graph_lost is not None
@@ -606,7 +606,7 @@ def test_a_harmed_index_costs_only_itself_and_answers_are_exact_until_it_is_buil
         assert_same(loaded.nearest(query, 30), view.nearest(query, 30, exact=True))
     loaded.build_index(tmp_path, Disk(), never)
     loaded.save(tmp_path, {}, Disk())
-    again, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=500)
+    again, _ = VectorIndex.load(tmp_path, WIDE, SPACE, exact_max=500)
     assert not again.needs_index()
 
 
@@ -628,7 +628,7 @@ def test_a_base_made_anew_leaves_the_index_as_good_as_it_was(tmp_path: Path) -> 
 
 
 def test_a_search_beside_changes_sees_a_memory_before_or_after_never_between(tmp_path: Path) -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put_many(range(50), [MIXED[None]] * 50)
     view.put(7, np.stack([NORTH, EAST]))
     stop, wrong, looked = threading.Event(), [], [0]
@@ -671,7 +671,7 @@ def test_changes_made_while_an_index_is_built_and_a_save_is_written_are_kept(tmp
     view.build_index(tmp_path, Disk(), change)
     assert looks >= 10
     view.save(tmp_path, {}, Disk())
-    loaded, _ = VectorView.load(tmp_path, WIDE, SPACE, exact_max=1_000)
+    loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE, exact_max=1_000)
     for number in range(1, looks + 1):
         query = made(1, number)[0]
         for each in (view, loaded):
@@ -682,7 +682,7 @@ def test_changes_made_while_an_index_is_built_and_a_save_is_written_are_kept(tmp
 
 def test_a_small_view_never_imports_usearch() -> None:
     program = (
-        "import sys, numpy as np; from mnemo_store.vectors import VectorView; v = VectorView(4, 's');"
+        "import sys, numpy as np; from mnemo_store.indexes.vectors import VectorIndex; v = VectorIndex(4, 's');"
         "v.put(1, np.eye(4, dtype=np.float32)); v.nearest(np.eye(4)[0], 3); v.needs_index();"
         "sys.exit('usearch' in sys.modules)"
     )
@@ -690,7 +690,7 @@ def test_a_small_view_never_imports_usearch() -> None:
 
 
 def test_the_first_window_of_each_number_is_read_in_their_order_and_zeros_where_there_is_none() -> None:
-    view = VectorView(4, SPACE)
+    view = VectorIndex(4, SPACE)
     view.put(1, np.stack([NORTH, EAST]))
     view.put(5, ALL[None])
     view.put(2, EAST[None])

@@ -7,17 +7,17 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from mnemo_core.claims import marks
-from mnemo_daemon.views import Views, standing
-from mnemo_store.columns import Columns, Filter
-from mnemo_store.database import Database
+from mnemo_core.ingest.attributes.attribute_claims import claim_keys
+from mnemo_daemon.indexing.views import Views, position_of
+from mnemo_store.codec import id_key
+from mnemo_store.database.environment import Database
 from mnemo_store.disk import Disk
-from mnemo_store.keeper import Keeper
-from mnemo_store.layout import id_key
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import DropMemory
+from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
-from mnemo_store.tables import Row
-from mnemo_store.words import WordView
+from mnemo_store.tables import TableRow
 from tests.faulty import Faulty
 from tests.samples import AT, WAIT_SECONDS, remember, sample_id, write
 
@@ -29,7 +29,7 @@ def opened(store: Store) -> Views:
 
 
 def found(views: Views, word: str) -> int:
-    return len(views.words.search(word, 10, views.columns.allowed(Filter())).numbers)
+    return len(views.lexical.search(word, 10, views.attributes.mask(MemoryFilter())).numbers)
 
 
 def a_store_of_one_memory(folder: Path) -> None:
@@ -50,15 +50,15 @@ def test_what_is_claimed_is_found_whenever_it_was_read_and_read_anew_under_other
     with closing(Store.open(tmp_path / "data")) as store:
         views = opened(store)
         remember(store, 1, "I live in Lisbon.")
-        holding = [views.words.holding(marks("I live in Porto.", "")).tolist()]
+        holding = [views.lexical.numbers_with_marks(claim_keys("I live in Porto.", "")).tolist()]
         views.save()
         views = opened(store)
         assert views.rebuilt == []
-        holding.append(views.words.holding(marks("I live in Porto.", "")).tolist())
-        views.words.save(tmp_path / "data/views/words.view", standing(store, store.seq), Disk())
+        holding.append(views.lexical.numbers_with_marks(claim_keys("I live in Porto.", "")).tolist())
+        views.lexical.save(tmp_path / "data/views/words.view", position_of(store, store.seq), Disk())
         views = opened(store)
         assert views.rebuilt == ["words.view was made under other rules for claims: None"]
-        holding.append(views.words.holding(marks("I live in Porto.", "")).tolist())
+        holding.append(views.lexical.numbers_with_marks(claim_keys("I live in Porto.", "")).tolist())
         assert holding == [[0]] * 3
 
 
@@ -81,15 +81,15 @@ def test_a_view_that_has_a_change_which_was_lost_is_built_anew_though_its_number
         assert views.rebuilt == ["a view's file has another change 2 than the store"]
 
 
-def exchange_numbers(keeper: Keeper) -> None:
+def exchange_numbers(keeper: StateSupervisor) -> None:
     """Memory 1 has the number of memory 2 from here on, and the other way round."""
     numbers = {sample_id(1): (1).to_bytes(4, "big"), sample_id(2): (0).to_bytes(4, "big")}
     assert isinstance(keeper.state, Database)
     for memory_id, number in numbers.items():
-        rows = {"numbers": Row(id_key(memory_id), number), "owners": Row(number, id_key(memory_id))}
+        rows = {"numbers": TableRow(id_key(memory_id), number), "owners": TableRow(number, id_key(memory_id))}
         for table, row in rows.items():
             keeper.state.write(AT, lambda writing, table=table, row=row: writing.put_row(table, row))  # type: ignore[misc]
-    keeper.renumbered += 1
+    keeper.row_id_resets += 1
 
 
 class Overtaken(Views):
@@ -97,15 +97,15 @@ class Overtaken(Views):
 
     builds = 0
 
-    def _build(self) -> tuple[Columns, WordView]:
+    def _build(self) -> tuple[AttributeStore, LexicalIndex]:
         built = super()._build()
         self.builds += 1
         if self.builds == 1:
-            self._store.maintain(exchange_numbers).result(WAIT_SECONDS)
+            self._store.run_exclusively(exchange_numbers).result(WAIT_SECONDS)
         return built
 
 
-@pytest.mark.parametrize("how", ["rebuild", "renew"])
+@pytest.mark.parametrize("how", ["rebuild", "rebuild_without_deleted"])
 def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_path: Path, how: str) -> None:
     with closing(Store.open(tmp_path / "data")) as store:
         remember(store, 1, "A rowing boat lies in the harbour.")
@@ -116,8 +116,8 @@ def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_
         views.state = "stale"
         getattr(views, how)()
         assert (views.state, views.reason, views.builds) == ("ready", "", 2)
-        numbers = views.words.search("windmill", 10, views.columns.allowed(Filter())).numbers
-        assert views.columns.ids(numbers) == [sample_id(2)]
+        numbers = views.lexical.search("windmill", 10, views.attributes.mask(MemoryFilter())).numbers
+        assert views.attributes.ids(numbers) == [sample_id(2)]
         with store.snapshot() as snapshot:
             assert numbers.tolist() == [snapshot.number(sample_id(2))] == [0]
 
@@ -149,5 +149,5 @@ def test_what_left_the_store_between_the_saving_of_two_views_is_in_neither(tmp_p
     with closing(Store.open(tmp_path / "data")) as store:
         views = opened(store)
         assert [found(views, word) for word in ("harbour", "lighthouse")] == [1, 0]
-        assert len(views.words) == 1
+        assert len(views.lexical) == 1
         assert views.rebuilt == []

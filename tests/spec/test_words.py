@@ -7,21 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnemo_store import snapshots
 from mnemo_store.disk import Disk
-from mnemo_store.errors import ViewMismatch
-from mnemo_store.terms import Tokenizer
-from mnemo_store.words import COUNT_MAX, KIND, MANY_POSTINGS, RECENT_SLOTS_MIN, Fields, WordView
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
+from mnemo_store.indexes.lexical import (
+    COUNT_MAX,
+    KIND,
+    MANY_POSTINGS,
+    RECENT_SLOTS_MIN,
+    LexicalFields,
+    LexicalIndex,
+)
+from mnemo_store.indexes.tokenizer import Tokenizer
 
 
-def view_of(*texts: str) -> WordView:
-    view = WordView()
+def view_of(*texts: str) -> LexicalIndex:
+    view = LexicalIndex()
     for number, text in enumerate(texts):
-        view.put(number, Fields(text))
+        view.put(number, LexicalFields(text))
     return view
 
 
-def found(view: WordView, query: str, k: int = 10) -> list[int]:
+def found(view: LexicalIndex, query: str, k: int = 10) -> list[int]:
     return [int(number) for number in view.search(query, k).numbers]
 
 
@@ -44,15 +51,15 @@ def test_length_counts_words_and_neither_stop_words_nor_wholes() -> None:
     assert view_of("the cat is on the mat").mean_length == 2
     assert view_of("wordView").mean_length == 2
     assert view_of("東京都").mean_length == 2
-    assert WordView().mean_length == 0
+    assert LexicalIndex().mean_length == 0
 
 
 def test_tags_and_headings_count_twice_and_speakers_once() -> None:
-    view = WordView()
-    view.put(0, Fields("rust pad", tags=("pad",)))
-    view.put(1, Fields("pad pad", tags=("rust",)))
-    view.put(2, Fields("pad pad", headings=("Rust",)))
-    view.put(3, Fields("pad pad", speaker="Rust"))
+    view = LexicalIndex()
+    view.put(0, LexicalFields("rust pad", tags=("pad",)))
+    view.put(1, LexicalFields("pad pad", tags=("rust",)))
+    view.put(2, LexicalFields("pad pad", headings=("Rust",)))
+    view.put(3, LexicalFields("pad pad", speaker="Rust"))
     hits = view.search("rust", 10)
     assert hits.numbers.tolist() == [1, 2, 0, 3]
     # Equal lengths of 3 and df 4 of 4: ln(1 + 0.5/4.5); one occurrence 1.9/1.9, two 3.8/2.9.
@@ -60,9 +67,9 @@ def test_tags_and_headings_count_twice_and_speakers_once() -> None:
 
 
 def test_a_memory_is_found_as_soon_as_it_is_put_and_gone_as_soon_as_it_is_dropped() -> None:
-    view = WordView()
+    view = LexicalIndex()
     assert found(view, "cat") == []
-    view.put(7, Fields("a cat"))
+    view.put(7, LexicalFields("a cat"))
     assert found(view, "cat") == [7]
     assert (7 in view, 6 in view, -1 in view, 99999 in view, len(view)) == (True, False, False, False, 1)
     view.drop(7)
@@ -75,7 +82,7 @@ def test_a_memory_is_found_as_soon_as_it_is_put_and_gone_as_soon_as_it_is_droppe
 
 def test_putting_again_replaces_every_word() -> None:
     view = view_of("cat", "dog")
-    view.put(0, Fields("bird"))
+    view.put(0, LexicalFields("bird"))
     assert found(view, "cat") == []
     assert found(view, "bird") == [0]
     assert len(view) == 2
@@ -83,12 +90,12 @@ def test_putting_again_replaces_every_word() -> None:
 
 
 def test_equal_scores_are_ordered_by_number() -> None:
-    view = WordView()
+    view = LexicalIndex()
     for number in (5, 3, 9, 1):
-        view.put(number, Fields("same words"))
+        view.put(number, LexicalFields("same words"))
     assert found(view, "words") == [1, 3, 5, 9]
     assert found(view, "words", k=2) == [1, 3]
-    view.put(3, Fields("same words"))
+    view.put(3, LexicalFields("same words"))
     assert found(view, "words", k=3) == [1, 3, 5]
 
 
@@ -162,9 +169,9 @@ def test_a_word_repeated_beyond_measure_counts_as_often_as_can_be_kept() -> None
 
 def test_merging_into_the_base_changes_no_score() -> None:
     count = RECENT_SLOTS_MIN + 10
-    view = WordView()
+    view = LexicalIndex()
     for number in range(count):
-        view.put(number, Fields(f"common w{number % 97}x"))
+        view.put(number, LexicalFields(f"common w{number % 97}x"))
         if number == 200:
             before = view.document_frequency("common")
     assert before == 201
@@ -176,8 +183,8 @@ def test_merging_into_the_base_changes_no_score() -> None:
 
 
 def test_putting_many_is_putting_each() -> None:
-    memories = [(number % 50, Fields(f"cat w{number % 7}x")) for number in range(60)] + [
-        (99, Fields("Ann", tags=("cat",)))
+    memories = [(number % 50, LexicalFields(f"cat w{number % 7}x")) for number in range(60)] + [
+        (99, LexicalFields("Ann", tags=("cat",)))
     ]
     one_by_one, together = view_of("bird", "bird cat"), view_of("bird", "bird cat")
     for number, fields in memories:
@@ -199,70 +206,70 @@ def test_a_saved_view_is_loaded_with_its_meta_and_can_be_written_on(tmp_path: Pa
     view = view_of("cat", "dog", "cat dog")
     view.drop(1)
     view.save(path, {"seq": 12}, Disk())
-    loaded, meta = WordView.load(path)
+    loaded, meta = LexicalIndex.load(path)
     assert meta == {"seq": 12}
     assert found(loaded, "dog") == [2]
-    loaded.put(0, Fields("dog"))
-    loaded.put(9, Fields("bird"))
+    loaded.put(0, LexicalFields("dog"))
+    loaded.put(9, LexicalFields("bird"))
     assert found(loaded, "dog") == [0, 2]
     assert found(loaded, "cat") == [2]
     assert found(loaded, "bird") == [9]
     loaded.save(path, {"seq": 14}, Disk())  # over the file it is mapped from
     assert found(loaded, "dog") == [0, 2]
-    assert found(WordView.load(path)[0], "dog") == [0, 2]
+    assert found(LexicalIndex.load(path)[0], "dog") == [0, 2]
 
 
 def test_an_empty_view_is_saved_and_loaded(tmp_path: Path) -> None:
-    WordView().save(tmp_path / "words.view", {}, Disk())
-    loaded, meta = WordView.load(tmp_path / "words.view")
+    LexicalIndex().save(tmp_path / "words.view", {}, Disk())
+    loaded, meta = LexicalIndex.load(tmp_path / "words.view")
     assert (len(loaded), meta, found(loaded, "cat")) == (0, {}, [])
 
 
 def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "words.view"
-    with pytest.raises(ViewMismatch):
-        WordView.load(path)
+    with pytest.raises(IndexMismatch):
+        LexicalIndex.load(path)
     view_of("cat").save(path, {}, Disk())
-    with pytest.raises(ViewMismatch, match="other rules"):
-        WordView.load(path, "german")
+    with pytest.raises(IndexMismatch, match="other rules"):
+        LexicalIndex.load(path, "german")
     signature = Tokenizer().signature
-    snapshots.save(path, KIND, {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())
-    with pytest.raises(ViewMismatch, match="do not fit"):
-        WordView.load(path)
+    index_file.save(path, KIND, {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())
+    with pytest.raises(IndexMismatch, match="do not fit"):
+        LexicalIndex.load(path)
 
 
 def test_a_memory_is_led_to_by_its_marks_as_long_as_it_is_in_the_view(tmp_path: Path) -> None:
-    view = WordView()
-    assert view.holding(["home"]).tolist() == []
-    view.put(4, Fields("cat", marks=("home", "sam home")))
-    view.put(2, Fields("dog", marks=("home",)))
-    view.put_many([(9, Fields("bird", marks=("work",)))])
-    assert view.holding(["home"]).tolist() == [2, 4]
-    assert view.holding(["sam home", "work", "nothing"]).tolist() == [4, 9]
-    assert view.holding(["home", "sam home"]).tolist() == [2, 4], "each once"
-    assert view.holding([]).tolist() == []
-    assert view.holding(["home", "work"], np.array([True] * 4)).tolist() == [2]
-    view.put(4, Fields("cat"))
-    assert view.holding(["home", "sam home"]).tolist() == [2]
+    view = LexicalIndex()
+    assert view.numbers_with_marks(["home"]).tolist() == []
+    view.put(4, LexicalFields("cat", marks=("home", "sam home")))
+    view.put(2, LexicalFields("dog", marks=("home",)))
+    view.put_many([(9, LexicalFields("bird", marks=("work",)))])
+    assert view.numbers_with_marks(["home"]).tolist() == [2, 4]
+    assert view.numbers_with_marks(["sam home", "work", "nothing"]).tolist() == [4, 9]
+    assert view.numbers_with_marks(["home", "sam home"]).tolist() == [2, 4], "each once"
+    assert view.numbers_with_marks([]).tolist() == []
+    assert view.numbers_with_marks(["home", "work"], np.array([True] * 4)).tolist() == [2]
+    view.put(4, LexicalFields("cat"))
+    assert view.numbers_with_marks(["home", "sam home"]).tolist() == [2]
     view.save(tmp_path / "words.view", {}, Disk())
-    loaded, _ = WordView.load(tmp_path / "words.view")
-    assert loaded.holding(["home", "work"]).tolist() == [2, 9]
+    loaded, _ = LexicalIndex.load(tmp_path / "words.view")
+    assert loaded.numbers_with_marks(["home", "work"]).tolist() == [2, 9]
     loaded.drop(2)
-    assert loaded.holding(["home", "work"]).tolist() == [9]
+    assert loaded.numbers_with_marks(["home", "work"]).tolist() == [9]
 
 
 def test_no_query_finds_a_mark_and_no_score_feels_one() -> None:
-    plain, marked = WordView(), WordView()
+    plain, marked = LexicalIndex(), LexicalIndex()
     for number, text in enumerate(("cat", "cat dog dog", "a home for birds")):
-        plain.put(number, Fields(text))
-        marked.put(number, Fields(text, marks=("home", "cat", "dog", "a b")))
+        plain.put(number, LexicalFields(text))
+        marked.put(number, LexicalFields(text, marks=("home", "cat", "dog", "a b")))
     assert marked.mean_length == plain.mean_length
     for query in ("cat", "dog cat", "home", " home", "a b", "a", "birds"):
         expected, hits = plain.search(query, 9), marked.search(query, 9)
         assert hits.numbers.tolist() == expected.numbers.tolist()
         assert hits.scores.tobytes() == expected.scores.tobytes()
     assert marked.document_frequency("home") == 1
-    assert marked.holding(["birds"]).tolist() == [], "a word is no mark"
+    assert marked.numbers_with_marks(["birds"]).tolist() == [], "a word is no mark"
 
 
 def test_a_search_never_sees_half_a_write() -> None:
@@ -273,10 +280,10 @@ def test_a_search_never_sees_half_a_write() -> None:
 
     def write() -> None:
         while not stop.is_set():
-            view.put(0, Fields("cat pear"))
-            view.put(0, Fields("cat apple"))
+            view.put(0, LexicalFields("cat pear"))
+            view.put(0, LexicalFields("cat apple"))
             view.drop(0)
-            view.put(0, Fields("apple cat"))
+            view.put(0, LexicalFields("apple cat"))
 
     writer = threading.Thread(target=write)
     switch_interval = sys.getswitchinterval()
@@ -294,29 +301,34 @@ def test_a_search_never_sees_half_a_write() -> None:
 
 def test_texts_beside_the_view_are_scored_by_its_counts() -> None:
     view = view_of("cat", "cat dog dog")  # N = 2, mean length 2
-    scores = view.scores("dog bird", [Fields("a bird and a dog"), Fields("fish"), Fields("birds", tags=("dog",))])
+    scores = view.score_texts(
+        "dog bird", [LexicalFields("a bird and a dog"), LexicalFields("fish"), LexicalFields("birds", tags=("dog",))]
+    )
     # dog: df 1, ln 2; bird: df 0, ln(1 + 2.5/0.5) = ln 6; both texts have length 2: f·1.9 / (f + 0.9)
     first = (0.693147 + 1.791759) * 1.9 / 1.9
     third = 0.693147 * 2 * 1.9 / 2.9 + 1.791759 * 1.9 / 1.9
     assert scores.tolist() == pytest.approx([first, 0.0, third], rel=1e-5)
     assert scores.dtype == np.float32
-    assert view.scores("the", [Fields("cat")]).tolist() == [0.0]
-    assert view.scores("cat", []).tolist() == []
+    assert view.score_texts("the", [LexicalFields("cat")]).tolist() == [0.0]
+    assert view.score_texts("cat", []).tolist() == []
     # An empty view counts a mean length of 1: ln(1 + 0.5/0.5) · 1.9 / 1.9
-    assert WordView().scores("cat", [Fields("cat")]).tolist() == pytest.approx([0.693147], rel=1e-5)
+    assert LexicalIndex().score_texts("cat", [LexicalFields("cat")]).tolist() == pytest.approx([0.693147], rel=1e-5)
 
 
 def test_a_text_is_scored_beside_the_view_as_it_is_within_it_to_the_byte() -> None:
-    texts = [Fields("the cat saw 3.11.2 running", "Ines", ("home", "cat"), ("House", "Keys")), Fields("dog " * 300)]
-    view = WordView()
-    for number, fields in enumerate([*texts, Fields("a dog runs home"), Fields("gone cat")]):
+    texts = [
+        LexicalFields("the cat saw 3.11.2 running", "Ines", ("home", "cat"), ("House", "Keys")),
+        LexicalFields("dog " * 300),
+    ]
+    view = LexicalIndex()
+    for number, fields in enumerate([*texts, LexicalFields("a dog runs home"), LexicalFields("gone cat")]):
         view.put(number, fields)
     view.drop(3)
     for query in ("cat", "dog home runs", "ines 3.11 keys house cat run"):
         hits = view.search(query, 10)
         within = np.zeros(4, np.float32)
         within[hits.numbers] = hits.scores
-        assert view.scores(query, texts).tobytes() == within[:2].tobytes()
+        assert view.score_texts(query, texts).tobytes() == within[:2].tobytes()
 
 
 def test_what_each_term_contributes_adds_up_to_the_score() -> None:
@@ -339,12 +351,12 @@ def test_what_each_term_contributes_adds_up_to_the_score() -> None:
 
 def test_the_best_of_many_that_hold_common_words_are_those_of_all() -> None:
     """Every text holds `all`, every second one `half`, every 20th `few`; each is long in its own way."""
-    view = WordView()
+    view = LexicalIndex()
     texts = [
         " ".join(["all"] + ["half"] * (number % 2) + ["few"] * (number % 20 == 3) + ["filler"] * (number % 7))
         for number in range(MANY_POSTINGS)
     ]
-    view.put_many((number, Fields(text)) for number, text in enumerate(texts))
+    view.put_many((number, LexicalFields(text)) for number, text in enumerate(texts))
     for number in range(5, MANY_POSTINGS, 11):
         view.drop(number)
     odd = np.arange(MANY_POSTINGS) % 3 == 1
@@ -352,7 +364,7 @@ def test_the_best_of_many_that_hold_common_words_are_those_of_all() -> None:
         for allowed in (None, odd, np.arange(MANY_POSTINGS) < 40):
             every = view.search(query, MANY_POSTINGS, allowed)
             for k in (1, 20, 300):
-                hits, sought = view.search_and(query, k, allowed)
+                hits, sought = view.search_with_postings(query, k, allowed)
                 assert hits.numbers.tolist() == every.numbers[:k].tolist()
                 assert hits.scores.tobytes() == every.scores[:k].tobytes()
             asked = np.array([3, 1, 0, 43, 99_999])
@@ -366,25 +378,25 @@ def test_a_number_that_is_not_there_matches_nothing() -> None:
         assert not view.matches("cat dog", numbers).holds.any()
     assert view.matches("cat", np.empty(0, np.uint32)).parts.shape == (1, 0)
     assert view.matches("", np.array([0])).parts.shape == (0, 1)
-    empty = WordView().matches("cat", np.array([0]))
+    empty = LexicalIndex().matches("cat", np.array([0]))
     assert (empty.terms, empty.holds.tolist(), empty.parts.tolist()) == (["cat"], [[False]], [[0.0]])
 
 
 def test_what_was_found_of_a_query_stays_as_it_was_whatever_is_written_meanwhile() -> None:
     view = view_of("cat", "cat dog", "dog", "bird")
-    hits, sought = view.search_and("cat", 10)
+    hits, sought = view.search_with_postings("cat", 10)
     before = view.matches(sought, np.array([0, 1, 2, 3, 4]))
     assert before.holds.tolist() == [[True, True, False, False, False]]
     view.drop(0)
     assert view.matches(sought, np.array([0, 1, 2, 3, 4])).parts.tobytes() == before.parts.tobytes()
-    view.put(0, Fields("dog"))
-    view.put(2, Fields("cat cat"))
+    view.put(0, LexicalFields("dog"))
+    view.put(2, LexicalFields("cat cat"))
     view.drop(1)
-    view.put(4, Fields("cat"))
+    view.put(4, LexicalFields("cat"))
     after = view.matches(sought, np.array([0, 1, 2, 3, 4]))
     assert after.holds.tolist() == before.holds.tolist()
     assert after.parts.tobytes() == before.parts.tobytes()
-    view.put_many([(5, Fields("cat"))])  # gives every memory another slot
-    view.put(1, Fields("bird"))
+    view.put_many([(5, LexicalFields("cat"))])  # gives every memory another slot
+    view.put(1, LexicalFields("bird"))
     assert view.matches(sought, hits.numbers).scores.tobytes() == hits.scores.tobytes()
     assert view.matches("cat", np.array([0, 1, 2, 3, 4, 5])).holds.tolist() == [[False, False, True, False, True, True]]

@@ -1,0 +1,1 @@
+"""Quality and speed benchmarks of the command line."""

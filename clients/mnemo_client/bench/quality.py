@@ -1,0 +1,269 @@
+"""`mnemo bench`: how well the rankers answer, and how fast this machine is. The person's own memories are not touched.
+
+Each runs on a daemon of its own, with the model that is installed; at the end, and on ^C, the daemon stops and its
+folder goes.
+"""
+
+import os
+import platform
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnemo_client.bench.datasets import Conversation, DatasetQuestion, load
+from mnemo_client.bench.metrics import METRICS, Bootstrap, Mean, percentile, score
+from mnemo_client.cli import command_table, scratch_daemon
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, pad, sanitize
+from mnemo_client.client import Client
+from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.protocol import memories as protocol
+
+ANSWERS = 50
+BATCH = 500
+POOL = "all"  # the namespace of all conversations, where they are pooled
+VECTORS_SECONDS = 6 * 3600.0
+SHOWN_BY_CATEGORY = "R@10"
+COMPARED = "R@10"
+
+
+class PlacedQuestion(NamedTuple):
+    """A question, where it is asked, and the ids of the memories that answer it."""
+
+    question: DatasetQuestion
+    namespace: str
+    evidence: tuple[str, ...]
+
+
+class RankerAnswer(NamedTuple):
+    """What one ranker gave for one question. is_other: something else answered, or only a part of what was asked."""
+
+    row: dict[str, float]
+    took_ms: float
+    is_other: bool
+
+
+class Machine(NamedTuple):
+    """What was measured, on what."""
+
+    version: str
+    model: str  # of the embeddings; empty: none, answered by words
+    system: str
+    python: str
+    processor: str
+    cores: int
+
+
+def require_subcommand(_: CommandContext) -> int:
+    raise UsageError("say what to measure", "mnemo bench quality --data FOLDER, or mnemo bench speed")
+
+
+def quality(invocation: CommandContext) -> int:
+    options = invocation.options
+    rankers = list(dict.fromkeys(options.ranker)) or list(command_table.RANKERS)
+    conversations = load((invocation.cwd / Path(options.data).expanduser()).resolve())
+    with scratch_daemon.scratch_daemon(invocation, "bench") as client:
+        puts = _store_turns(invocation.terminal, client, conversations, pooled=options.pooled)
+        has_vectors = scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS)
+        machine = describe_machine(client.status(), has_vectors)
+        found = _ask_all(invocation.terminal, client, puts, rankers)
+    invocation.terminal.progress("reckoning …")
+    report = build_report(puts, found)
+    invocation.terminal.clear_progress()
+    turns = sum(len(each.turns) for each in conversations)
+    measured = {
+        "conversations": len(conversations), "memories": turns, "questions": len(puts), "pooled": options.pooled,
+        "answers": ANSWERS, "machine": machine._asdict(), **report,
+    }  # fmt: skip
+    if invocation.wants_json:
+        invocation.print_value(measured)
+    else:
+        invocation.print(*quality_lines(measured, invocation.style))
+    return EXIT_DONE
+
+
+def _store_turns(
+    terminal: Terminal, client: Client, conversations: Sequence[Conversation], *, pooled: bool
+) -> list[PlacedQuestion]:
+    """Stores every turn, and gives the questions with the ids of their evidence."""
+    puts: list[PlacedQuestion] = []
+    stored, count = 0, sum(len(each.turns) for each in conversations)
+    for number, conversation in enumerate(conversations, start=1):
+        namespace = POOL if pooled else f"{number}"
+        ids: dict[str, str] = {}
+        for start in range(0, len(conversation.turns), BATCH):
+            part = conversation.turns[start : start + BATCH]
+            memories = [
+                protocol.NewMemory(
+                    content=turn.text, speaker=turn.speaker, session_id=f"{number}-{turn.session}", event_at=turn.at,
+                    namespace=namespace, key=f"{number}/{turn.id}",
+                )
+                for turn in part
+            ]  # fmt: skip
+            for turn, result in zip(part, client.remember_many(memories), strict=True):
+                if isinstance(result, protocol.FailureAnswer):
+                    why = result.error.message
+                    raise UsageError(f"turn {turn.id} of {conversation.name} cannot be remembered: {why}")
+                ids[turn.id] = result.memory.id
+            stored += len(part)
+            terminal.progress(f"storing the turns: {display.percent(stored / count)}   (^C to stop)")
+        puts += [
+            PlacedQuestion(question, namespace, tuple(dict.fromkeys(ids[each] for each in question.evidence)))
+            for question in conversation.questions
+        ]
+    return puts
+
+
+def _ask_all(
+    terminal: Terminal, client: Client, puts: Sequence[PlacedQuestion], rankers: Sequence[str]
+) -> dict[str, list[RankerAnswer]]:
+    """Each question once unmeasured: then every ranker finds the question's own vector known."""
+    found: dict[str, list[RankerAnswer]] = {ranker: [] for ranker in rankers}
+    for number, put in enumerate(puts, start=1):
+        client.recall(put.question.text, namespace=put.namespace, dry=True)
+        for ranker in rankers:
+            found[ranker].append(_ask_ranker(client, put, ranker))
+        terminal.progress(f"asking: {display.percent(number / len(puts))}   (^C to stop)")
+    return found
+
+
+def _ask_ranker(client: Client, put: PlacedQuestion, ranker: str) -> RankerAnswer:
+    answer = client.recall(
+        put.question.text, top_k=ANSWERS, token_budget=None, namespace=put.namespace, dry=True, ranker=ranker
+    )
+    row = score([memory.id for memory in answer.memories], put.evidence)
+    return RankerAnswer(row, answer.took_ms, bool(answer.degraded) or answer.ranker != ranker)
+
+
+# What came of it
+
+
+def build_report(puts: Sequence[PlacedQuestion], found: Mapping[str, Sequence[RankerAnswer]]) -> dict[str, Any]:
+    """By ranker: each metric's mean with its interval, in all and by category, milliseconds, and where something else
+    answered; and by how much the first ranker is ahead of each other, over the same questions."""
+    categories: dict[str, list[int]] = {}
+    for place, put in enumerate(puts):
+        categories.setdefault(put.question.category, []).append(place)
+    whole = Bootstrap(len(puts))
+    parts = {name: Bootstrap(len(places)) for name, places in sorted(categories.items())}
+    first = next(iter(found))
+    report: dict[str, Any] = {"rankers": {}, "categories": {name: part.count for name, part in parts.items()}}
+    for ranker, answers in found.items():
+        took = [each.took_ms for each in answers]
+        report["rankers"][ranker] = {
+            **_means(whole, answers),
+            "by_category": {
+                name: _means(part, [answers[place] for place in categories[name]]) for name, part in parts.items()
+            },
+            "ms": {"p50": statistics.median(took), "p95": percentile(took, 0.95)},
+            "answered_by_other": sum(each.is_other for each in answers),
+        }
+        if ranker != first:
+            apart = [one.row[COMPARED] - other.row[COMPARED] for one, other in zip(found[first], answers, strict=True)]
+            report["rankers"][ranker][f"behind_{first}"] = _in_percent(whole.mean(apart))
+    return report
+
+
+def _means(resampled: Bootstrap, answers: Sequence[RankerAnswer]) -> dict[str, dict[str, float]]:
+    return {metric: _in_percent(resampled.mean([each.row[metric] for each in answers])) for metric in METRICS}
+
+
+def _in_percent(mean: Mean) -> dict[str, float]:
+    """In percent."""
+    return {name: round(100 * value, 2) for name, value in mean._asdict().items()}
+
+
+def describe_machine(status: protocol.StatusAnswer, has_vectors: bool) -> Machine:
+    """Of the daemon that was measured, which is on this machine."""
+    model = status.models.get("embedding")
+    return Machine(
+        version=status.version,
+        model=(model.name or "") if has_vectors and model is not None else "",
+        system=f"{platform.system()} {platform.release()}",
+        python=platform.python_version(),
+        processor=_processor(),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+    )
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return " ".join(value.split())
+    return platform.processor() or platform.machine()
+
+
+# What is shown of it
+
+
+def quality_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]:
+    """The tables: every ranker in all, and by category; then what there is to know beside them."""
+    rankers: Mapping[str, Any] = measured["rankers"]
+    shape = "all in one namespace" if measured["pooled"] else "each in a namespace of its own"
+    counts = (("conversation", "conversations"), ("memory", "memories"), ("question", "questions"))
+    parts = [display.plural(measured[many], one, many) for one, many in counts]
+    yield look.bold(f"{', '.join(parts)}; {shape}" if measured["conversations"] > 1 else ", ".join(parts))
+    yield look.dim(machine_line(Machine(**measured["machine"])))
+    yield ""
+    rows = [["%", *METRICS, "ms"]]
+    for name, each in rankers.items():
+        rows.append([name, *(f"{each[metric]['mean']:.1f}" for metric in METRICS), f"{each['ms']['p50']:.1f}"])
+        rows.append(["", *(interval(each[metric]) for metric in METRICS), ""])
+    yield from right_table(rows, look)
+    yield ""
+    yield from right_table(list(_category_rows(measured)), look)
+    yield ""
+    yield look.dim("Below each mean: 95% of the means of resampled questions. ms: half took less.")
+    yield from _comparison(rankers)
+    for name, each in rankers.items():
+        if each["answered_by_other"]:
+            of = display.plural(each["answered_by_other"], "question")
+            yield look.warn(f"{name}: {of} answered by another ranker, or without vectors")
+
+
+def _category_rows(measured: Mapping[str, Any]) -> Iterator[list[str]]:
+    categories: Mapping[str, int] = measured["categories"]
+    yield [SHOWN_BY_CATEGORY, *(sanitize(name) for name in categories)]
+    yield ["questions", *(f"{count}" for count in categories.values())]
+    for name, each in measured["rankers"].items():
+        means = [each["by_category"][category][SHOWN_BY_CATEGORY] for category in categories]
+        yield [name, *(f"{mean['mean']:.1f}" for mean in means)]
+        yield ["", *(interval(mean) for mean in means)]
+
+
+def _comparison(rankers: Mapping[str, Any]) -> Iterator[str]:
+    """By how much the first is ahead of the others, question by question: that is surer than two intervals."""
+    first, *others = rankers
+    for name in others:
+        ahead = rankers[name][f"behind_{first}"]
+        yield f"{COMPARED}: {first} {ahead['mean']:+.1f} over {name}, 95% {ahead['low']:+.1f} to {ahead['high']:+.1f}"
+
+
+def interval(mean: Mapping[str, float]) -> str:
+    """In whole percents, rounded outward, so that it covers what it says."""
+    low, high = int(mean["low"] // 1), -int(-mean["high"] // 1)
+    return f"{low}-{high}"
+
+
+def machine_line(machine: Machine) -> str:
+    model = machine.model or "no model, by words alone"
+    cores = display.plural(machine.cores, "core")
+    return " · ".join([
+        sanitize(model), f"mnemo {machine.version}", f"Python {machine.python}", machine.system,
+        f"{sanitize(machine.processor)}, {cores}",
+    ])  # fmt: skip
+
+
+def right_table(rows: Sequence[Sequence[str]], look: TextStyle) -> Iterator[str]:
+    """The first row in bold; the first column to the left, the others to the right."""
+    widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for number, row in enumerate(rows):
+        first, *others = zip(row, widths, strict=True)
+        aligned = [pad(*first), *(" " * (width - cell_width(cell)) + cell for cell, width in others)]
+        line = "  ".join(aligned).rstrip()
+        yield look.bold(line) if number == 0 else line

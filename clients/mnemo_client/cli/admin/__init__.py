@@ -1,0 +1,1 @@
+"""Commands about the daemon, its store, notes and models."""

@@ -1,0 +1,260 @@
+"""`mnemo doctor`: named checks, each with what was found and the command that mends it."""
+
+import contextlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from mnemo_client import process
+from mnemo_client.cli.admin.daemon import DEFAULT_MODEL
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.client import Client
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError
+from mnemo_client.paths import data_folder, socket_path
+from mnemo_client.protocol import memories, retrieval
+from mnemo_client.version import VERSION
+
+NAMESPACE = "doctor"
+FREE_BYTES_WARN = 1_000_000_000
+FREE_BYTES_FAIL = 100_000_000  # a few times the daemon's own reserve (SPEC 3.4)
+WATCHES_MIN = 8192  # one a folder of notes; the kernel's usual least
+WATCHES_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
+
+TELEMETRY_FOLDER = Path("Microsoft", "DeveloperTools", ".onnxruntime")
+TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # and what has these names in front: journals, unfinished files
+
+Outcome = Literal["ok", "warn", "fail"]
+
+
+class DoctorCheck(NamedTuple):
+    name: str
+    outcome: Outcome
+    found: str
+    fix: str = ""
+
+
+def run(invocation: CommandContext) -> int:
+    """Every check that makes sense; exit 1 where one failed. The daemon is not started for it."""
+    checks = list(_all_checks(invocation))
+    failed = any(check.outcome == "fail" for check in checks)
+    if invocation.wants_json:
+        invocation.print_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
+    else:
+        invocation.print(*display.doctor_lines(checks, invocation.style))
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+def _all_checks(invocation: CommandContext) -> Iterator[DoctorCheck]:
+    environ = invocation.environ
+    yield data_check(data_folder(environ))
+    yield disk_check(data_folder(environ))
+    yield telemetry_check(telemetry_folders(environ, sys.platform))
+    if sys.platform == "linux":
+        yield watches_check(WATCHES_FILE)
+    try:
+        yield socket_check(socket_path(environ))
+        with Client(socket_path(environ), NAMESPACE, door="cli", agent="doctor") as client:
+            status = client.status()
+            yield DoctorCheck("daemon", "ok", f"runs, pid {status.pid}, {status.state}")
+            yield from status_checks(status)
+            yield round_trip(client)
+    except MnemoError as error:
+        yield DoctorCheck("daemon", "fail", error.message, error.hint or _log_hint(environ))
+
+
+def _log_hint(environ: Mapping[str, str]) -> str:
+    return f"its log: {process.log_file(environ)}"
+
+
+def data_check(folder: Path) -> DoctorCheck:
+    """The data folder is there and only its owner can look into it."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return DoctorCheck("data folder", "warn", f"{folder} is not there yet", "mnemo up")
+    except OSError as failed:
+        return DoctorCheck("data folder", "fail", f"{folder}: {failed.strerror}", f"look at the rights of {folder}")
+    if found.st_uid != os.getuid():
+        return DoctorCheck(
+            "data folder", "fail", f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of yours"
+        )
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return DoctorCheck("data folder", "fail", f"{folder} can be read by other users", f"chmod 700 {folder}")
+    if not os.access(folder, os.W_OK):
+        return DoctorCheck("data folder", "fail", f"{folder} cannot be written to", f"chmod u+w {folder}")
+    return DoctorCheck("data folder", "ok", str(folder))
+
+
+def disk_check(folder: Path) -> DoctorCheck:
+    place = next(place for place in (folder, *folder.parents) if place.exists())
+    system = os.statvfs(place)
+    free = system.f_bavail * system.f_frsize
+    if free < FREE_BYTES_FAIL:
+        return DoctorCheck(
+            "disk", "fail", f"{display.size(free)} free", "free some space; deleting memories still works"
+        )
+    if free < FREE_BYTES_WARN:
+        return DoctorCheck("disk", "warn", f"{display.size(free)} free", "free some space soon")
+    return DoctorCheck("disk", "ok", f"{display.size(free)} free")
+
+
+def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
+    """The folders in which onnxruntime 1.29 and newer keeps a device id and unsent events, unless it is silenced."""
+    home = Path(environ.get("HOME") or Path.home())
+    if platform == "darwin":
+        return [home / "Library" / "Application Support" / TELEMETRY_FOLDER]
+    named = environ.get("XDG_CACHE_HOME", "")
+    caches = [Path(named)] if named.startswith("/") else []
+    return [cache / TELEMETRY_FOLDER for cache in dict.fromkeys([*caches, home / ".cache"])]
+
+
+def telemetry_check(folders: list[Path]) -> DoctorCheck:
+    """Delete what onnxruntime's telemetry left while earlier versions did not silence it, and say so.
+
+    No program needs it: another one that uses onnxruntime makes new files. Anything else in the folders stays.
+    """
+    try:
+        deleted = [folder for folder in folders if _delete_telemetry(folder)]
+    except OSError as failed:
+        fix = f"delete it yourself: {failed.filename}"
+        return DoctorCheck(
+            "telemetry", "warn", f"files of onnxruntime's telemetry cannot be deleted: {failed.strerror}", fix
+        )
+    if not deleted:
+        return DoctorCheck("telemetry", "ok", "none: no library keeps a device id or events here")
+    where = ", ".join(str(folder) for folder in deleted)
+    found = f"deleted the device id and events that onnxruntime had left in {where}; mnemod no longer lets it"
+    return DoctorCheck("telemetry", "ok", f"{found}. If they come back, another program uses onnxruntime")
+
+
+def _delete_telemetry(folder: Path) -> bool:
+    """Whether there was any. The folder goes too, and those above it, where nothing else is in them."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    files = [file for file in folder.iterdir() if file.name.startswith(TELEMETRY_FILES) and not file.is_dir()]
+    for file in files:
+        file.unlink(missing_ok=True)
+    if files:
+        with contextlib.suppress(OSError):  # not empty
+            for each in (folder, *folder.parents[: len(TELEMETRY_FOLDER.parts) - 1]):
+                each.rmdir()
+    return bool(files)
+
+
+def watches_check(file: Path) -> DoctorCheck:
+    """How many folders the kernel will watch for one user."""
+    try:
+        watches = int(file.read_text())
+    except (OSError, ValueError):
+        return DoctorCheck(
+            "watching", "warn", "the kernel does not say how many folders it can watch", "see mnemo notes status"
+        )
+    if watches < WATCHES_MIN:
+        fix = "sudo sysctl fs.inotify.max_user_watches=524288"
+        return DoctorCheck("watching", "warn", f"the kernel watches at most {watches} folders; the rest is polled", fix)
+    return DoctorCheck("watching", "ok", f"up to {display.number(watches)} folders")
+
+
+def socket_check(path: Path) -> DoctorCheck:
+    """The socket, where there is one, is its owner's alone."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return DoctorCheck("socket", "warn", f"{path} is not there", "mnemo up")
+    if not stat.S_ISSOCK(mode):
+        return DoctorCheck("socket", "fail", f"{path} is no socket", f"move {path} out of the way, then: mnemo up")
+    if stat.S_IMODE(mode) & 0o077:
+        return DoctorCheck("socket", "fail", f"{path} can be used by other users", "mnemo down; mnemo up")
+    return DoctorCheck("socket", "ok", str(path))
+
+
+def status_checks(status: memories.StatusAnswer) -> Iterator[DoctorCheck]:
+    """What the daemon's own account of itself tells."""
+    if status.version == VERSION:
+        yield DoctorCheck("version", "ok", VERSION)
+    else:
+        yield DoctorCheck(
+            "version", "warn", f"the daemon is {status.version}, this command {VERSION}", "mnemo down; mnemo up"
+        )
+    model = status.models.get("embedding")
+    # Without a model everything is kept and found by words: a check of its own says so, and that nothing is broken.
+    lacks_model = model is None or model.state in ("absent", "failed")
+    if status.state == "degraded" and not lacks_model:
+        log = f"its log: {status.data_dir}/run/mnemod.log"
+        yield DoctorCheck("store", "fail", "; ".join(status.reasons) or "degraded", log)
+    else:
+        yield DoctorCheck(
+            "store", "ok", f"{display.plural(status.memories, 'memory', 'memories')}, change {status.seq}"
+        )
+    yield _model_check(model)
+    for name, view in status.views.items():
+        outcome: Outcome = "fail" if view.state == "stale" else "ok" if view.share >= 1 or lacks_model else "warn"
+        found = (
+            f"{view.state.replace('_', ' ')}, {display.percent(view.share)}{': ' + view.reason if view.reason else ''}"
+        )
+        yield DoctorCheck(name, outcome, found, "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up")
+    yield _threads_check(status)
+    yield _notes_check(status.notes)
+
+
+def _threads_check(status: memories.StatusAnswer) -> DoctorCheck:
+    """Whether every background thread of the daemon does its work."""
+    log = f"its log: {status.data_dir}/run/mnemod.log"
+    failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
+    failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
+    if failing:
+        return DoctorCheck("threads", "fail", "; ".join(failing), log)
+    if failures:
+        told = [
+            f"{name} was restarted {display.plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
+            for name, each in failures.items()
+        ]
+        return DoctorCheck("threads", "warn", "; ".join(told), log)
+    return DoctorCheck("threads", "ok", "all of them work")
+
+
+def _model_check(model: memories.ModelStatus | None) -> DoctorCheck:
+    if model is None or model.state == "absent":
+        return DoctorCheck(
+            "model", "warn", "none is installed: answers are by words", f"mnemo models pull {DEFAULT_MODEL}"
+        )
+    if model.state == "failed":
+        return DoctorCheck(
+            "model", "fail", model.reason or "it cannot be loaded", model.hint or f"mnemo models pull {model.name}"
+        )
+    return DoctorCheck("model", "ok", f"{model.name}, {model.state}")
+
+
+def _notes_check(notes: memories.NotesStatus) -> DoctorCheck:
+    missing = [root.path for root in notes.roots if root.state == "missing"]
+    polled = [root.path for root in notes.roots if root.state == "polling"]
+    if missing:
+        return DoctorCheck(
+            "notes", "warn", f"not there: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}"
+        )
+    if polled:
+        return DoctorCheck("notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status says why")
+    if notes.skipped_total:
+        skipped = display.plural(notes.skipped_total, "file")
+        return DoctorCheck("notes", "warn", f"{skipped} passed over", "mnemo notes status")
+    return DoctorCheck("notes", "ok", display.plural(len(notes.roots), "folder"))
+
+
+def round_trip(client: Client) -> DoctorCheck:
+    """Something new is remembered, found and moved to the trash again. It is one memory, under one key, each time."""
+    word = f"roundtrip{secrets.token_hex(4)}"
+    try:
+        kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
+        found = client.recall(retrieval.RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+        client.delete(kept.memory.id)
+    except MnemoError as error:
+        return DoctorCheck("round trip", "fail", error.message, error.hint or "mnemo status")
+    if [memory.id for memory in found.memories] != [kept.memory.id]:
+        return DoctorCheck("round trip", "fail", "what was just remembered was not found", "mnemo down; mnemo up")
+    where = f"in namespace {NAMESPACE}, and moved to its trash"
+    return DoctorCheck("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, {where}")

@@ -1,0 +1,240 @@
+"""`mnemo service`: the daemon as a service of the person's own session, by systemd or launchd."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from mnemo_client import process
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, UsageError
+from mnemo_client.paths import home_folder, socket_path
+
+SERVICE, SOCKET = "mnemod.service", "mnemod.socket"
+LABEL = "mnemod"  # of launchd
+FORWARDED_VARIABLES = (
+    "MNEMO_DATA_DIR",
+    "MNEMO_SOCKET",
+    "MNEMO_CONFIG",
+)  # where the person keeps things, if not as usual
+LOG_LINES = 50
+# Where the unit files are: in an installation, else beside the packages of a working copy.
+TEMPLATES = (Path(sys.prefix) / "share" / "mnemo" / "systemd", Path(__file__).parents[4] / "systemd")
+
+
+def units(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The systemd units by their names: those that come with the distribution, with this program and these places."""
+    folder = next((folder for folder in TEMPLATES if (folder / SERVICE).is_file()), None)
+    if folder is None:
+        raise MnemoError("the service's unit files are missing from this installation", "install mnemod again")
+    passed_on = "".join(
+        f'Environment="{name}={_escaped(environ[name])}"\n' for name in FORWARDED_VARIABLES if environ.get(name)
+    )
+    start = f'{passed_on}ExecStart="{_escaped(str(program))}"\n'
+    path = str(socket_path(environ)).replace("%", "%%")
+    return {
+        SERVICE: _with_line(folder / SERVICE, "ExecStart=", start),
+        SOCKET: _with_line(folder / SOCKET, "ListenStream=", f"ListenStream={path}\n"),
+    }
+
+
+def _with_line(template: Path, beginning: str, line: str) -> str:
+    """The template with its one line of that beginning replaced."""
+    lines = template.read_text(encoding="utf-8").splitlines(keepends=True)
+    if sum(each.startswith(beginning) for each in lines) != 1:
+        raise MnemoError(f"{template} is not as it should be", "install mnemod again")
+    return "".join(line if each.startswith(beginning) else each for each in lines)
+
+
+def property_list(executable: str, environ: Mapping[str, str], log: Path) -> bytes:
+    """The launchd job of the daemon."""
+    import plistlib
+
+    job = {
+        "Label": LABEL,
+        "ProgramArguments": [executable, "-m", "mnemo_daemon"],
+        "EnvironmentVariables": {name: environ[name] for name in FORWARDED_VARIABLES if environ.get(name)},
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "Umask": 0o077,
+        "StandardOutPath": str(log),
+        "StandardErrorPath": str(log),
+    }
+    return plistlib.dumps(job)
+
+
+def _escaped(text: str) -> str:
+    """As systemd reads it back: % begins a specifier, a backslash or quote needs one before it."""
+    return text.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+
+
+def units_folder(environ: Mapping[str, str]) -> Path:
+    chosen = environ.get("XDG_CONFIG_HOME", "")
+    base = Path(chosen) if chosen.startswith("/") else home_folder(environ) / ".config"
+    return base / "systemd" / "user"
+
+
+def _job_file(environ: Mapping[str, str]) -> Path:
+    return home_folder(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+
+
+def install(invocation: CommandContext) -> int:
+    """The service's files are written and it runs; a daemon that was started by hand stops first.
+
+    Where that cannot be finished nothing is left of it. Raises MnemoError.
+    """
+    environ = invocation.environ
+    texts = _service_files(environ)
+    _check_manager(environ)
+    _remove_service(environ)  # of an earlier installation
+    try:
+        for path, text in texts.items():
+            _write(path, text)
+        process.stop(invocation.connect())
+        for words in _manager_commands("start", texts):
+            _run(words, environ)
+    except (MnemoError, OSError):
+        _remove_service(environ)
+        raise
+    if invocation.wants_json:
+        invocation.print_value({"installed": [str(path) for path in texts]})
+    else:
+        invocation.print("the daemon now starts with your session", *(f"  {path}" for path in texts))
+    return EXIT_DONE
+
+
+def uninstall(invocation: CommandContext) -> int:
+    """The service's files are gone, and it is stopped where its manager can be reached; what is remembered stays."""
+    gone, complaint = _remove_service(invocation.environ)
+    if invocation.wants_json:
+        invocation.print_value({"removed": [str(path) for path in gone]})
+    else:
+        said = "the service is gone; what is remembered stays, and mnemo up starts the daemon" if gone else ""
+        invocation.print(said or "no service was installed")
+    if gone and complaint:
+        invocation.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
+    return EXIT_DONE
+
+
+def _service_paths(environ: Mapping[str, str]) -> list[Path]:
+    if sys.platform == "darwin":
+        return [_job_file(environ)]
+    return [units_folder(environ) / name for name in (SERVICE, SOCKET)]
+
+
+def _service_files(environ: Mapping[str, str]) -> dict[Path, bytes]:
+    """The service's files as they are to be."""
+    if sys.platform == "darwin":
+        log = process.log_file(environ)
+        process.make_private_folder(log.parent)
+        return {_job_file(environ): property_list(sys.executable, environ, log)}
+    texts = units(Path(sys.executable).with_name("mnemod"), environ)
+    return {units_folder(environ) / name: text.encode() for name, text in texts.items()}
+
+
+def _manager_commands(what: Literal["start", "stop", "forget"], files: Iterable[Path]) -> list[list[str]]:
+    """What the manager of services is told once the files are written, before they go, and when they are gone."""
+    if sys.platform == "darwin":
+        domain = f"gui/{os.getuid()}"
+        told = {"start": [["bootstrap", domain, *map(str, files)]], "stop": [["bootout", f"{domain}/{LABEL}"]]}
+        return [["launchctl", *words] for words in told.get(what, [])]
+    told = {
+        "start": [["daemon-reload"], ["enable", "--now", SOCKET, SERVICE]],
+        "stop": [["disable", "--now", SOCKET, SERVICE]],
+        "forget": [["daemon-reload"]],
+    }
+    return [["systemctl", "--user", *words] for words in told[what]]
+
+
+def _check_manager(environ: Mapping[str, str]) -> None:
+    """Raises MnemoError where systemd does not answer this person, as in a container or after `su`."""
+    if sys.platform == "darwin":
+        return
+    if shutil.which("systemctl", path=environ.get("PATH")) is None:
+        raise UsageError("this system has no systemd", "start the daemon with: mnemo up")
+    try:
+        _run(["systemctl", "--user", "show-environment"], environ)
+    except MnemoError as error:
+        hint = "log in as yourself, not by su or sudo, and try again; until then: mnemo up"
+        raise MnemoError(f"nothing was installed: {error.message}", hint) from error
+
+
+def _remove_service(environ: Mapping[str, str]) -> tuple[list[Path], str]:
+    """The service is stopped if it can be, and its files are gone in any case: those, and why it could not be."""
+    files = [file for file in _service_paths(environ) if file.exists()]
+    complaint = ""
+    for what in ("stop", "forget") if files else ():
+        for words in _manager_commands(what, files):
+            try:
+                _run(words, environ)
+            except MnemoError as error:
+                complaint = complaint or error.message
+        for file in files:
+            file.unlink(missing_ok=True)
+    for folder in units_folder(environ).glob("*.wants"):  # links that `disable` takes away where it can be reached
+        for name in (SERVICE, SOCKET):
+            (folder / name).unlink(missing_ok=True)
+    return files, complaint
+
+
+def status(invocation: CommandContext) -> int:
+    """Exit 3 where no service is installed."""
+    environ = invocation.environ
+    file = _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
+    installed = file.exists()
+    answers = process.is_listening(socket_path(environ))
+    if invocation.wants_json:
+        invocation.print_value({"installed": installed, "daemon_answers": answers, "file": str(file)})
+    else:
+        if installed:
+            invocation.print(f"installed: {file}")
+        else:
+            invocation.print("not installed; install it with: mnemo service install")
+        invocation.print(f"the daemon {'answers' if answers else 'does not answer'} on {socket_path(environ)}")
+    return EXIT_DONE if installed else EXIT_NOT_FOUND
+
+
+def logs(invocation: CommandContext) -> int:
+    """The service's own journal, else the log of a daemon that was started by a command."""
+    environ, follow = invocation.environ, invocation.options.follow
+    invocation.terminal.flush()
+    if sys.platform != "darwin" and (units_folder(environ) / SERVICE).exists():
+        words = ["journalctl", "--user", "-u", SERVICE, "-n", str(LOG_LINES), *(["-f"] if follow else ["--no-pager"])]
+        return _run_in_foreground(words, environ)
+    log = process.log_file(environ)
+    if not log.exists():
+        invocation.message(f"there is no log yet: {log}")
+        return EXIT_NOT_FOUND
+    if follow:
+        return _run_in_foreground(["tail", "-n", str(LOG_LINES), "-F", str(log)], environ)
+    invocation.print(*process.last_lines(log, count=LOG_LINES))
+    return EXIT_DONE
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".new")
+    beside.write_bytes(data)
+    beside.replace(path)
+
+
+def _run(words: list[str], environ: Mapping[str, str]) -> None:
+    """The command has done its work. Raises MnemoError with what it said."""
+    try:
+        ended = subprocess.run(words, check=False, env=dict(environ), capture_output=True, text=True, errors="replace")
+    except OSError as failed:
+        raise MnemoError(f"{words[0]} cannot be run: {failed.strerror}") from failed
+    if ended.returncode:
+        said = (ended.stderr.strip() or f"it ended with code {ended.returncode}").splitlines()[0]
+        raise MnemoError(f"`{' '.join(words)}` failed: {said}")
+
+
+def _run_in_foreground(words: list[str], environ: Mapping[str, str]) -> int:
+    """Run a command whose output is the person's to read; its exit code."""
+    try:
+        return subprocess.run(words, check=False, env=dict(environ)).returncode
+    except OSError as failed:
+        raise MnemoError(f"{words[0]} cannot be run: {failed.strerror}") from failed

@@ -1,0 +1,163 @@
+"""`mnemo try FOLDER`: everything once, on a folder of notes, with nothing installed and nothing kept.
+
+A daemon of its own on a scratch data folder reads the notes; three questions made from their own text are answered by
+words at once, and by meaning once the vectors are there. At the end, and on ^C, the daemon stops and the folder goes.
+"""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_client.cli import scratch_daemon
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import sanitize
+from mnemo_client.client import Client
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
+from mnemo_client.protocol import memories, retrieval
+
+QUESTIONS = 3
+HITS = 2  # shown for each question
+PASSAGES_SAMPLED = 500  # what a list answers at most (SPEC 13)
+HEADING_WORDS = (2, 8)  # of a heading that makes a question: fewer say too little, more are sentences
+RARE_WORDS = 4  # of a passage without such a heading
+WORD_CHARS_MIN = 5
+FIRST_NOTES_SECONDS = 60.0
+VECTORS_SECONDS = 900.0
+POLL_SECONDS = 0.2
+
+_COUNT = re.compile(r"^[A-Z]?\d+(?:\.\d+)*[.):]*\s+")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+
+
+class TrialQuestion(NamedTuple):
+    text: str
+    origin: str  # where in the notes it comes from
+
+
+def run(invocation: CommandContext) -> int:
+    folder = (invocation.cwd / Path(invocation.options.folder).expanduser()).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
+    began = time.monotonic()
+    with scratch_daemon.scratch_daemon(invocation, "try") as client:
+        client.add_root(folder)
+        status = _wait_for_notes(invocation, client)
+        questions = make_questions(client.list_memories(limit=PASSAGES_SAMPLED).memories)
+        if not questions:
+            invocation.message(f"there is nothing to ask in {folder}: no notes with text were found")
+            return EXIT_NOT_FOUND
+        read = f"{display.plural(status.memories, 'passage')} of {display.plural(_files(status), 'file')}"
+        invocation.print(invocation.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
+        _ask_questions(invocation, client, questions, "words")
+        if scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS):
+            after = time.monotonic() - began
+            invocation.print(invocation.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
+            _ask_questions(invocation, client, questions, "auto")
+    shown = display.short_path(str(folder), invocation.cwd, invocation.home)
+    invocation.print("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
+    return EXIT_DONE
+
+
+def _files(status: memories.StatusAnswer) -> int:
+    return sum(root.files for root in status.notes.roots)
+
+
+def _wait_for_notes(invocation: CommandContext, client: Client) -> memories.StatusAnswer:
+    """The status once every file has been read, or once there is something to ask after a long while."""
+    deadline = time.monotonic() + FIRST_NOTES_SECONDS
+    while True:
+        status = client.status()
+        roots = status.notes.roots
+        is_read = bool(roots) and all(root.state in ("watching", "polling") and not root.waiting for root in roots)
+        if is_read or time.monotonic() > deadline:
+            return status
+        passages = display.plural(status.memories, "passage")
+        invocation.terminal.progress(f"reading the notes: {display.plural(_files(status), 'file')}, {passages}")
+        time.sleep(POLL_SECONDS)
+
+
+def _ask_questions(invocation: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: str) -> None:
+    look = invocation.style
+    for question in questions:
+        request = retrieval.RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
+        request.ranker = "words" if ranker == "words" else "auto"
+        answer = client.recall(request)
+        origin = look.dim(f"(from {sanitize(question.origin)})")
+        invocation.print("", f"{look.bold('?')} {sanitize(question.text)}  {origin}")
+        invocation.print(*display.hit_lines(answer.memories, look, invocation.cwd, invocation.home))
+        invocation.print(display.recall_summary(answer, None, look))
+    invocation.print("")
+
+
+# Questions from the notes' own text
+
+
+def make_questions(passages: Sequence[memories.MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
+    """Up to `count` questions that the passages should answer, from as many files as there are.
+
+    A heading that stands over one passage only is asked as it is; where there is none, the rarest words of a passage
+    are. The choice depends on the passages alone: the same folder gives the same questions.
+    """
+    headings = Counter(_heading(passage) for passage in passages)
+    frequencies = Counter(word for passage in passages for word in _words(passage))
+    by_heading = [
+        passage for passage in passages if headings[_heading(passage)] == 1 and _is_question_like(_heading(passage))
+    ]
+    makers: tuple[tuple[Sequence[memories.MemoryView], Callable[[memories.MemoryView], str]], ...] = (
+        (by_heading, _heading),
+        (passages, lambda passage: _rarest_words(passage, frequencies)),
+    )
+    questions: list[TrialQuestion] = []
+    # Each file once; a folder of few files gives the rest of them a second time.
+    for files in (set[str](), None):
+        for candidates, make in makers:
+            for passage in _evenly_spaced(candidates, count):
+                question = TrialQuestion(make(passage), _path(passage))
+                is_new = question.text and question not in questions and (files is None or question.origin not in files)
+                if len(questions) < count and is_new:
+                    questions.append(question)
+                    if files is not None:
+                        files.add(question.origin)
+    return [question._replace(origin=Path(question.origin).name) for question in questions]
+
+
+def _path(passage: memories.MemoryView) -> str:
+    return passage.note.path if passage.note is not None else passage.id
+
+
+def _evenly_spaced(passages: Sequence[memories.MemoryView], count: int) -> list[memories.MemoryView]:
+    """Evenly spaced ones first, then all the others, in the order of their files."""
+    ordered = sorted(
+        passages, key=lambda passage: (passage.note.path, passage.note.ordinal) if passage.note else ("", 0)
+    )
+    chosen = [ordered[(2 * part + 1) * len(ordered) // (2 * count)] for part in range(count)] if ordered else []
+    return chosen + ordered
+
+
+def _heading(passage: memories.MemoryView) -> str:
+    """The heading above the passage, without the number that counts it; empty where there is none."""
+    heading = passage.note.headings[-1].strip() if passage.note is not None and passage.note.headings else ""
+    return _COUNT.sub("", heading)
+
+
+def _is_question_like(heading: str) -> bool:
+    """Whether it reads as a question; code, and paths such as those of routes, do not."""
+    if "`" in heading or "/" in heading:
+        return False
+    words = _WORD.findall(heading)
+    return HEADING_WORDS[0] <= len(words) <= HEADING_WORDS[1] and any(len(word) >= WORD_CHARS_MIN for word in words)
+
+
+def _words(passage: memories.MemoryView) -> set[str]:
+    return {word.lower() for word in _WORD.findall(passage.content) if len(word) >= WORD_CHARS_MIN}
+
+
+def _rarest_words(passage: memories.MemoryView, frequencies: Counter[str]) -> str:
+    """The passage's rarest words, in the order in which they stand there."""
+    first_places = {word: place for place, word in reversed(list(enumerate(_WORD.findall(passage.content.lower()))))}
+    rarest = sorted(_words(passage), key=lambda word: (frequencies[word], first_places.get(word, 0)))[:RARE_WORDS]
+    return " ".join(sorted(rarest, key=lambda word: first_places.get(word, 0))) if len(rarest) >= 2 else ""

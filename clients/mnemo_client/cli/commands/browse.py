@@ -1,0 +1,115 @@
+"""The commands that list what there is: list, recent, tags, namespaces."""
+
+from collections.abc import Callable
+from typing import Any
+
+from mnemo_client.cli.commands.remember import save_hit_numbers, time_argument
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
+from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol import retrieval
+
+TOP_DEFAULT = 50
+PAGE_MAX = 500  # memories in one answer of the daemon
+
+Page = protocol.MemoryPage | retrieval.SearchAnswer
+
+
+def list_memories(invocation: CommandContext) -> int:
+    """The memories of the namespace, the last stored first."""
+    return _list(invocation, invocation.client().list_memories)
+
+
+def recent(invocation: CommandContext) -> int:
+    """The memories of the namespace and of `default`, the last that happened first."""
+    return _list(invocation, invocation.client().recent)
+
+
+def _list(invocation: CommandContext, read: Callable[..., Page]) -> int:
+    top = invocation.options.top
+    if top is not None and top < 1:
+        raise UsageError(f"--top takes a whole number from 1, not {top}")
+    wanted = top or TOP_DEFAULT
+    memories: list[protocol.MemoryView] = []
+    cursor: str | None = None
+    while len(memories) < wanted:
+        page = read(limit=min(wanted - len(memories), PAGE_MAX), cursor=cursor, **_filters(invocation))
+        memories += page.memories
+        cursor = page.cursor
+        if cursor is None:
+            break
+    save_hit_numbers(invocation, memories, 1)
+    if invocation.wants_json:
+        if len(memories) <= PAGE_MAX:
+            invocation.print_answer()
+        else:
+            import msgspec
+
+            invocation.print_value({"memories": msgspec.to_builtins(memories), "cursor": cursor})
+    elif memories:
+        invocation.page(display.listed_lines(memories, invocation.style, invocation.cwd, invocation.home))
+        if cursor is not None:
+            invocation.message(f"there are more; show them with: --top {10 * wanted}")
+    else:
+        invocation.message(f"nothing found in namespace {invocation.namespace.name or 'default'}")
+    return EXIT_DONE if memories else EXIT_NOT_FOUND
+
+
+def _filters(invocation: CommandContext) -> dict[str, Any]:
+    options = invocation.options
+    return {
+        "tag": options.tag or None,
+        "kind": options.kind or None,
+        "category": options.category or None,
+        "layer": options.layer or None,
+        "state": options.state or None,
+        "source": options.source,
+        "speaker": options.speaker,
+        "since": time_argument(options.since),
+        "until": time_argument(options.until),
+        "as_of": time_argument(options.as_of),
+    }
+
+
+def tags(invocation: CommandContext) -> int:
+    """How many memories of the namespace have each tag."""
+    answer = invocation.client().tags()
+    if invocation.wants_json:
+        invocation.print_answer()
+    elif answer.tags:
+        invocation.page(display.count_lines(answer.tags, invocation.style))
+    else:
+        invocation.message(f"nothing in namespace {answer.namespace} has a tag")
+    return EXIT_DONE if answer.tags else EXIT_NOT_FOUND
+
+
+def namespaces(invocation: CommandContext) -> int:
+    """How many memories each namespace has, and which one is in use here."""
+    counts = invocation.client().status().namespaces
+    chosen = invocation.namespace.name or "default"
+    if invocation.wants_json:
+        invocation.print_value({"namespaces": counts, "here": chosen})
+    else:
+        invocation.page(display.count_lines({chosen: 0, **counts}, invocation.style, chosen))
+    return EXIT_DONE
+
+
+def values(invocation: CommandContext) -> int:
+    """The words that a shell offers for an option, a line each; none where no daemon runs."""
+    from mnemo_client.errors import MnemoError
+
+    client = invocation.connect()
+    try:
+        match invocation.options.of:
+            case "tags":
+                names = list(client.tags(namespace="*").tags)
+            case "namespaces":
+                names = list(client.status().namespaces)
+            case _:
+                names = [model.name for model in client.models().models]
+    except MnemoError:
+        names = []
+    # A shell splits what it is offered at white space, and would expand what looks like a command.
+    invocation.print(*(name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")))
+    return EXIT_DONE

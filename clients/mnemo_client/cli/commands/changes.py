@@ -1,0 +1,209 @@
+"""The commands about what was: history, diff; and how versions of a memory differ, in words that a person can read."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mnemo_client.cli.commands.remember import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import TextStyle, sanitize, table
+from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.protocol import memories
+
+CONTEXT_CHARS = 30  # of what stayed the same, around what changed
+EXACT_COMPARISON_MAX = 40_000  # words compared with words: 0.1 s
+CHANGE_DIGITS_MAX = 10  # more are milliseconds
+# What counts versions or use, or follows from another field, says nothing of what a person changed.
+BOOKKEEPING_FIELDS = frozenset({
+    "version", "modified_at", "compressed", "access_count", "repetition_count", "last_accessed", "strength",
+    "strength_epoch",
+})  # fmt: skip
+
+_YEAR = re.compile(r"(19|20)\d\d")
+# A word, an ideograph or a mark, with the space behind it.
+_WORDS = re.compile(
+    r"(?:[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\W)\s*"
+)
+_SIGNS = {"added": "+", "restored": "+", "changed": "~", "trashed": "-", "dropped": "-"}
+
+
+def history(invocation: CommandContext) -> int:
+    """Every version of a memory, the newest first, and what each changed."""
+    client = invocation.client()
+    with list_candidates(client):
+        answer = client.history(memory_id_argument(invocation, invocation.options.id), limit=invocation.options.top)
+    if invocation.wants_json:
+        invocation.print_answer()
+        return EXIT_DONE
+    invocation.page(list(version_lines(answer, invocation.style)))
+    if answer.cursor is not None:
+        invocation.message("there are earlier versions; show more with: mnemo history ID --top 500")
+    elif answer.versions and answer.versions[-1].memory.version > 1:
+        invocation.message("earlier versions were not kept")
+    invocation.message("take a change back with: mnemo undo CHANGE")
+    return EXIT_DONE
+
+
+def diff(invocation: CommandContext) -> int:
+    """What became of each memory of the namespace since then."""
+    options = invocation.options
+    until = None if options.until is None else _point_in_time(options.until)
+    answer = invocation.client().diff(_point_in_time(options.since), until=until, limit=options.top)
+    if invocation.wants_json:
+        invocation.print_answer()
+        return EXIT_DONE
+    rows = [*answer.added, *answer.changed, *answer.removed]
+    if not rows:
+        invocation.message(f"nothing changed in namespace {sanitize(answer.namespace)}")
+        return EXIT_DONE
+    invocation.page(list(diff_lines(rows, invocation.style)))
+    counts = f"{len(answer.added)} added · {len(answer.changed)} changed · {len(answer.removed)} removed"
+    counts = f"shown: {counts}" if answer.cursor is not None else counts
+    since = f"since change {answer.since_seq}" if answer.since_seq else "since the beginning"
+    invocation.print(invocation.style.dim(f"{counts} · {since} · namespace {sanitize(answer.namespace)}"))
+    if answer.cursor is not None:
+        since = sanitize(options.since)
+        invocation.message(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
+    return EXIT_DONE
+
+
+def _point_in_time(text: str) -> str:
+    """A time or a change, as the daemon takes it. A number that is neither a year nor milliseconds is a change that was
+    named as in `mnemo undo CHANGE`: as a time it would be long before anything was remembered."""
+    if text.isdecimal() and len(text) <= CHANGE_DIGITS_MAX and not _YEAR.fullmatch(text):
+        raise UsageError(f"{text} is no time", f"a change is named so: seq:{text}")
+    return str(time_argument(text))
+
+
+# How it looks
+
+
+def version_lines(answer: memories.HistoryAnswer, look: TextStyle) -> Iterator[str]:
+    """For each version who made it, when and how, and below it what it changed; of the first its text."""
+    for version, before in zip(answer.versions, [*answer.versions[1:], None], strict=True):
+        facts = [display.local_time(version.at), sanitize(version.by), display.operation_text(version.what)]
+        if version.group is not None:
+            facts.append(f"group {sanitize(version.group)}")
+        head = f"{look.bold(f'change {version.seq}')} · {look.dim(' · '.join([*filter(None, facts)]))}"
+        yield f"{head}{look.dim(f' · version {version.memory.version}')}"
+        if before is None:
+            yield f"  {display.first_line(version.memory)}"
+        else:
+            old, new = _fields(before.memory), _fields(version.memory)
+            yield from field_lines(old, new, [name for name in new if old[name] != new[name]], look, "  ")
+
+
+def diff_lines(rows: Sequence[memories.DifferenceView], look: TextStyle) -> Iterator[str]:
+    """A line for each memory, and below a changed one its fields."""
+    heads = table([_difference_row(row, look) for row in rows], width=look.width, clips=True)
+    for row, head in zip(rows, heads, strict=True):
+        yield head
+        if row.how == "changed":
+            yield from field_lines(row.before, row.after, row.fields, look, "    ")
+
+
+def _difference_row(row: memories.DifferenceView, look: TextStyle) -> list[str]:
+    sign = _SIGNS.get(row.how, "?")
+    paint = {"+": look.good, "-": look.bad}.get(sign, look.warn)
+    text = display.first_line(row.memory) if row.memory is not None else "gone for good"
+    facts = [f"change {row.seq}", display.local_minute(row.at), sanitize(row.by), display.operation_text(row.what)]
+    return [f"{paint(sign)} {look.location(display.short_id(row.id))}", *map(look.dim, facts), text]
+
+
+def field_lines(
+    before: dict[str, Any], after: dict[str, Any], names: Sequence[str], look: TextStyle, indent: str
+) -> Iterator[str]:
+    """What changed, a field a line; of texts the words that did."""
+    for name in names:
+        old, new = before.get(name), after.get(name)
+        if name in BOOKKEEPING_FIELDS or old == new:
+            continue
+        if name == "content":
+            yield f"{indent}{look.dim('content')}: {word_diff(str(old), str(new), look)}"
+        else:
+            yield f"{indent}{look.dim(name)}: {_value(name, old)} → {_value(name, new)}"
+
+
+def _fields(memory: memories.MemoryView) -> dict[str, Any]:
+    from msgspec import to_builtins
+
+    fields: dict[str, Any] = to_builtins(memory)
+    return fields
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None or value == []:
+        return "none"
+    if name.endswith("_at"):
+        return display.local_time(value)
+    if isinstance(value, list):
+        return ", ".join(sanitize(str(each)) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "note":
+        return sanitize(" › ".join([value["title"], *value["headings"]]))
+    return sanitize(json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value))
+
+
+def word_diff(before: str, after: str, look: TextStyle) -> str:
+    """The words that went and came, within a few that stayed: `with [-Ines-]{+Otto+}.`; in colours where there are."""
+    parts = []
+    changes = list(word_changes(before, after))
+    for place, (kind, text) in enumerate(changes):
+        shown = sanitize(text)
+        if kind == "=":
+            parts.append(_clipped_run(shown, is_first=place == 0, is_last=place == len(changes) - 1))
+        elif look.colour:
+            parts.append(look.bad(shown) if kind == "-" else look.good(shown))
+        else:
+            stripped = shown.rstrip()
+            parts.append((f"[-{stripped}-]" if kind == "-" else f"{{+{stripped}+}}") + shown[len(stripped) :])
+    return "".join(parts) if any(kind != "=" for kind, _ in changes) else "only white space"
+
+
+def word_changes(before: str, after: str) -> Iterator[tuple[str, str]]:
+    """Runs of words that stayed (=), went (-) and came (+), in order. White space counts for nothing."""
+    from difflib import SequenceMatcher
+
+    old, new = _WORDS.findall(before.strip()), _WORDS.findall(after.strip())
+    bare_old, bare_new = [word.rstrip() for word in old], [word.rstrip() for word in new]
+    # Most edits leave both ends alone. What is between them is short then; where it is long, frequent words do not
+    # count (autojunk), without which the comparison could take seconds.
+    head = _common_prefix_length(bare_old, bare_new)
+    tail = _common_prefix_length(bare_old[head:][::-1], bare_new[head:][::-1])
+    if head:
+        yield "=", "".join(new[:head])
+    kept = new[len(new) - tail :]
+    old, new = old[head : len(old) - tail], new[head : len(new) - tail]
+    bare_old, bare_new = bare_old[head:][: len(old)], bare_new[head:][: len(new)]
+    matcher = SequenceMatcher(None, bare_old, bare_new, autojunk=len(old) * len(new) > EXACT_COMPARISON_MAX)
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if kind == "equal":
+            yield "=", "".join(new[new_start:new_end])
+            continue
+        if old_start < old_end:
+            went = "".join(old[old_start:old_end])
+            yield "-", went.rstrip() if new_start < new_end else went
+        if new_start < new_end:
+            yield "+", "".join(new[new_start:new_end])
+    if kept:
+        yield "=", "".join(kept)
+
+
+def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words they begin with in common."""
+    for count, (word, counterpart) in enumerate(zip(one, other, strict=False)):
+        if word != counterpart:
+            return count
+    return min(len(one), len(other))
+
+
+def _clipped_run(text: str, *, is_first: bool, is_last: bool) -> str:
+    """The ends of a run that touch what changed."""
+    if len(text) <= 2 * CONTEXT_CHARS:
+        return text
+    head = "" if is_first else text[:CONTEXT_CHARS].rstrip() + " "
+    tail = "" if is_last else " " + text[-CONTEXT_CHARS:].lstrip()
+    return f"{head}…{tail}"

@@ -1,0 +1,149 @@
+"""The commands by which memories go for good: forget, trash empty."""
+
+from collections.abc import Iterator
+
+from mnemo_client.cli.commands.remember import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import TextStyle, sanitize
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, NotFoundError, UsageError
+from mnemo_client.protocol import maintenance
+
+EXAMPLES_SHOWN = 10  # memories that are about to be forgotten
+
+_STATES = {"clean": TextStyle.good, "removed": TextStyle.good, "still there": TextStyle.bad}
+
+
+def forget(invocation: CommandContext) -> int:
+    """Exit 1 where any trace is still there."""
+    options = invocation.options
+    wanted = _filter_from_options(invocation)
+    if bool(options.id) == (wanted is not None):
+        raise UsageError("name memories by their ids, or by options such as --tag", "see: mnemo forget --help")
+    client = invocation.client()
+    ids = [memory_id_argument(invocation, text) for text in options.id]
+    with list_candidates(client):
+        planned = client.erase_many(ids, filter=wanted, dry_run=True)
+    if not planned.purged:
+        raise NotFoundError("no memory passes these options")
+    if options.dry_run:
+        if invocation.wants_json:
+            invocation.print_answer()
+        else:
+            invocation.print(*_plan_lines(planned, "would be forgotten", invocation.style))
+            invocation.print(*_candidate_lines(planned, invocation.style), *_copy_lines(planned, invocation.style))
+        return EXIT_DONE
+    quoting, everywhere = options.quoting, options.everywhere
+    if not options.yes:
+        shown = [client.get(memory_id) for memory_id in planned.purged[:EXAMPLES_SHOWN]]
+        invocation.print(*display.choice_lines(shown, invocation.style))
+        invocation.confirm(f"forget {_count_text(planned)} for good, with every trace")
+        if planned.candidates and not quoting:
+            invocation.print(*_candidate_lines(planned, invocation.style))
+            quoting = invocation.ask(f"forget too what quotes it ({_memory_count(len(planned.candidates))})")
+        if planned.backups and not everywhere:
+            invocation.print(*_copy_lines(planned, invocation.style))
+            everywhere = invocation.ask("rewrite these copies without it too")
+    report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
+    if invocation.wants_json:
+        invocation.print_answer()
+    else:
+        invocation.print(*report_lines(report, invocation.style))
+    return EXIT_DONE if report.complete else EXIT_FAILED
+
+
+def trash_empty(invocation: CommandContext) -> int:
+    client, options = invocation.client(), invocation.options
+    counted = client.empty_trash()
+    if counted.dropped and not options.dry_run:
+        if not options.yes:
+            invocation.confirm(f"drop {_memory_count(counted.dropped)} in the trash for good")
+        counted = client.empty_trash(confirm=True)
+    if invocation.wants_json:
+        invocation.print_answer()
+    elif not counted.dropped:
+        invocation.message("the trash is empty")
+    else:
+        verb = "would leave" if counted.dry_run else "left"
+        invocation.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {display.size(counted.bytes)}")
+        if not counted.dry_run:
+            invocation.message("old bytes of them stay in files until they are written over; mnemo forget leaves none")
+    return EXIT_DONE
+
+
+def _filter_from_options(invocation: CommandContext) -> maintenance.EraseFilter | None:
+    """What the options name; None where they name nothing. A namespace alone is named by --all."""
+    options = invocation.options
+    wanted = maintenance.EraseFilter(
+        kinds=options.kind,
+        categories=options.category,
+        states=options.state,
+        tags=options.tag,
+        source=options.source,
+        speaker=options.speaker,
+        since=time_argument(options.since),
+        until=time_argument(options.until),
+    )
+    if wanted == maintenance.EraseFilter() and not options.all:
+        return None
+    wanted.namespace = invocation.namespace.name
+    return wanted
+
+
+def report_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+    """What was forgotten, place by place, and what is left to do."""
+    yield from _plan_lines(report, "forgotten", look)
+    for place in report.places:
+        detail = f": {sanitize(place.detail)}" if place.detail else ""
+        yield f"  {_STATES[place.state](look, place.state):<11} {look.location(sanitize(place.place))}{detail}"
+    searched = report.searched
+    yield (
+        f"searched {display.plural(searched.files, 'file')}, {display.size(searched.bytes)}, "
+        f"for {display.plural(searched.needles, 'trace')}: "
+        f"{'none is left' if report.complete else 'some are left, as said above'}"
+    )
+    yield from _candidate_lines(report, look)
+    if report.candidates:
+        yield "  to forget these too: mnemo forget with their ids"
+    told = {place.place for place in report.places}
+    for path in report.backups:
+        if path not in told:
+            yield (
+                f"  {look.warn('not touched')} {sanitize(path)}, which holds it: remove it when you need it no more "
+                "(mnemo forget --everywhere rewrites such copies)"
+            )
+    yield f"  {look.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
+
+
+def _candidate_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+    for each in report.candidates[:EXAMPLES_SHOWN]:
+        yield f"  {look.warn('quotes it')}   {look.location(display.short_id(each.id))} {sanitize(each.excerpt)}"
+    if len(report.candidates) > EXAMPLES_SHOWN:
+        yield f"  {look.warn('quotes it')}   and {_memory_count(len(report.candidates) - EXAMPLES_SHOWN)} more"
+
+
+def _copy_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+    for path in report.backups:
+        yield f"  {look.warn('may hold it')} {sanitize(path)}"
+
+
+def _plan_lines(report: maintenance.EraseAnswer, verb: str, look: TextStyle) -> Iterator[str]:
+    ids = ", ".join(map(display.short_id, report.purged[:EXAMPLES_SHOWN])) + (
+        " …" if len(report.purged) > EXAMPLES_SHOWN else ""
+    )
+    yield f"{look.good(verb)}: {_count_text(report)} {look.dim(f'({ids})')}"
+    for memory_id, sources in report.rederive.items():
+        shown = ", ".join(map(display.short_id, sources))
+        yield f"  {display.short_id(memory_id)} was made of {shown} too, which stay: make it anew from them"
+    if report.revived:
+        shown = ", ".join(map(display.short_id, report.revived))
+        yield f"  shown again, since what stood for it goes: {shown}"
+
+
+def _count_text(report: maintenance.EraseAnswer) -> str:
+    derived = f" and {display.number(len(report.derived))} made of it" if report.derived else ""
+    return _memory_count(len(report.purged)) + derived
+
+
+def _memory_count(count: int) -> str:
+    return display.plural(count, "memory", "memories")

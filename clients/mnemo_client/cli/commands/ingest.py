@@ -1,0 +1,190 @@
+"""The commands that take in or look through more than one memory: ingest, turns, reclassify."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mnemo_client.cli.commands.remember import time_argument
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import TextStyle, clip, sanitize
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, UsageError
+from mnemo_client.protocol import memories
+
+SHOWN_MAX = 20  # of pieces set aside, or of memories reclassified; --json has all
+PIECE_CELLS = 60  # of a piece that is named in a list
+TURNS_A_REQUEST = 1000
+SOURCE_CHARS_MAX = 64
+INGEST_BYTES_MAX = 31 << 20  # of a text: the daemon's body limit of 32 MiB (SPEC 16), less what JSON adds
+
+_OUTCOME_LABELS = (
+    ("stored", "stored"),
+    ("updated", "updated"),
+    ("merged", "merged into what was known"),
+    ("repeats", "stored, saying again what was known"),
+    ("duplicate", "known already"),
+    ("discarded", "set aside"),
+)
+
+
+def ingest(invocation: CommandContext) -> int:
+    """Each file as a text of its own; without one, standard input."""
+    options = invocation.options
+    client = invocation.client()
+    worst = EXIT_DONE
+    for name, text in _input_texts(invocation):
+        request = memories.IngestRequest(
+            text=text,
+            source=options.source or (None if name == "-" else Path(name).name[-SOURCE_CHARS_MAX:]),
+            tags=options.tag,
+            speaker=options.speaker,
+            session_id=options.session,
+            event_at=time_argument(options.at),
+            evidence=[str(Path(name).expanduser().resolve())] if name != "-" else [],
+            infer=options.infer or None,
+            dedup=options.dedup,
+            explain=options.explain,
+        )
+        worst = max(worst, _report(invocation, name, client.ingest(request)))
+    return worst
+
+
+def turns(invocation: CommandContext) -> int:
+    """A conversation, one JSON object a line: role (user or agent), content; speaker and at where they are known."""
+    options = invocation.options
+    said = _parse_turns(_read(invocation, options.file), options.file)
+    client = invocation.client()
+    worst = EXIT_DONE
+    for start in range(0, len(said), TURNS_A_REQUEST):
+        request = memories.TurnsRequest(
+            session_id=options.session,
+            turns=said[start : start + TURNS_A_REQUEST],
+            tags=options.tag,
+            explain=options.explain,
+        )
+        worst = max(worst, _report(invocation, options.file, client.turns(request)))
+    return worst
+
+
+def reclassify(invocation: CommandContext) -> int:
+    options = invocation.options
+    answer = invocation.client().reclassify(memories.ReclassifyRequest(dry_run=options.dry_run))
+    if invocation.wants_json:
+        invocation.print_answer()
+        return EXIT_DONE
+    for row in answer.changes[:SHOWN_MAX]:
+        invocation.print(_reclassification_line(row, invocation.style))
+    if answer.changed > SHOWN_MAX:
+        invocation.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
+    would = "would be changed" if answer.dry_run else "changed"
+    invocation.print(
+        f"{display.number(answer.looked_at)} looked at, {display.number(answer.changed)} {would}, "
+        f"{display.number(answer.left)} left as a person set them"
+    )
+    if answer.group is not None:
+        invocation.message(f"take it back with: mnemo undo --group {answer.group}")
+    return EXIT_DONE
+
+
+def _input_texts(invocation: CommandContext) -> Iterator[tuple[str, str]]:
+    for name in invocation.options.file or ["-"]:
+        yield name, _read(invocation, name)
+
+
+def _read(invocation: CommandContext, name: str) -> str:
+    """A file's text, or that of standard input for `-`. Raises BadUsage where it cannot be read."""
+    if name == "-":
+        return invocation.text(["-"], "take in", bytes_max=INGEST_BYTES_MAX)
+    try:
+        text = Path(name).expanduser().read_bytes().decode()
+    except OSError as failed:
+        raise UsageError(f"{name} cannot be read: {failed.strerror}", "name a text file") from failed
+    except UnicodeDecodeError as wrong:
+        raise UsageError(f"{name} is not UTF-8 text (byte {wrong.start})", "name a text file") from wrong
+    if not text.strip():
+        raise UsageError(f"there is no text in {name}")
+    if len(text.encode()) > INGEST_BYTES_MAX:
+        raise UsageError(f"{name} holds more than {INGEST_BYTES_MAX} bytes", "take it in by parts, or watch its folder")
+    return text
+
+
+def _parse_turns(text: str, name: str) -> list[memories.Turn]:
+    said = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            said.append(msgspec.json.decode(line, type=memories.Turn))
+        except msgspec.DecodeError as wrong:
+            message = str(wrong)
+            if isinstance(wrong, msgspec.ValidationError):
+                from mnemo_client.protocol import validation
+
+                message = validation.explain(wrong, memories.Turn, msgspec.json.decode(line)).message
+            hint = 'a line is {"role": "user", "content": "…"}, with "speaker" and "at" where they are known'
+            raise UsageError(f"{name}:{number}: {message}", hint) from wrong
+    return said
+
+
+def _report(invocation: CommandContext, name: str, answer: memories.IngestAnswer) -> int:
+    """Says what became of each; exit 1 where nothing of it could be taken."""
+    refused = [item for item in answer.results if not isinstance(item, memories.PieceAnswer)]
+    if invocation.wants_json:
+        invocation.print_answer()
+    else:
+        invocation.print(*_ingest_lines(name, answer, invocation.style))
+        for item in refused[:SHOWN_MAX]:
+            invocation.message(f"refused: {json.loads(bytes(item))['error']['message']}")
+        if answer.group is not None:
+            invocation.message(f"take it back with: mnemo undo --group {answer.group}")
+    return EXIT_FAILED if refused and len(refused) == len(answer.results) else EXIT_DONE
+
+
+def _ingest_lines(name: str, answer: memories.IngestAnswer, look: TextStyle) -> Iterator[str]:
+    taken = [item for item in answer.results if isinstance(item, memories.PieceAnswer)]
+    counts = [
+        f"{display.number(answer.counts[key])} {words}" for key, words in _OUTCOME_LABELS if answer.counts.get(key)
+    ]
+    where = "" if name == "-" else f"{sanitize(name)}: "
+    parts = [f"{where}{look.good(', '.join(counts) or 'nothing in it to remember')}", f"namespace {answer.namespace}"]
+    masked = sorted({kind for item in taken for kind in item.masked})
+    if masked:
+        parts.append(look.warn(f"masked: {sanitize(', '.join(masked))}"))
+    if answer.degraded:
+        parts.append(look.warn(display.degraded_text(answer.degraded, None)))
+    yield look.dim(" · ").join(parts)
+    aside = [item for item in taken if item.outcome == "discarded"]
+    for item in aside[:SHOWN_MAX]:
+        shown = "" if item.memory is None else f"{display.short_id(item.memory.id)}  {_excerpt(item.memory.content)}"
+        why = look.dim(f"({display.reason_text(item.reason or '')})")
+        yield f"  {look.dim('set aside')}  {shown} {why}"
+    if len(aside) > SHOWN_MAX:
+        yield f"  {look.dim(f'and {len(aside) - SHOWN_MAX} more')}"
+    if aside:
+        yield look.dim(
+            "  see them for 30 days with: mnemo trash --set-aside; bring one back with: mnemo trash restore ID"
+        )
+    for item in taken:
+        if item.explained is not None and item.memory is not None:
+            yield f"{look.location(display.short_id(item.memory.id))}  {item.outcome}  {_excerpt(item.memory.content)}"
+            yield from display.explanation_lines(item, look)
+
+
+def _excerpt(content: str) -> str:
+    line = next((line.strip() for line in content.splitlines() if line.strip()), "")
+    return clip(sanitize(line), PIECE_CELLS)
+
+
+def _reclassification_line(row: memories.ReclassificationView, look: TextStyle) -> str:
+    changes = ", ".join(
+        f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
+    )
+    why = look.dim(f"({sanitize(row.why)})")
+    return f"{look.location(display.short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

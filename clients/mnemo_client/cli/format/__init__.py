@@ -1,0 +1,1 @@
+"""How answers are shown: protocol values in, lines of text out."""

@@ -1,0 +1,147 @@
+"""How the trace of a recall looks, and why one memory was or was not answered. Protocol values in, lines out."""
+
+from collections.abc import Iterator, Sequence
+
+from mnemo_client.cli.format import display
+from mnemo_client.cli.terminal import TextStyle, cell_width, clip, pad, sanitize, table, wrap
+from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallTrace, WhyAnswer
+
+OTHERS_SHOWN = 10  # candidates that are not in the answer
+FEATURES_SHOWN = 8
+WHY_LINES_MAX = 8
+SMALL = 0.1
+NO_REASON_TEXT = "little speaks for it"
+
+_CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"))
+_DROP_REASON_LABELS = {
+    "near_copy": "a near copy", "duplicate_content": "the same text", "over_budget": "over the token budget",
+    "cut": "behind the gap", "older_value": "an older value", "beyond_top_k": "further down",
+    "earlier_page": "on an earlier page", "below_sim_threshold": "under the ranker's floor",
+    "no_similarity": "no similarity", "min_score": "under the least score", "no_score": "no score", "gone": "gone",
+}  # fmt: skip
+
+
+def drop_reason_text(reason: str, count: int | None = None) -> str:
+    """Why a candidate is not in the answer, in words; with how many there are."""
+    said = _DROP_REASON_LABELS.get(reason, sanitize(reason).replace("_", " "))
+    return said if count is None else f"{display.number(count)} {said}"
+
+
+def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
+    """The candidates with the reasons for their places, what was dropped and left out, and the times."""
+    answered = [each for each in trace.candidates if each.answer is not None]
+    others = [each for each in trace.candidates if each.answer is None][:OTHERS_SHOWN]
+    if trace.candidates:
+        yield look.bold(_trace_row("rank", "score", "by", "memory", "why", look))
+    for each in sorted(answered, key=lambda each: each.answer or 0):
+        yield _candidate_line(each, "", look)
+    if others:
+        yield look.dim("not answered:")
+    for each in others:
+        yield _candidate_line(each, drop_reason_text(each.dropped or ""), look)
+    yield ""
+    rows = [["in question", _scope_text(trace)]]
+    rows += [["left out", f"{display.number(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
+             for each in trace.left_out]  # fmt: skip
+    rows.append(["found", " · ".join(f"{display.number(each.found)} by {each.name}" for each in trace.channels)])
+    if trace.dropped:
+        counts = sorted(trace.dropped.items(), key=lambda item: (-item[1], item[0]))
+        rows.append(["dropped", " · ".join(drop_reason_text(reason, count) for reason, count in counts)])
+    if trace.uncompared:
+        rows.append(
+            ["not compared", f"{display.plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"]
+        )
+    rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
+    yield from _labelled_rows(rows, look)
+    yield look.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
+
+
+def _scope_text(trace: RecallTrace) -> str:
+    words = f"; words: {', '.join(map(sanitize, trace.words))}" if trace.words else ""
+    return f"{display.number(trace.in_question)} of {display.plural(trace.memories, 'memory', 'memories')}{words}"
+
+
+def _requirement_text(text: str) -> str:
+    return f"wanted is {sanitize(text)}" if text else "something else is wanted"
+
+
+def _candidate_line(each: CandidateTrace, dropped: str, look: TextStyle) -> str:
+    by = "".join(letter if name in each.channels else "-" for name, letter in _CHANNELS)
+    why = "; ".join(part for part in (dropped, *map(sanitize, each.why or [NO_REASON_TEXT])) if part)
+    rank = "-" if each.rank is None else str(each.rank)
+    return _trace_row(rank, score_text(each), by, look.location(display.short_id(each.id)), why, look)
+
+
+def score_text(each: CandidateTrace) -> str:
+    """With a digit more where it is small, as chances often are."""
+    return f"{each.score:.3f}" if 0 < each.score < SMALL else f"{each.score:.2f}"
+
+
+def _trace_row(rank: str, score: str, by: str, memory: str, why: str, look: TextStyle) -> str:
+    head = f"{rank:>4}  {score:>5}  {pad(by, 4)}  {pad(memory, 8)}  "
+    return head + clip(why, None if look.width is None else look.width - cell_width(head))
+
+
+def _labelled_rows(rows: Sequence[Sequence[str]], look: TextStyle) -> Iterator[str]:
+    """A name and a text each, the text wrapped beside its name."""
+    width = max(cell_width(name) for name, _ in rows)
+    room = None if look.width is None else max(20, look.width - width - 2)
+    for name, text in rows:
+        for number, (start, end) in enumerate(wrap(text, room, WHY_LINES_MAX)):
+            yield f"{look.dim(pad('' if number else name, width))}  {text[start:end].rstrip()}".rstrip()
+
+
+# Why
+
+
+def why_lines(told: WhyAnswer, look: TextStyle) -> Iterator[str]:
+    """The reason in a sentence, then what it rests on."""
+    paint = look.good if told.verdict == "answered" else look.warn
+    said = sanitize(told.sentence)
+    for start, end in wrap(said, look.width, WHY_LINES_MAX):
+        yield paint(said[start:end].rstrip())
+    rows = [["filter", f"{sanitize(each.reason)}: wanted is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
+            for each in told.hurdles]  # fmt: skip
+    if told.holds or told.missing:
+        parts = [f"{name} {', '.join(map(sanitize, words))}" for name, words in
+                 (("has", told.holds), ("lacks", told.missing)) if words]  # fmt: skip
+        rows.append(["words", " · ".join(parts)])
+    rows += [["by " + sanitize(each.name), _channel_rank_text(each)] for each in told.channels]
+    if told.candidate is not None and told.candidate.why:
+        rows.append(["for it", "; ".join(map(sanitize, told.candidate.why))])
+    if told.instead is not None:
+        rows.append(["instead", display.short_id(told.instead)])
+    if rows:
+        yield ""
+        yield from _labelled_rows(rows, look)
+    if told.candidate is not None and told.last is not None:
+        yield ""
+        yield from _comparison_lines(told.candidate, told.last, look)
+
+
+def _channel_rank_text(each: ChannelRank) -> str:
+    if each.score is None or each.rank is None:
+        return "no vector yet" if each.name == "vectors" else "nothing"
+    kind = "cosine" if each.name == "vectors" else "score"
+    looked_at = f"{display.number(each.looked_at)} found"
+    return f"{kind} {each.score:.2f}, number {display.number(each.rank)}, {looked_at}"
+
+
+def _comparison_lines(own: CandidateTrace, last: CandidateTrace, look: TextStyle) -> Iterator[str]:
+    """What each feature adds to it and to the last of the answers, where they differ most."""
+    names = sorted({*own.adds, *last.adds}, key=lambda name: (-abs(_contribution_gap(own, last, name)), name))[
+        :FEATURES_SHOWN
+    ]
+    rows = [["", "this one", "last answer"], ["score", score_text(own), score_text(last)]]
+    rows += [["place", "-" if own.rank is None else str(own.rank), "-" if last.rank is None else str(last.rank)]]
+    rows += [[name, *(_contribution_text(each.adds.get(name)) for each in (own, last))] for name in names]
+    for number, line in enumerate(table(rows)):
+        yield look.dim(line) if number == 0 else line
+
+
+def _contribution_gap(own: CandidateTrace, last: CandidateTrace, name: str) -> float:
+    return own.adds.get(name, 0.0) - last.adds.get(name, 0.0)
+
+
+def _contribution_text(value: float | None) -> str:
+    return "" if value is None else f"{value:+.3f}"

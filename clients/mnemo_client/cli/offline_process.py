@@ -1,0 +1,28 @@
+"""What works without a daemon: `python -m mnemo_daemon.offline`, run as a program of its own. SPEC 14."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.errors import MnemoError
+
+
+def run_offline(invocation: CommandContext, *words: str) -> dict[str, Any]:
+    """What a command of it answers; its progress appears as it goes. Raises MnemoError."""
+    invocation.terminal.flush()
+    ended = subprocess.run(
+        [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
+        check=False,
+        env=dict(invocation.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        raise MnemoError(f"{words[0]} ended with code {ended.returncode}") from None
+    if error := answer.get("error"):
+        raise MnemoError(str(error["message"]), str(error.get("hint") or ""))
+    return answer

@@ -1,0 +1,37 @@
+"""Reading a command's options with argparse, from the table of commands."""
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from typing import NoReturn
+
+from mnemo_client.cli.command_table import COMMON, Argument, Command
+from mnemo_client.errors import UsageError
+
+
+class _Parser(ArgumentParser):
+    """A parser whose errors are BadUsage, so that they look like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see: {self.prog} --help")
+
+
+def build_parser(command: Command, name: list[str]) -> ArgumentParser:
+    """Reads what stands behind `name`; its help is made from the same table."""
+    prog = " ".join(["mnemo", *name])
+    parts = "\n".join(f"  {prog} {part.name:<12} {part.help}" for part in command.subcommands)
+    positional = " ".join(_usage_name(argument) for argument in command.arguments if not argument.is_option)
+    made = _Parser(
+        prog,
+        usage=f"{prog} [options] {positional}".rstrip(),
+        description=command.help[:1].upper() + command.help[1:] + ".",
+        epilog=f"and:\n{parts}" if parts else None,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    for argument in (*command.arguments, *COMMON):
+        made.add_argument(*argument.names, help=argument.help, **argument.settings)
+    return made
+
+
+def _usage_name(argument: Argument) -> str:
+    name = str(argument.settings.get("metavar") or "|".join(argument.choices))
+    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(argument.settings.get("nargs", ""), name)

@@ -1,0 +1,101 @@
+"""A daemon of its own on a scratch data folder, for what must not touch the person's memories: `try` and `bench`.
+
+Models that are installed are used where they stand, and only read.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mnemo_client import process
+from mnemo_client.cli.admin.daemon import DEFAULT_MODEL
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import display
+from mnemo_client.client import Client
+from mnemo_client.errors import MnemoError
+from mnemo_client.paths import config_file, socket_path
+
+POLL_SECONDS = 0.2
+STOP_SECONDS = 5.0
+
+
+@contextmanager
+def scratch_daemon(invocation: CommandContext, name: str) -> Iterator[Client]:
+    """A daemon on a data folder of its own; both are gone afterwards, whatever happened. name: of the folder."""
+    scratch = Path(tempfile.mkdtemp(prefix=f"mnemo-{name}-"))
+    environ = {name: value for name, value in invocation.environ.items() if not name.startswith("XDG_RUNTIME")}
+    environ = {
+        **_models_folder(invocation),
+        **environ,
+        "MNEMO_DATA_DIR": str(scratch),
+        "MNEMO_SOCKET": str(scratch / "mnemo.sock"),
+        "MNEMO_CONFIG": str(scratch / "config.toml"),
+        "TMPDIR": str(scratch),  # so that no temporary file of the daemon outlives it
+    }
+    (scratch / "config.toml").touch()
+    client = Client(socket_path(environ), door="cli")
+    pids: list[int] = []  # of the daemon; known before it has answered, so that ^C in the middle of its start ends it
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)
+    try:
+        process.start(environ, socket_path(environ), invocation.message, pids.append)
+        yield client
+    finally:
+        invocation.terminal.clear_progress()
+        _stop(client, pids)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def wait_for_vectors(invocation: CommandContext, client: Client, seconds: float) -> bool:
+    """Whether every text has its vector now, and the graph over them is built; says why where that will not be."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        status = client.status()
+        model, vectors = status.models.get("embedding"), status.views.get("vectors")
+        if model is None or model.state == "absent":
+            invocation.message(f"To find by meaning too, fetch a model first: mnemo models pull {DEFAULT_MODEL}")
+            return False
+        if model.state == "failed":
+            invocation.message(f"The embedding model cannot be used: {model.reason or 'see mnemo doctor'}")
+            return False
+        if model.state == "ready" and vectors is not None and vectors.share >= 1 and not vectors.reason:
+            return True
+        share = vectors.share if vectors is not None else 0.0
+        invocation.terminal.progress(f"building the vectors: {display.percent(share)}   (^C to stop)")
+        time.sleep(POLL_SECONDS)
+    invocation.message(f"The vectors take longer than the {display.duration(seconds)} that are waited for.")
+    return False
+
+
+def _stop(client: Client, pids: list[int]) -> None:
+    """A daemon that does not stop when it is asked to is ended: what it holds is thrown away anyhow."""
+    client.timeout = STOP_SECONDS
+    client.close()
+    has_ended = False
+    with contextlib.suppress(MnemoError):
+        has_ended = process.stop(client, STOP_SECONDS)  # False where it does not listen yet
+    for pid in () if has_ended else pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # whoever waited for it before has its end
+            os.waitpid(pid, 0)
+    client.close()
+
+
+def _models_folder(invocation: CommandContext) -> dict[str, str]:
+    """The variable that leads the scratch daemon to the person's own models, where their configuration names a folder;
+    elsewhere it finds them by itself."""
+    import tomllib
+
+    try:
+        section = tomllib.loads(config_file(invocation.environ).read_text(encoding="utf-8")).get("models", {})
+    except (OSError, ValueError):
+        return {}
+    named = section.get("folder") if isinstance(section, dict) else None
+    return {"MNEMO_MODELS_FOLDER": named} if isinstance(named, str) and named else {}

@@ -1,0 +1,273 @@
+"""What can be shown here: colour, width, lines to standard output and messages to standard error.
+
+Data go to standard output, messages to standard error. Colour only on a terminal that wants it; a progress line only
+on a terminal. Text that was stored is passed through `plain` before it is shown, so that no memory can drive the
+terminal.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TextIO
+
+WIDTH_DEFAULT = 80
+WIDTH_MAX = 110  # longer lines are hard to read
+ROWS_DEFAULT = 24
+PAGER_NOT_FOUND = 127  # the shell's exit code
+LAST_COLUMN_MIN = 24  # cells; a narrower last column of a table goes below the others
+
+_CODES = {"bold": "1", "dim": "2", "mark": "1;33", "good": "32", "warn": "33", "bad": "31", "place": "36"}
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+# What would drive a terminal or reorder a line: control characters and the Unicode ones that change direction.
+_DIRECTION_CHARACTERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class TextStyle(NamedTuple):
+    """How text is drawn. `width` is in cells; None: lines are as long as they are, as a program wants them."""
+
+    colour: bool = False
+    width: int | None = None
+
+    def bold(self, text: str) -> str:
+        return self._paint("bold", text)
+
+    def dim(self, text: str) -> str:
+        return self._paint("dim", text)
+
+    def location(self, text: str) -> str:
+        return self._paint("place", text)
+
+    def good(self, text: str) -> str:
+        return self._paint("good", text)
+
+    def warn(self, text: str) -> str:
+        return self._paint("warn", text)
+
+    def bad(self, text: str) -> str:
+        return self._paint("bad", text)
+
+    def highlight(self, text: str) -> str:
+        """A word of the query; between asterisks where there is no colour."""
+        return self._paint("mark", text) if self.colour else f"*{text}*"
+
+    def _paint(self, name: str, text: str) -> str:
+        return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if self.colour and text else text
+
+
+class Terminal:
+    """Where lines are written. A reader that hangs up (`| head`) ends the command quietly."""
+
+    def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str]) -> None:
+        self.out = out
+        self.err = err
+        self.style = style_for(out, environ)
+        self.err_style = style_for(err, environ)
+        self.shows_progress = err.isatty() and environ.get("TERM") != "dumb"
+        self._progress = ""
+
+    def print(self, line: str = "") -> None:
+        """A line of data."""
+        self.clear_progress()
+        self.out.write(line + "\n")
+
+    def page(self, lines: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Show lines of data in the person's pager where they are more than the screen has."""
+        pager = environ.get("MNEMO_PAGER", environ.get("PAGER", "less")).strip()
+        if self.out.isatty() and pager not in ("", "cat") and len(lines) >= self._rows():
+            import subprocess
+
+            self.flush()
+            text = "".join(line + "\n" for line in lines).encode(errors="backslashreplace")
+            # Of less: colours, no pager for what fits, and the screen stays as it is.
+            done = subprocess.run(pager, shell=True, input=text, env={"LESS": "FRX", **environ}, check=False)
+            if done.returncode != PAGER_NOT_FOUND:
+                return
+        for line in lines:
+            self.print(line)
+
+    def _rows(self) -> int:
+        try:
+            return os.get_terminal_size(self.out.fileno()).lines or ROWS_DEFAULT
+        except (OSError, ValueError):
+            return ROWS_DEFAULT
+
+    def message(self, line: str = "") -> None:
+        """A message."""
+        self.clear_progress()
+        self.out.flush()
+        self.err.write(line + "\n")
+        self.err.flush()
+
+    def error(self, message: str, hint: str = "") -> None:
+        """What went wrong, and what to do."""
+        self.message(f"{self.err_style.bad('mnemo:')} {sanitize(message, lines=True)}")
+        if hint:
+            self.message(f"       {self.err_style.dim(sanitize(hint, lines=True))}")
+
+    def progress(self, text: str) -> None:
+        """Show a line that the next one replaces; nothing where nobody watches."""
+        if self.shows_progress and text != self._progress:
+            self.out.flush()
+            shown = clip(text, (self.err_style.width or WIDTH_DEFAULT) - 1)
+            self.err.write(f"\r\x1b[K{shown}")
+            self.err.flush()
+            self._progress = text
+
+    def clear_progress(self) -> None:
+        if self._progress:
+            self.err.write("\r\x1b[K")
+            self.err.flush()
+            self._progress = ""
+
+    def flush(self) -> None:
+        self.clear_progress()
+        self.out.flush()
+
+
+def style_for(stream: TextIO, environ: Mapping[str, str]) -> TextStyle:
+    """Colour and width of what stands behind the stream. NO_COLOR and TERM=dumb switch colour off."""
+    if not stream.isatty():
+        return TextStyle()
+    colour = not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return TextStyle(colour, min(columns or WIDTH_DEFAULT, WIDTH_MAX))
+
+
+def standard_terminal(environ: Mapping[str, str]) -> Terminal:
+    """The terminal of this process. Text the terminal's encoding lacks is shown as escapes, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    return Terminal(sys.stdout, sys.stderr, environ)
+
+
+def sanitize(text: str, *, lines: bool = False) -> str:
+    """The text with each character that could drive a terminal replaced, one for one, so that offsets still hold.
+
+    With `lines`, line breaks and tabs stay; else they are spaces.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    from unicodedata import category  # a megabyte of tables, of which most lines have no need
+
+    def shown(character: str) -> str:
+        if character in "\n\t":
+            return character if lines else " "
+        if character == "\r":
+            return " "
+        if category(character) in ("Cc", "Zl", "Zp", "Cs") or character in _DIRECTION_CHARACTERS:
+            return "\ufffd"
+        return character
+
+    return "".join(map(shown, text))
+
+
+def cell_width(text: str) -> int:
+    """How many columns the text takes on a terminal; colour takes none."""
+    if "\x1b" in text:
+        text = _COLOUR.sub("", text)
+    return sum(map(_character_width, text)) if not text.isascii() else len(text)
+
+
+def _character_width(character: str) -> int:
+    if character.isascii():
+        return 1
+    import unicodedata
+
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def clip(text: str, width: int | None) -> str:
+    """The text, cut to `width` cells with an ellipsis where it is longer."""
+    if width is None or cell_width(text) <= width:
+        return text
+    room = width - 1
+    kept = []
+    for character in text:
+        room -= _character_width(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept).rstrip() + "…"
+
+
+def clip_start(text: str, width: int | None) -> str:
+    """The text, with an ellipsis for its beginning where it is longer than `width` cells."""
+    return clip(text[::-1], width)[::-1]
+
+
+def pad(text: str, width: int) -> str:
+    """The text with spaces behind it up to `width` cells."""
+    return text + " " * max(0, width - cell_width(text))
+
+
+def wrap(text: str, width: int | None, lines_max: int) -> list[tuple[int, int]]:
+    """Where to break the text into lines of at most `width` cells: (start, end) offsets, at most `lines_max` of them.
+
+    Breaks stand at spaces, and inside a word only where one is wider than the line (as in scripts without spaces).
+    """
+    if width is None:
+        return [(0, len(text))]
+    lines: list[tuple[int, int]] = []
+    start = 0
+    while start < len(text) and len(lines) < lines_max:
+        end, used, last_space = start, 0, None
+        while end < len(text):
+            used += _character_width(text[end])
+            if used > width:
+                break
+            if text[end] == " ":
+                last_space = end
+            end += 1
+        if end < len(text) and text[end] != " " and last_space is not None and last_space > start:
+            end = last_space
+        lines.append((start, max(end, start + 1)))
+        start = max(end, start + 1)
+        while start < len(text) and text[start] == " ":
+            start += 1
+    return lines
+
+
+def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, clips: bool = False) -> list[str]:
+    """The rows with their columns aligned, in lines of at most `width` cells.
+
+    The last column is cut off where it `clips`; else it goes on below itself, or, where less than `LAST_COLUMN_MIN`
+    cells are left for it, on lines of its own.
+    """
+    if not rows:
+        return []
+    widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    lines = []
+    for row in rows:
+        head = indent + "".join(pad(cell, size) + "  " for cell, size in zip(row, widths, strict=False))
+        room = None if width is None else width - cell_width(head)
+        if room is None or cell_width(row[-1]) <= room:
+            lines.append((head + row[-1]).rstrip())
+        elif clips:
+            lines.append((head + clip(row[-1], max(room, 1))).rstrip())
+        elif room >= LAST_COLUMN_MIN:
+            first, *more = _wrap_words(row[-1], room)
+            lines += [head + first, *(" " * cell_width(head) + line for line in more)]
+        else:
+            below = indent + "    "
+            lines += [head.rstrip(), *(below + line for line in _wrap_words(row[-1], (width or 0) - cell_width(below)))]
+    return lines
+
+
+def _wrap_words(text: str, width: int) -> list[str]:
+    """The words of the text in lines of at most `width` cells; a longer word has a line of its own."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and cell_width(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines

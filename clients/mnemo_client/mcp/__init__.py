@@ -1,0 +1,1 @@
+"""The Model Context Protocol bridge and its tools."""

@@ -1,0 +1,222 @@
+"""Starting and stopping the daemon from outside.
+
+The daemon is started by exec in a session of its own, so that it outlives the terminal. It binds its socket before it
+loads anything; whether it then came up shows in its first answer, which is waited for, since whoever starts it is
+about to ask. Two clients that start it at once are both right: the second daemon finds the
+data folder locked and ends, and both clients meet the first.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mnemo_client.errors import (
+    InterruptedAnswerError,
+    MnemoError,
+    StartError,
+    UnreachableError,
+)
+from mnemo_client.paths import config_file, data_folder, run_folder, socket_path
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+    from mnemo_client.client import Client
+
+START_SECONDS_MAX = 30.0  # until the first answer, on a slow and busy machine; the aim is well under one
+SLOW_SECONDS = 1.5  # after which the person is told what the wait is for
+STOP_SECONDS_MAX = 45.0  # the daemon gives itself 10 s to finish what was begun (SPEC 16), and saves its views
+POLL_SECONDS = 0.02
+RACE_SECONDS = 3.0  # how long another daemon, which holds the lock, may still need to bind its socket
+LOG_LINES_SHOWN = 5
+LOG_BYTES_MAX = 1024 * 1024  # of the log before a start; a longer one is begun anew
+
+Notify = Callable[[str], None]
+
+
+def is_listening(path: Path) -> bool:
+    """Whether somebody listens on the socket."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(2.0)
+        try:
+            probe.connect(bytes(path))
+        except OSError:
+            return False
+    return True
+
+
+def ensure_running(environ: Mapping[str, str], tell: Notify, *, is_asked_for: bool = False) -> bool:
+    """The daemon listens after this; True when it had to be started. Raises StartFailed.
+
+    Where MNEMO_AUTOSTART is off it is started only if that `is_asked_for`; else this raises Unreachable.
+    """
+    path = socket_path(environ)
+    if is_listening(path):
+        return False
+    if not is_asked_for and environ.get("MNEMO_AUTOSTART", "").lower() in ("0", "false", "no", "off"):
+        raise UnreachableError(f"no daemon listens on {path}", "MNEMO_AUTOSTART is off; start it with: mnemo up")
+    start(environ, path, tell)
+    return True
+
+
+def log_file(environ: Mapping[str, str]) -> Path:
+    """Where a daemon that was started from here writes its messages."""
+    return run_folder(environ) / "mnemod.log"
+
+
+def start(
+    environ: Mapping[str, str], path: Path, tell: Notify, on_process: Callable[[int], object] = lambda _: None
+) -> int:
+    """Start the daemon and wait for its first answer; its process id. Raises StartFailed with the end of its log.
+
+    on_process: called with the process id as soon as there is one, for a caller that may be interrupted meanwhile.
+    """
+    import subprocess
+
+    log = log_file(environ)
+    make_private_folder(data_folder(environ))
+    make_private_folder(log.parent)
+    began_at = log.stat().st_size if log.exists() else 0
+    if began_at > LOG_BYTES_MAX:
+        log.unlink()
+        began_at = 0
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "mnemo_daemon"],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd="/",
+            env=_absolute(environ),
+            start_new_session=True,
+        )
+    finally:
+        os.close(descriptor)
+    on_process(child.pid)
+    _await_listening(child, path, log, began_at, tell)
+    _await_first_answer(child, path, log, began_at)
+    # It outlives this process on purpose; without this, Popen would warn that nobody waited for it.
+    child.returncode = 0
+    return child.pid
+
+
+def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int, tell: Notify) -> None:
+    """Return when somebody listens on `path`; raise StartFailed when the child has ended or takes too long."""
+    began = time.monotonic()
+    deadline = began + START_SECONDS_MAX
+    told = False
+    while not is_listening(path):
+        now = time.monotonic()
+        if child.poll() is not None and deadline - now > RACE_SECONDS:
+            if not _lost_start_race(log, began_at):
+                raise _start_failed(child.returncode, path, log, began_at)
+            deadline = now + RACE_SECONDS
+        if now > deadline:
+            raise _start_failed(child.poll(), path, log, began_at)
+        if now - began > SLOW_SECONDS and not told:
+            tell("starting the daemon …")
+            told = True
+        time.sleep(POLL_SECONDS)
+
+
+def _await_first_answer(child: "Popen[bytes]", path: Path, log: Path, began_at: int) -> None:
+    """Return when the daemon has answered; raise StartFailed where it ended before it could."""
+    from mnemo_client.client import Client
+
+    try:
+        with Client(path, timeout=START_SECONDS_MAX) as client:
+            client.health()
+    except (InterruptedAnswerError, UnreachableError):
+        # It hung up: either it is ending, which takes a moment, or another daemon of the race was.
+        deadline = time.monotonic() + RACE_SECONDS
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        if child.poll() is not None and not is_listening(path):
+            raise _start_failed(child.returncode, path, log, began_at) from None
+
+
+def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the places that are named in it as they are seen from any folder."""
+    places = {"MNEMO_DATA_DIR": data_folder, "MNEMO_CONFIG": config_file, "MNEMO_SOCKET": socket_path}
+    return {**environ, **{name: str(place(environ)) for name, place in places.items() if environ.get(name)}}
+
+
+def stop(client: "Client", seconds_max: float = STOP_SECONDS_MAX) -> bool:
+    """The daemon's process has ended after this; False when none ran. Raises MnemoError when it does not in time.
+
+    It is the process that is waited for: a socket may still be listened on, by the service manager that holds it.
+    """
+    try:
+        pid = client.shutdown()
+    except UnreachableError:
+        return False
+    client.close()
+    deadline = time.monotonic() + seconds_max
+    while not _has_ended(pid):
+        if time.monotonic() > deadline:
+            raise MnemoError(
+                f"the daemon (process {pid}) was asked to stop and still runs after {seconds_max:g} seconds",
+                "see what holds it up: mnemo service logs",
+            )
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        pass  # it was started by somebody else
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return _is_dead(pid)
+
+
+def _is_dead(pid: int) -> bool:
+    """Whether all that is left of it is what its parent has yet to take notice of. Linux alone says so here."""
+    process = Path(f"/proc/{pid}")
+    try:
+        state = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
+        return state in "ZX" and len(list((process / "task").iterdir())) <= 1  # no other thread is still on its way out
+    except (OSError, IndexError):
+        return False
+
+
+def make_private_folder(folder: Path) -> None:
+    """The folder is there and, if it was made by this call, only its owner can enter it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def last_lines(log: Path, began_at: int = 0, count: int = LOG_LINES_SHOWN) -> list[str]:
+    """The last lines that were written to the log from offset `began_at` on."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(began_at, log.stat().st_size - 65536))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-count:]
+
+
+def _lost_start_race(log: Path, began_at: int) -> bool:
+    """Whether the daemon ended because another one holds the data folder, which may be about to answer."""
+    return any("holds the data folder" in line for line in last_lines(log, began_at))
+
+
+def _start_failed(code: int | None, path: Path, log: Path, began_at: int) -> StartError:
+    if code is None:
+        what = f"the daemon was started and does not listen on {path} after {START_SECONDS_MAX:g} seconds"
+    else:
+        what = f"the daemon ended at once with code {code}"
+    said = [f"  {line}" for line in last_lines(log, began_at)]
+    return StartError("\n".join([f"{what}; it said:" if said else what, *said]), f"its log: {log}")

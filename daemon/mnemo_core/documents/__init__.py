@@ -1,0 +1,1 @@
+"""Notes and documents: parsing of file formats, chunking, and comparison with what is stored."""

@@ -1,0 +1,614 @@
+"""Cutting a note or a text into the pieces that are remembered. SPEC 5.2 [L 1.3]
+
+Blank lines first; a paragraph over 300 tokens is cut at sentence ends, a piece under 50 joins its neighbour, and no
+piece crosses a heading. Code, tables and lists stay whole up to what a memory can hold, then are cut between lines.
+A conversation is cut between its turns.
+
+Notes are always cut by `estimate_tokens`, never by a model's tokenizer, though SPEC 5.2 counts in the model's tokens:
+were the boundaries to depend on the model, the arrival of one would cut every note anew and give up the ids of what
+nobody changed. Where a model counts more tokens than the estimate, its windows (SPEC 2.3) take in the rest.
+"""
+
+import re
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise, repeat
+from typing import NamedTuple
+
+from mnemo_core.documents.markup import BlockKind, TextBlock, parse
+from mnemo_store.records import CONTENT_CHARS_MAX
+
+TOKENS_MIN = 50  # a piece below joins its neighbour [L 1.3]
+TOKENS_MAX = 300  # a paragraph above is cut [L 1.3]
+CHARS_PER_TOKEN = 4  # SPEC 7.1, when no tokenizer counts; an ideograph is a token of its own
+
+CHARS_PER_TOKEN_MAX = 27  # some tokenizers call a word of any length one token; a memory could not hold 300 such
+CUT_CHARS = CONTENT_CHARS_MAX - 512  # of what no memory can hold, a piece leaves room for the heading above it
+PROSE_SHARE_MIN = 0.9  # of the characters of an indented block that are letters or blanks: it is no code then
+
+assert TOKENS_MIN * 2 <= TOKENS_MAX
+assert TOKENS_MAX * CHARS_PER_TOKEN <= CONTENT_CHARS_MAX
+assert TOKENS_MAX * CHARS_PER_TOKEN_MAX <= CONTENT_CHARS_MAX
+
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
+
+
+class Chunk(NamedTuple):
+    """A piece of a text. Lines are 1-based and inclusive."""
+
+    text: str
+    headings: tuple[str, ...]
+    first_line: int
+    last_line: int
+    tags: tuple[str, ...] = ()  # of the headings above
+
+
+_SAYS = re.compile(r"[^\W_]")  # a letter or a digit of any script
+
+
+class _ChunkPiece(NamedTuple):
+    text: str
+    tokens: int
+    first: int
+    last: int
+    whole: bool  # code, table or list: may be longer than TOKENS_MAX
+    says: bool  # has a letter or digit: kept, since a text that grows by joining would be searched each time
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it needs a neighbour. A rule has many tokens with some models, and says nothing."""
+        return self.tokens < TOKENS_MIN or not self.says
+
+
+def _piece(text: str, tokens: int, first: int, last: int, *, whole: bool) -> _ChunkPiece:
+    return _ChunkPiece(text, tokens, first, last, whole, _SAYS.search(text) is not None)
+
+
+_CJK = re.compile(
+    "[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
+)
+# An end of a sentence: its marks, quotes and brackets that close with it, and the blank behind. Before a small letter
+# it is an abbreviation. Chinese and Japanese have no blank. Possessive, so that a million dots cost a million steps.
+_SENTENCE_END = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]]{0,3}+\s++(?![a-zß-ÿ])|(?<![。！？｡．])[。！？｡．]++[\"'”’」』）)]{0,3}\s*"
+)
+_MANY_NEWLINES = re.compile(r"\n{3,}")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+
+
+def estimate_tokens(texts: Sequence[str]) -> list[int]:
+    """Tokens of each text without a tokenizer: ceil(characters / 4), an ideograph, kana or Hangul 1. SPEC 7.1"""
+    return [_estimate(text) for text in texts]
+
+
+def _estimate(text: str) -> int:
+    if text.isascii():
+        return -(-len(text) // CHARS_PER_TOKEN)
+    other = len(_CJK.sub("", text))
+    return len(text) - other - (-other // CHARS_PER_TOKEN)
+
+
+def split_blocks(source: str | Sequence[TextBlock], count_tokens: CountTokens = estimate_tokens) -> list[Chunk]:
+    """The chunks of a plain text, or of the blocks of a parsed document, in order.
+
+    Every chunk has 1 to 8192 characters, and 50 to 300 tokens but for code, tables and lists, and for what has no
+    neighbour to join. Every line that is not blank is in a chunk. Linear in the length of the text.
+    """
+    blocks = paragraphs(source) if isinstance(source, str) else source
+    chunks: list[Chunk] = []
+    for _, section in groupby(blocks, key=lambda block: block.section):
+        together = list(section)
+        pieces = _joined(_pieces(together, count_tokens), count_tokens)
+        for piece in pieces:
+            text = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
+            if text:
+                chunks.append(Chunk(text, together[0].headings, piece.first, piece.last, together[0].tags))
+    return chunks
+
+
+def split_text(text: str, count_tokens: CountTokens, suffix: str = ".md") -> list[Chunk]:
+    """The chunks of a text that was given to be remembered: prose, Markdown (or what the suffix of a note says it is),
+    or a conversation.
+
+    As `split`, but everything that is not blank is in a chunk, headings too, each before what stands below it; what is
+    too short joins its neighbour across headings, and has the trail of its first line. Where people speak in turns,
+    short turns are together, and what follows of one that is too long has the speaker's name put before it again.
+    Linear in the length of the text.
+    """
+    count = bounded_count(count_tokens)
+    blocks = _everything(text, suffix)
+    speakers = _speakers(blocks)
+    if speakers:
+        pieces = list(_packed(_spoken(_turns(blocks, speakers), count), count))
+    else:
+        pieces = _joined(_pieces(blocks, count, chars=CUT_CHARS), count)
+    starts = [block.first_line for block in blocks]
+    chunks: list[Chunk] = []
+    for piece in pieces:
+        body = _MANY_NEWLINES.sub("\n\n", piece.text).strip()
+        if body:
+            headings = blocks[max(bisect_right(starts, piece.first) - 1, 0)].headings
+            chunks.append(Chunk(body, headings, piece.first, piece.last))
+    return chunks
+
+
+def bounded_count(count_tokens: CountTokens) -> CountTokens:
+    """A model's own count for which no piece of 300 tokens is longer than a memory: a word of any length counts."""
+
+    def count(texts: Sequence[str]) -> list[int]:
+        found = zip(texts, count_tokens(texts), strict=True)
+        return [max(tokens, -(-len(text) // CHARS_PER_TOKEN_MAX)) for text, tokens in found]
+
+    return count
+
+
+def paragraphs(text: str) -> list[TextBlock]:
+    """A text without markup as paragraphs, parted by blank lines."""
+    blocks: list[TextBlock] = []
+    line, start = 1, 0
+    for gap in _BLANK_LINES.finditer(text):
+        blocks += _paragraph(text[start : gap.start()], line)
+        line += text.count("\n", start, gap.end())
+        start = gap.end()
+    return [*blocks, *_paragraph(text[start:], line)]
+
+
+def _paragraph(text: str, line: int) -> list[TextBlock]:
+    if not text.strip():
+        return []
+    lead = len(text) - len(text.lstrip("\n"))
+    body = text.strip("\n")
+    first = line + lead
+    return [TextBlock("paragraph", body, (), 0, first, first + body.count("\n"))]
+
+
+def _everything(text: str, suffix: str) -> list[TextBlock]:
+    """The blocks of a text, and what is in none of them: headings, rules, front matter.
+
+    Such lines stand at the head of the paragraph below them; before code, a list or a table they are a paragraph.
+    """
+    lines = text.split("\n")
+    blocks: list[TextBlock] = []
+    last = 0  # the line up to which everything is in a block
+    for block in parse(text, suffix, "").blocks:
+        if block.kind == "code" and _is_prose(block.text):
+            block = block._replace(kind="paragraph")
+        before = _some_lines(lines, last, block.first_line - 1, block)
+        if before and block.kind == "paragraph":
+            block = block._replace(first_line=before[0].first_line)
+        else:
+            blocks += before
+        blocks += _some_lines(lines, block.first_line - 1, block.last_line, block, block.kind)
+        last = block.last_line
+    beside = blocks[-1] if blocks else TextBlock("paragraph", "", (), 0, 1, 1)
+    return [*blocks, *_some_lines(lines, last, len(lines), beside)]
+
+
+def _some_lines(
+    lines: Sequence[str], start: int, end: int, beside: TextBlock, kind: BlockKind = "paragraph"
+) -> list[TextBlock]:
+    """Lines start to end, 0-based, as a block of the same section as another one; none where they are blank."""
+    while start < end and not lines[start].strip():
+        start += 1
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    if start == end:
+        return []
+    body = "\n".join(lines[start:end])
+    return [beside._replace(kind=kind, text=body, first_line=start + 1, last_line=end)]
+
+
+def _is_prose(code: str) -> bool:
+    """Whether an indented block is a text that somebody set in from the margin."""
+    if code.lstrip().startswith(("```", "~~~")):
+        return False
+    return sum(map(_is_letter_or_blank, code)) >= PROSE_SHARE_MIN * len(code)
+
+
+def _is_letter_or_blank(character: str) -> bool:
+    return character.isalpha() or character.isspace() or character in ".,"
+
+
+def _pieces(
+    blocks: Sequence[TextBlock], count_tokens: CountTokens, most: int = TOKENS_MAX, chars: int = CONTENT_CHARS_MAX
+) -> list[_ChunkPiece]:
+    """The blocks of a section, those that are too long cut: a paragraph into pieces of at most `most` tokens, code, a
+    list or a table that no memory can hold into pieces of at most `chars` characters."""
+    pieces: list[_ChunkPiece] = []
+    counts = count_tokens([block.text for block in blocks])
+    for block, tokens in zip(blocks, counts, strict=True):
+        if block.kind != "paragraph" and len(block.text) > CONTENT_CHARS_MAX:
+            pieces += _cut_between_lines(block, count_tokens, chars)
+        elif block.kind == "paragraph" and tokens > most:
+            pieces += _cut_at_sentences(block.text, block.first_line, tokens, count_tokens, most)
+        else:
+            whole = block.kind != "paragraph"
+            pieces.append(_piece(block.text, tokens, block.first_line, block.last_line, whole=whole))
+    return pieces
+
+
+# Joining what is too short
+
+
+def _joined(pieces: Sequence[_ChunkPiece], count_tokens: CountTokens) -> list[_ChunkPiece]:
+    """The pieces of one section, each that is too short joined to the next, or, failing that, to the one before."""
+    done: list[_ChunkPiece] = []
+    pending: _ChunkPiece | None = None
+    for piece in pieces:
+        if pending is None:
+            pending = piece
+        elif _belongs_before(pending, piece) and done and _fits(done[-1], pending):
+            done[-1] = _join(done[-1], pending)
+            pending = piece
+        elif (pending.is_short and _fits(pending, piece)) or _is_announced(piece, pending):
+            pending = _join(pending, piece)
+        elif pending.tokens < TOKENS_MIN and not done and not (pending.whole or piece.whole):
+            *cut, pending = _shared_out(pending, piece, count_tokens)
+            done += cut
+        else:
+            _close(done, pending)
+            pending = piece
+    if pending is None:
+        return done
+    if pending.tokens < TOKENS_MIN and done and not _fits(done[-1], pending) and not (pending.whole or done[-1].whole):
+        before = done.pop()
+        return [*done, *_shared_out(before, pending, count_tokens)]
+    _close(done, pending)
+    return done
+
+
+def _close(done: list[_ChunkPiece], piece: _ChunkPiece) -> None:
+    if piece.is_short and done and _fits(done[-1], piece):
+        done[-1] = _join(done[-1], piece)
+    else:
+        done.append(piece)
+
+
+# What begins something: a heading, a label, a directive but for those that tell more of what stands above them.
+_TELLS_MORE = r"(?:version|deprecated|audit-event|availability|moduleauthor|sectionauthor|seealso)"
+_MORE = re.compile(rf"\.\. {_TELLS_MORE}")
+_DIRECTIVE = re.compile(rf"\.\. (?!{_TELLS_MORE})[\w:-]{{2,40}}::|\.\. _")
+_HEADING = re.compile(r"#{1,6} |[^\n]*\n([=\-~^\"'`*+#.])\1{2,}[ \t]*(?:\n|$)")
+
+
+def _belongs_before(pending: _ChunkPiece, piece: _ChunkPiece) -> bool:
+    """Whether a short end is better with what stands before it than at the head of what begins something else."""
+    if not pending.is_short or piece.whole or _is_lead(pending.text):
+        return False
+    if _MORE.match(pending.text.lstrip()):
+        return True
+    text = piece.text.lstrip()
+    if piece.tokens < TOKENS_MIN and _is_lead(text):
+        return True
+    return _DIRECTIVE.match(text) is not None or _HEADING.match(text) is not None
+
+
+def _is_announced(piece: _ChunkPiece, pending: _ChunkPiece) -> bool:
+    """Whether it is code, a list or a table that the words before it announce and that fits to them."""
+    return piece.whole and _is_lead(pending.text) and pending.tokens + piece.tokens < TOKENS_MAX
+
+
+def _is_lead(text: str) -> bool:
+    """Whether it announces what stands below it: "For example:", a signature, a heading."""
+    line = text.rstrip().rpartition("\n")[2].strip()
+    if line.endswith((":", "：")) or _DIRECTIVE.match(line):
+        return True
+    return len(line) >= 3 and len(set(line)) == 1 and line[0] in "=-~^\"'*+#"
+
+
+def _fits(one: _ChunkPiece, other: _ChunkPiece) -> bool:
+    """Whether both are one piece: a short text and the list it introduces are, however long the list."""
+    if len(one.text) + len(other.text) + max(other.first - one.last, 1) > CONTENT_CHARS_MAX:
+        return False
+    return one.tokens + other.tokens < TOKENS_MAX or one.whole or other.whole
+
+
+def _join(one: _ChunkPiece, other: _ChunkPiece) -> _ChunkPiece:
+    gap = "\n" * max(other.first - one.last, 1)  # the true number of lines, so that lines can be counted in it
+    tokens = one.tokens + other.tokens + 1
+    text, whole = one.text + gap + other.text, one.whole or other.whole
+    return _ChunkPiece(text, tokens, one.first, other.last, whole, one.says or other.says)
+
+
+def _shared_out(one: _ChunkPiece, other: _ChunkPiece, count_tokens: CountTokens) -> list[_ChunkPiece]:
+    """Two neighbours that are too long together and one too short alone, cut anew into even pieces."""
+    both = _join(one, other)
+    return _cut_at_sentences(both.text, both.first, both.tokens, count_tokens)
+
+
+# Cutting what is too long
+
+
+def _cut_at_sentences(
+    text: str, first_line: int, tokens: int, count_tokens: CountTokens, most: int = TOKENS_MAX
+) -> list[_ChunkPiece]:
+    """A paragraph of `tokens` tokens as pieces of about equal size, none over `most`, cut at sentence ends."""
+    units = _units(text, count_tokens, most)
+    aim = tokens / -(-tokens // (most - TOKENS_MIN))
+    groups: list[tuple[int, int, int]] = []  # start, end, tokens
+    for start, end, size in units:
+        if groups and (groups[-1][2] + size // 2 <= aim and groups[-1][2] + size <= most):
+            groups[-1] = (groups[-1][0], end, groups[-1][2] + size)
+        else:
+            groups.append((start, end, size))
+    if len(groups) > 1 and groups[-1][2] < TOKENS_MIN and groups[-1][2] + groups[-2][2] <= most:
+        last = groups.pop()
+        groups[-1] = (groups[-1][0], last[1], groups[-1][2] + last[2])
+    pieces: list[_ChunkPiece] = []
+    line, counted = first_line, 0
+    for start, end, size in groups:
+        line += text.count("\n", counted, start)
+        counted = start
+        body = text[start:end].rstrip()
+        lead = len(body) - len(body.lstrip("\n"))
+        pieces.append(_piece(body.strip("\n"), size, line + lead, line + body.count("\n"), whole=False))
+    return pieces
+
+
+def _units(text: str, count_tokens: CountTokens, most: int) -> list[tuple[int, int, int]]:
+    """(start, end, tokens) of the smallest parts a paragraph is cut into: sentences, and what is left of one that is
+    too long when it is cut at line ends, else at blanks, else anywhere."""
+    starts = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
+    spans = [(a, b) for a, b in zip(starts, [*starts[1:], len(text)], strict=True) if b > a]
+    sizes = count_tokens([text[a:b] for a, b in spans])
+    units: list[tuple[int, int, int]] = []
+    for (start, end), size in zip(spans, sizes, strict=True):
+        if size <= most:
+            units.append((start, end, size))
+        else:
+            parts = list(_hard_parts(text, start, end, count_tokens, most))
+            counts = count_tokens([text[a:b] for a, b in parts])
+            units += [(a, b, n) for (a, b), n in zip(parts, counts, strict=True)]
+    return units
+
+
+def _hard_parts(text: str, start: int, end: int, count_tokens: CountTokens, most: int) -> Iterator[tuple[int, int]]:
+    while start < end:
+        stop = min(start + most // 2 * CHARS_PER_TOKEN, end)
+        if count_tokens([text[start:stop]])[0] > most:
+            stop = min(start + most // 2, end)
+        if stop < end:
+            least = (start + stop) // 2
+            cut = text.rfind("\n", least, stop)
+            cut = cut if cut >= 0 else text.rfind(" ", least, stop)
+            stop = cut + 1 if cut >= 0 else stop
+        yield start, stop
+        start = stop
+
+
+def _cut_between_lines(block: TextBlock, count_tokens: CountTokens, chars: int) -> list[_ChunkPiece]:
+    """Code, a table or a list that no memory can hold, cut between lines; a table's header heads every piece."""
+    lines = block.text.split("\n")
+    head = _table_head(lines) if block.kind == "table" else 0
+    header = "".join(line + "\n" for line in lines[:head])
+    room = chars - len(header)
+    rows = [
+        part for number, line in enumerate(lines[head:], block.first_line + head) for part in _row(line, number, room)
+    ]
+    pieces: list[tuple[str, int, int]] = []
+    taken: list[str] = []
+    size, first, last = 0, block.first_line, block.first_line
+    for row, number in rows:
+        if taken and size + len(row) + 1 > room:
+            pieces.append((header + "\n".join(taken), first, last))
+            taken, size, first = [], 0, number
+        taken.append(row)
+        size += len(row) + 1
+        last = number
+    if taken:
+        pieces.append((header + "\n".join(taken), first, last))
+    counts = count_tokens([text for text, _, _ in pieces])
+    return [_piece(text, n, a, b, whole=True) for (text, a, b), n in zip(pieces, counts, strict=True)]
+
+
+def _row(line: str, number: int, room: int) -> list[tuple[str, int]]:
+    """A line, cut anywhere if it alone is too long."""
+    if len(line) <= room:
+        return [(line, number)]
+    return [(line[at : at + room], number) for at in range(0, len(line), room)]
+
+
+def _table_head(lines: Sequence[str]) -> int:
+    """How many lines at the top of a table are its header: those down to the rule below it, if that is near."""
+    for index, line in enumerate(lines[:6]):
+        bare = line.strip()
+        if index and bare and not set(bare) - set("|:-+= "):
+            head = index + 1
+            return head if sum(map(len, lines[:head])) < CONTENT_CHARS_MAX // 4 else 0
+    return 0
+
+
+# Conversations
+
+
+class _SpeakerTurn(NamedTuple):
+    """What somebody says: the blocks from a speaker's line up to the next one's. Before the first: no speaker."""
+
+    speaker: str  # as it is put before what follows of a turn that is cut, such as "Anna:"
+    blocks: list[TextBlock]
+
+
+SPEAKER_CHARS_MAX = 40
+SPEAKER_WORDS_MAX = 4
+SPOKEN_SHARE_MIN = 0.125  # of the blocks of a conversation, in which somebody begins to speak
+_ROLES = frozenset({"user", "assistant", "human", "ai", "system", "agent", "bot", "me", "you", "q", "a", "model"})
+_TIME = r"[\[(]?\d[\d./,: \-]{2,24}(?:[AaPp]\.?[Mm]\.?)?[\])]?[ \t]{0,3}[-–—]?[ \t]{0,3}"
+_SPEAKER = re.compile(
+    rf"[ \t]{{0,8}}(?:[-*+>•][ \t]{{1,4}})?(?P<time>{_TIME})?(?:\*\*|__)?"
+    rf"(?P<name>[^\W\d_](?:[\w.'’ -]{{0,{SPEAKER_CHARS_MAX - 2}}}[\w.])?)"
+    rf"(?:\*\*|__)?(?P<behind>[ \t]?[\[(]\d[\d:. ]{{2,12}}[\])])?(?:：|:(?:\*\*|__)?(?=[ \t]|$))"
+)
+
+
+def _speaker_of(line: str) -> tuple[str, bool] | None:
+    """The name of who speaks from this line on, and whether a time stands beside it. None where nobody begins to."""
+    match = _SPEAKER.match(line) if ":" in line or "：" in line else None
+    if match is None:
+        return None
+    name = match["name"]
+    if name.count(" ") >= SPEAKER_WORDS_MAX or (name[0].islower() and name.lower() not in _ROLES):
+        return None
+    return name, bool(match["time"] or match["behind"])
+
+
+def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
+    """Who speaks in a text, where it is a conversation: names that come again, have a time, or are roles.
+
+    A name that stands before a colon once may be anything ("Note:", "Result:"), and so may a single name, or labels
+    that come again here and there in a long text.
+    """
+    times: dict[str, int] = {}
+    for block in blocks:
+        if block.kind in ("paragraph", "list"):
+            for line in block.text.split("\n"):
+                if found := _speaker_of(line):
+                    name, has_time = found
+                    sure = has_time or name.lower() in _ROLES
+                    times[name] = times.get(name, 0) + (2 if sure else 1)
+    speakers = frozenset(name for name, count in times.items() if count >= 2)
+    spoken = sum(any(map(_says_something, _beginning(block, speakers), repeat(block))) for block in blocks)
+    return speakers if len(speakers) >= 2 and spoken >= len(blocks) * SPOKEN_SHARE_MIN else frozenset()
+
+
+def _says_something(begin: tuple[int, str], block: TextBlock) -> bool:
+    """Whether anything is said right behind a name. A label stands alone on its line, and so may a role."""
+    number, name = begin
+    lines = block.text.split("\n")
+    return number + 1 < len(lines) or not lines[number].rstrip("* _").endswith((":", "：")) or name.lower() in _ROLES
+
+
+def _beginning(block: TextBlock, speakers: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """The lines of a block, counted from 0, on which one of them begins to speak, and who."""
+    if block.kind in ("paragraph", "list"):
+        for number, line in enumerate(block.text.split("\n")):
+            if (found := _speaker_of(line)) and found[0] in speakers:
+                yield number, found[0]
+
+
+def _turns(blocks: Sequence[TextBlock], speakers: frozenset[str]) -> list[_SpeakerTurn]:
+    """The turns of a conversation; what a heading begins is nobody's until somebody speaks."""
+    turns = [_SpeakerTurn("", [])]
+    section = blocks[0].section
+    for block in blocks:
+        if block.section != section:
+            section = block.section
+            turns.append(_SpeakerTurn("", []))
+        for part, speaker in _parts(block, speakers):
+            if speaker:
+                turns.append(_SpeakerTurn(f"{speaker}:", []))
+            turns[-1].blocks.append(part)
+    return [turn for turn in turns if turn.blocks]
+
+
+def _parts(block: TextBlock, speakers: frozenset[str]) -> Iterator[tuple[TextBlock, str]]:
+    """A block, cut before each line on which a speaker begins, and who that is."""
+    lines = block.text.split("\n")
+    begins = list(_beginning(block, speakers))
+    if not begins:
+        yield block, ""
+        return
+    borders = [*([(0, "")] if begins[0][0] else []), *begins, (len(lines), "")]
+    for (start, speaker), (end, _) in pairwise(borders):
+        for part in _some_lines(lines, start, end, block):
+            ahead = block.first_line - 1
+            yield part._replace(first_line=ahead + part.first_line, last_line=ahead + part.last_line), speaker
+
+
+class _TurnPiece(NamedTuple):
+    """A turn, or a piece of one that is too long."""
+
+    piece: _ChunkPiece
+    speaker: str
+    speaker_tokens: int
+    begins: bool  # with the speaker's own line
+
+    @property
+    def tokens_alone(self) -> int:
+        """As the first of a chunk: what goes on then has its speaker before it."""
+        return self.piece.tokens + (0 if self.begins else self.speaker_tokens)
+
+
+def _spoken(turns: Sequence[_SpeakerTurn], count_tokens: CountTokens) -> Iterator[_TurnPiece]:
+    """The turns, each in as few pieces as it can be."""
+    names = count_tokens([turn.speaker for turn in turns])
+    for turn, speaker_tokens in zip(turns, names, strict=True):
+        pieces = _announced(_pieces(turn.blocks, count_tokens, TOKENS_MAX - speaker_tokens, CUT_CHARS))
+        chars = sum(len(piece.text) + 2 for piece in pieces)
+        if sum(piece.tokens + 1 for piece in pieces) <= TOKENS_MAX and chars <= CONTENT_CHARS_MAX:
+            whole_turn = pieces[0]
+            for piece in pieces[1:]:
+                whole_turn = _join(whole_turn, piece)
+            pieces = [whole_turn]
+        for number, piece in enumerate(pieces):
+            yield _TurnPiece(piece, turn.speaker, speaker_tokens, number == 0)
+
+
+def _announced(pieces: Sequence[_ChunkPiece]) -> list[_ChunkPiece]:
+    """What somebody shows (code, a list, a table) together with the few words that go with it."""
+    done: list[_ChunkPiece] = []
+    for piece in pieces:
+        before = done[-1] if done else piece
+        few = min(piece.tokens, before.tokens) < TOKENS_MIN and (piece.whole or before.whole)
+        if done and few and _fits(before, piece):
+            done[-1] = _join(before, piece)
+        else:
+            done.append(piece)
+    return done
+
+
+def _packed(said: Iterator[_TurnPiece], count_tokens: CountTokens) -> Iterator[_ChunkPiece]:
+    """As many turns together as one piece can have."""
+    waiting = deque(said)
+    groups: list[list[_TurnPiece]] = []
+    sizes: list[int] = []
+    while waiting:
+        each = waiting.popleft()
+        if groups and _goes_with(groups[-1], sizes[-1], each):
+            groups[-1].append(each)
+            sizes[-1] += each.piece.tokens + 1
+            continue
+        if groups and sizes[-1] < TOKENS_MIN and not each.piece.whole and not groups[-1][-1].piece.whole:
+            begin, *rest = _cut_said(each, count_tokens)
+            if rest and _goes_with(groups[-1], sizes[-1], begin):
+                waiting.extendleft(reversed([begin, *rest]))
+                continue
+        groups.append([each])
+        sizes.append(each.tokens_alone)
+    if len(groups) > 1:
+        _even_out(groups[-2], groups[-1], sizes[-2], sizes[-1])
+    return map(_together, groups)
+
+
+def _goes_with(group: Sequence[_TurnPiece], size: int, each: _TurnPiece) -> bool:
+    """Whether it still fits."""
+    chars = sum(len(before.piece.text) + 2 for before in group) + len(each.piece.text) + SPEAKER_CHARS_MAX + 2
+    return chars <= CONTENT_CHARS_MAX and size + each.piece.tokens + 1 <= TOKENS_MAX
+
+
+def _cut_said(each: _TurnPiece, count_tokens: CountTokens) -> list[_TurnPiece]:
+    """So that its beginning fits to what is too short alone."""
+    most = TOKENS_MAX - TOKENS_MIN - each.speaker_tokens
+    piece = each.piece
+    parts = _cut_at_sentences(piece.text, piece.first, piece.tokens, count_tokens, most)
+    return [each._replace(piece=part, begins=each.begins and number == 0) for number, part in enumerate(parts)]
+
+
+def _even_out(before: list[_TurnPiece], last: list[_TurnPiece], before_size: int, last_size: int) -> None:
+    """Gives a last group that is too short what the one before can spare."""
+    while last_size < TOKENS_MIN and len(before) > 1:
+        size = before[-1].piece.tokens + 1
+        if before_size - size < TOKENS_MIN or before[-1].piece.whole:
+            break
+        last.insert(0, before.pop())
+        before_size -= size
+        last_size += size
+
+
+def _together(group: Sequence[_TurnPiece]) -> _ChunkPiece:
+    piece, speaker, _, begins = group[0]
+    if speaker and not begins and len(piece.text) + len(speaker) < CONTENT_CHARS_MAX:
+        piece = piece._replace(text=speaker + ("\n" if piece.whole else " ") + piece.text)
+    for each in group[1:]:
+        piece = _join(piece, each.piece)
+    return piece

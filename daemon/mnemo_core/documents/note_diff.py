@@ -1,0 +1,198 @@
+"""Which new chunk is which old one, and which file is which. SPEC 6
+
+Unchanged text keeps its memory, whatever moved around it. Pure.
+"""
+
+import hashlib
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_core.similarity.overlap import jaccard, words
+from mnemo_store.records import NoteFile
+
+SAME_CHUNK_JACCARD_MIN = 0.5  # word overlap from which a changed text is a new version of the old one [SPEC 6]
+PAIRS_MAX = 20_000  # changed chunks below one heading are all compared up to this many pairs
+NEIGHBOURS = 8  # beyond it, each only with those that stand about as far down
+
+
+class ChunkText(NamedTuple):
+    """What a chunk is recognised by."""
+
+    hash: str
+    headings: tuple[str, ...]
+    text: str
+
+
+def text_hash(text: str) -> str:
+    """32 hex digits, equal exactly for equal texts: a change of case or spacing is a change."""
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def match_chunks(old: Sequence[ChunkText], new: Sequence[ChunkText]) -> list[int | None]:
+    """For each new chunk the index of the old one it is, or None. No old one is given twice.
+
+    Equal text first (below the same headings, then anywhere); then, below the same headings, word overlap of at least
+    SAME_CHUNK_JACCARD_MIN, the most alike first, then in order.
+    """
+    matched: list[int | None] = [None] * len(new)
+    free = set(range(len(old)))
+    _match_equal(old, new, matched, free, lambda chunk: (chunk.hash, chunk.headings))
+    _match_equal(old, new, matched, free, lambda chunk: chunk.hash)
+    by_headings: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index in sorted(free):
+        by_headings[old[index].headings].append(index)
+    changed: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for index, found in enumerate(matched):
+        if found is None:
+            changed[new[index].headings].append(index)
+    for headings, candidates in changed.items():
+        if by_headings[headings]:
+            _match_alike(old, new, by_headings[headings], candidates, matched)
+    return matched
+
+
+def _match_equal(
+    old: Sequence[ChunkText],
+    new: Sequence[ChunkText],
+    matched: list[int | None],
+    free: set[int],
+    key: Callable[[ChunkText], Hashable],
+) -> None:
+    waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+    for index in sorted(free):
+        waiting[key(old[index])].append(index)
+    for index, chunk in enumerate(new):
+        if matched[index] is None and (indices := waiting.get(key(chunk))):
+            found = indices.popleft()
+            matched[index] = found
+            free.discard(found)
+
+
+def _match_alike(
+    old: Sequence[ChunkText],
+    new: Sequence[ChunkText],
+    gone: Sequence[int],
+    came: Sequence[int],
+    matched: list[int | None],
+) -> None:
+    """Gives those of `came` their most alike of `gone`."""
+    old_words = [words(old[index].text) for index in gone]
+    new_words = [words(new[index].text) for index in came]
+    everyone = range(len(gone))
+    alike: list[tuple[float, int, int]] = []
+    for place, have in enumerate(new_words):
+        near: Sequence[int] = everyone
+        if len(gone) * len(came) > PAIRS_MAX:
+            middle = place * len(gone) // len(came)
+            near = range(max(0, middle - NEIGHBOURS), min(len(gone), middle + NEIGHBOURS + 1))
+        for candidate in near:
+            overlap = jaccard(old_words[candidate], have)
+            if overlap >= SAME_CHUNK_JACCARD_MIN:
+                alike.append((-overlap, candidate, place))
+    alike.sort()
+    taken: set[int] = set()
+    for _, candidate, place in alike:
+        if candidate not in taken and matched[came[place]] is None:
+            matched[came[place]] = gone[candidate]
+            taken.add(candidate)
+
+
+# Files
+
+
+class PreviousFile(NamedTuple):
+    """A known file whose old content no longer stands at its old place: gone, or replaced."""
+
+    id: str
+    root: str
+    path: str
+    inode: int
+    hash: str
+
+
+class NewFile(NamedTuple):
+    """A file whose content is new at its place."""
+
+    root: str
+    path: str
+    inode: int
+    hash: str
+
+
+def match_files(
+    before: Sequence[PreviousFile],
+    now: Sequence[NewFile],
+    shares_text: Callable[[PreviousFile, NewFile], bool] = lambda before, now: False,
+) -> list[str | None]:
+    """For each file of `now` the id of the known file it is, or None for a new one. No id is given twice.
+
+    Equal content first (at the same place, then the same inode, then in the same root, then anywhere): a file that
+    moved, came back, or changed places with another. Then the same place: a file that was edited. Then the same inode
+    in the same root, if they share text, since an inode is used again as soon as its file is deleted.
+    """
+    matched: list[str | None] = [None] * len(now)
+    free = dict.fromkeys(range(len(before)))
+
+    def give_by(key_before: Callable[[PreviousFile], Hashable], key_now: Callable[[NewFile], Hashable]) -> None:
+        waiting: defaultdict[Hashable, deque[int]] = defaultdict(deque)
+        for candidate in free:
+            waiting[key_before(before[candidate])].append(candidate)
+        for index, file_now in enumerate(now):
+            if matched[index] is None and (candidates := waiting.get(key_now(file_now))):
+                found = candidates.popleft()
+                matched[index] = before[found].id
+                del free[found]
+
+    give_by(lambda b: (b.hash, b.root, b.path), lambda n: (n.hash, n.root, n.path))
+    give_by(lambda b: (b.hash, b.root, b.inode), lambda n: (n.hash, n.root, n.inode))
+    give_by(lambda b: (b.hash, b.root), lambda n: (n.hash, n.root))
+    give_by(lambda b: b.hash, lambda n: n.hash)
+    give_by(lambda b: (b.root, b.path), lambda n: (n.root, n.path))
+    by_inode = {(before[c].root, before[c].inode): c for c in free if before[c].inode}
+    for index, file_now in enumerate(now):
+        at = by_inode.get((file_now.root, file_now.inode), -1)
+        if matched[index] is None and at in free and shares_text(before[at], file_now):
+            matched[index] = before[at].id
+            del free[at]
+    return matched
+
+
+# Links
+
+
+def link_key(path_or_target: str) -> str:
+    """What a wiki link and the file it means have in common: the last part of the path, case-folded, no suffix."""
+    name = path_or_target.replace("\\", "/").rstrip("/").rpartition("/")[2].casefold()
+    for suffix in (".markdown", ".rst.txt", ".md", ".rst", ".org", ".txt"):
+        name = name.removesuffix(suffix)
+    return name.strip()
+
+
+def resolve_link(target: str, source_path: str, candidates: Sequence[str]) -> str | None:
+    """The path a link in source_path means, of those with its link_key: one that ends with the target's folders, else
+    one in the same folder, else the one nearest to the top; None without candidates."""
+    wanted = [part for part in target.casefold().replace("\\", "/").split("/")[:-1] if part not in ("", ".", "..")]
+    folder = source_path.rpartition("/")[0]
+
+    def rank(path: str) -> tuple[bool, bool, int, str]:
+        folders = path.casefold().split("/")[:-1]
+        fits = not wanted or folders[-len(wanted) :] == wanted
+        return (not fits, path.rpartition("/")[0] != folder, len(folders), path)
+
+    fitting = sorted(candidates, key=rank)
+    return fitting[0] if fitting else None
+
+
+def manifest_for_texts(note: NoteFile, texts: Iterable[str]) -> NoteFile:
+    """The manifest of a file of which chunks are left out: its title where a chunk is left, and the links of those
+    texts."""
+    if not note.chunks:
+        return msgspec.structs.replace(note, title="", links=())
+    links = note.links
+    if links:
+        stay = "\n".join(texts)
+        links = tuple(link for link in links if link in stay)
+    return msgspec.structs.replace(note, links=links)

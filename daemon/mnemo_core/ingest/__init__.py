@@ -1,0 +1,1 @@
+"""From a text to a write plan: classification, scoring, deduplication, policies and mutations."""

@@ -1,0 +1,641 @@
+"""What a text claims of whom: a subject, one of its attributes, the value it has now. What `updates` rests on. SPEC 5.5
+
+A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisbon", "the report is due on March 3",
+"rent went up to 950". What may hold beside another value (I like tea; we use Redis), what was, what may be and what is
+asked makes no claim: an `updates` too many hides a true memory behind another.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from mnemo_core.ingest.attributes.attribute_patterns import (
+    ATTRIBUTES,
+    CATEGORIES,
+    DESCRIBING,
+    FRAMES,
+    GROUPS,
+    KIN,
+    PEOPLE,
+    SIGNS,
+    SINGLE,
+    WORDED,
+    Frame,
+)
+from mnemo_core.ingest.attributes.stances import find_stances
+from mnemo_core.text.canonical import CanonicalForm, canonical_form
+from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
+
+CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
+SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
+RULES_VERSION = (
+    3  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
+)
+VALUE_WORDS_MAX = 6
+DOES = "does "  # begins the attribute of a stance: does drink, does be
+CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next
+
+Shape = Literal["number", "date", "time", "identifier", "words"]
+
+
+class AttributeClaim(NamedTuple):
+    """One attribute that has one value at a time."""
+
+    subject: frozenset[str]  # the words that tell whose or of what; none for the speaker's own
+    attribute: str
+    value: tuple[str, ...]
+    shape: frozenset[Shape]
+    is_change: bool  # said as a change: moved to, went up to
+    is_weak: bool  # what may be no attribute at all (the car is red): counts only against a change
+    previous_value: tuple[str, ...]  # the value before, where it is named: from X to Y
+    speaker: str  # of what is said in the first person
+
+    def has_value_of(self, other: "AttributeClaim") -> bool:
+        """Whether the values are one, as far as both tell: 940 is 940 euros."""
+        return set(self.value) <= set(other.value) or set(other.value) <= set(self.value)
+
+    def is_about_same(self, other: "AttributeClaim") -> bool:
+        """Whether both are about the same attribute of the same subject."""
+        if not _same_subject(self, other):
+            return False
+        if self.attribute.startswith(DOES) or other.attribute.startswith(DOES):
+            same = self.attribute == other.attribute and self.value[1] == other.value[1]
+            return same and self.is_change and self.value[0] != other.value[0]
+        if not (self.attribute and other.attribute):  # left X for Y: what X was, only X tells
+            return bool(self.previous_value) and self.previous_value == other.value
+        if self.attribute == other.attribute == "held":
+            return False  # a cat, and a dog
+        if self.attribute != other.attribute and {self.attribute, other.attribute} not in _NUMBERED:
+            return False
+        if self.attribute in SINGLE or self.previous_value == other.value:
+            return True
+        units, other_units = _UNITS.intersection(self.value), _UNITS.intersection(other.value)
+        if units and other_units and units.isdisjoint(other_units):
+            return False
+        return bool(self.shape & other.shape) or (
+            (self.is_change or other.is_change) and "words" not in self.shape | other.shape
+        )
+
+
+_UNITS = frozenset(UNITS.values())
+# A number that went up to 13 from 12.5, or a meeting that went to ten from 9:30, is the same attribute.
+_NUMBERED = ({"amount", "version"}, {"amount", "when"}, {"amount", "port"})
+_NUMBERS = frozenset[str]().union(*_NUMBERED)
+
+
+def extract_claims(text: str, speaker: str = "") -> tuple[AttributeClaim, ...]:
+    """The claims of a text, in its order. speaker: who says `I`, folded; "" where nobody knows."""
+    return _claims(text, speaker) if len(text) <= CLAIM_CHARS_MAX else ()
+
+
+@functools.lru_cache(CLAIMS_KEPT)
+def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
+    found: list[AttributeClaim] = []
+    has_no_capitals = text.islower()
+    plain = _without_code(text) if _CODE.search(text) else text
+    for clause, carried in _clauses(plain):
+        timed = _HOUR.sub(r"\1 at \2:00", _DAY_PART.sub(r"\1", _EVERY_DAY.sub("", _DAYS.sub(r"\1", clause))))
+        read = _claims_of(timed, carried, speaker, has_no_capitals)
+        if _DAYS.search(clause) or _EVERY_DAY.search(clause):  # there may be another one on another day
+            read = (each._replace(is_weak=True, is_change=each.is_change or " now" in text) for each in read)
+        found += read
+    if len(text) <= SEARCHED_CHARS_MAX:
+        found += _stances(plain, speaker)
+    return tuple(found)
+
+
+def _stances(text: str, speaker: str) -> Iterator[AttributeClaim]:
+    """What is said to hold, or to hold no longer, as claims of the attribute "does VERB", the side as the first word of
+    the value, the thing itself as the second."""
+    for sentence in _END.split(_expanded(text)):
+        if sentence.rstrip().endswith(("?", "？")):
+            continue
+        for clause in _PART.split(_LEADING.sub("", sentence.strip())):
+            for each in find_stances(clause):
+                subject = _subject(each.subject_words)
+                if subject is not None:
+                    value = ("yes" if each.holds else "no", each.head, *sorted(each.words - {each.head}))
+                    owner = speaker if subject[1] or not subject[0] else ""
+                    yield AttributeClaim(
+                        subject[0], DOES + each.verb, value, frozenset({"words"}), each.is_change, True, (), owner
+                    )
+
+
+_WEEKDAY = r"((?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+_DAYS = re.compile(rf"\b{_WEEKDAY}s\b", re.IGNORECASE)
+_EVERY_DAY = re.compile(rf"\bevery (?:second |other )?(?={_WEEKDAY}\b)", re.IGNORECASE)
+_DAY_PART = re.compile(rf"\b{_WEEKDAY} (?:morning|afternoon|evening|night)\b", re.IGNORECASE)
+_HOUR = re.compile(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
+
+
+def clear_claim_cache() -> None:
+    """Remembers of no text any more what it claims."""
+    _claims.cache_clear()
+
+
+def speaker_of(name: str) -> str:
+    """The speaker as `claims` wants it: folded, "" for a name that tells no person."""
+    folded = name.casefold()
+    return "" if folded in _NOBODY else folded
+
+
+_NOBODY = frozenset({"", "user", "me", "agent", "assistant", "human"})
+
+
+def claim_keys(text: str, speaker: str) -> tuple[str, ...]:
+    """What an index keeps a text under, so that one that claims something of the same is led to it; none if it is long.
+
+    A mark names a subject with an attribute, or with a value, since "left X for Y" is about whatever X was.
+    """
+    if len(text) > SEARCHED_CHARS_MAX:
+        return ()
+    found: set[str] = set()
+    for each in extract_claims(text, speaker_of(speaker)):
+        for subject in _subject_marks(each):
+            if each.attribute.startswith(DOES):
+                found.add(_stance_mark(subject, each))
+                continue
+            found.add(_value_mark(subject, each.value))
+            if each.attribute and each.attribute != "held":
+                found.add(_attribute_mark(subject, each.attribute))
+    return tuple(sorted(found))
+
+
+def candidate_keys(text: str, speaker: str) -> list[frozenset[str]]:
+    """Of each claim of a text the marks of what it may be about: whatever `is_about_same` holds of has one of them."""
+    if len(text) > SEARCHED_CHARS_MAX:
+        return []
+    found: list[frozenset[str]] = []
+    for each in extract_claims(text, speaker_of(speaker)):
+        sought: set[str] = set()
+        for subject in _subject_marks(each):
+            if each.attribute.startswith(DOES):
+                sought |= {_stance_mark(subject, each)} if each.is_change else set()
+            elif each.attribute and each.attribute != "held":
+                sought.add(_attribute_mark(subject, each.attribute))
+            if each.previous_value:
+                sought.add(_value_mark(subject, each.previous_value))
+        if sought and sought not in found:
+            found.append(frozenset(sought))
+    return found
+
+
+def _subject_marks(claim: AttributeClaim) -> set[str]:
+    """Two subjects that are one share one of these: my sister, my sister Anna, Anna; I, and Sam where Sam says I."""
+    names, kin = claim.subject - KIN, claim.subject & KIN
+    found = {" ".join(sorted(part)) for part in (names, kin) if part} or {""}
+    return found | {claim.speaker} if not claim.subject and claim.speaker else found
+
+
+def _attribute_mark(subject: str, attribute: str) -> str:
+    return f"{subject}\n{'number' if attribute in _NUMBERS else attribute}"
+
+
+def _stance_mark(subject: str, claim: AttributeClaim) -> str:
+    return f"{subject}\n{claim.attribute} {claim.value[1]}"
+
+
+def _value_mark(subject: str, value: Sequence[str]) -> str:
+    return f"{subject}\n= {' '.join(value)}"
+
+
+class ClaimUpdate(NamedTuple):
+    """A claim, and the earlier one that holds no longer because of it."""
+
+    new: AttributeClaim
+    old: AttributeClaim
+
+
+def find_update(new: Sequence[AttributeClaim], old: Sequence[AttributeClaim]) -> ClaimUpdate | None:
+    """What of the new text replaces what of the old one; None where both may hold."""
+    pairs = (ClaimUpdate(one, other) for one in new for other in old)
+    return next((pair for pair in pairs if pair.new.is_about_same(pair.old) and _replaces(*pair)), None)
+
+
+def _replaces(new: AttributeClaim, old: AttributeClaim) -> bool:
+    if new.attribute.startswith(DOES):
+        return new.is_change and new.value[0] != old.value[0] and set(new.value[1:]) <= set(old.value[1:])
+    if new.has_value_of(old):
+        return False
+    if new.attribute == "state":
+        return any(value in OPPOSITES.get(each, ()) for each in new.value for value in old.value)
+    return new.is_change or not (new.is_weak or old.is_weak)
+
+
+def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
+    if one.speaker and other.speaker and one.speaker != other.speaker:
+        return False
+    if one.subject == other.subject:
+        return True
+    if one.speaker and not one.subject and other.subject == {one.speaker}:
+        return True
+    if other.speaker and not other.subject and one.subject == {other.speaker}:
+        return True
+    kin, other_kin = one.subject & KIN, other.subject & KIN
+    if not (kin or other_kin):
+        return False
+    names, other_names = one.subject - KIN, other.subject - KIN
+    if names and other_names:
+        return names == other_names  # Anna, my sister Anna
+    return bool(kin) and kin == other_kin  # my sister, my sister Anna
+
+
+_END = re.compile(
+    r"(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)[.!;](?=\s|$)"
+    r"|(?<=[?。！？])|\n+| [-–—] "
+)
+_PART = re.compile(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
+_NEW_ONE = re.compile(r"\b(a new [\w ]{2,24}?), (?=(?:a )?[A-Z0-9+(])")
+_CONTRACTED = [
+    (re.compile(r"\bI'm\b", re.IGNORECASE), "I am"),
+    (re.compile(r"\b(we|they|you)'re\b", re.IGNORECASE), r"\1 are"),
+    (re.compile(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
+    (re.compile(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
+]
+_ADVERBS = re.compile(
+    r"\b(?:now|currently|just|recently|finally|actually|officially|already|meanwhile|presently|today|lately|again|"
+    r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
+    re.IGNORECASE,
+)
+_LEADING = re.compile(
+    r"^(?:(?:update|correction|news|good news|bad news|note|reminder|fyi|heads[- ]up|psa|quick update|btw|by the way|"
+    r"as of \S+|just so you know|for the record|big news|small update|hey|ok|okay|yes|well|so|and|but|also)"
+    r"(?:\b|$)[,:]*\s*"
+    r"|(?:last|this|next) (?:week|month|year|spring|summer|autumn|fall|winter|\w+day),? (?=(?-i:[A-Z]))"
+    r"|(?:from now on|these days),? "
+    r"|(?:after|from) (?:the|next|this) \w+,? (?=my\b|our\b|the\b|I\b|(?-i:[A-Z]))"
+    r"|(?:last|this|since|in|on|as of|from|effective|starting|a few|two|three)(?: \S+){1,3}?,\s*"
+    r"|(?:since|in|as of|from|starting|last|this) (?:last )?\S+ (?=I\b|we\b|my\b|our\b|the\b))+",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|would|could|might|maybe|perhaps|should|wish(?:es)?|hop(?:e|es|ing)|wants?|"
+    r"plan(?:s|ning)? to|consider(?:s|ing)|"
+    r"think(?:s|ing)? (?:about|of)|almost|nearly|dream(?:s|ing)?|used to|not|never|no longer|without|"
+    r"ask(?:s|ed)|wonder(?:s|ed)?|going to|will|whether|until|unless|also|too|as well|another|additional|besides|both|"
+    r"either|or|(?<!years )(?<!year )old|former|previous|ex|other|second|"
+    r"sometimes|usually|often|nicht|kein|keine|pas|jamais|auch|aussi)\b"
+    r"|n't\b|不|没|ない|ません",
+    re.IGNORECASE,
+)
+_TAIL = re.compile(
+    r"(?<!\s)\s++"
+    r"(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
+    r"where|while|when|with (?:my|our|his|her|their|the)|in (?:january|february|march|april|may|june|july|august|"
+    r"september|october|november|december|spring|summer|autumn|fall|winter|the|\d{4}|early|late)|on (?:mon|tues|"
+    r"wednes|thurs|fri|satur|sun)day|for (?:good|work|a|the|my|our|his|her|their|now|family)|to be|at the|as an?|as the"
+    r"|as (?:my|our|his|her)|(?:a|one|two|three|four|a few|some) \w+ ago|from|"
+    r"yesterday|these days|right away|at the moment|full[- ]time)\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_NOT_SUBJECT = listed(
+    """he she they it you this that these those who which what someone somebody everyone everybody nobody anyone there
+    here said says say told tells think thinks believe believes know knows heard hear guess if when because where to
+    about like likes love loves met meet asked wrote mentioned than"""
+)
+_NOISE = listed(
+    """the a an new current latest updated present main of for our my i we me us at in on to der die das den le la les
+    ich je j' mein meine mon ma 我 我的 私 have has had been was were"""
+)
+_FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 私")
+_NO_VALUE = listed("it this that them him her home here there night least once all me you work school bed last first")
+
+
+_CODE = re.compile(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
+_CODE_LINE = re.compile(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
+
+
+def _without_code(text: str) -> str:
+    """The text without code, and without what is set in from the margin, which is no statement of who wrote it."""
+    return _CODE_LINE.sub("", mask_code(text))
+
+
+def _expanded(text: str) -> str:
+    """The text with its contractions written out."""
+    plain = text.translate({0x2019: "'", 0xA0: " "})
+    if "'" in plain:
+        for pattern, full in _CONTRACTED:
+            plain = pattern.sub(full, plain)
+    return plain
+
+
+def _clauses(text: str) -> Iterator[tuple[str, str]]:
+    """The clauses of the statements in a text, and the words before the first verb of the clause before."""
+    carried = ""
+    for sentence in _END.split(_expanded(text)):
+        if sentence.rstrip().endswith(("?", "？")):
+            continue
+        rest = _NEW_ONE.sub(r"\1: ", _LEADING.sub("", sentence.strip()))
+        start = 0
+        for match in [*_PART.finditer(rest), None]:
+            clause = rest[start : match.start() if match else len(rest)]
+            if _may_claim(clause) and not _UNSURE.search(clause):
+                yield " ".join(_ADVERBS.sub("", _LEADING.sub("", clause)).split()), carried
+            if start == 0 and clause:
+                carried = " ".join(clause.split()[:4])
+            start = match.end() if match else start
+
+
+def _may_claim(clause: str) -> bool:
+    """What most clauses fail by, looked at first since it takes little."""
+    if ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower())):
+        return True
+    return _HAN.search(clause) is not None
+
+
+_WORD = re.compile(r"[^\W\d_]+")
+_HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+# The frames that a clause may fit, by their place: those that need no word, and those that need one, by that word.
+_ANYWHERE = [place for place, frame in enumerate(FRAMES) if not frame.needs]
+_WITH_WORD = {
+    word: [place for place, frame in enumerate(FRAMES) if word in frame.needs]
+    for word in frozenset[str]().union(*(frame.needs for frame in FRAMES))
+}
+
+
+def _claims_of(clause: str, carried: str, speaker: str, has_no_capitals: bool) -> Iterator[AttributeClaim]:
+    places = set(_ANYWHERE)
+    for word in set(_WORD.findall(clause.lower())):
+        places.update(_WITH_WORD.get(word, ()))
+    is_han = _HAN.search(clause) is not None
+    for frame in (FRAMES[place] for place in sorted(places)):
+        if frame.is_han != is_han:
+            continue
+        match = frame.pattern.match(clause)
+        if match is None:
+            continue
+        parts = match.groupdict()
+        found = _claim(frame, parts, carried, speaker, has_no_capitals)
+        if found is not None:
+            yield found
+            return
+
+
+def _claim(
+    frame: Frame, parts: dict[str, str | None], carried: str, speaker: str, has_no_capitals: bool
+) -> AttributeClaim | None:
+    said = (parts.get("s") or "").strip()
+    if not said and carried and frame.is_personal:
+        said = _carried_subject(carried)
+    subject = _subject(said)
+    if subject is None:
+        return None
+    if _THEIRS.match(parts.get("t") or ""):
+        return None
+    text = parts.get("v") or ""
+    if _CALLED.search(text):
+        return None
+    value, shape = _value(text if frame.is_typed else _TAIL.sub("", text), frame.is_typed)
+    if not value or value[0] in _NO_VALUE or len(value) > VALUE_WORDS_MAX:
+        return None
+    named = _attribute(frame, parts, said, text, shape, value)
+    if named is None:
+        return None
+    words, attribute, is_weak = named
+    if shape == {"words"} and not frame.is_han and not _may_be_value(attribute, frame, text, value, has_no_capitals):
+        return None
+    if carried and not subject[1] and (not words or said.lower().startswith("the ")) and _is_another(carried):
+        return None  # Anna moved, and the rent is 900: whose?
+    if attribute in _WORDY and shape != {"words"}:
+        return None
+    former = _value(_TAIL.sub("", parts.get("f") or ""), frame.is_typed)[0]
+    if attribute == "home" and former and not said:
+        attribute = ""  # "moved from Merlin to Vetbase": what it was, only what it was before tells
+    is_own = subject[1] or not words or _is_first(parts.get("t") or "")
+    is_change = frame.is_change or (attribute in SINGLE and _NEW.search(f"{carried} {said}") is not None)
+    is_weak = is_weak or frame.is_weak
+    return AttributeClaim(words, attribute, value, shape, is_change, is_weak, former, speaker if is_own else "")
+
+
+def _may_be_value(attribute: str, frame: Frame, text: str, value: Sequence[str], has_no_capitals: bool) -> bool:
+    """Whether words tell what the attribute is, and not how: "my gym is FitX", but not "my gym is closed".
+
+    What has a name is known by its capital, where there are capitals at all; what else it may be, by no word that
+    describes.
+    """
+    if attribute in ("phone", "email"):
+        return False
+    is_favorite = attribute.startswith("favorite ")
+    if not (attribute in SINGLE or is_favorite) or (frame.is_change and attribute not in ("home", "employer", "name")):
+        return True
+    words = [word for word in text.strip(" .,:\"'(").split() if word.lower() not in _ARTICLES]
+    if not words or words[0].lower() == "to" or _describes(words[0], attribute):
+        return False
+    if words[0].endswith("ing") and words[1:2] and words[1].islower():
+        return False  # "Helping people is my job"
+    if attribute == "employer" and words[-1].lower().strip(".,!") in GROUPS:
+        return False
+    if is_favorite or attribute in WORDED or has_no_capitals or any(each in CATEGORIES for each in value):
+        return True
+    named = words if attribute == "car" else words[:1]
+    return any(c.isupper() or c.isdigit() for word in named for c in word)
+
+
+_NEW = re.compile(r"\b(?:new|neue|neuer|neues|nouveau|nouvelle|(?:changed|switched) jobs?)\b", re.IGNORECASE)
+_ARTICLES = frozenset({"the", "a", "an", "der", "die", "das", "ein", "eine", "le", "la", "les", "un", "une"})
+_DESCRIBED = re.compile(r"[a-z]{2,}(?:ing|ful|ous|less|able|ible|ed)")
+
+
+def _describes(word: str, attribute: str) -> bool:
+    """Whether a word tells how something is. A status is told by such words: pending, blocked."""
+    bare = word.strip(".,!?:;\"'()")
+    if bare.lower() in DESCRIBING:
+        return bare == bare.lower() or bare.lower().endswith("ing")
+    return attribute != "status" and _DESCRIBED.fullmatch(bare) is not None
+
+
+_NO_PRODUCT = listed(
+    "port page platform terminal gate line bus tram room track floor version deadline budget price rent"
+)
+_WORDY = frozenset({"home", "employer", "role", "partner", "manager", "doctor"})  # no number is one
+
+
+def _attribute(
+    frame: Frame, parts: dict[str, str | None], said: str, text: str, shape: frozenset[Shape], value: Sequence[str]
+) -> tuple[frozenset[str], str, bool] | None:
+    """Of what, which attribute, and whether it may be none. None: nothing that has one value at a time."""
+    topic, purpose, has_former = parts.get("t") or "", parts.get("p") or "", bool(parts.get("f"))
+    match frame.attribute:
+        case "*":
+            return _named_attribute(f"{said} {topic}".strip() if topic else said, shape, value, text)
+        case "amount" | "amount of":
+            return _number_attribute([*_content_words(said), *_content_words(topic)], shape, value)
+        case "salary" | "weight":
+            return _key([*_content_words(said), frame.attribute]), "amount", False
+        case "deadline of":
+            return _key(_content_words(topic)), "deadline", False
+        case "favorite":
+            words = _content_words(topic)
+            subject = _key(_content_words(said))
+            return (subject, f"favorite {words[-1].removesuffix('s')}", False) if words else None
+        case "use":
+            words = _content_words(said)
+            if shape != {"words"} or (words and (words[-1] in SINGLE or words[-1] in ATTRIBUTES)):
+                return None
+            attribute = _category(value, purpose)
+            return _key(words), attribute or ("" if has_former else "held"), False
+        case "home" if _category(value, "") or not _is_place(text) or value[0] == "doctor":
+            return None
+        case "partner" | "manager" if not _is_person(text):
+            return None
+        case "place":
+            return (_key(_content_words(said)) - {"home"}, "home", True) if _is_place(text) else None
+        case "version":
+            words = _content_words(topic)
+            is_name = bool(words) and words[-1] not in MONTHS and words[-1] not in _NO_PRODUCT
+            return (_key([*_content_words(said), *words]) - {"version"}, "version", False) if is_name else None
+        case _:
+            return _key(_content_words(f"{said} {topic}")), frame.attribute, False
+
+
+def _carried_subject(clause: str) -> str:
+    """The subject of the clause before, whose verb a clause without a subject shares: "Anna sold it and moved"."""
+    words = clause.split()
+    if words and words[0].lower() in ("my", "our") and len(words) > 1:
+        return " ".join(words[:3]) if len(words) > 2 and words[2][:1].isupper() else " ".join(words[:2])
+    return words[0] if words else ""
+
+
+def _subject(said: str) -> tuple[frozenset[str], bool] | None:
+    """The words that tell one subject from another, and whether it is the speaker's; None for what cannot be told."""
+    words = [word.strip(',:"()').lower() for word in said.split()]
+    if len(words) > 7 or _THEIRS.match(said) or _NO_WORDS.search(said) or any(word in _NOT_SUBJECT for word in words):
+        return None
+    return _key(_content_words(said)), _is_first(said)
+
+
+_CALLED = re.compile(r"\w\(|[\[\]{}<>=\\]")
+_NO_WORDS = re.compile(r"[\[\]{}<>()=\\*`_]|\w\.\w|(?:^|\s)['\"]|^\s*[A-HJ-Za-hj-z]\s*$")  # code, or a variable
+# Whose: her name was Coco, and hers is Shadow, may be two dogs.
+_THEIRS = re.compile(r"(?:his|her|its|their|sein|seine|ihr|ihre|sa|ses|leur|leurs)\b", re.IGNORECASE)
+
+
+def _is_first(said: str) -> bool:
+    return any(word in _FIRST for word in said.lower().split())
+
+
+def _is_another(said: str) -> bool:
+    """Whether a clause begins with somebody else."""
+    return not (_is_first(said) or said.lower().startswith(("the ", "a ", "an ", "this ", "it ")))
+
+
+def _content_words(text: str) -> list[str]:
+    """The words that tell one thing from another, in their order."""
+    words = (word.strip(',:"()').lower() for word in text.split())
+    return [SYNONYMS.get(word, word) for word in words if word and word not in _NOISE]
+
+
+def _key(words: Sequence[str]) -> frozenset[str]:
+    """What a subject is known by. Anna's rent is Anna's; but Anna's sister is not Anna."""
+    bare = [word.removesuffix("'s") for word in words]
+    kin = max((at for at, word in enumerate(bare) if word in KIN), default=0)
+    return frozenset([*words[:kin], *bare[kin:]])
+
+
+def _value(text: str, is_typed: bool) -> tuple[tuple[str, ...], frozenset[Shape]]:
+    """The value in the form in which texts are compared; of a typed one, only what is typed: 900 EUR of "900 euros"."""
+    read = canonical_form(text.strip(" .,:\"'"))
+    shape = _shape(read)
+    typed = tuple(atom.value for atom in read.tokens if atom.kind in _TYPED)
+    if is_typed:
+        return (typed if read.tokens and read.tokens[0].kind in _TYPED else ()), shape
+    if shape != {"words"} and len(typed) * 2 >= len(read.values):
+        return typed, shape
+    return read.values, frozenset({"words"})
+
+
+_TYPED = frozenset({"number", "unit", "date", "identifier"})
+
+
+def _shape(read: CanonicalForm) -> frozenset[Shape]:
+    found: set[Shape] = set()
+    for value, kind in read.tokens:
+        if kind == "date":
+            found.add("time" if value[0] == "T" else "date")
+        elif kind == "number":
+            found.add("identifier" if "." in value else "number")
+            found.add("number")
+        elif kind == "identifier":
+            found.add("identifier")
+    return frozenset(found or {"words"})
+
+
+def _named_attribute(
+    said: str, shape: frozenset[Shape], value: Sequence[str], text: str
+) -> tuple[frozenset[str], str, bool] | None:
+    """Of "the deadline for the report": {report}, deadline. None where the words name no attribute."""
+    before, after = _around_joint(said)
+    if not before or len(before) + len(after) > 7:
+        return None
+    pair = " ".join(before[-2:])
+    head = ATTRIBUTES.get(pair) or ATTRIBUTES.get(before[-1], before[-1])
+    rest = before[:-2] if pair in ATTRIBUTES else before[:-1]
+    subject = _key([*rest, *after])
+    if subject & _PREFERRED:
+        return subject - _PREFERRED, f"favorite {before[-1]}", False
+    if head in ATTRIBUTES.values() and head not in ("amount", "version", "when"):
+        if head in PEOPLE and head != "name" and not _is_person(text):
+            return None
+        return subject, head, False
+    if shape & {"date", "time"}:
+        return (subject if head == "when" else subject | {head}), "when", False
+    if head in SINGLE and not shape & {"number"}:
+        if head in PEOPLE and not _is_person(text):
+            return None
+        return subject, head, False
+    if shape != {"words"}:
+        return _number_attribute([*after, *before], shape, value)
+    has_opposite = any(each in OPPOSITES for each in value)
+    return subject | {head}, "state" if has_opposite else head, not has_opposite
+
+
+_PREFERRED = frozenset({"favorite", "preferred", "code"})  # of a favourite code editor, too
+
+
+def _number_attribute(
+    words: Sequence[str], shape: frozenset[Shape], value: Sequence[str]
+) -> tuple[frozenset[str], str, bool] | None:
+    if not words:
+        return None
+    words = ["salary" if word in ("pay", "wage", "wages", "income") else word for word in words]
+    if words[-1] == "port":
+        return _key(words[:-1]), "port", False
+    if any(re.fullmatch(r"\d+(?:\.\d+)+", each) for each in value) and len(value) == 1:
+        return _key(words) - {"version"}, "version", False
+    if "number" not in shape:
+        return _key(words[:-1]), words[-1], True
+    return _key(words) - _OF_AMOUNTS, "amount", False
+
+
+_OF_AMOUNTS = listed("price cost costs amount total monthly yearly annual weekly")
+
+
+def _around_joint(said: str) -> tuple[list[str], list[str]]:
+    """The content words before and after the first `for`, `of`, `at` or `in`; "report deadline" has none after."""
+    parts = re.split(r"(?<=\w) (?:for|of|at|in|on) ", said, maxsplit=1)
+    return _content_words(parts[0]), _content_words(parts[1]) if len(parts) > 1 else []
+
+
+def _category(value: Sequence[str], purpose: str) -> str:
+    """What a tool is used as: by what it is said to be for, else by what it is known as; "" for neither."""
+    for word in _content_words(purpose):
+        if word in SINGLE or word in _TOOL_KINDS:
+            return word
+    known = {CATEGORIES[word] for word in value if word in CATEGORIES}
+    return known.pop() if len(known) == 1 else ""
+
+
+_TOOL_KINDS = frozenset(CATEGORIES.values())
+
+
+def _is_person(text: str) -> bool:
+    """Whether it is written as a name is: with a capital, and no article."""
+    return text[:1].isupper() or text.lower().startswith(("dr ", "dr. "))
+
+
+def _is_place(text: str) -> bool:
+    """A name of a place has no article, and no more than four words."""
+    words = text.split()
+    return 0 < len(words) <= 4 and words[0].lower() not in ("a", "an", "the", "my", "our", "his", "her", "their")

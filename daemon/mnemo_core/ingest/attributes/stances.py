@@ -1,0 +1,147 @@
+"""What somebody does, likes or is, or does no longer: "I drink coffee", "I don't drink coffee any more". SPEC 5.5
+
+A stance has a subject, a verb, an object, and a side: that it holds, or that it does not. One that says of itself that
+this is new ("no longer", "any more", "stopped", "again") replaces the other side of the same stance. The object of what
+is new has to stand in the older one with all its words, and to be the same thing: who no longer likes green tea may
+still like tea, and who has no dog any more never had to lose the dog sitter.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mnemo_core.text.vocabulary import listed
+
+CLAUSE_CHARS_MAX = 160  # a longer one tells more than a stance
+OBJECT_WORDS_MAX = 6
+
+
+class Stance(NamedTuple):
+    """said: the words of the subject. head: the thing itself, "" where there is none; words: all of the object's."""
+
+    subject_words: str
+    verb: str
+    head: str
+    words: frozenset[str]
+    holds: bool
+    is_change: bool
+
+
+_LIKE = listed("like love enjoy adore prefer")
+_VERBS = listed(
+    """like love enjoy adore prefer eat drink smoke use play watch wear read take own rent have teach study learn attend
+    support want listen subscribe speak talk go work live volunteer commute belong drive ride run swim cook bake write
+    collect practise practice follow accept sell offer need date visit train keep grow sing dance meditate fast vape
+    gamble fish hunt ski climb cycle knit paint draw"""
+)
+
+
+def _forms() -> Iterator[tuple[str, str]]:
+    for verb in _VERBS:
+        stem = verb.removesuffix("e")
+        doubled = verb[-1] if verb in ("run", "swim", "knit") else ""
+        yield from ((verb, verb), (f"{verb}s", verb), (f"{stem}{doubled}ing", verb))
+    yield from (("goes", "go"), ("watches", "watch"), ("teaches", "teach"), ("has", "have"), ("studies", "study"))
+
+
+_FORMS = {form: "like" if verb in _LIKE else verb for form, verb in _forms()}
+_GIVEN_UP = ("drink", "eat", "take", "smoke", "use", "play", "watch", "study")  # what "gave up coffee" may mean
+
+_SUBJECT = r"(?P<s>(?:[\w'’.-]{1,40} ){1,5}?)"
+_MORE = r"(?P<c> any ?more| any longer)?"
+_NEGATED = [
+    re.compile(rf"{_SUBJECT}(?:am|is|are) (?:(?P<c>no longer)|not) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE),
+    re.compile(rf"{_SUBJECT}(?P<c>no longer) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$", re.IGNORECASE),
+    re.compile(
+        rf"{_SUBJECT}(?:don't|do not|doesn't|does not|dont)(?P<c>) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$",
+        re.IGNORECASE,
+    ),
+]
+_STOPPED = re.compile(
+    rf"{_SUBJECT}(?:have |has )?(?:stopped|quit|(?:given|gave) up) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE
+)
+_IS = re.compile(rf"{_SUBJECT}(?:am|is|are) (?P<o>[^.!?]{{1,60}})$", re.IGNORECASE)
+_DOES = re.compile(
+    rf"{_SUBJECT}(?P<v>{'|'.join(sorted(form for form in _FORMS if not form.endswith('ing')))})"
+    r"(?: (?P<o>[^.!?]{1,100}))?$",
+    re.IGNORECASE,
+)
+_ANY_MORE = re.compile(r" (?:any ?more|any longer)$", re.IGNORECASE)
+_AGAIN = re.compile(r"\b(?:again)\b", re.IGNORECASE)
+_ADVERBS = re.compile(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
+_WHEN = re.compile(  # when it began to hold or ended, which says nothing of what
+    r",? (?:(?:last|this|since|in|two|a few|some) (?:last )?(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december|spring|summer|autumn|fall|winter|year|month|week|\d{4}|years ago"
+    r"|months ago|weeks ago)|a (?:year|month|week) ago|yesterday|for good|altogether|completely|at all)$",
+    re.IGNORECASE,
+)
+_UNSURE = re.compile(
+    r"\b(?:if|when|whether|unless|until|once|that|this|those|these|would|could|might|maybe|perhaps|never|nearly|almost"
+    r"|not only|because|than|but)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[\w'’-]{1,40}")
+_NO_THING = listed(
+    """a an the my our your his her its their some any much many lot lots of cup cups glass glasses bit kind two three
+    every each all and or so very too also just it them there here me us you"""
+)
+_PREPOSITIONS = listed("in on at to for with from by of near after before during about into as like without over")
+_PLURAL = re.compile(r"(?<=\w\w)(?<![su'’i])s$")
+
+
+def find_stances(clause: str) -> Iterator[Stance]:
+    """The stances of a clause, which has to tell nothing else."""
+    plain = clause.strip(" .!,;:").replace("’", "'")
+    if not plain or len(plain) > CLAUSE_CHARS_MAX or _UNSURE.search(plain):
+        return
+    plain = _WHEN.sub("", plain)
+    is_new = _ANY_MORE.search(plain) is not None
+    bare = _ANY_MORE.sub("", plain)
+    if match := _STOPPED.match(bare):
+        yield from _given_up(match["s"], match["o"])
+        return
+    for pattern in _NEGATED:
+        if match := pattern.match(bare):
+            verb = match["v"].lower() if "v" in pattern.groupindex else "be"
+            if found := _thing(match["o"] or ""):
+                yield _stance(match["s"], verb, found, holds=False, is_change=is_new or bool(match["c"]))
+            return
+    again = _AGAIN.search(bare) is not None
+    bare = _ADVERBS.sub("", f"{bare} ").strip()
+    for pattern in (_DOES, _IS):
+        match = None if is_new else pattern.match(bare)
+        if match and (found := _thing(match["o"] or "")):
+            verb = match["v"].lower() if "v" in pattern.groupindex else "be"
+            yield _stance(match["s"], verb, found, holds=True, is_change=again)
+            return
+
+
+def _given_up(said: str, text: str) -> Iterator[Stance]:
+    first, _, rest = text.partition(" ")
+    verb = _FORMS.get(first.lower(), "") if first.lower().endswith("ing") else ""
+    if found := _thing(rest if verb else text):
+        for each in (verb,) if verb else _GIVEN_UP:
+            yield _stance(said, each, found, holds=False, is_change=True)
+
+
+def _stance(said: str, verb: str, thing: tuple[str, frozenset[str]], *, holds: bool, is_change: bool) -> Stance:
+    verb, (head, words) = _FORMS.get(verb, verb), thing
+    if verb == "be" and head == "fan":
+        verb, words = "like", words - {"fan"}
+        head = next(iter(words)) if len(words) == 1 else head
+    return Stance(said.strip(), verb, head, words, holds, is_change)
+
+
+def _thing(text: str) -> tuple[str, frozenset[str]] | None:
+    """The head of the object and all its words; None where it has too many to be one thing."""
+    parts: list[list[str]] = [[]]
+    for word in _WORD.findall(text.lower()):
+        if word in _PREPOSITIONS and not (word == "of" and not any(parts)):
+            parts.append([])
+        elif word not in _NO_THING:
+            parts[-1].append(_PLURAL.sub("", word.removesuffix("'s")))
+    words = [word for part in parts for word in part]
+    if len(words) > OBJECT_WORDS_MAX or (text.strip() and not words):
+        return None
+    head = next((part[-1] for part in parts if part), "")
+    return head, frozenset(words)

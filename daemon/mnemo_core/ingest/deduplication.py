@@ -1,0 +1,203 @@
+"""What a new text is to what is remembered already: the same again, its newer state, or near. SPEC 5.5
+
+Nothing here throws anything away: every text is stored, and what is found becomes an edge to the earlier one.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from mnemo_core.ingest.attributes.attribute_claims import (
+    AttributeClaim,
+    ClaimUpdate,
+    clear_claim_cache,
+    extract_claims,
+    find_update,
+    speaker_of,
+)
+from mnemo_core.ingest.mutations import MemoryRelation
+from mnemo_core.similarity.overlap import RELATIVE_MS_MAX, forget_words, is_similar, kept_words
+from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.text.canonical import (
+    CanonicalForm,
+    UnchangedWords,
+    canonical_form,
+    difference,
+    obviously_differ,
+    unchanged_words,
+)
+from mnemo_core.text.vocabulary import RELATIVE_DAYS, listed
+from mnemo_store.records import Memory, Relation
+
+RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones
+READ_KEPT = 1024  # texts of which it is remembered how they read
+
+_STRENGTH: dict[Relation, int] = {"updates": 0, "repeats": 1, "related": 2}
+_RELATIVE = RELATIVE_DAYS | {"next", "last", "this", "ago", "now", "soon", "later", "nächste", "letzte", "prochain"}
+_RELATIVE_HAN = ("今", "明", "昨", "下周", "上周", "来週", "先週")
+_FIRST_PERSON = listed("i my me mine myself we our us ours ich mein meine mir wir unser je mon ma mes nous 我 私")
+
+
+class Neighbour(NamedTuple):
+    """A memory that a new text may have to do with.
+
+    sim: the cosine, None where one of them has no vector. said_at: in ms, or what tells it, since that takes reading
+    its text and is seldom asked; None where it was said at its event_at.
+    """
+
+    memory: Memory
+    sim: float | None
+    said_at: int | Callable[[], int] | None = None
+
+
+def find_relations(
+    content: str, speaker: str, said_at: int, near: Sequence[Neighbour], thresholds: Thresholds, tells_why: bool = True
+) -> list[MemoryRelation]:
+    """The edges of a new text, said at that time, to earlier ones, the best first, at most TIES_MAX.
+
+    `updates` before `repeats` before `related`; of equals the nearer, then the later, then the greater id. A claim of
+    the same subject and attribute with another value is an update however far apart the vectors lie: "moved to Porto"
+    is near to little that says where somebody lives. Of a chain of values, it updates the one that held last.
+
+    Not `tells_why`: nobody asks why a related one is no more than that, which takes longer to say than to see.
+    """
+    new = _TextAnalysis(content, speaker)
+    found = [each for each in (_judged(new, said_at, one, thresholds) for one in near) if each is not None]
+    latest: dict[AttributeClaim, _RelationCandidate] = {}
+    for each in found:
+        if each.update and (each.update.new not in latest or each.old.said_at > latest[each.update.new].old.said_at):
+            latest[each.update.new] = each
+    kept = [each for each in found if each.update is None or _is_of(latest[each.update.new], each.update)]
+    kept.sort(key=lambda each: each.tie.id, reverse=True)
+    alike = Counter(map(_strength, kept))
+    kept.sort(key=lambda each: (*_strength(each), -each.old.said_at if alike[_strength(each)] > 1 else 0))
+    if not tells_why:
+        return [each.tie for each in kept[:RELATIONS_MAX]]
+    return [_explained(each, new, said_at, thresholds) for each in kept[:RELATIONS_MAX]]
+
+
+class _RelationCandidate(NamedTuple):
+    """A tie, and how its memory reads; of an update, the claims it rests on."""
+
+    tie: MemoryRelation
+    old: "_NeighbourText"
+    update: ClaimUpdate | None = None
+
+
+def _strength(judged: _RelationCandidate) -> tuple[int, float]:
+    return _STRENGTH[judged.tie.relation], -(judged.tie.sim or 0.0)
+
+
+def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
+    """Whether it replaces the value that held last. What that one replaced has its edge already."""
+    return latest.update is not None and latest.update.old.has_value_of(update.old)
+
+
+def clear_text_cache() -> None:
+    """Remembers of no text any more how it reads: one of them may have been purged."""
+    forget_words()
+    _specifics.cache_clear()
+    _untouched.cache_clear()
+    clear_claim_cache()
+
+
+def have_same_subject(one: str, other: str) -> bool:
+    """Whether both texts state the same attribute of the same subject, with whatever value."""
+    return any(a.is_about_same(b) for a in extract_claims(one) for b in extract_claims(other))
+
+
+# What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
+_specifics = functools.lru_cache(READ_KEPT)(canonical_form)
+_untouched = functools.lru_cache(READ_KEPT)(unchanged_words)
+
+
+class _TextAnalysis:
+    """A text as the judgement needs it, each part read when it is first asked for."""
+
+    def __init__(self, content: str, speaker: str) -> None:
+        self.content = content
+        self.speaker = speaker_of(speaker)
+        self.words = kept_words(content)
+
+    @property
+    def specifics(self) -> CanonicalForm:
+        return _specifics(self.content)
+
+    @property
+    def untouched(self) -> UnchangedWords:
+        return _untouched(self.content)
+
+    @property
+    def claims(self) -> tuple[AttributeClaim, ...]:
+        return extract_claims(self.content, self.speaker)
+
+    @property
+    def is_first_person(self) -> bool:
+        return not _FIRST_PERSON.isdisjoint(self.specifics.values)
+
+    @property
+    def is_relative(self) -> bool:
+        return not _RELATIVE.isdisjoint(self.specifics.values) or any(word in self.content for word in _RELATIVE_HAN)
+
+
+class _NeighbourText(_TextAnalysis):
+    """The text of one that is near."""
+
+    def __init__(self, near: Neighbour) -> None:
+        super().__init__(near.memory.content, near.memory.speaker)
+        self._near = near
+
+    @functools.cached_property
+    def said_at(self) -> int:
+        told = self._near.said_at
+        if told is None:
+            return self._near.memory.event_at
+        return told if isinstance(told, int) else told()
+
+
+def _judged(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thresholds) -> _RelationCandidate | None:
+    memory, sim = near.memory, near.sim
+    old = _NeighbourText(near)
+    is_close = is_similar(new.content, old.content, sim, thresholds)
+    if (is_close or (sim is None and _has_words_of(new, old))) and _repeats(new, old, said_at, sim, thresholds):
+        return _RelationCandidate(MemoryRelation(memory.id, memory.version, "repeats", sim, "no specific differs"), old)
+    if new.claims and (update := find_update(new.claims, old.claims)) and said_at > old.said_at:
+        why = f"{update.new.attribute or 'value'}: {' '.join(update.old.value)} → {' '.join(update.new.value)}"
+        return _RelationCandidate(MemoryRelation(memory.id, memory.version, "updates", sim, why), old, update)
+    return _RelationCandidate(MemoryRelation(memory.id, memory.version, "related", sim, ""), old) if is_close else None
+
+
+def _explained(judged: _RelationCandidate, new: _TextAnalysis, said_at: int, thresholds: Thresholds) -> MemoryRelation:
+    """The tie; of a related one, with what stands against calling it the same."""
+    tie = judged.tie
+    if tie.relation != "related":
+        return tie
+    return tie._replace(why=_objection(new, judged.old, said_at, tie.sim, thresholds) or "")
+
+
+def _has_words_of(new: _TextAnalysis, old: _TextAnalysis) -> bool:
+    return bool(new.words) and new.words == old.words
+
+
+def _repeats(new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, thresholds: Thresholds) -> bool:
+    """Whether nothing stands against it. What most fail by, and what takes little, comes first."""
+    may_be_same = sim is None or sim >= thresholds.same or _has_words_of(new, old)
+    if not may_be_same or obviously_differ(new.untouched, old.untouched):
+        return False
+    return _objection(new, old, said_at, sim, thresholds) is None
+
+
+def _objection(
+    new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, thresholds: Thresholds
+) -> str | None:
+    """What stands against calling the new text, said at that time, the same as the old one; None where nothing."""
+    if found := difference(new.specifics, old.specifics):
+        return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
+    if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
+        return f"said by {new.speaker} and by {old.speaker}"
+    if new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX:
+        return "speaks of another day"
+    if sim is None or sim >= thresholds.same or _has_words_of(new, old):
+        return None
+    return "not near enough to be the same"

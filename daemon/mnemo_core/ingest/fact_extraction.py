@@ -1,0 +1,655 @@
+"""The statements of a text: its sentences that say something by themselves. SPEC 5.6 [E, G 7]
+
+Without an LLM, and therefore with care: what a sentence says is never changed. Its numbers, names, dates, negations and
+hedges stay, a condition is never cut off, and two halves are only parted where each is a sentence of its own. What
+cannot be understood without its neighbours is left out: a question, a greeting, a heading, code, a quotation, a "you",
+a "she" that may be one of two. "I" becomes the speaker's name where the verb can be turned with it, else it stays "I";
+"we" stays, for whoever said it is kept with the memory.
+
+English is taken apart. Of German, French, Chinese and Japanese whole sentences are taken, and the plainest triples.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from mnemo_core.text.syntax import clauses, english, pronouns
+from mnemo_core.text.syntax.clauses import Clause, SentenceWord
+
+SENTENCE_CHARS_MAX = 600  # a longer one is no statement
+OBJECT_WORDS_MAX = 12  # of a triple
+FIELD_CHARS_MAX = 512  # of a triple [G45]
+
+Language = Literal["en", "de", "fr", "zh", "ja"]
+
+
+class Triple(NamedTuple):
+    """Subject, predicate, object, as the fact graph keeps them. SPEC 10.3 [G45]"""
+
+    subject: str
+    predicate: str
+    object: str
+
+
+class Statement(NamedTuple):
+    """A sentence that stands alone; start and end are the characters of the text it was taken from."""
+
+    text: str
+    start: int
+    end: int
+    triple: Triple | None
+
+
+class _ProseSpan(NamedTuple):
+    """A stretch of prose, and who says it: None where that is not known."""
+
+    start: int
+    end: int
+    speaker: str | None
+
+
+def extract_statements(text: str, speaker: str = "") -> list[Statement]:
+    """The sentences of a text that stand alone, in order. Linear in the length of the text."""
+    found: list[Statement] = []
+    name = speaker.strip()
+    if name.lower() in _ROLES or not name.isprintable():
+        name = ""
+    for stretch in _prose(text, name):
+        before: Sequence[SentenceWord] | None = None
+        for start, end in _sentences(text, stretch):
+            language = _language(text[start:end])
+            if language == "en":
+                made, before = _english(text, start, end, stretch.speaker, before)
+            else:
+                made, before = _foreign(text, start, end, language), None
+            found += made
+    return found
+
+
+def extract_triple(sentence: str) -> Triple | None:
+    """Subject, predicate and object where the pattern is plain; None for what is negated, hedged, asked or supposed."""
+    plain = " ".join(sentence.split())
+    if not plain or len(plain) > SENTENCE_CHARS_MAX or plain[-1] in "?？" or "\n\n" in sentence.strip():
+        return None
+    if any(_ABBREVIATION.search(plain[: end.end()]) is None for end in _SENTENCE_AFTER.finditer(plain)):
+        return None  # what two sentences say is no one triple
+    language = _language(plain)
+    found = _english_triple(plain) if language == "en" else _foreign_triple(plain, language)
+    if found is None or any(not 0 < len(part) <= FIELD_CHARS_MAX for part in found):
+        return None
+    return found
+
+
+_SENTENCE_AFTER = re.compile(r"(?<=[^\W\d_])[.!](?=\s+[A-Z])|[!?](?=\s+\S)")
+_ROLES = frozenset(
+    ("", "user", "human", "me", "customer", "assistant", "agent", "ai", "bot", "system", "model", "tool")
+)
+_OF_SPEAKER = frozenset(("user", "human", "me", "customer"))
+_OF_AGENT = _ROLES - _OF_SPEAKER - {""}
+_NOTES = frozenset(("note", "nb", "fyi", "ps", "p.s", "update", "btw", "reminder", "info", "remember", "by the way"))
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_NO_PROSE = re.compile(
+    r"(?: {4,}|\t)\S"
+    r"|\s*(?:#{1,6}\s|>|\||<[/!\w]|[-*_=~+]{3,}\s*$|[-*+]\s+\[[ xX]\]\s|\$\s|@|//|/\*|\{|\})"
+)
+_ITEM = re.compile(r"[ \t]*(?:[-*+•·–]|\d{1,3}[.)])[ \t]+")
+_UNDERLINE = re.compile(r"[=\-~]{3,}[ \t]*(?:\n|\Z)")
+_LABEL = re.compile(
+    r"[ \t]*(?:\[[\d:., -]{3,25}\][ \t]*|\d{1,2}:\d{2}(?::\d{2})?[ \t]+)?"  # when it was said
+    r"\*{0,2}(?P<name>[^\W\d_][\w.'’ -]{0,38}?)\*{0,2}[:：]\*{0,2}[ \t]+(?=\S)"
+)
+_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|\Z)|[。！？]++[」』”）]*+")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(])(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|Mt|No|Nr|vs|etc|approx|ca|bzw|usw|Mme|Mlle|Std|Tel|Inc|Ltd|Co|Corp"
+    r"|e\.g|i\.e|z\.B|d\.h|u\.a|a\.m|p\.m|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.$"
+)
+_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
+_MONTH_AFTER = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|\d)")
+_QUOTES = re.compile(r'(?<!\d)"|[“”„«»「」『』]')
+_SPACELESS = re.compile("[\u3041-\u30ff\u4e00-\u9fff]")
+_KANA = re.compile("[\u3041-\u30ff]")
+
+
+def _prose(text: str, name: str) -> Iterator[_ProseSpan]:
+    """The stretches of prose: wrapped lines together, without code, headings, quotations and tables."""
+    names = _transcribed(text)
+    speaker: str | None = name
+    fence = ""
+    open_since = -1
+    at = before = 0
+    while at <= len(text):
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        line = text[at : min(end, at + 80)]
+        mark = _FENCE.match(line)
+        label = None if mark or fence else _LABEL.match(text, _after_item(text, at), end)
+        is_prose = not (mark or fence or not line.strip() or _NO_PROSE.match(line) or _UNDERLINE.match(text, end + 1))
+        starts_anew = label is not None or _ITEM.match(text, at, end) is not None or not _goes_on(text, before, at)
+        if open_since >= 0 and (not is_prose or starts_anew):
+            yield _ProseSpan(open_since, before, speaker)
+            open_since = -1
+        if mark:
+            fence = "" if fence == mark[1][:3] else fence or mark[1][:3]
+        if is_prose and open_since < 0:
+            open_since = _after_item(text, at)
+            if label is not None and _is_label(label["name"]):
+                said_by = _speaker(label["name"], name, names, speaker)
+                if said_by is _UNKNOWN:
+                    open_since = -1
+                else:
+                    open_since, speaker = label.end(), said_by
+        before, at = end, end + 1
+    if open_since >= 0:
+        yield _ProseSpan(open_since, min(before, len(text)), speaker)
+
+
+_UNKNOWN = "\0"
+
+
+def _after_item(text: str, at: int) -> int:
+    item = _ITEM.match(text, at)
+    return item.end() if item else at
+
+
+def _goes_on(text: str, before: int, at: int) -> bool:
+    """Whether the line from `at` goes on with the sentence, or the paragraph, of the one that ended at `before`."""
+    last, first = text[max(0, before - 60) : before].rstrip(), text[at : at + 1]
+    if not last or last[-1] in ":：":
+        return False
+    words = last.split()
+    is_long = len(last) >= 50 and "\n" not in last[-50:]
+    return (
+        first.islower()
+        or last[-1] in ",.!?。！？"
+        or is_long
+        or (bool(words) and words[-1].lower() in english.PREPOSITIONS)
+    )
+
+
+def _transcribed(text: str) -> frozenset[str]:
+    """The names that stand before lines as who says them: of a known first name, or each more than once."""
+    counts: dict[str, int] = {}
+    at = 0
+    while at >= 0:
+        label = _LABEL.match(text, at)
+        if label and _is_label(label["name"]):
+            counts[label["name"]] = counts.get(label["name"], 0) + 1
+        at = text.find("\n", at) + 1 or -1
+    known = {name for name in counts if name.split()[0].lower() in english.WOMEN | english.MEN}
+    again = {name for name, count in counts.items() if count > 1 and name.lower() not in _ROLES | _NOTES}
+    return frozenset(known | (again if len(again) > 1 or (again and known) else set()))
+
+
+def _is_label(name: str) -> bool:
+    words = name.split()
+    return name.lower() in _ROLES | _NOTES or (len(words) <= 3 and all(word[0].isupper() for word in words))
+
+
+def _speaker(label: str, name: str, names: frozenset[str], current: str | None) -> str | None:
+    """Who says what follows the label; None for an agent, and what is not known for a word that may mean anything."""
+    low = label.lower()
+    if low in _NOTES:
+        return current
+    if low in _OF_SPEAKER or label == name:
+        return name
+    if low in _OF_AGENT:
+        return None
+    return label if label in names else _UNKNOWN
+
+
+def _sentences(text: str, stretch: _ProseSpan) -> Iterator[tuple[int, int]]:
+    """The sentences of a stretch, without those that are within a quotation."""
+    start = stretch.start
+    is_quoted = False
+    ends = [
+        match.end()
+        for match in _END.finditer(text, stretch.start, stretch.end)
+        if not _is_inner(text, match, stretch.end)
+    ]
+    for end in [*ends, stretch.end]:
+        while start < end and text[start].isspace():
+            start += 1
+        if start < end:
+            marks = len(_QUOTES.findall(text, start, end)) if end - start <= SENTENCE_CHARS_MAX else 0
+            if not is_quoted and marks % 2 == 0 and end - start <= SENTENCE_CHARS_MAX:
+                yield start, end
+            elif marks % 2:
+                is_quoted = not is_quoted
+        start = max(start, end)
+
+
+def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
+    """Whether the full stop belongs to an abbreviation, an ordinal or what goes on in small letters."""
+    if match[0][0] not in ".…":
+        return False
+    before = text[max(0, match.start() - 12) : match.start() + 1]
+    following = text[match.end() : match.end() + 12].lstrip()
+    if _ABBREVIATION.search(before) and not (before.endswith(" I.") or not following):
+        return not before.endswith(("etc.", "a.m.", "p.m.", "Inc.", "Ltd.")) or following[:1].islower()
+    if _ORDINAL.search(before) and _MONTH_AFTER.match(text, match.end(), end):
+        return True
+    return following[:1].islower() and following[:1].isascii() and not following.startswith(("iP", "eB"))
+
+
+def _language(sentence: str) -> Language:
+    if _SPACELESS.search(sentence):
+        return "ja" if _KANA.search(sentence) else "zh"
+    words = [word.strip(".,;:!?\"'()").lower() for word in sentence.split()[:40]]
+    scores = {language: sum(word in known for word in words) for language, known in _TELLING.items()}
+    best = max(scores.values())
+    return "en" if scores["en"] == best else "de" if scores["de"] == best else "fr"
+
+
+_TELLING: dict[Language, frozenset[str]] = {
+    "en": english.word_set(
+        """
+        the is are was were and of in to at has have had with for my i we they he she it not from on by that
+        this will lives works likes prefers uses his her their our an a be been does do can
+        """
+    ),
+    "de": english.word_set(
+        """
+        der die das ist sind war und von zu im am mit für mein meine ich wir sie er es nicht ein eine einen hat
+        haben wohnt wohne arbeitet arbeite heißt bei aus seit kein keine den dem des auf mag trinkt in unser
+        unsere
+        """
+    ),
+    "fr": english.word_set(
+        """
+        le la les est sont était et de du des dans à au avec pour mon ma mes je j'ai nous il elle ils ne pas un
+        une a habite travaille s'appelle chez depuis en sur aime préfère sa son ses
+        """
+    ),
+}
+
+
+def _english(
+    text: str, start: int, end: int, speaker: str | None, before: Sequence[SentenceWord] | None
+) -> tuple[list[Statement], Sequence[SentenceWord] | None]:
+    """The statements of an English sentence, and its words for the pronouns of the next; None where it is none."""
+    sentence = text[start:end]
+    if _CODE.search(sentence) or _quotes_a_sentence(sentence):
+        return [], None
+    words = clauses.without_connector(clauses.words_of(sentence, start))
+    if not clauses.can_stand_alone(words):
+        return [], None
+    resolved = pronouns.with_antecedent(words, before)
+    if resolved is None or clauses.find_main_clause(resolved) is None or not pronouns.is_anchored(resolved):
+        return [], None
+    made: list[Statement] = []
+    for part in _halves(resolved):
+        is_own = any(word.bare in clauses.FIRST | clauses.OURS for word in part)
+        if is_own and speaker is None:
+            continue
+        turned = pronouns.in_third_person(part, speaker) if is_own and speaker else None
+        said = _finished(turned or part)
+        # The subject that was carried over stands before the part, and is no place of its own.
+        first = part[0] if part[0].start >= resolved[0].start else resolved[0]
+        places = [word.start for word in part if word.start >= (made[-1].end if made else first.start)]
+        made.append(Statement(said, min(places, default=start), part[-1].end, extract_triple(said)))
+    return made, resolved
+
+
+def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
+    """The sentence in parts that stand alone, the subject carried over; the whole where that is not sure."""
+    whole = [list(words)]
+    found = clauses.find_clause(words)
+    bare = {word.bare for word in words}
+    if (
+        found is None
+        or not _is_of_each(words[: found.subject_end])
+        or bare & (english.SUBORDINATORS | english.HEDGES | english.SHARED)
+        or found.verb != found.subject_end
+    ):
+        return whole
+    if any(mark in word.raw for word in words for mark in '"“”()—–') or any(word.raw.endswith(":") for word in words):
+        return whole
+    parts: list[list[SentenceWord]] = []
+    subject, first, current = list(words[: found.subject_end]), found, 0
+    prefix: list[SentenceWord] = []
+    at = found.verb + 1
+    while at < len(words):
+        begin = _border(words, at)
+        if begin is not None:
+            left = [*prefix, *words[current:at]]
+            cut = _next_clause(words, begin, first, left)
+            if cut is not None and pronouns.is_anchored(left):
+                parts.append(left)
+                own_subject = cut.start < cut.subject_end
+                current = cut.start if own_subject else cut.verb
+                prefix = [] if own_subject else subject
+                if own_subject:
+                    subject = list(words[cut.start : cut.subject_end])
+                first = cut
+                at = cut.verb
+        at += 1
+    if not parts:
+        return whole
+    last = [*prefix, *words[current:]]
+    return [*parts, last] if pronouns.is_anchored(last) else whole
+
+
+def _is_of_each(subject: Sequence[SentenceWord]) -> bool:
+    """Whether what is said of the subject may be said one by one: "nobody sings and dances" is not "nobody sings"."""
+    return not any(word.bare in english.QUANTIFIERS or word.raw.isdigit() for word in subject)
+
+
+def _border(words: Sequence[SentenceWord], at: int) -> int | None:
+    """Where a new clause may begin if one ends before word `at`."""
+    if words[at].bare in {"and", "but"}:
+        return at + 1
+    if words[at - 1].raw.endswith((",", ";")):
+        return at
+    return None
+
+
+def _next_clause(
+    words: Sequence[SentenceWord], begin: int, first: Clause, left: Sequence[SentenceWord]
+) -> Clause | None:
+    """The clause from `begin` on that stands alone beside what is left of it, its subject its own or the same."""
+    if begin >= len(words) - 1 or not _is_complete(left):
+        return None
+    bare = [word.bare for word in left]
+    verb = words[begin].bare
+    form = english.is_finite(verb, first.number)
+    is_negated = bool(english.NEGATIONS & set(bare)) or any(word.endswith("n't") for word in bare)
+    is_noun = begin + 1 < len(words) and english.is_inflected(words[begin + 1].bare)  # "and costs rose"
+    if form and not is_noun and begin + 1 < len(words):
+        # "has moved and lived", "can swim and run": the second verb goes with the auxiliary of the first.
+        after_be = form == "base" and words[first.verb].bare in english.BE
+        shares = first.form == "aux" and form in {"past", "base"} and not after_be
+        has_infinitive = any(one == "to" and english.is_base(other) for one, other in pairwise(bare))
+        is_bare = form in {"base", "past"} and (is_negated or has_infinitive)
+        if form == "base":
+            following = words[begin + 1]
+            is_bare = is_bare or not (
+                following.bare in english.PREPOSITIONS | english.DETERMINERS or following.raw[0].isupper()
+                or following.raw[0].isdigit() or following.bare in english.COUNTS or verb in {"have", "am", "are"}
+            )  # fmt: skip
+        if not shares and not is_bare:
+            return Clause(begin, begin, begin, first.number, form)
+    if words[begin].bare in clauses.THIRD or "never" in bare or words[first.verb].bare in english.SAYING:
+        return None
+    own = clauses.find_clause(words, begin)
+    is_whole = own is not None and own.verb + 1 < len(words) and own.verb == own.subject_end
+    return own if is_whole else None
+
+
+def _is_complete(left: Sequence[SentenceWord]) -> bool:
+    """Whether the first half has its object: "lives and works in Lisbon" has not."""
+    found = clauses.find_clause(left)
+    last = left[-1].bare
+    if found is None or found.verb + 1 >= len(left):
+        return False
+    return last not in english.PREPOSITIONS | english.DETERMINERS | {"and", "but"}
+
+
+def _finished(words: Sequence[SentenceWord]) -> str:
+    """The words as a sentence: a capital in front, a full stop behind."""
+    text = " ".join(word.raw for word in words).rstrip(" ,;:")
+    first = words[0].bare
+    if text[0].islower() and (
+        first in english.DETERMINERS or first in clauses.FIRST | clauses.OURS or first == "there"
+    ):
+        text = text[0].upper() + text[1:]
+    closing = text[len(text.rstrip("*_`\"'”’)")) :]
+    body = text[: len(text) - len(closing)]
+    if closing and not body.endswith((".", "!")):
+        return text + "."
+    return body.rstrip("!").removesuffix(".") + "." + closing if body.endswith("!") or not body.endswith(".") else text
+
+
+def _quotes_a_sentence(sentence: str) -> bool:
+    """Whether somebody else's words stand in it: of two words or more, with a verb or a pronoun among them."""
+    for quoted in _QUOTED.finditer(sentence):
+        words = quoted[0].strip('"“”„«»‘’').lower().replace("’", "'").split()
+        if len(words) > 1 and any(word.strip(".,!?") in _OF_A_SENTENCE for word in words):
+            return True
+        if quoted[0].rstrip('"“”„«»').endswith(("?", "!")):
+            return True
+    return False
+
+
+_QUOTED = re.compile(r'"[^"]*"|“[^”]{0,600}”|„[^“”]{0,600}[“”]|«[^»]{0,600}»')
+_OF_A_SENTENCE = frozenset(
+    (*english.OTHERS_WORD, *clauses.FIRST, *clauses.OURS, *english.BE, *english.MODALS, *english.AUX_PAST,
+     *english.AUX_ONE, *english.AUX_MANY, *english.BASE_OF_THIRD, *clauses.THIRD, "let's", "please")
+)  # fmt: skip
+_CODE = re.compile(
+    r"[{}<>=\\|;]\s*$|[{}\\]|[=!<>]=|=>|->|::|\w\(\w*\)|<[\w/]|\w = \S|^\s*(?:def|class|import|return|SELECT)\s|\$\w"
+)
+
+
+# Verbs whose object is a place, a company or a thing, and what the fact graph calls them.
+_WITH_PREPOSITION = frozenset(
+    (
+        "live in", "live at", "live with", "work at", "work for", "work as", "work in", "work on", "work with",
+        "move to", "study at", "study in", "belong to", "depend on", "run on", "report to", "commute to",
+        "subscribe to", "graduate from", "listen on", "travel to", "go to", "switch to", "migrate to",
+        "listen to", "play in", "consist of", "retire from", "start at", "start on", "end on", "end at",
+        "deploy to", "date from", "stay in", "stay at", "believe in", "suffer from",
+    )
+)  # fmt: skip
+_PLAIN_VERBS = english.word_set(
+    """
+    prefer use have own cost love like hate drink eat play study teach speak manage lead need want support run write
+    build buy sell drive ride read wear contain include require employ know enjoy dislike join found marry visit
+    subscribe make keep store create replace design develop maintain measure weigh serve produce win earn cover
+    adopt rent lack avoid collect grow practise practice watch host supply provide
+    """
+)
+_EVENTS = english.word_set(
+    "move join found buy sell marry visit adopt win graduate create build write switch migrate retire"
+)
+_ATTRIBUTES = english.word_set(
+    """
+    name birthday email address phone number age job profession hometown nationality language colour color height
+    weight size price deadline version password nickname surname title employer location timezone port capacity
+    capital hobby sport food drink book film movie song band dish team editor framework database blood type
+    """
+)
+_RELATIVES = english.HER | english.HIM | english.SOMEONE | {"cat", "dog", "pet", "team", "company", "school", "doctor"}
+_CUT_OFF = re.compile(
+    r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
+    r"|for (?:\d+|two|three|four|five|six|seven|eight|nine|ten) (?:years|months|weeks|days))$",
+    re.IGNORECASE,
+)
+
+# As far as the verb, and an object behind it: more words than these, and a "for ten years", are too many for a triple.
+_PLAIN_WORDS_MAX = clauses.SUBJECT_WORDS_MAX + OBJECT_WORDS_MAX + 3
+_SINCE = re.compile(r" since ", re.IGNORECASE)  # what follows it is none of the object, however long
+
+
+def _english_triple(sentence: str) -> Triple | None:
+    if _CODE.search(sentence) or any(mark in sentence for mark in ('"', "“", "(", ")", ": ", ";", "—", "–")):
+        return None
+    if len(sentence.split()) > _PLAIN_WORDS_MAX and _SINCE.search(sentence) is None:
+        return None
+    words = clauses.words_of(sentence, 0)
+    bare = {word.bare for word in words}
+    if not clauses.can_stand_alone(words) or bare & _NOT_PLAIN or any(word.endswith("n't") for word in bare):
+        return None
+    found = clauses.find_clause(words)
+    if found is None or clauses.is_imperative(words) or found.verb != found.subject_end or found.verb + 1 >= len(words):
+        return None
+    subject = " ".join(word.raw for word in words[: found.verb])
+    if words[0].bare in {"he", "she", "it", "they", "there", "his", "her", "its", "their"} or "," in subject:
+        return None
+    rest = _CUT_OFF.sub("", " ".join(word.raw for word in words[found.verb + 1 :]).rstrip(" .!,")).rstrip(" ,")
+    tail = [word.raw.strip(".,!").lower() for word in words[found.verb + 1 :]]
+    if len(rest.split()) > OBJECT_WORDS_MAX or not rest or english.is_adverb(tail[0]) or _has_second_verb(words, found):
+        return None
+    if set(tail) & clauses.THIRD.keys() or words[0].bare in english.QUANTIFIERS - {"a", "an"}:
+        return None
+    verb = words[found.verb].bare
+    if verb in english.BE:
+        return _copula(subject, verb, rest, tail)
+    return _with_verb(subject, verb, rest, tail)
+
+
+_NOT_PLAIN = frozenset(
+    (*english.NEGATIONS, *english.HEDGES, *english.SUBORDINATORS, *english.MODALS, *english.SUPPOSED)
+) - {"since", "may", "know", "knows"} | {"but", "or", "do", "does", "did", "had"}
+
+
+def _has_second_verb(words: Sequence[SentenceWord], found: clauses.Clause) -> bool:
+    """Whether another clause follows: then there is more than one triple in it."""
+    for at in range(found.verb + 1, len(words) - 1):
+        following = words[at + 1].bare
+        if words[at].bare in {"and", "but"} and (
+            english.is_finite(following, found.number)
+            or english.is_finite(following, "one")
+            or clauses.find_clause(words, at + 1)
+        ):
+            return True
+        if words[at].bare in {"i", "he", "she", "they", "we"}:
+            return True
+    return False
+
+
+def _copula(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Triple | None:
+    predicate = "was" if verb in {"was", "were"} else "is"
+    for participle, name in (("called", "is called"), ("named", "is called"), ("married to", "is married to")):
+        if rest.lower().startswith(participle + " ") and predicate == "is":
+            return Triple(subject, name, rest[len(participle) + 1 :])
+    if born := re.match(r"born (in|on) (.+)", rest, re.IGNORECASE):
+        return Triple(subject, f"was born {born[1].lower()}", born[2])
+    if verb == "was" and tail[0] in english.PARTICIPLES and len(tail) > 1 and tail[1] in english.PREPOSITIONS:
+        return Triple(subject, f"was {tail[0]} {tail[1]}", " ".join(rest.split()[2:])) if len(tail) > 2 else None
+    if tail[0].endswith("ing") and tail[0] not in {"nothing", "something"}:
+        return None
+    owned = re.fullmatch(r"(?:(?P<owner>.+?)(?:'s|(?<=s)')|(?P<mine>[Mm]y)) (?P<what>[\w -]+)", subject)
+    if owned and predicate == "is" and _is_attribute(owned["what"], rest):
+        return Triple("I" if owned["mine"] else owned["owner"], owned["what"], rest)
+    return Triple(subject, predicate, rest)
+
+
+def _is_attribute(what: str, value: str) -> bool:
+    """Whether "X's Y is Z" says what the Y is, rather than how: Z is a name, or Y a thing that has a value."""
+    words = what.lower().split()
+    if value.split()[0].lower() in {"a", "an", "in", "on", "at", "from"}:
+        return False
+    if words[-1] in _ATTRIBUTES or words[0] in {"favourite", "favorite"}:
+        return True
+    return words[-1] in _RELATIVES and all(word[0].isupper() for word in value.split())
+
+
+def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Triple | None:
+    is_past = verb in english.BASE_OF_PAST
+    base = english.BASE_OF_PAST.get(verb) or english.BASE_OF_THIRD.get(verb) or verb
+    if verb in english.TIMELESS and verb != "cost":
+        return None
+    joined = f"{base} {tail[0]}"
+    if joined in _WITH_PREPOSITION and len(tail) > 1:
+        said = " ".join(rest.split()[1:])
+        # What was so in the past is not what is so: only what happens once keeps its base form.
+        return (
+            Triple(subject, f"{verb} {tail[0]}" if is_past and base not in _EVENTS else joined, said) if said else None
+        )
+    if base not in _PLAIN_VERBS or tail[0] in english.PREPOSITIONS or tail[0] == "to":
+        return None
+    if tail[0] in english.PARTICIPLES and base == "have":
+        return None
+    return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
+
+
+_VERBS_DE = english.word_set(
+    """
+    ist sind war waren bin hat habe haben hatte heißt heiße wohnt wohne wohnen arbeitet arbeite arbeiten mag mögen
+    trinkt trinke isst esse lebt lebe spielt spiele spricht spreche kommt komme fährt fahre lernt lerne nutzt nutze
+    benutzt verwendet braucht kostet gehört kennt liebt liebe liegt steht läuft beginnt endet zog kaufte ging findet
+    macht
+    """
+)
+_VERBS_FR = english.word_set(
+    """
+    est sont était étaient suis a ai j'ai ont avait habite habitent habitons travaille travaillent aime aiment
+    préfère parle s'appelle m'appelle utilise utilisons vit boit mange joue coûte possède vient va commence finit
+    connaît veut
+    """
+)
+_NOT_ALONE_DE = re.compile(
+    r"^(?:er|sie|es|das|dies|diese|dieser|dieses|dort|da|dann|aber|und|ihr|sein|seine|ihre|hallo|danke|bitte)\b"
+    r"|\b(?:du|dich|dir|dein\w*|wenn|falls|würde\w*|könnte\w*|wäre\w*|hätte\w*)\b", re.IGNORECASE,
+)  # fmt: skip
+_NOT_ALONE_FR = re.compile(
+    r"^(?:il|elle|ils|elles|ce|c['’]est|cela|ça|celui|celle|son|sa|ses|leur|leurs|bonjour|merci|mais|et|puis|salut)\b"
+    r"|\b(?:tu|toi|te|vous|votre|vos|ton|ta|tes|si|s['’]il|serait|aurait|pourrait|voudrais)\b", re.IGNORECASE,
+)  # fmt: skip
+_NOT_ALONE_ZH = re.compile(
+    r"^(?:他|她|它|这|那|此|请|谢谢|您|也|还|但|然后|所以)|你|您|如果|假如|要是|也许会|[吗呢么吧][。！]?$"
+)
+_VERBS_ZH = re.compile(
+    r"是|在|有|住|喜欢|喜歡|工作|使用|用|想|买|去|叫|爱|吃|喝|养|学|搬|认识|需要|说|来自|出生|毕业|结婚"
+)
+_NOT_ALONE_JA = re.compile(
+    r"^(?:彼|それ|これ|あれ|その|この|そこ|ここ|あなた|でも|そして|ありがとう)|もし|かもしれ|あなた|か[。！]?$|ください|ましょう"
+)
+_VERBS_JA = re.compile(r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$")
+
+
+def _foreign(text: str, start: int, end: int, language: Language) -> list[Statement]:
+    """A sentence of another language as a whole, if it is one and stands alone."""
+    sentence = text[start:end]
+    plain = " ".join(sentence.split())
+    if plain[-1] in "?？:：" or _CODE.search(plain) or _QUOTES.search(plain):
+        return []
+    words = [word.strip(".,;:!\"'()").lower().replace("’", "'") for word in plain.split()]
+    match language:
+        case "de":
+            stands = len(words) > 2 and not _NOT_ALONE_DE.search(plain) and bool(_VERBS_DE & set(words[1:]))
+        case "fr":
+            stands = (
+                len(words) > 2
+                and not _NOT_ALONE_FR.search(plain)
+                and bool(_VERBS_FR & {word.removeprefix("n'") for word in words})
+            )
+        case "zh":
+            stands = len(plain) > 3 and not _NOT_ALONE_ZH.search(plain) and _VERBS_ZH.search(plain) is not None
+        case _:
+            stands = len(plain) > 4 and not _NOT_ALONE_JA.search(plain) and _VERBS_JA.search(plain) is not None
+    if not stands:
+        return []
+    if plain[-1] not in ".。!！":
+        plain += "。" if language in {"zh", "ja"} else "."
+    return [Statement(plain, start, end, extract_triple(plain))]
+
+
+_COPULAS: dict[Language, tuple[tuple[re.Pattern[str], str], ...]] = {
+    "de": (
+        (re.compile(r"(\w[\w -]{0,60}?) (?:ist|sind|bin) (\w[^,;]{0,80})"), "is"),
+        (re.compile(r"(\w[\w -]{0,60}?) (?:heißt|heiße) (\w[^,;]{0,80})"), "is called"),
+        (re.compile(r"(\w[\w -]{0,60}?) wohn(?:t|e|en) in (\w[^,;]{0,80})"), "live in"),
+    ),
+    "fr": (
+        (re.compile(r"(\w[\w' -]{0,60}?) (?:est|sont|suis) (\w[^,;]{0,80})"), "is"),
+        (re.compile(r"(\w[\w' -]{0,60}?) s['’]appelle (\w[^,;]{0,80})"), "is called"),
+        (re.compile(r"(\w[\w' -]{0,60}?) habite (?:à|en|au) (\w[^,;]{0,80})"), "live in"),
+    ),
+    "zh": (
+        (re.compile(r"([^，,是不没]{1,20})是([^，,是]{1,40})"), "is"),
+        (re.compile(r"([^，,住不没]{1,20})住在([^，,]{1,40})"), "live in"),
+    ),
+    "ja": (
+        (re.compile(r"([^、,は]{1,20})は([^、,は]{1,40}?)(?:です|である|だ)"), "is"),
+        (re.compile(r"([^、,は]{1,20})は([^、,は]{1,40}?)に住んでい(?:ます|る)"), "live in"),
+    ),
+}  # fmt: skip
+_NOT_PLAIN_FOREIGN: dict[Language, re.Pattern[str]] = {
+    "de": re.compile(
+        r"\b(?:nicht|kein\w*|nie|niemals|vielleicht|wahrscheinlich|glaube|wenn|falls|würde|könnte)\b", re.IGNORECASE
+    ),
+    "fr": re.compile(r"\b(?:pas|jamais|aucune?|ne|n['’]|peut-être|si|crois|pense|serait)\b", re.IGNORECASE),
+    "zh": re.compile(r"不|没|可能|也许|如果|觉得|认为|[吗呢]|的时候"),
+    "ja": re.compile(r"ない|ません|かも|もし|なら|たら|と思"),
+}
+
+
+def _foreign_triple(sentence: str, language: Language) -> Triple | None:
+    if _NOT_PLAIN_FOREIGN[language].search(sentence):
+        return None
+    for pattern, predicate in _COPULAS[language]:
+        if found := pattern.fullmatch(sentence.rstrip(".。!！ ")):
+            return Triple(found[1], predicate, found[2])
+    return None

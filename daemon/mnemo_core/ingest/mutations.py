@@ -1,0 +1,286 @@
+"""What remembering, editing, deleting, restoring and undoing come to, as changes. SPEC 2.1, 3.3, 3.7, 5.5.
+
+Every function takes the records as they are and gives the changes that make them what they should be: the new version,
+whole, never an operation on the old one.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from mnemo_store.records import (
+    TAGS_MAX,
+    Category,
+    Change,
+    ConversationTurn,
+    DropTrash,
+    Form,
+    ImportanceSource,
+    Kind,
+    Memory,
+    PutMemory,
+    PutTrash,
+    PutUsage,
+    Relation,
+    TraceStep,
+    TrashEntry,
+    Trust,
+    Usage,
+    default_decay_rate,
+    normalized_text,
+)
+
+KEPT_IMPORTANCE_MIN = 0.3  # a text that scores below it is discarded; at it, it is kept [L 1.5]
+IMPORTANCE_DEFAULT = 0.5  # of what is said on purpose and not scored [SPEC 5.3]
+KIND_DEFAULT: Kind = "semantic"
+CATEGORY_DEFAULT: Category = "fact"
+RECALL_STRENGTH_GAIN = 0.03  # what being recalled adds to strength, up to 1.0 [G 2.7]
+
+Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discarded"]
+
+
+class Draft(NamedTuple):
+    """What a caller wants remembered: cleaned, checked, and stamped with the trust of the door it came in by.
+
+    A kind or category that is None is nobody's word: routing sets it, and without routing it is semantic, fact.
+    """
+
+    content: str
+    namespace: str
+    user_id: str
+    trust: Trust
+    source: str
+    kind: Kind | None = None
+    form: Form | None = None
+    category: Category | None = None
+    importance: float | None = None
+    importance_source: ImportanceSource = "user"  # of an importance that is there
+    event_at: int | None = None
+    created_at: int | None = None
+    expires_at: int = 0
+    speaker: str = ""
+    tags: tuple[str, ...] = ()
+    agent_id: str = ""
+    run_id: str = ""
+    session_id: str = ""
+    key: str = ""
+    evidence: tuple[str, ...] = ()
+    derived_from: tuple[str, ...] = ()
+    supersedes: tuple[str, ...] = ()
+    pinned: bool = False
+    trace: TraceStep | None = None
+    turn: ConversationTurn | None = None
+    method: str = "said"
+    given: frozenset[str] | None = None  # the fields that a caller named; None: all of them
+
+
+class MemoryRelation(NamedTuple):
+    """A memory that is near, at the version that was judged, and how it stands to the one that comes in. SPEC 5.5"""
+
+    id: str
+    version: int
+    relation: Relation
+    sim: float | None
+    why: str
+
+
+class Decision(NamedTuple):
+    """What a write comes to, and what its caller is told.
+
+    `ties` lead to what is near it; `reason` says why it was set aside; `parts` are what it was broken into, None for
+    what may not be remembered.
+    """
+
+    outcome: Outcome
+    memory: Memory
+    changes: tuple[Change, ...]
+    relations: tuple[MemoryRelation, ...] = ()
+    reason: str = ""
+    parts: tuple["Decision | None", ...] = ()
+
+
+def store_new(draft: Draft, memory_id: str, now: int) -> Decision:
+    """A memory nobody had before: in the buffer, whatever layer was asked for [G 1]."""
+    created_at = now if draft.created_at is None else draft.created_at
+    importance = IMPORTANCE_DEFAULT if draft.importance is None else draft.importance
+    memory = Memory(
+        id=memory_id,
+        created_at=created_at,
+        modified_at=now,
+        importance=importance,
+        importance_source="rule" if draft.importance is None else draft.importance_source,
+        decay_rate=default_decay_rate("buffer", draft.kind or KIND_DEFAULT),
+        **_written(draft, created_at),
+    )
+    usage = Usage(id=memory_id, strength=importance)
+    return Decision("stored", memory, (PutMemory(data=memory), PutUsage(data=usage)))
+
+
+def store_keyed(draft: Draft, before: Memory, usage: Usage, entry: TrashEntry | None, now: int) -> Decision:
+    """A write under a key that is known: equal content is a duplicate, other content a new version. SPEC 2.1
+
+    Fields that the caller did not name stay as they are. A keyed memory in the trash is restored first, and one that
+    is hidden or has expired is shown again: who says it under its key means it now.
+    """
+    is_hidden = before.state in ("superseded", "discarded", "compressed")
+    if normalized_text(before.content) == normalized_text(draft.content) and not is_hidden:
+        if entry is None:
+            return Decision("duplicate", before, (PutUsage(data=record_repetition(usage, now)),))
+        changes = restore(before, entry, now)
+        return Decision("duplicate", _memory_of(changes), changes)
+    fields = _rewritten(draft, before, now)
+    if is_hidden:
+        fields |= {"state": "active", "superseded_by": ""}
+    if entry is None:
+        after = new_version(before, now, fields)
+        return Decision("updated", after, (PutMemory(data=after), *adjust_strength(usage, before, after)))
+    after = new_version(before, now, {**fields, "state": entry.state})
+    changes = (PutMemory(data=after), DropTrash(id=after.id), *adjust_strength(usage, before, after))
+    return Decision("updated", after, changes)
+
+
+def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
+    """The memory with these fields changed, as its next version."""
+    return msgspec.structs.replace(before, **{**fields, "version": before.version + 1, "modified_at": now})
+
+
+def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
+    """Whether any of the fields differs from what the memory has."""
+    return any(getattr(before, name) != value for name, value in fields.items())
+
+
+def supersede(older: Sequence[Memory], newer: str, now: int) -> tuple[Change, ...]:
+    """The named ones are hidden while what replaced them stands. SPEC 2.1"""
+    fields = {"superseded_by": newer, "state": "superseded"}
+    return tuple(PutMemory(data=new_version(memory, now, fields)) for memory in older if memory.id != newer)
+
+
+def record_repetition(usage: Usage, now: int) -> Usage:
+    """Said again, and so touched: repetition_count + 1, and what `touched` does. SPEC 7.5 [G 2.1]"""
+    return count_repetition(record_recall(usage, now), now)
+
+
+def count_repetition(usage: Usage, now: int) -> Usage:
+    """Repeated by what is not kept, or reinforced otherwise: repetition_count + 1 alone."""
+    return msgspec.structs.replace(usage, repetition_count=usage.repetition_count + 1, last_accessed=now)
+
+
+def record_recall(usage: Usage, now: int) -> Usage:
+    """Recalled: access_count + 1, strength + 0.03 up to 1.0. SPEC 7.5 [G 2.7]"""
+    strength = min(1.0, usage.strength + RECALL_STRENGTH_GAIN)
+    return msgspec.structs.replace(usage, access_count=usage.access_count + 1, last_accessed=now, strength=strength)
+
+
+def adjust_strength(usage: Usage, before: Memory, after: Memory) -> tuple[Change, ...]:
+    """Strength moved by the difference that a person's importance makes, within 0 and 1. SPEC 7.5"""
+    if after.importance == before.importance or after.importance_source != "user":
+        return ()
+    strength = min(1.0, max(0.0, usage.strength + after.importance - before.importance))
+    return (PutUsage(data=msgspec.structs.replace(usage, strength=strength)),)
+
+
+def move_to_trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
+    """Into the trash, with the reason and the state it had. SPEC 3.7"""
+    entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
+    return PutMemory(data=new_version(memory, now, {"state": "trashed"})), PutTrash(data=entry)
+
+
+def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change, ...]:
+    """Back from the trash in the state it had there, or from discarded or archived to active. SPEC 3.7
+
+    What was set aside for mattering too little matters to whoever brings it back: as much as what is kept does.
+    """
+    fields: dict[str, Any] = {"state": entry.state if entry is not None else "active"}
+    if memory.state == "discarded" and memory.importance < KEPT_IMPORTANCE_MIN:
+        fields |= {"importance": KEPT_IMPORTANCE_MIN, "importance_source": "user"}
+    back = PutMemory(data=new_version(memory, now, fields))
+    return (back, DropTrash(id=memory.id)) if entry is not None else (back,)
+
+
+class PlannedRevert(NamedTuple):
+    """One memory that an undo puts back: as it is now, and as it was before the change (None: not there)."""
+
+    current: Memory
+    before: Memory | None
+
+
+def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, ...]:
+    """Each memory as it was before the change, as its next version; what the change made goes to the trash. SPEC 3.3"""
+    changes: list[Change] = []
+    for row in rows:
+        if row.before is None:
+            if row.current.state != "trashed":
+                changes.extend(move_to_trash(row.current, why, now))
+            else:  # it came in as trash; that it was taken back is told by a version
+                changes.append(PutMemory(data=new_version(row.current, now, {})))
+            continue
+        fields = {"version": row.current.version + 1, "modified_at": now}
+        back = msgspec.structs.replace(row.before, **fields)
+        changes.append(PutMemory(data=back))
+        if row.current.state == "trashed" and back.state != "trashed":
+            changes.append(DropTrash(id=back.id))
+        elif back.state == "trashed" and row.current.state != "trashed":
+            changes.append(PutTrash(data=TrashEntry(id=back.id, at=now, why=why, state=row.current.state)))
+    return tuple(changes)
+
+
+def _written(draft: Draft, created_at: int) -> dict[str, Any]:
+    """The fields of a memory that its writer sets, scope included."""
+    return {
+        "content": draft.content,
+        "event_at": created_at if draft.event_at is None else draft.event_at,
+        "kind": draft.kind or KIND_DEFAULT,
+        "form": draft.form,
+        "category": draft.category or CATEGORY_DEFAULT,
+        "speaker": draft.speaker,
+        "trust": draft.trust,
+        "source": draft.source,
+        "tags": draft.tags,
+        "namespace": draft.namespace,
+        "user_id": draft.user_id,
+        "agent_id": draft.agent_id,
+        "run_id": draft.run_id,
+        "session_id": draft.session_id,
+        "key": draft.key,
+        "evidence": draft.evidence,
+        "derived_from": draft.derived_from,
+        "pinned": draft.pinned,
+        "expires_at": draft.expires_at,
+        "trace": draft.trace,
+        "turn": draft.turn,
+        "method": draft.method,
+    }
+
+
+def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
+    """The fields of a keyed memory that a draft sets: the content, and what its caller named.
+
+    A date that the new text itself holds counts as named, and an expiry that has passed does not stay.
+    """
+    fields = _written(draft, before.created_at)
+    named = draft.given
+    if named is None:
+        is_told = draft.trust == "import" and before.importance_source != "user"  # by the tool whose memory it is
+        takes_importance = draft.importance_source == "user" or is_told
+    else:
+        if draft.event_at is not None:
+            named |= {"event_at"}
+        if 0 < before.expires_at <= now:
+            named |= {"expires_at"}
+        if "tags" not in named and draft.tags:  # those that cleaning added: `sensitive`
+            kept = (tag for tag in before.tags if tag not in draft.tags)
+            fields["tags"] = (*draft.tags, *kept)[:TAGS_MAX]
+            named |= {"tags"}
+        fields = {name: value for name, value in fields.items() if name in named or name in _ALWAYS_WRITTEN}
+        takes_importance = "importance" in named
+    if draft.importance is not None and takes_importance:
+        fields |= {"importance": draft.importance, "importance_source": draft.importance_source}
+    return fields
+
+
+_ALWAYS_WRITTEN = frozenset({"content", "trust", "method"})
+
+
+def _memory_of(changes: Sequence[Change]) -> Memory:
+    return next(change.data for change in changes if isinstance(change, PutMemory))

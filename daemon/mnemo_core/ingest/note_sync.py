@@ -1,0 +1,416 @@
+"""What reading a note file means for the store: which memories come, change, go to the trash and come back. SPEC 6
+
+A file is read and matched outside the write turn (`plan`), and decided within it, step by step, on the memories as
+they are then (`decide`): what a person changed meanwhile is neither lost nor overwritten. A long file takes several
+turns; each writes the manifest as far as it has come, with no content hash, so that whatever stops it half-way, the
+next scan finds the file unread, matches by text, and goes on without doubling anything.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mnemo_core.documents.note_diff import ChunkText, manifest_for_texts, match_chunks
+from mnemo_core.ingest.classification import Classification, classify
+from mnemo_store.records import (
+    TAGS_MAX,
+    Category,
+    Change,
+    ChunkRef,
+    DropEdge,
+    DropTrash,
+    Edge,
+    Forgotten,
+    Form,
+    Kind,
+    Memory,
+    NoteFile,
+    NotePlace,
+    PutMemory,
+    PutNote,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    default_decay_rate,
+    normalized_text,
+    skip_hash,
+)
+
+MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
+STEPS_A_TURN = 300  # looked at in one write turn: each costs a read of about 10 µs, and a turn has 5 ms
+IMPORTANCE_UNSCORED = 0.5  # of a chunk whose file gives none, until it is scored [SPEC 5.3]
+
+MemoryClass = tuple[Kind, Form | None, Category]
+UNCLASSIFIED: MemoryClass = ("semantic", None, "fact")  # what chunks were before there were rules for them
+
+# Why a chunk is in the trash. What went for one of these reasons comes back when its reason is gone; what a person
+# deleted does not.
+WHY_FILE_GONE = "its note was deleted"
+WHY_TEXT_GONE = "it was taken out of its note"
+WHY_LEFT_OUT = "its note says memory: false"
+WHY_ROOT_REMOVED = "its notes folder was removed"
+TRASH_REASONS = frozenset({WHY_FILE_GONE, WHY_TEXT_GONE, WHY_LEFT_OUT, WHY_ROOT_REMOVED})
+
+
+class NoteChunk(NamedTuple):
+    """A chunk as it stands in a file now."""
+
+    text: str
+    hash: str
+    headings: tuple[str, ...]
+    tags: tuple[str, ...]
+    first_line: int
+    last_line: int
+    date: int | None = None  # ms, of the heading above it or of a timestamp in it; None: the file's
+
+
+class NoteContent(NamedTuple):
+    """A file as it was read. `file` is its manifest to be, but for the chunks."""
+
+    file: NoteFile
+    chunks: tuple[NoteChunk, ...]
+    namespace: str
+    date: int | None  # ms, that the file gives for all of it; None: it gives none
+    modified: int  # ms, of the file
+    remembered: bool  # False: the front matter says `memory: false`
+
+
+class ChunkStep(NamedTuple):
+    """One chunk to settle: what it was (None: new), what it is now (None: gone). Of a text that is new here, of what
+    sort it is by rule, and of what sort its former text was."""
+
+    before: ChunkRef | None
+    after: NoteChunk | None
+    classification: Classification | None = None
+    previous_classification: Classification | None = None
+
+
+class NotePlan(NamedTuple):
+    """The steps that bring the memories of a file to what was read, in file order, those of gone chunks last."""
+
+    reading: NoteContent
+    steps: tuple[ChunkStep, ...]
+    why: str = WHY_TEXT_GONE  # of what goes
+    before: NoteFile | None = None  # the manifest that this was made from: when it is another, it is planned anew
+
+
+class NotePlanProgress(NamedTuple):
+    """How far a plan has come: the next step, the references settled so far, and the steps whose text was purged."""
+
+    next_step: int = 0
+    refs: tuple[ChunkRef, ...] = ()
+    forgotten: tuple[int, ...] = ()
+
+
+class NoteSnapshot(Protocol):
+    """What deciding needs to see (a store's snapshot)."""
+
+    def memory(self, memory_id: str) -> Memory | None: ...
+    def usage(self, memory_id: str) -> Usage | None: ...
+    def edges(self, memory_id: str) -> list[Edge]: ...
+    def trash(self, memory_id: str) -> TrashEntry | None: ...
+    def skips(self, file_id: str) -> frozenset[str]: ...
+    def forgotten(self, digest: str) -> Forgotten | None: ...
+    def forgotten_after(self, after: str = "", limit: int = ...) -> Sequence[Forgotten]: ...
+    def meta(self, name: str) -> str: ...
+
+
+class NoteChanges(NamedTuple):
+    changes: list[Change]
+    progress: NotePlanProgress | None  # None: the plan is done
+    file: NoteFile  # the manifest that was written
+    needs_backfill: bool  # it has a chunk to be scored and compared once it has its vector
+
+
+def plan_note(reading: NoteContent, before: NoteFile | None, texts: Mapping[str, ChunkText]) -> NotePlan:
+    """The steps for a file that was read. `texts` has the old chunks' texts by memory id, as far as they exist.
+
+    With `memory: false` every chunk goes to the trash but stays in the manifest, to come back with the flag's end.
+    """
+    old = before.chunks if before is not None else ()
+    if not reading.remembered:
+        return NotePlan(reading, tuple(ChunkStep(ref, None) for ref in old), WHY_LEFT_OUT, before)
+    known = [texts.get(ref.memory) or ChunkText(ref.hash, (), "") for ref in old]
+    known = [text._replace(hash=ref.hash) for text, ref in zip(known, old, strict=True)]
+    matched = match_chunks(known, [ChunkText(c.hash, c.headings, c.text) for c in reading.chunks])
+    taken = {index for index in matched if index is not None}
+    steps = []
+    for chunk, index in zip(reading.chunks, matched, strict=True):
+        if index is None:
+            steps.append(ChunkStep(None, chunk, _route(chunk.text)))
+        elif old[index].hash == chunk.hash:
+            steps.append(ChunkStep(old[index], chunk))
+        else:
+            steps.append(ChunkStep(old[index], chunk, _route(chunk.text), _route(known[index].text)))
+    steps += [ChunkStep(ref, None) for index, ref in enumerate(old) if index not in taken]
+    return NotePlan(reading, tuple(steps), before=before)
+
+
+def _route(text: str) -> Classification:
+    return classify(text, from_note=True)
+
+
+def plan_missing_note(file: NoteFile, why: str) -> NotePlan:
+    """The steps for a file that is gone: all its chunks go to the trash and stay in its manifest."""
+    gone = msgspec.structs.replace(file, missing=True)
+    reading = NoteContent(gone, (), "", None, 0, remembered=False)
+    return NotePlan(reading, tuple(ChunkStep(ref, None) for ref in file.chunks), why, file)
+
+
+def fits_one_turn(planned: NotePlan) -> bool:
+    """Whether the plan fits in one write turn."""
+    return len(planned.steps) <= MEMORIES_A_TURN
+
+
+def decide_note_changes(
+    planned: NotePlan, progress: NotePlanProgress, store: NoteSnapshot, now: int, new_id: Callable[[], str]
+) -> NoteChanges:
+    """The changes of the next slice of a plan, the manifest's own included, and what is left of it."""
+    reading = planned.reading
+    skips = store.skips(reading.file.id)
+    forgets = bool(store.forgotten_after(limit=1))
+    salt = store.meta("salt") if skips or forgets else ""
+    changes: list[Change] = []
+    refs, forgotten = list(progress.refs), list(progress.forgotten)
+    index, memories, is_looked_at_later = progress.next_step, 0, False
+    last = min(len(planned.steps), index + STEPS_A_TURN)
+    while index < last and memories < MEMORIES_A_TURN:
+        step = planned.steps[index]
+        if step.after is None:
+            assert step.before is not None
+            changed = _gone(step.before, planned.why, store, now)
+            if planned.why != WHY_TEXT_GONE and store.memory(step.before.memory) is not None:
+                refs.append(step.before)
+        else:
+            digest = skip_hash(salt, step.after.text) if salt else ""
+            if forgets and store.forgotten(digest) is not None and not _is_text_of(step.before, step.after, store):
+                forgotten.append(index)
+                ref, changed = _forgotten(step, store, now)
+            else:
+                ref, changed = _present(planned, step, store, now, new_id, skipped=digest in skips)
+            if ref is not None:
+                refs.append(ref)
+        changes += changed
+        is_looked_at_later |= any(_is_looked_at_later(change, store) for change in changed)
+        memories += any(isinstance(change, PutMemory) for change in changed)
+        index += 1
+    progressed = NotePlanProgress(index, tuple(refs), tuple(forgotten))
+    is_done = index == len(planned.steps)
+    file = _manifest(planned, progressed, forgets=forgets)
+    changes.append(PutNote(data=file))
+    return NoteChanges(changes, None if is_done else progressed, file, is_looked_at_later)
+
+
+def _manifest(planned: NotePlan, progress: NotePlanProgress, *, forgets: bool) -> NoteFile:
+    """As far as the plan has come. What a file says besides its chunks may be said in one that was purged."""
+    reading = planned.reading
+    if progress.next_step == len(planned.steps):
+        file = msgspec.structs.replace(reading.file, chunks=progress.refs)
+        kept = (step.after for at, step in enumerate(planned.steps) if at not in progress.forgotten)
+        return manifest_for_texts(file, [chunk.text for chunk in kept if chunk]) if progress.forgotten else file
+    waiting = [step.before for step in planned.steps[progress.next_step :] if step.before is not None]
+    file = msgspec.structs.replace(reading.file, chunks=(*progress.refs, *waiting), missing=False)
+    if file.importance is None and planned.before is not None:  # which those that wait may have still
+        file = msgspec.structs.replace(file, importance=planned.before.importance)
+    if not reading.file.missing:
+        file = msgspec.structs.replace(file, hash="", mtime_ns=0, size=0)
+    return msgspec.structs.replace(file, title="", links=()) if forgets else file
+
+
+def _is_text_of(ref: ChunkRef | None, chunk: NoteChunk, store: NoteSnapshot) -> bool:
+    """Whether the chunk is what its memory says already: that text was purged elsewhere, and this one kept."""
+    memory = store.memory(ref.memory) if ref is not None else None
+    return memory is not None and normalized_text(memory.content) == normalized_text(chunk.text)
+
+
+def _forgotten(step: ChunkStep, store: NoteSnapshot, now: int) -> tuple[ChunkRef | None, list[Change]]:
+    """A text that was purged is not there, whatever the file says; and what stood in its place is gone from there."""
+    memory = store.memory(step.before.memory) if step.before is not None else None
+    if step.before is None or memory is None:
+        return None, []
+    if memory.state == "trashed":
+        return step.before, []
+    return None, _gone(step.before, WHY_TEXT_GONE, store, now)
+
+
+def _present(
+    planned: NotePlan, step: ChunkStep, store: NoteSnapshot, now: int, new_id: Callable[[], str], *, skipped: bool
+) -> tuple[ChunkRef | None, list[Change]]:
+    """The reference and changes of a chunk that stands in the file."""
+    reading, chunk, ref = planned.reading, step.after, step.before
+    assert chunk is not None
+    memory = store.memory(ref.memory) if ref is not None else None
+    if ref is None or memory is None:
+        if skipped:
+            return None, []
+        memory_id = new_id()
+        added = _added(reading, chunk, step.classification or _route(chunk.text), memory_id, now)
+        usage = Usage(id=memory_id, strength=added.importance, strength_epoch=_epoch(store))
+        return _ref(chunk, memory_id), [PutMemory(data=added), PutUsage(data=usage)]
+    kept = ChunkRef(ref.memory, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
+    restored: list[Change] = []
+    state = memory.state
+    if memory.state == "trashed":
+        entry = store.trash(memory.id)
+        if skipped or (chunk.hash == ref.hash and (entry is None or entry.why not in TRASH_REASONS)):
+            return kept, []
+        state = entry.state if entry is not None else "active"
+        restored.append(DropTrash(id=memory.id))
+    after = _updated(planned, step, memory, ref)
+    after = msgspec.structs.replace(after, state=state)
+    if after == memory:
+        return kept, []
+    after = msgspec.structs.replace(after, version=memory.version + 1, modified_at=now)
+    changes: list[Change] = [PutMemory(data=after), *restored]
+    usage = store.usage(memory.id) or Usage(id=memory.id)
+    if after.content != memory.content:
+        fresh = msgspec.structs.replace(usage, strength=after.importance, strength_epoch=_epoch(store))
+        changes += [PutUsage(data=fresh), *_former_ties(memory.id, store)]
+    elif after.importance != memory.importance == usage.strength:  # which it follows unless something has moved it
+        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=after.importance)))
+    return kept, changes
+
+
+def _former_ties(memory_id: str, store: NoteSnapshot) -> list[Change]:
+    """Takes away the edges that were found for a text that is no more, those of others to it too: what repeated or
+    updated the former text may not do so of this one. Links are the notes' own."""
+    return [
+        DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+        for edge in store.edges(memory_id)
+        if not edge.via
+    ]
+
+
+def _gone(ref: ChunkRef, why: str, store: NoteSnapshot, now: int) -> list[Change]:
+    """To the trash, if it is not there already."""
+    memory = store.memory(ref.memory)
+    if memory is None or memory.state == "trashed":
+        return []
+    entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
+    after = msgspec.structs.replace(memory, state="trashed", version=memory.version + 1, modified_at=now)
+    return [PutMemory(data=after), PutTrash(data=entry)]
+
+
+def _date(reading: NoteContent, chunk: NoteChunk) -> int | None:
+    return reading.date if chunk.date is None else chunk.date
+
+
+def _place(reading: NoteContent, chunk: NoteChunk) -> NotePlace:
+    return NotePlace(title=reading.file.title, headings=chunk.headings, dated=_date(reading, chunk) is not None)
+
+
+def _added(reading: NoteContent, chunk: NoteChunk, sort: Classification, memory_id: str, now: int) -> Memory:
+    date = _date(reading, chunk)
+    return Memory(
+        id=memory_id,
+        content=chunk.text,
+        created_at=now,
+        modified_at=now,
+        event_at=reading.modified if date is None else date,
+        kind=sort.kind,
+        form=sort.form,
+        category=sort.category,
+        layer="working",
+        importance=IMPORTANCE_UNSCORED if reading.file.importance is None else reading.file.importance,
+        decay_rate=default_decay_rate("working", sort.kind),
+        trust="note",
+        source="note",
+        tags=chunk.tags,
+        namespace=reading.namespace,
+        managed=reading.file.id,
+        note=_place(reading, chunk),
+    )
+
+
+def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) -> Memory:
+    """The memory with what the file says of it now, and with what a person or an agent set kept: a pin, an importance
+    of their own, a kind or category other than the rules gave the former text, tags added and tags taken away."""
+    reading, chunk = planned.reading, step.after
+    assert chunk is not None
+    event_at, date = memory.event_at, _date(reading, chunk)
+    if date is not None:
+        event_at = date
+    elif chunk.text != memory.content or (memory.note is not None and memory.note.dated):
+        event_at = reading.modified
+    importance = memory.importance
+    if memory.importance_source == "rule":
+        importance = _importance(planned, chunk, memory)
+    sort = _sort_of(memory)
+    if step.classification is not None and (
+        step.previous_classification is None or sort in (UNCLASSIFIED, _sort(step.previous_classification))
+    ):
+        sort = _sort(step.classification)
+    kind, form, category = sort
+    if kind != memory.kind:
+        memory = msgspec.structs.replace(memory, decay_rate=default_decay_rate(memory.layer, kind))
+    return msgspec.structs.replace(
+        memory,
+        kind=kind,
+        form=form,
+        category=category,
+        content=chunk.text,
+        trust="note" if chunk.text != memory.content else memory.trust,
+        note=_place(reading, chunk),
+        namespace=reading.namespace,
+        tags=_merged_tags(memory.tags, ref.tags, chunk.tags),
+        event_at=event_at,
+        importance=importance,
+        managed=reading.file.id,
+    )
+
+
+def _importance(planned: NotePlan, chunk: NoteChunk, memory: Memory) -> float:
+    """What the file gives; else the score, which is of that text alone and says nothing where the file gave one."""
+    given = planned.reading.file.importance
+    if given is not None:
+        return given
+    was_given = planned.before is not None and planned.before.importance is not None
+    return IMPORTANCE_UNSCORED if was_given or chunk.text != memory.content else memory.importance
+
+
+def needs_rescoring(before: Memory | None, after: Memory) -> bool:
+    """Whether a chunk is to be scored and compared from this version on: its text is new, or its file no longer gives
+    an importance."""
+    if before is None or before.content != after.content:
+        return True
+    return is_unscored(after) and before.importance != IMPORTANCE_UNSCORED
+
+
+def is_unscored(memory: Memory) -> bool:
+    """Whether nobody has said how much a chunk matters, unless its file has."""
+    return memory.importance_source == "rule" and memory.importance == IMPORTANCE_UNSCORED
+
+
+def _is_looked_at_later(change: Change, store: NoteSnapshot) -> bool:
+    if not isinstance(change, PutMemory) or change.data.state == "trashed":
+        return False
+    return needs_rescoring(store.memory(change.data.id), change.data)
+
+
+def _sort(routed: Classification) -> MemoryClass:
+    return routed.kind, routed.form, routed.category
+
+
+def _sort_of(memory: Memory) -> MemoryClass:
+    return memory.kind, memory.form, memory.category
+
+
+def _merged_tags(have: Sequence[str], given: Sequence[str], gives: Sequence[str]) -> tuple[str, ...]:
+    """The tags the file gives now, without those of its former ones that a person took away, and with those that a
+    person added."""
+    if tuple(have) == tuple(given):
+        return tuple(gives)
+    taken_away = set(given) - set(have)
+    added = [tag for tag in have if tag not in given and tag not in gives]
+    kept = [tag for tag in gives if tag not in taken_away]
+    return (*kept[: TAGS_MAX - len(added)], *added)
+
+
+def _ref(chunk: NoteChunk, memory_id: str) -> ChunkRef:
+    return ChunkRef(memory_id, chunk.hash, chunk.first_line, chunk.last_line, chunk.tags)
+
+
+def _epoch(store: NoteSnapshot) -> int:
+    return int(store.meta("epoch") or 0)

@@ -1,0 +1,213 @@
+"""How a text is taken in, by this project's page or by the letter of one of its sources. SPEC 15, 5.
+
+One row for each profile: `own` is SPEC 5; L, M, E, G and T are the five sources, so that what they prescribe can be
+compared with it. A row says only what its source says of intake. Where a source is silent, it has what a program that
+follows that source alone would do; where that cannot be told, `own`'s value.
+
+Three things no profile changes: users and namespaces stay apart, chunks of notes are never set aside and never taken
+for one another across files, and what a caller gives is never overruled.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
+from mnemo_core.ingest.signals.entities import words_of
+from mnemo_core.ingest.signals.salience import ENTITY, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
+from mnemo_store.records import Category, Kind
+
+PolicyName = Literal["own", "L", "M", "E", "G", "T"]
+EntryPoint = Literal[
+    "remember", "ingest", "turn", "note"
+]  # batch and import are remember; extract and proxy are ingest
+ScopeField = Literal["namespace", "user_id", "agent_id", "run_id"]
+
+IMPORTANCE_NEUTRAL = 0.5  # what nobody scored [G1, M2, T1]
+IMPORTANCE_LESSON = 0.75  # `lesson`, `trigger:*` and procedural, where nobody gave one [G1]
+IMPORTANCE_HOOK = 0.2  # what an agent's hook records on its own account [M2, M23]
+PIECE_TOKENS_MIN = 50  # [L 1.3]
+PIECE_TOKENS_MAX = 300  # [L 1.3]
+REINFORCEMENT = 0.05  # what a near one that is not stored adds to the strength of the earlier, up to 1.0 [G5]
+
+assert 0 < IMPORTANCE_HOOK < KEPT_IMPORTANCE_MIN < IMPORTANCE_NEUTRAL < IMPORTANCE_LESSON < 1
+
+
+class IngestPolicy(NamedTuple):
+    """The switches and constants of intake. The defaults are `own`'s."""
+
+    name: PolicyName = "own"
+
+    # Splitting (5.2), of what comes in by `ingest`
+    split: Literal["blocks", "paragraphs", "whole"] = "blocks"  # "blocks": fences, lists and tables stay whole;
+    #   "paragraphs": blank lines and sentence ends alone [L 1.3]; "whole": one memory up to what one can hold, then as
+    #   "blocks"
+    tokens_min: int = PIECE_TOKENS_MIN
+    tokens_max: int = PIECE_TOKENS_MAX
+
+    # Scoring (5.3)
+    scored: frozenset[EntryPoint] = frozenset({"remember", "ingest", "note"})  # doors whose texts get 0.6 n + 0.4 s
+    salience: Literal["own", "L"] = "own"  # whose signals count; "L": salience_by_letter
+    importance: float = IMPORTANCE_NEUTRAL  # of what is not scored and that the caller gave none
+    importance_turn: float = IMPORTANCE_NEUTRAL  # the same of a turn [SPEC 8, T1]
+    importance_lesson: float = IMPORTANCE_NEUTRAL  # the same of lessons, triggers and procedural memories
+    importance_floor: float = IMPORTANCE_NEUTRAL  # of what is scored, at every door but `ingest`
+    discards_at: frozenset[EntryPoint] = frozenset({"ingest"})  # doors that set aside what scores below `kept_from`
+    importance_min: float = KEPT_IMPORTANCE_MIN
+
+    # Routing (5.4)
+    routing: Literal["own", "L", "defaults"] = "own"  # whose rules; "defaults": the two fields below, and no rule
+    kind: Kind = "episodic"
+    category: Category = "fact"
+    category_turn: Category = "fact"
+
+    # Duplicates (5.5)
+    compared: tuple[ScopeField, ...] = ("namespace", "user_id", "agent_id", "run_id")  # equal in what is compared
+    same: Literal["reinforced", "skipped", "stored"] = "reinforced"  # equal normalised text. "reinforced": not stored
+    #   again, repetition_count + 1; "skipped": not stored again, nothing counted; "stored": a memory of its own
+    near: Literal["linked", "merged", "stored"] = "linked"  # "linked": stored with an edge; "merged": not stored, the
+    #   earlier one touched and reinforced, its text changed only from thresholds.insert_merge on; "stored": no check
+    reinforcement: float = 0.0  # added to the strength of the earlier one where "merged"
+    thresholds: Literal["model", "source"] = "model"  # whose cosines: calibrated for the model in use, or the source's
+    is_guarded: bool = True  # a number, date, name … that differs: never the same (specifics.difference)
+
+    # Extraction (5.6)
+    infer: bool = False  # what `infer` is where the caller does not say
+
+    # Turns (5.7)
+    filters_turns: bool = True  # short, stop words, noise, repeats of a recent turn: set aside
+    strips_echo: bool = True  # what was handed out and comes back is not stored (5.5a)
+
+
+OWN_POLICY = IngestPolicy()
+
+_EVERYWHERE: frozenset[EntryPoint] = frozenset({"remember", "ingest", "turn"})
+_NOWHERE: frozenset[EntryPoint] = frozenset()
+
+POLICIES: Mapping[str, IngestPolicy] = {
+    "own": OWN_POLICY,
+    # One way in for everything: cut, scored, set aside below 0.3, routed. No word on duplicates. [L 1]
+    "L": IngestPolicy(
+        name="L",
+        split="paragraphs",
+        scored=_EVERYWHERE | {"note"},
+        salience="L",
+        importance_floor=0.0,
+        discards_at=_EVERYWHERE,
+        routing="L",
+        compared=("namespace", "user_id"),
+        same="stored",
+        near="stored",
+        is_guarded=False,
+        filters_turns=False,
+        strips_echo=False,
+    ),
+    # Items are written as they are given; hooks write crumbs of little weight. [M, M2, M23]
+    "M": IngestPolicy(
+        name="M",
+        split="whole",
+        scored=_NOWHERE,
+        importance_turn=IMPORTANCE_HOOK,
+        importance_floor=0.0,
+        discards_at=_NOWHERE,
+        routing="defaults",
+        kind="semantic",
+        category_turn="crumb",
+        same="stored",
+        near="stored",
+        is_guarded=False,
+        filters_turns=False,
+        strips_echo=False,
+    ),
+    # Equal hash for the same user, agent and run: skipped, the id returned. Every write is broken into facts. [E]
+    "E": IngestPolicy(
+        name="E",
+        split="whole",
+        scored=_NOWHERE,
+        importance_floor=0.0,
+        discards_at=_NOWHERE,
+        routing="defaults",
+        kind="semantic",
+        same="skipped",
+        near="stored",
+        is_guarded=False,
+        infer=True,
+        filters_turns=False,
+        strips_echo=False,
+    ),
+    # A near one anywhere in the namespace is not stored but strengthens the earlier. [G 1, 2.1]
+    "G": IngestPolicy(
+        name="G",
+        split="whole",
+        scored=_NOWHERE,
+        importance_lesson=IMPORTANCE_LESSON,
+        importance_floor=0.0,
+        discards_at=_NOWHERE,
+        routing="defaults",
+        kind="semantic",
+        compared=("namespace", "user_id"),
+        near="merged",
+        reinforcement=REINFORCEMENT,
+        thresholds="source",
+        is_guarded=False,
+        filters_turns=False,
+        strips_echo=False,
+    ),
+    # The gate before the ring, and 0.5 for all that passes. What is seeded skips the gate. [T, T1, T2]
+    "T": IngestPolicy(
+        name="T",
+        split="whole",
+        scored=_NOWHERE,
+        importance_floor=0.0,
+        discards_at=_NOWHERE,
+        routing="defaults",
+        compared=("namespace", "user_id", "agent_id"),
+        same="stored",
+        near="stored",
+        thresholds="source",
+        is_guarded=False,
+        strips_echo=False,
+    ),
+}
+
+
+def default_importance(profile: IngestPolicy, door: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
+    """The importance of what nobody scores and no caller gave one. [G1, M2, T1]"""
+    if door == "turn":
+        return profile.importance_turn
+    if kind == "procedural" or any(tag == "lesson" or tag.startswith("trigger:") for tag in tags):
+        return profile.importance_lesson
+    return profile.importance
+
+
+def final_importance(profile: IngestPolicy, door: EntryPoint, score: float) -> float:
+    """The importance of what was scored: what is said on purpose never starts below the floor. SPEC 5.3"""
+    return score if door == "ingest" else max(profile.importance_floor, score)
+
+
+def is_discarded(profile: IngestPolicy, door: EntryPoint, score: float, given: float | None) -> bool:
+    """Whether a scored text is discarded. An importance that the caller gave wins: it is never set aside. SPEC 5.3"""
+    return given is None and door in profile.discards_at and score < profile.importance_min
+
+
+# What L's letter looks for
+
+_NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")  # a capital word of three letters or more counts as a name [L12]
+_FIGURE = re.compile(r"\b\d{1,4}(?:[/-]\d{1,2}(?:[/-]\d{1,4})?)?\b")  # [L12]
+_SIGNAL = re.compile(r"\bi\s+(?:prefer|always|hate)\b|\bmy\s+favorite\b", re.IGNORECASE)  # [L 1.5, L13]
+
+
+def preference_source_l(text: str) -> str:
+    """The first of L's four signals in the text, "" for none: I prefer, I always, I hate, my favorite. [L13]"""
+    found = _SIGNAL.search(text)
+    return found.group() if found else ""
+
+
+def salience_source_l(text: str, rarity: Rarity | None = None) -> float:
+    """Salience by L's own signals: a capital word 0.3, a figure 0.2, one of four phrases 0.4, and, where `rarity` can
+    tell, words that are rare on average 0.1; at most 1.0. [L 1.5, L12]"""
+    value = ENTITY if _NAME.search(text) else 0.0
+    value += NUMBER if _FIGURE.search(text) else 0.0
+    value += PREFERENCE if preference_source_l(text) else 0.0
+    value += TECHNICAL if rarity is not None and rarest(words_of(text), rarity) else 0.0
+    return min(value, 1.0)

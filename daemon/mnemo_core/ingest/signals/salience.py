@@ -1,0 +1,272 @@
+"""How much a text has to say: the signals that make it worth keeping, and what its importance comes to. SPEC 5.3
+
+    salience    0.3 a named entity + 0.2 a number or date + 0.4 a preference + 0.1 a technical term, at most 1.0
+    novelty     cosine distance to the centroid of what is known already
+    importance  0.6 novelty + 0.4 salience
+
+No model is asked: each signal is read off the text by closed lists and by how words are written, the same for every
+user and version of a list. What that finds and misses is measured on a labelled set (tests/fixtures/intake).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.ingest.signals.entities import (
+    SMALL_WORDS,
+    find_entity,
+    is_camel_case,
+    language_of,
+    words_of,
+)
+from mnemo_core.ingest.signals.preferences import find_preference
+
+ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
+NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
+
+assert NOVELTY_WEIGHT + SALIENCE_WEIGHT == 1.0
+
+Rarity = Callable[[Sequence[str]], Sequence[float]]  # of words: how rare each is in what is stored, 0 to 1
+
+
+class Salience(NamedTuple):
+    """The value in 0 to 1, and for each signal the words it was found by, "" for none."""
+
+    value: float
+    entity: str
+    number: str
+    preference: str
+    technical: str
+
+
+def measure_salience(text: str, rarity: Rarity | None = None) -> Salience:
+    """What the text holds. `rarity` judges its words by what is stored; without one only their shape tells."""
+    words = words_of(text)
+    found = (
+        find_entity(text, words),
+        find_number(text, words),
+        find_preference(text),
+        find_technical_term(text, words, rarity),
+    )
+    adds = zip((ENTITY, NUMBER, PREFERENCE, TECHNICAL), found, strict=True)
+    return Salience(min(1.0, round(sum(weight for weight, signal in adds if signal), 6)), *found)
+
+
+def novelty(vectors: NDArray[Any] | None, centroid: NDArray[Any] | None) -> float:
+    """How far the text lies from the centroid, in 0 to 1; 1.0 when there is nothing to compare.
+
+    vectors: (w, d), a unit row for each window of the text; the one farthest away counts, since a long text is as new
+    as its newest part. centroid: (d,), of any length but zero.
+    """
+    if vectors is None or centroid is None or len(vectors) == 0:
+        return 1.0
+    middle = centroid.astype(np.float64)
+    length = float(np.sqrt(middle @ middle))
+    if not length > 0.0:
+        return 1.0
+    sims = vectors.astype(np.float64) @ middle / length
+    return _clamped(1.0 - float(sims.min()))
+
+
+def importance(novelty: float, salience: float) -> float:
+    """0.6 novelty + 0.4 salience, in 0 to 1; 0.3 and more is kept. SPEC 5.3 [L 1.5]
+
+    Rounded to nine decimals, so that 0.5 and 0 make the 0.3 they make on paper.
+    """
+    return round(_clamped(NOVELTY_WEIGHT * novelty + SALIENCE_WEIGHT * salience), 9)
+
+
+def _clamped(value: float) -> float:
+    return min(1.0, max(0.0, value))
+
+
+# A number: digits that are no part of a name and no mark of a list.
+_DIGITS = re.compile(r"(?<![A-Za-z_\d])(?<![A-Za-z_][-.])(?:[vVQH](?=\d))?\d[\d.,:/%-]*")
+_LIST_MARK = re.compile(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
+_NUMBER_WORDS_LIST = """
+two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
+twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million millions billion
+trillion dozen dozens twenty-one twenty-two twenty-three twenty-four twenty-five thirty-five forty-two forty-five
+fifty-five monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays
+saturdays sundays weekday weekdays weekend weekends january february april june july august september october november
+december tonight tomorrow yesterday today noon midnight christmas easter thanksgiving halloween nineties eighties
+seventies sixties fortnight
+"""
+_NUMBER_WORDS = frozenset(_NUMBER_WORDS_LIST.split())
+_GERMAN_NUMBERS_LIST = """
+zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn
+zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert tausend million millionen milliarden dutzend
+anderthalb montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag montags dienstags mittwochs donnerstags
+freitags samstags sonntags januar jänner februar märz april mai juni juli august september oktober november dezember
+heute gestern vorgestern übermorgen wochenende mitternacht weihnachten ostern silvester montagabend dienstagabend
+mittwochabend donnerstagabend freitagabend samstagabend sonntagabend
+"""
+_GERMAN_NUMBERS = frozenset(_GERMAN_NUMBERS_LIST.split())
+_FRENCH_NUMBERS_LIST = """
+deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize vingt trente quarante cinquante
+soixante cent mille million millions milliard douzaine lundi mardi mercredi jeudi vendredi samedi dimanche lundis mardis
+mercredis jeudis vendredis janvier février mars avril mai juin juillet août septembre octobre novembre décembre demain
+hier aujourd'hui après-demain avant-hier week-end minuit noël pâques
+"""
+_FRENCH_NUMBERS = frozenset(_FRENCH_NUMBERS_LIST.split())
+_WHEN = re.compile(
+    r"\b(?:next|last|this|coming|past) (?:week|month|year|quarter|morning|afternoon|evening|night|weekend"
+    r"|spring|summer|autumn|fall|winter|sprint|decade"
+    r"|century|term|semester)\b|\b(?:a|an|half an|half a|one) (?:year|month|week|day|hour|minute|decade) (?:ago"
+    r"|from now|later|earlier)\b"
+    r"|\b(?:in|within|for|after|every) (?:a|an|half an|one) (?:year|month|week|day|hour|minute)\b|\bhalf past\b"
+    r"|\bhalf an hour\b|\ba couple of (?:days|weeks|months|years|hours)\b"
+    r"|\bend of (?:the )?(?:week|month|year|day|quarter)\b|\b(?:years|months|weeks|days) ago\b|\bone (?:hundred"
+    r"|thousand|million|percent|hour|week|month|year|day|o'clock|euro|dollar|pm|am)\b"
+)
+_MONTHS_THAT_ARE_WORDS = re.compile(
+    r"(?:\b(?:in|of|by|until|till|since|from|to|early|late|mid|last|next|this|every|on|before|after) (?:May"
+    r"|March|may|march)\b(?! not| be| have| i\b| to ))|(?<=[a-z,] )(?:May|March)\b|\b(?:May|March) \d"
+)
+_GERMAN_WHEN = re.compile(
+    r"(?<!guten )\bmorgen(?:s? (?:früh|abend|mittag|nachmittag|vormittag))?\b|\b(?:nächste|letzte|diese"
+    r"|kommende|vorige)[nrsm]? (?:woche|monat|jahr|mal|quartal|montag"
+    r"|sommer|winter|herbst|frühling|nacht)\b|\bvor einem (?:jahr|monat|tag)\b|\bvor einer (?:woche|stunde)\b"
+    r"|\bin einer (?:woche|stunde)\b|\bin einem (?:jahr|monat)\b"
+    r"|\b(?:halbe stunde|stunde lang|ende (?:der woche|des monats|des jahres))\b|\bhalb (?:\w+)\b(?= uhr)"
+    r"|\b\w*(?:hundert|tausend)\w*"
+)
+_FRENCH_WHEN = re.compile(
+    r"\b(?:semaine|année|mois|an|été|hiver|printemps|automne) (?:prochaine?|derni(?:er|ère)|passée?)\b"
+    r"|\bce (?:matin|soir|mois|week-end|midi)\b|\bcet (?:après-midi|été|hiver|automne)\b"
+    r"|\bcette (?:semaine|année|nuit)\b|\bil y a une? (?:an|mois|semaine|heure|année)\b|\bdans une? (?:heure"
+    r"|semaine|mois|an)\b|\bà midi\b|\bdemi-heure\b|\bune heure\b"
+)
+_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_ASIAN_NUMBER = re.compile(
+    "(?:[二三四五六七八九十百千两兩〇零]|(?<=[第周])一)[一二三四五六七八九十百千万億亿〇零]{0,20}(?:年|月|日|号|點|点(?!儿|击|评|赞|心)|时|時|分(?!享|别|手|析|明|类|钟情|かり"
+    "|から)|秒|个|個|人|次(?!元)|块|元|円|歳|岁|件|本|冊|台|枚|只|匹|頭|位|周|週|小时|名|杯|层|階"
+    "|回|度|倍|万|億|亿|天|晚|页|章|种|本书|公里|米|斤|分钟|つ|泊|組|台|条|张|把|套|间|户|路|号线)|[一二三四五六七八九十]{1,20}(?:月(?!亮)|点半|点钟|号楼|百|千|万(?!一)"
+    "|小时|年(?:前|后|後|间|間)|天(?:前|后)|周(?:前|后)|個月|个月|か月|ヶ月|週間|時間|日間)"
+    "|周[一二三四五六日末]|星期[一二三四五六日天]|礼拜[一二三四五六日天]|[月火水木金土日]曜|今天|明天|昨天|后天|前天|大后天|今晚|昨晚|明晚|今早|明早|下周|上周|本周|这周|下个?月|上个月"
+    "|这个月|本月|明年|去年|今年|后年|前年"
+    "|周末|週末|今日|明日|昨日|明後日|一昨日|今朝|今晩|今夜|昨夜|来週|先週|今週|来月|先月|今月|来年|去年|今年|再来週|毎週|正午|半年|半小时|元旦|国庆|中秋|春节|除夕|お正月|年末|下半年"
+    "|上半年|十几|几十|上午|下午|午後|午前"
+)
+_SMALL_MONTHS = frozenset(("may", "march"))
+
+
+def find_number(text: str, words: set[str]) -> str:
+    """A number or a date that the text holds; "" when there is none. A bare "one" or "second" is none."""
+    for match in _DIGITS.finditer(text):
+        line = text.rfind("\n", 0, match.start()) + 1
+        if not (mark := _LIST_MARK.match(text, line)) or mark.end() < match.end():
+            return match.group()
+    if spelled := words & _NUMBER_WORDS:
+        return min(spelled)
+    if words & _SMALL_MONTHS and (found := _MONTHS_THAT_ARE_WORDS.search(text)):
+        return found.group()
+    lowered = text.lower()
+    match language_of(words):
+        case "de":
+            spelled, when = words & _GERMAN_NUMBERS, _GERMAN_WHEN
+        case "fr":
+            spelled, when = words & _FRENCH_NUMBERS, _FRENCH_WHEN
+        case "en":
+            spelled, when = set(), _WHEN
+    if spelled:
+        return min(spelled)
+    if found := when.search(lowered):
+        return found.group()
+    return _asian_number(text)
+
+
+def _asian_number(text: str) -> str:
+    if text.isascii() or not _ASIAN.search(text):
+        return ""
+    match = _ASIAN_NUMBER.search(text)
+    return match.group() if match else ""
+
+
+TECHNICAL_RARITY = 0.7  # the words of a technical text are this rare on average
+_RARITY_WORDS_MIN = 3  # an average of fewer says nothing
+
+_NUMBERED = re.compile("[A-Za-z][0-9]")
+_DOTTED = re.compile(r"\.[a-z]")
+_TECHNICAL_SHAPE = re.compile(
+    r"`[^`\n]+`|(?<![\w'@])(?:(?!i[A-Z])[a-z]+[A-Z]\w*|[A-Za-z]\w*_\w+|--?[a-z][\w-]{2,}(?==| |$)"
+    r"|[A-Za-z]+\d+[A-Za-z]*\d*|\w+\(\)|\w+\.(?:py|js|ts|rs|go|c|cpp|json"
+    r"|ya?ml|toml|sh|sql|md|html|css|log|conf|env))(?!\w)"
+)
+_TECHNICAL_ENDINGS_LIST = """
+itis ectomy oscopy ometry omics emia cillin ization isation ological ography threaded threading ware tensor
+"""
+_TECHNICAL_ENDINGS = tuple(_TECHNICAL_ENDINGS_LIST.split())
+_ENDING_WORD_CHARS_MIN = 8
+_NO_TECHNICAL_LIST = """
+organization organisation civilization photography biography geography beware aware unaware realization
+"""
+_NO_TECHNICAL = frozenset(_NO_TECHNICAL_LIST.split())
+_TECHNICAL_WORDS_LIST = """
+algorithm algorithms allocator api apis async ascii asynchronous authentication autoscaling backend backends backoff
+backpressure bandwidth bash benchmark benchmarks bitmap blockchain boolean bootloader broker btree buffer bytecode
+cache caches caching callback centroid checksum ci cli cluster codebase codec commit commits compiler compilers
+concurrency config container containers coroutine cosine cpu css csv crontab cron cuda daemon database databases
+dataset deadlock debugger debugging decorator dependency dependencies deploy deployed deployment deserialize docker
+dockerfile dns embedding embeddings encoder encryption endpoint endpoints enum epoll failover fdatasync filesystem
+firewall firmware frontend fsync garbage-collection gateway git gpu gradient gradle graphql grep handler hash hashing
+hashmap heap hostname hostnames html http hypervisor idempotent index indexes indices inode integer interpreter
+iterator javascript json jwt kernel kubernetes lambda latency ldap llm llms linter linux localhost lockfile logits
+lora malloc marshalling memcpy mesh metadata microservice microservices middleware migration migrations monorepo
+multithreading mutex namespace nginx node nodes npm nullable oauth onboarding opcode optimizer orm os overfitting
+pagination parser parsers partition payload pipeline pipelines plugin pod pods pointer pointers postgres protobuf
+proxy pytest python quantization query queries queue quicksort raid rebase recursion redis refactor refactoring regex
+regexes registry regression rendering repo repository reranker rollback rootfs router rpc runtime rust sandbox
+scheduler schema schemas sdk semaphore serializer serializers server servers sharding shard shards shader socket
+sockets softmax sql sqlite ssd ssh ssl stacktrace stdin stderr stdout subnet subprocess symlink synchronous syscall
+systemd tcp telemetry tensor terraform thread threads throughput timeout timeouts timestamp tls tokenizer tokenizers
+toml traceback transaction transactions transformer typescript udp unicode unittest upsert url urls usb utf variable
+variables vector vectors venv virtualenv vlan vm vpn wasm webhook webhooks websocket websockets wifi xml yaml yml
+zigbee angina antibiotic antibiotics asthma biopsy chemotherapy cholesterol diabetes dialysis ibuprofen insulin
+hypertension metformin paracetamol thyroid amortization annuity depreciation derivative escrow ebitda fibonacci
+eigenvalue eigenvector polynomial covariance variance quantum photon neutrino genome mitochondria ribosome torque
+voltage resistor capacitor transistor oscilloscope turbocharger carburetor photosynthesis thermodynamics entropy
+datenbank datenbanken schnittstelle netzwerk speicher arbeitsspeicher prozessor betriebssystem festplatte
+verschlüsselung zeitstempel serveur serveurs base-de-données réseau processeur chiffrement
+"""
+_TECHNICAL_WORDS = frozenset(_TECHNICAL_WORDS_LIST.split())
+_ASIAN_TECHNICAL = re.compile(
+    "数据库|服务器|接口|缓存|索引|部署|代码|编译|内存|进程|线程|算法|向量|加密|端口|分支|提交|日志|脚本|容器|网关|队列|框架|前端|后端|配置文件|正则|并发|延迟|防火墙"
+    "|データベース|サーバー?|キャッシュ|インデックス|デプロイ|コンテナ|クエリ|メモリ|スレッド|アルゴリズム|ベクトル|暗号化|ブランチ|コミット|コンパイ|ログファイル|スキーマ|トランザクション|プロトコル|正規表現"
+)
+
+
+def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None) -> str:
+    """A technical term that the text holds; "" when there is none.
+
+    Told by its shape, or as one of a closed list; with a `rarity`, also by words that are rare on average, of which the
+    rarest is given.
+    """
+    # Without any of these there is no such shape, and looking for these is cheap.
+    is_marked = "`" in text or "_" in text or "()" in text or " -" in text or text.startswith("-")
+    if (is_marked or is_camel_case(text) or _NUMBERED.search(text) or _DOTTED.search(text)) and (
+        found := _TECHNICAL_SHAPE.search(text)
+    ):
+        return found.group()
+    if known := words & _TECHNICAL_WORDS:
+        return min(known)
+    ends = [word for word in words if word.endswith(_TECHNICAL_ENDINGS) and len(word) >= _ENDING_WORD_CHARS_MIN]
+    if ends := [word for word in ends if word not in _NO_TECHNICAL]:
+        return min(ends)
+    if not text.isascii() and (found := _ASIAN_TECHNICAL.search(text)):
+        return found.group()
+    return rarest(words, rarity) if rarity else ""
+
+
+def rarest(words: set[str], rarity: Rarity) -> str:
+    """The rarest of the words, where they are rare on average; "" where they are not, or too few to tell. [L 1.5]"""
+    asked = sorted(word for word in words if word not in SMALL_WORDS and len(word) > 2)
+    if len(asked) < _RARITY_WORDS_MIN:
+        return ""
+    rare = rarity(asked)
+    if sum(rare) / len(asked) < TECHNICAL_RARITY:
+        return ""
+    return max(zip(rare, asked, strict=True))[1]

@@ -1,0 +1,465 @@
+"""What a text that comes in comes to in the store: stored, tied to what is near, merged, or set aside. SPEC 2.1, 5.5
+
+What takes time (vectors, scores, what is near) is found out before; a write turn then decides from the store as it is
+at that moment, and a tie to a memory that has changed since it was judged is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from mnemo_core.ingest import mutations, note_sync, policies, trust
+from mnemo_core.ingest.attributes.attribute_claims import SEARCHED_CHARS_MAX
+from mnemo_core.ingest.deduplication import RELATIONS_MAX, Neighbour, find_relations
+from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
+from mnemo_core.ingest.policies import OWN_POLICY, EntryPoint, IngestPolicy
+from mnemo_core.similarity.overlap import is_similar, text_jaccard
+from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresholds
+from mnemo_core.text.canonical import difference
+from mnemo_store.records import (
+    Change,
+    DropForgotten,
+    DropTrash,
+    Edge,
+    Forgotten,
+    Memory,
+    NoteFile,
+    NoteRoot,
+    PutEdge,
+    PutForgotten,
+    PutMemory,
+    PutMeta,
+    PutTrash,
+    PutUsage,
+    Relation,
+    TrashEntry,
+    Usage,
+    content_hash,
+)
+
+Dedup = Literal["guarded", "off", "source"]
+
+BACKFILL_CURSOR = (
+    "intake_seq"  # the fact of the store: behind this change something was written without a vector; or ""
+)
+RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
+COMPARED_STATES = ("active", "archived")  # what a near one is tied to
+HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # what an equal text is a duplicate of
+LOW_IMPORTANCE = "low_importance"  # why a text is set aside: it scores below what is kept
+NEAR_DUPLICATE = "near_duplicate"  # and: it repeats a recent turn
+NEW_ID_PREFIX = "#"  # begins the name of what the same batch holds, until it has an id: "#3" is its fourth
+IMPORTANCE_WITHOUT_VECTOR = 0.6  # the least that a text scores without a vector, since novelty counts as 1.0
+IMPORTANCE_STEP = 0.04  # 0.4 · 0.1: without a vector there is nothing between two of these
+
+
+class IngestScores(NamedTuple):
+    """How a text was scored. `importance` is the score itself, before any floor."""
+
+    importance: float
+    novelty: float
+    salience: float
+    signals: Mapping[str, str]  # by signal, the words that made it
+
+
+class IngestItem(NamedTuple):
+    """One thing to be written, with all that was found out about it beforehand.
+
+    `discarded` says why it is set aside, "" where it is kept. `parts` are the statements it was broken into: each is
+    written as derived from it.
+    """
+
+    draft: Draft
+    entry_point: EntryPoint = "remember"
+    policy: IngestPolicy = OWN_POLICY
+    name: str = ""  # in its batch: "#3"
+    scores: IngestScores | None = None
+    why: str = ""  # how it was routed
+    relations: tuple[MemoryRelation, ...] = ()
+    near_relations: tuple[MemoryRelation, ...] = ()  # all that was near, for who asks why
+    discard_reason: str = ""
+    takes_text: bool = False  # where near ones are merged: the earlier one gets this text
+    is_seen: bool = False  # its vectors were there when it was judged
+    said_at: int | None = None  # ms; None: now
+    is_explained: bool = True  # whether somebody may ask why what is near is no more than that
+    parts: tuple["IngestItem", ...] = ()
+
+
+class WriteSnapshot(Protocol):
+    """What deciding needs to see (a store's snapshot)."""
+
+    @property
+    def now(self) -> int: ...
+    def meta(self, name: str) -> str: ...
+    def memory(self, memory_id: str) -> Memory | None: ...
+    def usage(self, memory_id: str) -> Usage | None: ...
+    def trash(self, memory_id: str) -> TrashEntry | None: ...
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]: ...
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None: ...
+    def forgotten(self, digest: str) -> Forgotten | None: ...
+    def note(self, file_id: str) -> NoteFile | None: ...
+    def roots(self) -> list[NoteRoot]: ...
+    def edges(self, memory_id: str) -> list[Edge]: ...
+
+
+class MetaReader(Protocol):
+    """What is known of a store as a whole."""
+
+    def meta(self, name: str) -> str: ...
+
+
+class PendingSnapshot:
+    """A store as it will be behind the changes of one turn, so that what stands later in a batch sees what stands
+    before it."""
+
+    def __init__(self, store: WriteSnapshot) -> None:
+        self._store = store
+        self.now = store.now
+        self.changes: list[Change] = []
+        self._memories: dict[str, Memory] = {}
+        self._usages: dict[str, Usage] = {}
+        self._trash: dict[str, TrashEntry | None] = {}
+        self._forgotten: dict[str, Forgotten | None] = {}
+        self._metas: dict[str, str] = {}
+        self._notes: dict[str, NoteFile | None] = {}
+        self._hashes: dict[tuple[str, str, str, str, bytes], list[str]] = {}
+        self._keys: dict[tuple[str, str, str], str] = {}
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Adds the changes. Those that an intake makes are followed, the others only handed on."""
+        for given in changes:
+            change = self._numbered(given) if isinstance(given, PutMemory) else given
+            self.changes.append(change)
+            match change:
+                case PutMemory(data=memory):
+                    self._put(memory)
+                case PutUsage(data=usage):
+                    self._usages[usage.id] = usage
+                case PutTrash(data=entry):
+                    self._trash[entry.id] = entry
+                case DropTrash(id=memory_id):
+                    self._trash[memory_id] = None
+                case PutForgotten(data=forgotten):
+                    self._forgotten[forgotten.hash] = forgotten
+                case DropForgotten(hash=digest):
+                    self._forgotten[digest] = None
+                case PutMeta(name=name, value=value):
+                    self._metas[name] = value
+                case _:
+                    pass
+
+    def _numbered(self, change: PutMemory) -> PutMemory:
+        """With the number of the store's next version: what one turn makes of a memory is one version, the last."""
+        before = self._store.memory(change.data.id)
+        version = 1 if before is None else before.version + 1
+        if change.data.version <= version:
+            return change
+        return PutMemory(data=msgspec.structs.replace(change.data, version=version))
+
+    def _put(self, memory: Memory) -> None:
+        self._memories[memory.id] = memory
+        scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+        self._hashes.setdefault((*scope, content_hash(memory.content)), []).append(memory.id)
+        if memory.key:
+            self._keys[memory.namespace, memory.user_id, memory.key] = memory.id
+
+    def meta(self, name: str) -> str:
+        return self._metas[name] if name in self._metas else self._store.meta(name)
+
+    def memory(self, memory_id: str) -> Memory | None:
+        return self._memories.get(memory_id) or self._store.memory(memory_id)
+
+    def usage(self, memory_id: str) -> Usage | None:
+        return self._usages.get(memory_id) or self._store.usage(memory_id)
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return self._trash[memory_id] if memory_id in self._trash else self._store.trash(memory_id)
+
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        made = self._hashes.get((namespace, user, agent, run, digest), ())
+        ids = dict.fromkeys((*self._store.ids_by_hash(namespace, user, agent, run, digest), *made))
+        return [memory_id for memory_id in ids if self._still_says(memory_id, digest)]
+
+    def _still_says(self, memory_id: str, digest: bytes) -> bool:
+        memory = self._memories.get(memory_id)
+        return memory is None or (memory.state in HASHED_STATES and content_hash(memory.content) == digest)
+
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        return self._keys.get((namespace, user, key)) or self._store.id_by_key(namespace, user, key)
+
+    def forgotten(self, digest: str) -> Forgotten | None:
+        return self._forgotten[digest] if digest in self._forgotten else self._store.forgotten(digest)
+
+    def note(self, file_id: str) -> NoteFile | None:
+        if file_id not in self._notes:  # a long one takes milliseconds to read, and is asked for by each of its chunks
+            self._notes[file_id] = self._store.note(file_id)
+        return self._notes[file_id]
+
+    def roots(self) -> list[NoteRoot]:
+        return self._store.roots()
+
+    def edges(self, memory_id: str) -> list[Edge]:
+        made = [change.data for change in self.changes if isinstance(change, PutEdge)]
+        return [*self._store.edges(memory_id), *(edge for edge in made if memory_id in (edge.source, edge.target))]
+
+
+# What is found out beforehand
+
+
+def policy_for(profile: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
+    """The profile with the way of comparing that a request asks for. SPEC 5.5"""
+    letter = policies.POLICIES["G"]
+    match dedup:
+        case None:
+            return profile
+        case "guarded":
+            return profile._replace(near=OWN_POLICY.near, same=OWN_POLICY.same, is_guarded=OWN_POLICY.is_guarded)
+        case "off":
+            return profile._replace(near="stored", same="stored")
+        case "source":
+            return profile._replace(
+                near=letter.near, same=letter.same, is_guarded=letter.is_guarded, thresholds=letter.thresholds,
+                reinforcement=letter.reinforcement,
+            )  # fmt: skip
+
+
+def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds, now: int) -> IngestItem:
+    """The item with its ties to what is near; or, of a turn that says again what a recent one said, set aside.
+    SPEC 5.5, 5.7"""
+    profile, content = item.policy, item.draft.content
+    near = [] if item.discard_reason else [each for each in near if _may_be_tied(content, each, limits)]
+    if not near:
+        return item
+    if item.entry_point == "turn" and profile.filters_turns:
+        again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
+        if again is not None:
+            return item._replace(
+                discard_reason=NEAR_DUPLICATE, relations=(_tie(again, "repeats", "said in a recent turn"),)
+            )
+    match profile.near:
+        case "stored":
+            return item
+        case "merged":
+            return _to_be_merged(item, near, limits)
+        case "linked":
+            said_at = now if item.said_at is None else item.said_at
+            judged = find_relations(content, item.draft.speaker, said_at, near, limits, item.is_explained)
+            named = {tie.id for tie in judged}
+            rest = [_tie(each, "related", "others are nearer") for each in near
+                    if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
+            return item._replace(relations=tuple(judged), near_relations=(*judged, *rest))
+
+
+def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
+    """By G's letter: what is near enough takes it in. [G 2.1, G5, G6]"""
+    content = item.draft.content
+    near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
+    if not near:
+        return item
+    best = near[0]
+    is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
+    takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
+    ties = tuple(_tie(each, "repeats", "near") for each in near)
+    return item._replace(relations=ties, near_relations=ties, takes_text=takes_text)
+
+
+def _may_be_tied(content: str, near: Neighbour, limits: Thresholds) -> bool:
+    """Whether it is worth a judgement, which takes a millisecond or more."""
+    other = near.memory.content
+    if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
+        return True
+    one, two = (frozenset(text.casefold().split()) for text in (content, other))
+    return len(one & two) > JACCARD_NEAR * len(one | two)
+
+
+def _is_said_again(item: IngestItem, near: Neighbour, limits: Thresholds, now: int) -> bool:
+    """Whether a recent turn said it already, no specific differing. SPEC 5.7 [T2]"""
+    memory = near.memory
+    if near.sim is None or near.sim < limits.turn_repeat or memory.turn is None:
+        return False
+    is_recent = memory.session_id == item.draft.session_id or now - memory.created_at < RECENT_TURN_MS
+    return is_recent and (not item.policy.is_guarded or difference(item.draft.content, memory.content) is None)
+
+
+def _tie(near: Neighbour, relation: Relation, why: str) -> MemoryRelation:
+    return MemoryRelation(near.memory.id, near.memory.version, relation, near.sim, why)
+
+
+# What a write turn comes to
+
+
+def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mapping[str, str]) -> Decision:
+    """Discarded: out of the indexes, kept for 30 days with the reason, restorable. SPEC 2.1
+
+    Where it repeats another one, that is said of the other: its repetition_count + 1. SPEC 5.7
+    """
+    stored = mutations.store_new(item.draft, memory_id, store.now)
+    memory = msgspec.structs.replace(stored.memory, state="discarded")
+    usage = Usage(id=memory_id, strength=memory.importance)
+    entry = TrashEntry(id=memory_id, at=store.now, why=item.discard_reason, state="active")
+    changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
+    kept = [tie._replace(id=other.id) for tie in item.relations if (other := _as_judged(tie, store, made)) is not None]
+    changes += [PutUsage(data=mutations.count_repetition(_usage(tie.id, store), store.now)) for tie in kept[:1]]
+    return Decision("discarded", memory, tuple(changes), tuple(kept), item.discard_reason)
+
+
+def relate(
+    decision: Decision, ties: Sequence[MemoryRelation], store: WriteSnapshot, made: Mapping[str, str]
+) -> Decision:
+    """The decision with edges to what is near, as far as that is still what was judged. SPEC 5.5
+
+    The first that it repeats is counted as said again. `made`: the ids of what stands earlier in the batch.
+    """
+    changes, kept = list(decision.changes), list[MemoryRelation]()
+    for tie in ties[:RELATIONS_MAX]:
+        other = _as_judged(tie, store, made)
+        if other is None or other.id == decision.memory.id:
+            continue
+        tie = tie._replace(relation=trust.allowed_relation(other, tie.relation, decision.memory.trust))
+        edge = Edge(source=decision.memory.id, target=other.id, relation=tie.relation, at=store.now)
+        changes.append(PutEdge(data=edge))
+        if tie.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
+            changes.append(PutUsage(data=mutations.record_repetition(_usage(other.id, store), store.now)))
+        kept.append(tie._replace(id=other.id))
+    repeats = decision.outcome == "stored" and any(tie.relation == "repeats" for tie in kept)
+    return decision._replace(
+        outcome="repeats" if repeats else decision.outcome, changes=tuple(changes), relations=tuple(kept)
+    )
+
+
+def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[str, str]) -> Decision | None:
+    """A near one by G's letter: not stored; the earlier one is touched and reinforced, and takes the longer text. None
+    where the earlier one is not what was judged any more. [G 2.1, G5, G6]"""
+    for tie in item.relations:
+        earlier = _as_judged(tie, store, made)
+        if earlier is None:
+            continue
+        usage = mutations.count_repetition(_usage(earlier.id, store), store.now)
+        strength = min(1.0, usage.strength + item.policy.reinforcement)
+        changes: list[Change] = [PutUsage(data=msgspec.structs.replace(usage, strength=strength))]
+        is_longer = len(item.draft.content) > len(earlier.content)
+        if item.takes_text and is_longer and not earlier.managed and not earlier.pinned:
+            fields = {"content": item.draft.content, "trust": item.draft.trust}
+            earlier = mutations.new_version(earlier, store.now, fields)
+            changes.append(PutMemory(data=earlier))
+        return Decision("merged", earlier, tuple(changes), (tie._replace(id=earlier.id),))
+    return None
+
+
+def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bool:
+    """Whether a newer value stands in the memory's place, said before that time (None: now): who says the same words
+    after it does not repeat them, but returns to what they say. SPEC 5.5"""
+    newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
+    if memory.state == "superseded" and memory.superseded_by:
+        newer.append(memory.superseded_by)
+    before = store.now if said_at is None else said_at
+    known = (store.memory(memory_id) for memory_id in newer)
+    return any(
+        each is not None and each.state in COMPARED_STATES and min(each.event_at, each.created_at) < before
+        for each in known
+    )
+
+
+def record_duplicate(memory: Memory, profile: IngestPolicy, store: WriteSnapshot) -> Decision:
+    """The same again: touched, repetition_count + 1, unless the profile counts nothing. SPEC 5.5"""
+    if profile.same == "skipped":
+        return Decision("duplicate", memory, ())
+    return Decision(
+        "duplicate", memory, (PutUsage(data=mutations.record_repetition(_usage(memory.id, store), store.now)),)
+    )
+
+
+# What comes later, with the vectors
+
+
+def first_backfill_cursor(item: IngestItem, decision: Decision, store: WriteSnapshot) -> tuple[Change, ...]:
+    """Written with the first of what has no vector: from where the near check has to begin, also after a crash."""
+    return () if item.is_seen or decision.outcome not in ("stored", "repeats") else start_backfill(store)
+
+
+def start_backfill(store: MetaReader) -> tuple[Change, ...]:
+    """What notes that from here on there is something to be looked at once it has its vector."""
+    return () if store.meta(BACKFILL_CURSOR) else (PutMeta(name=BACKFILL_CURSOR, value=store.meta("seq") or "0"),)
+
+
+def can_be_backfilled(memory: Memory) -> bool:
+    """Whether it came in by a door and nothing has changed it since."""
+    return memory.version == 1 and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
+
+
+def is_chunk(memory: Memory) -> bool:
+    """Whether a file of notes says it, and it is compared."""
+    return bool(memory.managed) and memory.trust == "note" and memory.state in COMPARED_STATES
+
+
+def is_scored_without_vector(memory: Memory) -> bool:
+    """Whether a rule scored it without its vector, and nothing has changed it since: novelty then counted as 1.0, and
+    there are few values that it can have."""
+    if not can_be_backfilled(memory) or memory.turn is not None:
+        return False
+    steps = (memory.importance - IMPORTANCE_WITHOUT_VECTOR) / IMPORTANCE_STEP
+    return memory.importance_source == "rule" and steps > -1e-6 and abs(steps - round(steps)) < 1e-6
+
+
+def backfill(
+    memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
+) -> Decision | None:
+    """A memory that was written without its vector, scored and tied now that it has it. SPEC 5
+
+    None where it is not the version that was judged any more: what a person or an edit did meanwhile stays.
+    """
+    now = store.memory(memory.id)
+    if now is None or now.version != memory.version or now.state != memory.state:
+        return None
+    decision = _scored(now, importance if is_scored_without_vector(now) else now.importance, store)
+    return relate(decision, _not_yet_tied(now, ties, store), store, {})
+
+
+def backfill_chunk(
+    memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
+) -> Decision | None:
+    """A chunk of a note, scored and tied now that it has its vector. SPEC 5.3, 5.5
+
+    An importance that its file gives, or a person set, wins. None where it no longer has the text that was judged.
+    """
+    now = store.memory(memory.id)
+    if now is None or now.content != memory.content or now.state not in COMPARED_STATES:
+        return None
+    note = store.note(now.managed)
+    is_due = note_sync.is_unscored(now) and (note is None or note.importance is None)
+    decision = _scored(now, importance if is_due else now.importance, store)
+    # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
+    ties = [tie._replace(relation="related") if tie.relation == "updates" else tie for tie in ties]
+    return relate(decision, _not_yet_tied(now, ties, store), store, {})
+
+
+def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
+    """With that importance, which its strength follows unless something else has moved it."""
+    if importance == memory.importance:
+        return Decision("stored", memory, ())
+    after = mutations.new_version(memory, store.now, {"importance": importance})
+    usage = store.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
+    changes: list[Change] = [PutMemory(data=after)]
+    if usage.strength == memory.importance:
+        changes.append(PutUsage(data=msgspec.structs.replace(usage, strength=importance)))
+    return Decision("stored", after, tuple(changes))
+
+
+def _not_yet_tied(memory: Memory, ties: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
+    """Without those to what it has an edge with: doing it again counts nothing twice, and no link of a note is lost."""
+    edges = store.edges(memory.id)
+    others = {edge.target if edge.source == memory.id else edge.source for edge in edges if not edge.via}
+    linked = {(edge.target, edge.relation) for edge in edges if edge.via}
+    return [tie for tie in ties if tie.id not in others and (tie.id, tie.relation) not in linked]
+
+
+def _as_judged(tie: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
+    """What the tie leads to, if it is still what it was when the tie was judged."""
+    other = store.memory(made.get(tie.id, tie.id)) if not tie.id.startswith(NEW_ID_PREFIX) or tie.id in made else None
+    if other is None or other.state not in COMPARED_STATES:
+        return None
+    return other if tie.id in made or other.version == tie.version else None
+
+
+def _usage(memory_id: str, store: WriteSnapshot) -> Usage:
+    return store.usage(memory_id) or Usage(id=memory_id)

@@ -1,0 +1,1 @@
+"""Versions of a memory, and its permanent erasure."""

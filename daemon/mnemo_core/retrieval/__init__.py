@@ -1,0 +1,1 @@
+"""From candidates to an answer: selection, abstention, excerpts and explanations."""

@@ -1,0 +1,170 @@
+"""Which sentences of a memory are shown for a question: by meaning, words and the kind of answer. SPEC 7.5
+
+A sentence's score is a weighted sum of what is known of it; the sentences with the highest scores are shown in the
+order of the text, as many as fit into EXCERPT_CHARS_MAX characters. For showing, never for storing.
+"""
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval.ranking.late_interaction import CODE_OF_ONE, Codes, Floats
+from mnemo_core.retrieval.snippets import SENTENCE_CHARS_MAX, cut_sentence, is_markup, sentence_spans
+from mnemo_core.text.query_features import analyze_query
+from mnemo_core.text.text_features import TextFeature, features_of_text
+
+SENTENCES_MAX = 64  # whose kind of answer is read; of those behind them words and meaning alone count
+EXCERPT_CHARS_MAX = 280  # of sentences together
+GAP_CHARS_MAX = 40  # of blanks between two sentences that stand side by side
+OMISSION = " … "  # stands for what is left out between two sentences
+
+# Fitted by tests/bench/fit_excerpts.py.
+WEIGHT_LATE = 3.0  # of the mean over the question's tokens of the best cosine in the sentence
+WEIGHT_MEAN = 4.3  # of the cosine of the question's and the sentence's mean token
+WEIGHT_WORDS = 1.1  # of the share of the question's words
+WEIGHT_FITS = 3.9  # of an answer of the kind that is asked for
+WEIGHT_HEADING = -3.3  # of a heading or a question
+WEIGHT_UNKNOWN = 1.0  # of a sentence without token rows, beside others that have some
+
+_ASKS_NUMBER = re.compile(
+    r"\d|\b(?:how (?:warm|cold|hot|thick|heavy|bright|strong|loud)|number|phone|price|costs?|temperature|port|size|time"
+    r"|times|strength|code|amount|nummer|telefon|preis|kosten|kostet|temperatur|größe|uhrzeit|menge|numéro|prix|taille)\b",
+    re.IGNORECASE,
+)
+_ASKS_COMMAND = re.compile(r"\b(?:how (?:to|do|can)|command|wie (?:kann|mache)|befehl|comment)\b", re.IGNORECASE)
+
+
+class Excerpt(NamedTuple):
+    """Sentences to show, in the order of the text, and the best of them."""
+
+    sentences: list[tuple[int, int]]
+    best: tuple[int, int]
+
+
+class TokenRows(NamedTuple):
+    """The question's token rows, (q, d) of unit length, and those of a text, each with where in the text it begins."""
+
+    query: Floats
+    rows: Codes
+    starts: Sequence[int]
+
+
+def select_excerpt(text: str, query: str, marks: Sequence[tuple[int, int]], rows: TokenRows | None = None) -> Excerpt:
+    """The sentences of the text that answer the query best. marks: where the query's words stand, in order.
+
+    Without token rows the words and the kind of answer decide.
+    """
+    found = [(start, end) for start, end in sentence_spans(text) if not is_markup(text[start:end])]
+    if not found:
+        whole = (0, min(len(text), SENTENCE_CHARS_MAX))
+        return Excerpt([whole], whole)
+    scores = features(text, query, found, marks, rows) @ weights()
+    order = np.argsort(-np.round(scores, 6), kind="stable").tolist()
+    best = cut_sentence(text, found[order[0]], marks)
+    chosen = [best]
+    for place in order[1:]:
+        more = sorted([*chosen, found[place]])
+        if _length(text, more) <= EXCERPT_CHARS_MAX:
+            chosen = more
+    return Excerpt(chosen, best)
+
+
+def _length(text: str, sentences: Sequence[tuple[int, int]]) -> int:
+    """How many characters the sentences have together as `join` shows them."""
+    gaps = (_gap(text, end, start) for (_, end), (start, _) in itertools.pairwise(sentences))
+    return sum(end - start for start, end in sentences) + sum(map(len, gaps))
+
+
+def _gap(text: str, end: int, start: int) -> str:
+    """What is shown between two sentences."""
+    is_next = start - end <= GAP_CHARS_MAX and not text[end:start].strip()
+    return " " if is_next else OMISSION
+
+
+def join(
+    text: str, sentences: Sequence[tuple[int, int]], marks: Sequence[tuple[int, int]]
+) -> tuple[str, list[tuple[int, int]]]:
+    """The sentences as one line, OMISSION where something between two is left out, and the marks in it."""
+    shown, inside, behind = "", list[tuple[int, int]](), 0
+    begins, ends = [start for start, _ in marks], [end for _, end in marks]  # of marks in order, none of which overlap
+    for start, end in sentences:
+        if shown:
+            shown += _gap(text, behind, start)
+        offset = len(shown) - start
+        for a, b in marks[bisect_right(ends, start) : bisect_left(begins, end)]:
+            inside.append((max(a, start) + offset, min(b, end) + offset))
+        shown += text[start:end].replace("\n", " ")
+        behind = end
+    return shown, inside
+
+
+def weights() -> NDArray[np.float64]:
+    """The weight of each column of `features`."""
+    return np.array([WEIGHT_LATE, WEIGHT_MEAN, WEIGHT_WORDS, WEIGHT_FITS, WEIGHT_HEADING, WEIGHT_UNKNOWN])
+
+
+def features(
+    text: str, query: str, sentences: Sequence[tuple[int, int]], marks: Sequence[tuple[int, int]],
+    rows: TokenRows | None,
+) -> NDArray[np.float64]:  # fmt: skip
+    """(n, 6): what is known of each sentence, in the order of the weights."""
+    table = np.zeros((len(sentences), 6))
+    starts = np.array([start for start, _ in sentences])
+    if rows is not None and len(rows.query) and len(rows.rows):
+        _set_meaning(table, starts, rows)
+    words: list[set[str]] = [set() for _ in sentences]
+    for start, end in marks:
+        place = int(np.searchsorted(starts, start, side="right")) - 1
+        if place >= 0 and end <= sentences[place][1]:
+            words[place].add(text[start:end].lower())
+    total = max(1, len(set().union(*words)))
+    table[:, 2] = [len(each) / total for each in words]
+    wanted, asks_command = wanted_shapes(query), _ASKS_COMMAND.search(query) is not None
+    for place, (start, end) in enumerate(sentences[:SENTENCES_MAX]):
+        sentence = text[start:end]
+        is_command = asks_command and "`" in sentence
+        table[place, 3] = is_command or bool(wanted and features_of_text(sentence) & wanted)
+        table[place, 4] = sentence.startswith("#") or sentence.endswith(("?", "？"))
+    return table
+
+
+def wanted_shapes(query: str) -> int:
+    """The shapes of which a sentence that answers the query has one; 0 where it asks for no such kind."""
+    asked, wanted = analyze_query(query), 0
+    if asked.how_many or asked.how_long or _ASKS_NUMBER.search(query):
+        wanted |= TextFeature.HAS_NUMBER
+    if asked.when:
+        wanted |= TextFeature.HAS_NUMBER | TextFeature.HAS_DATE
+    if asked.who:
+        wanted |= TextFeature.HAS_PROPER
+    if asked.where:
+        wanted |= TextFeature.HAS_PLACE
+    if asked.why:
+        wanted |= TextFeature.HAS_REASON
+    return int(wanted)
+
+
+def _set_meaning(table: NDArray[np.float64], starts: NDArray[np.int64], rows: TokenRows) -> None:
+    """The columns that compare token rows, each less the best of them; the mean where a sentence has no token."""
+    places = np.searchsorted(starts, np.array(rows.starts), side="right") - 1
+    first = int(np.searchsorted(places, 0))  # what is before it belongs to the headings above the text
+    known, begins = np.unique(places[first:], return_index=True)
+    if not len(known):
+        return
+    tokens = rows.rows[first:].astype(np.float64) / CODE_OF_ONE
+    query = rows.query.astype(np.float64)
+    middle = query.mean(axis=0)
+    sums = np.add.reduceat(tokens, begins)
+    sizes = np.linalg.norm(sums, axis=1) * np.linalg.norm(middle)
+    found = np.empty((len(known), 2))
+    found[:, 0] = np.maximum.reduceat(tokens @ query.T, begins).mean(axis=1)
+    found[:, 1] = sums @ middle / np.maximum(sizes, 1e-12)
+    table[:, :2] = found.mean(axis=0) - found.max(axis=0)
+    table[known, :2] = found - found.max(axis=0)
+    table[:, 5] = 1
+    table[known, 5] = 0

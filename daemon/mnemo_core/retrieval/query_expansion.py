@@ -1,0 +1,65 @@
+"""A query that finds next to nothing, widened by words of what it finds best. SPEC 7.6 [G 4.4]
+
+The words are those of the best hits that tell most apart: rare in what is stored, and yet in some other memory too.
+They are searched as words alone, so that the query's own vector still says what is near, and they are kept only where
+something else than those hits then fits better than all that was found without them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.similarity.thresholds import SOURCE
+
+HITS_MAX = 3  # that words are taken from; farther down they are about something else
+WORDS_MAX = 5
+WORDS_FACTOR = 0.85  # what a hit by an added word counts of one by a word of the query [G38]
+WORD_CHARS_MIN = 3  # of words written in letters with spaces between; a shorter one is an abbreviation of anything
+TEXT_TERMS_MAX = 100  # of one hit that are looked at: the beginning of a long text says what it is about
+
+assert 0 < WORDS_FACTOR < 1
+
+
+class ExpansionWord(NamedTuple):
+    """A word of a text: the term it is found by, and how it stands there."""
+
+    term: str
+    surface: str
+
+
+def is_due(relevance: NDArray[np.floating]) -> bool:
+    """Whether the best of what was found is too far off to be all there is. [G38]"""
+    return len(relevance) > 0 and float(relevance.max()) < SOURCE.relevance_expand
+
+
+def expansion_terms(
+    query_terms: Sequence[str], hits: Sequence[Sequence[ExpansionWord]], rarity: Callable[[str], float]
+) -> list[str]:
+    """The words to add, the most telling first, as they stand in the hits.
+
+    hits: the words of each, best hit first. rarity of a term, 0 where it finds nothing but the hit itself. What stands
+    in several hits counts for each, in the second half as much as in the first, and so on.
+    """
+    asked = frozenset(query_terms)
+    worth: dict[str, float] = {}
+    shown: dict[str, str] = {}
+    for place, words in enumerate(hits[:HITS_MAX]):
+        terms = {word.term: word.surface for word in reversed(words[:TEXT_TERMS_MAX]) if _may_be_added(word)}
+        for term, as_written in terms.items():
+            if term not in asked:
+                worth[term] = worth.get(term, 0.0) + 1 / (place + 1)
+                shown.setdefault(term, as_written)
+    found = {term: value * rare for term, value in worth.items() if (rare := rarity(term)) > 0}
+    best = sorted(found, key=lambda term: (-found[term], term))
+    return list(dict.fromkeys(shown[term] for term in best))[:WORDS_MAX]
+
+
+def is_improvement(before: NDArray[np.floating], after: NDArray[np.floating]) -> bool:
+    """Whether the added words are kept. `after`: the relevance of what they found that was no hit before."""
+    return len(after) > 0 and WORDS_FACTOR * float(after.max()) > float(before.max(initial=0.0))
+
+
+def _may_be_added(word: ExpansionWord) -> bool:
+    return len(word.surface) >= WORD_CHARS_MIN or not word.surface.isascii()

@@ -1,0 +1,1 @@
+"""Rankers and the features that they score."""

@@ -1,0 +1,73 @@
+"""Terms added to the log-odds of the learned fusion: the page that a passage stands in, and where a memory is from.
+
+SPEC 7.3 (`auto`). The features of the fusion describe a candidate and what stands directly next to it. These describe
+the whole file of a note, and tell what somebody said from documents, and the namespace that is asked from `default`.
+They are few, bounded and added last, so that their effect can be read off (daemon/adr/0009-page-and-own-first.md).
+"""
+
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
+
+LEADING_PASSAGES = 3  # of a file, that say what it is about
+LEAD_MIN = 0.3  # a cosine under it says nothing
+RARITY_DIGITS = 3.0
+HERE_MIN = 0.2  # of a namespace that is not outnumbered
+PAGE_K1, PAGE_B = 2.0, 1.0  # of BM25 over whole files: length counts in full, or long files would hold every word
+WEIGHTS: Final = {"page_lead": 4.0, "page_words": 1.0, "said": 1.0, "here": 3.0}
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+
+NAMES: Final = tuple(WEIGHTS)
+_WEIGHTS: Final = np.array(list(WEIGHTS.values()), np.float32)
+
+
+class CandidateOrigins(NamedTuple):
+    """Where the candidates are from (n each)."""
+
+    is_in_file: Bools
+    lead: Floats  # the best cosine of its file's first passages
+    words: Floats  # the file's BM25 as one text, as a share of the best
+    is_here: Bools  # in the namespace that is asked, not in `default` beside it
+    said_rarity: float  # of what stands in no file, among all that is searched: `rarity`
+    here_rarity: float  # of what stands in the namespace that is asked
+
+
+def rarity(count: int, others: int) -> float:
+    """How much the others outnumber something, 0..1: 0 where they do not, 1 from a thousand to one on."""
+    if not count or not others:
+        return 0.0
+    return min(max(math.log10(others / count) / RARITY_DIGITS, 0.0), 1.0)
+
+
+def origin_table(origin: CandidateOrigins) -> FeatureTable:
+    """The features, relative to the other candidates: those of the best page are 0, as are those of what is in no file,
+    so that a page is preferred to other pages and never to what somebody said. The last two count what somebody said,
+    and what stands in the namespace that is asked, the more the more documents and `default` outnumber it."""
+    pages = np.stack([np.maximum(origin.lead - np.float32(LEAD_MIN), 0), origin.words])
+    worth = np.where(origin.is_in_file, _WEIGHTS[:2] @ pages, -np.inf)
+    if origin.is_in_file.any():
+        pages = np.where(origin.is_in_file, pages - pages[:, [int(np.argmax(worth))]], 0)
+    said = ~origin.is_in_file * origin.said_rarity
+    here = origin.is_here * (HERE_MIN + (1 - HERE_MIN) * origin.here_rarity) if not origin.is_here.all() else 0 * said
+    return FeatureTable(NAMES, np.stack([*pages, said, here]).astype(np.float32).T)
+
+
+def page_words(counts: Floats, rarities: Floats, lengths: Floats) -> Floats:
+    """(f,) BM25 of whole files, as a share of the best. counts: (t, f) of each term in each file; lengths: in words."""
+    mean = max(float(lengths.mean()), 1.0) if len(lengths) else 1.0
+    damping = counts + PAGE_K1 * (1 - PAGE_B + PAGE_B * lengths / mean)
+    found: Floats = np.einsum("t,tf->f", rarities, counts * (PAGE_K1 + 1) / np.maximum(damping, 1e-6))
+    best = float(found.max(initial=0.0))
+    return found / np.float32(best) if best > 0 else np.zeros_like(found)
+
+
+def origin_contributions(features: FeatureTable) -> Floats:
+    """(n, k) What each feature adds to the log-odds."""
+    added: Floats = features.values * _WEIGHTS
+    return added

@@ -1,0 +1,289 @@
+"""Rankers: pure functions from the candidates' features to scores. SPEC 7.3, 7.5.
+
+Candidates are arrays side by side: one place a memory. A ranker is one entry of a table; those with a page of their own
+are in `layered.py` and `deterministic.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker
+from mnemo_core.similarity.thresholds import SOURCE, Thresholds
+from mnemo_store.records import LAYERS, STATES
+
+NEAR_COSINE = 0.45  # a best cosine under it is not stretched to 1: what is far from everything stays far
+WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, daemon/SPEC.md 7
+FULL_WORDS_SCORE = 0.9  # of a memory that holds as much of the query as itself; words alone never say all
+ARCHIVED_FACTOR = 0.8  # of the score; `layered` has a term for it instead. SPEC 7.4
+
+SIM_SHARE, RECENCY_SHARE, IMPORTANCE_SHARE = 0.6, 0.3, 0.1  # of `fused` [T12]
+RECENT_TIME_CONSTANT_DAYS = 7.0  # [T12] calls both a half-life; what stands in exp(-x) is none
+LONG_TERM_TIME_CONSTANT_DAYS = 30.0
+BLEND_RELEVANCE_SHARE, BLEND_IMPORTANCE_SHARE = 0.8, 0.2  # of `rerank` where nothing can rerank [L21]
+
+assert round(SIM_SHARE + RECENCY_SHARE + IMPORTANCE_SHARE, 9) == 1
+assert round(BLEND_RELEVANCE_SHARE + BLEND_IMPORTANCE_SHARE, 9) == 1
+
+MS_AN_HOUR = 3_600_000
+HOURS_A_DAY = 24
+
+Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
+Mode = Literal["hybrid", "deterministic", "semantic"]  # what `hybrid` is asked for
+ModeUsed = Literal["hybrid", "deterministic", "semantic", "cross_encoder", "late", "blend"]
+
+RANKERS: tuple[Ranker, ...] = get_args(Ranker)
+
+Floats = NDArray[np.float32]
+Bools = NDArray[np.bool_]
+Values = NDArray[np.float64]
+
+_ARCHIVED = STATES.index("archived")
+_TIME_CONSTANTS_DAYS = np.array(
+    [RECENT_TIME_CONSTANT_DAYS if layer == "buffer" else LONG_TERM_TIME_CONSTANT_DAYS for layer in LAYERS]
+)
+
+
+class Candidates(NamedTuple):
+    """What the rankers see. Arrays of one length; times are ms, codes are places in KINDS, LAYERS, STATES."""
+
+    words: Floats  # BM25; 0 where the text has no term of the query
+    sims: Floats  # cosine of query and memory, −1 to 1; NaN where the memory has no vector yet
+    importance: Floats
+    strength: Floats  # as it is now
+    repetitions: NDArray[np.int32]
+    accesses: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    layer: NDArray[np.uint8]
+    state: NDArray[np.uint8]
+    decay_rate: Floats
+    event_at: NDArray[np.int64]
+    created_at: NDArray[np.int64]
+    modified_at: NDArray[np.int64]
+    last_accessed: NDArray[np.int64]  # 0: never
+    id_high: NDArray[np.uint64]
+    id_low: NDArray[np.uint64]
+    # Computed only for the rankers that read them:
+    overlap: Floats | None = None  # the share of the query's tokens in content and tags: deterministic.overlap
+    late: Floats | None = None  # late interaction, 0..1; NaN where it could not be computed
+    cross: Floats | None = None  # what a cross-encoder says, 0..1; NaN of what it did not read
+    learned: Floats | None = None  # what the learned fusion says, 0..1; `cut` goes by it
+    chances: Floats | None = None  # the same with what few candidates are worth: the score
+
+
+class RankingRequest(NamedTuple):
+    """What of a request the rankers go by."""
+
+    ranker: Ranker = "auto"
+    mode: Mode = "hybrid"  # of the ranker `hybrid`
+    recency_bias: float = 0.35  # [M3]
+    semantic_weight: float = 0.5  # [M8]
+    now: int = 0  # ms
+    is_short_cjk: bool = False
+    thresholds: Thresholds = SOURCE  # of the model that made the vectors
+    has_vectors: bool = True  # the query could be embedded and compared
+    words_full: float = 0.0  # the BM25 that a memory of the query's own words would have; read by the ranker `words`
+
+    @property
+    def needs_vectors(self) -> bool:
+        """False: the ranker goes by words, whether there is a model or not."""
+        return self.ranker not in ("words", "deterministic") and (self.ranker, self.mode) != ("hybrid", "deterministic")
+
+    @property
+    def needs_overlap(self) -> bool:
+        """Whether the ranker reads `Candidates.overlap`, for which every text has to be read."""
+        return self.ranker == "deterministic" or (self.ranker == "hybrid" and self.mode != "semantic")
+
+
+class RankingScores(NamedTuple):
+    """The answer of a ranker. `ranker` and `mode` are those that were used, whatever was asked for."""
+
+    scores: Floats  # 0 for what the floor dropped
+    relevance: Floats  # 7.4: how well each fits, the same whatever the ranker; 7.5 and 7.6 go by it
+    dropped: Bools  # by the ranker's floor
+    reason: str  # why, "" where the ranker has no floor
+    ranker: Ranker
+    mode: ModeUsed | None = None
+
+
+class _RankerOutput(NamedTuple):
+    scores: NDArray[Any]
+    dropped: Bools | None = None
+    reason: str = ""
+    mode: ModeUsed | None = None
+
+
+def effective_request(asked: RankingRequest) -> RankingRequest:
+    """With the ranker that answers in the place of one that cannot do without vectors, where there are none.
+
+    `layered` and `rerank` have rules of their own for that. [M10]
+    """
+    if asked.has_vectors:
+        return asked
+    if asked.ranker == "hybrid":
+        return asked._replace(mode="deterministic")
+    return asked._replace(ranker=_WITHOUT_VECTORS.get(asked.ranker, asked.ranker))
+
+
+def score(asked: RankingRequest, candidates: Candidates) -> RankingScores:
+    """A score for each candidate: 0..1, of `deterministic` up to 1.15. Visible in the answer: what was used."""
+    asked = effective_request(asked)
+    ranked = _TABLE[asked.ranker](asked, candidates)
+    scores, dropped = ranked.scores, ranked.dropped
+    if asked.ranker != "layered":
+        scores = np.where(candidates.state == _ARCHIVED, scores * ARCHIVED_FACTOR, scores)
+    if dropped is None:
+        dropped = np.zeros(len(scores), np.bool_)
+    else:
+        scores = np.where(dropped, 0.0, scores)
+    fit = _relevance(asked, candidates).astype(np.float32)
+    return RankingScores(scores.astype(np.float32), fit, dropped, ranked.reason, asked.ranker, ranked.mode)
+
+
+def word_share(words: Floats) -> Floats:
+    """BM25 divided by the best of the query: 1 for the best, 0 for no match."""
+    best = float(words.max(initial=0.0))
+    return words / np.float32(best) if best > 0 else np.zeros_like(words)
+
+
+def words_held(words: Floats, full: float) -> Values:
+    """How much of the query a memory holds by words, 0 to under 1: 0.9 for as much as the query itself holds."""
+    share = words.astype(np.float64) / max(full, 1e-9)
+    return np.where(share <= 1, FULL_WORDS_SCORE * share, 1 - (1 - FULL_WORDS_SCORE) / np.maximum(share, 1))
+
+
+def cosine(sims: Floats) -> Floats:
+    """The cosine as it is, 0 where it is negative or unknown. [L 2.5]"""
+    return np.minimum(np.fmax(sims, np.float32(0.0)), np.float32(1.0))  # fmax passes over NaN
+
+
+def first_fusion(words: Floats, sims: Floats) -> Floats:
+    """Half the share of the best BM25, half the share of the best cosine, which counts as 0.45 at least.
+
+    A memory that has no vector yet is judged by its words alone, so that what was just said is found at once.
+    """
+    share = word_share(words)
+    known = ~np.isnan(sims)
+    close = cosine(sims)
+    near = close / np.float32(max(NEAR_COSINE, float(close.max(initial=0.0))))
+    return np.where(known, WORDS_WEIGHT * share + (1 - WORDS_WEIGHT) * near, share).astype(np.float32)
+
+
+def fused(sims: Floats, age_days: Values, time_constant_days: Values, importance: Floats) -> Values:
+    """0.6 · sim + 0.3 · exp(−age / time constant) + 0.1 · importance. [T12]"""
+    fresh = np.exp(-age_days / time_constant_days)
+    total: Values = SIM_SHARE * cosine(sims).astype(np.float64) + RECENCY_SHARE * fresh + IMPORTANCE_SHARE * importance
+    return total
+
+
+def blend(words: Floats, sims: Floats, importance: Floats) -> Values:
+    """0.8 · relevance + 0.2 · importance: the cosine, or, where a memory has no vector yet, its words. [L21]"""
+    near = np.where(np.isnan(sims), word_share(words), cosine(sims)).astype(np.float64)
+    total: Values = BLEND_RELEVANCE_SHARE * near + BLEND_IMPORTANCE_SHARE * importance
+    return total
+
+
+def order(scored: RankingScores, candidates: Candidates) -> NDArray[np.intp]:
+    """Places from best to worst; ties by importance, newer, id (SPEC 17.8). Of a blend, by the last change first."""
+    keys: list[NDArray[Any]] = [
+        candidates.id_low, candidates.id_high, -candidates.event_at, -candidates.importance
+    ]  # fmt: skip
+    if scored.mode == "blend":
+        keys.append(-candidates.modified_at)  # [L21]
+    return np.lexsort((*keys, -scored.scores))
+
+
+def _relevance(asked: RankingRequest, candidates: Candidates) -> Values:
+    share = word_share(candidates.words)
+    return decay_ranker.relevance(share, candidates.sims, asked.thresholds, is_short_cjk=asked.is_short_cjk)
+
+
+def _age_hours(asked: RankingRequest, at: NDArray[np.int64]) -> Values:
+    """What is still to come has the age 0."""
+    ages: Values = np.maximum(asked.now - at, 0) / MS_AN_HOUR
+    return ages
+
+
+def _auto(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    if candidates.learned is not None:
+        return _RankerOutput(candidates.learned if candidates.chances is None else candidates.chances)
+    return _RankerOutput(first_fusion(candidates.words, candidates.sims))
+
+
+def _words(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    return _RankerOutput(words_held(candidates.words, asked.words_full))
+
+
+def _cosine(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    return _RankerOutput(cosine(candidates.sims))
+
+
+def _deterministic(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    assert candidates.overlap is not None, "this ranker goes by the tokens of the texts"
+    ages = _age_hours(asked, candidates.event_at)
+    return _RankerOutput(lexical_ranker.score(candidates.overlap, ages, candidates.importance, asked.recency_bias))
+
+
+def _hybrid(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    near = cosine(candidates.sims)
+    if asked.mode == "semantic":
+        return _RankerOutput(near, near <= 0, "no_similarity", "semantic")  # [M9]
+    plain = _deterministic(asked, candidates)
+    if asked.mode == "deterministic":
+        return plain._replace(mode="deterministic")
+    known = ~np.isnan(candidates.sims)
+    scores = lexical_ranker.hybrid(plain.scores, near.astype(np.float64), known, asked.semantic_weight)
+    return _RankerOutput(scores, mode="hybrid")
+
+
+def _layered(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    """What neither a word nor a near enough vector found is dropped.
+
+    The floor is the vectors', where G has it: a relevance by words alone ends under it by rule, and would never show.
+    """
+    worth = decay_ranker.weight(
+        candidates.strength, candidates.repetitions, candidates.accesses, candidates.kind, candidates.layer,
+        candidates.state,
+    )  # fmt: skip
+    used_at = np.where(candidates.last_accessed > 0, candidates.last_accessed, candidates.created_at)
+    fresh = decay_ranker.recency(_age_hours(asked, used_at), candidates.decay_rate)
+    dropped = ~decay_ranker.is_confirmed(candidates.sims, asked.thresholds) & (candidates.words <= 0)
+    return _RankerOutput(
+        decay_ranker.score(_relevance(asked, candidates), worth, fresh), dropped, "below_sim_threshold"
+    )
+
+
+def _fused(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    """A buffer memory is a recent one, every other long-term. What has no vector yet is under the floor too. [T13]"""
+    age_days = _age_hours(asked, candidates.event_at) / HOURS_A_DAY
+    constants = _TIME_CONSTANTS_DAYS[candidates.layer]
+    is_near = candidates.sims >= np.float32(asked.thresholds.fused_floor)  # NaN is not
+    scores = fused(candidates.sims, age_days, constants, candidates.importance)
+    return _RankerOutput(scores, ~is_near, "below_sim_threshold")
+
+
+def _rerank(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
+    """What the cross-encoder did not read, as it was further down by the blend, comes behind what it did."""
+    scores = blend(candidates.words, candidates.sims, candidates.importance)
+    cross = candidates.cross
+    if cross is not None and not np.isnan(cross).all():
+        return _RankerOutput(np.where(np.isnan(cross), scores * np.nanmin(cross), cross), mode="cross_encoder")
+    late = candidates.late
+    if late is None or np.isnan(late).all():
+        return _RankerOutput(scores, mode="blend")
+    return _RankerOutput(np.where(np.isnan(late), scores, np.clip(late, 0.0, 1.0)), mode="late")
+
+
+_WITHOUT_VECTORS: Mapping[Ranker, Ranker] = {"auto": "words", "cosine": "words", "fused": "deterministic"}
+_TABLE: Mapping[Ranker, Callable[[RankingRequest, Candidates], _RankerOutput]] = {
+    "auto": _auto,
+    "words": _words,
+    "cosine": _cosine,
+    "deterministic": _deterministic,
+    "hybrid": _hybrid,
+    "layered": _layered,
+    "fused": _fused,
+    "rerank": _rerank,
+}

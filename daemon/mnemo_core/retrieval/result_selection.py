@@ -1,0 +1,424 @@
+"""What of the ranked candidates is answered, and in what order. SPEC 7.5
+
+Equal content comes once, of near copies the best. Of a value and the one it replaced the newer stands first, and the
+older right after it. Then whatever fits the budget, in order. Candidates are known by number; everything about one is
+asked of the shelf, and only of those that the answer comes to.
+"""
+
+import functools
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.similarity.overlap import RELATIVE_MS_MAX, is_similar
+from mnemo_core.similarity.thresholds import Thresholds
+from mnemo_core.text.canonical import CanonicalForm, canonical_form, difference
+from mnemo_core.text.tokens import TextToken
+from mnemo_core.text.vocabulary import NEGATIONS, OPERATORS, OPPOSITES, RELATIVE_DAYS
+from mnemo_store.records import Memory, content_hash
+
+PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]
+PREFERENCES_SHARE = 4  # of the budget they get a quarter at most
+WAS_SHARE = 4  # of top_k, at most a quarter are older values of one that stands before them; one at least
+COMPARED_MAX = 48  # answers that one more is compared with for being a near copy; farther down nobody reads
+IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
+COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it none is called a copy of another
+CHAIN_MAX = 32  # values of one thing that are followed from one to the next
+REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where all of it stands in the other
+
+Windows = NDArray[np.float32]
+
+
+class CandidateSource(Protocol):
+    """What is known of the memories in question, by number."""
+
+    def memory(self, number: int) -> Memory | None:
+        """None: it has gone since it was ranked."""
+
+    def tokens(self, number: int) -> int: ...
+
+    def windows(self, number: int) -> Windows | None:
+        """Its unit vectors, one a row; None where it has none yet."""
+
+    def is_preference(self, number: int) -> bool:
+        """As `is_preference` of its memory; told without reading it where its kind says enough."""
+
+    def newer(self, number: int) -> Sequence[int]:
+        """Of the memories in question those that update it, ranked or not."""
+
+    def older(self, number: int) -> Sequence[int]:
+        """Of the memories in question those that it updates, ranked or not."""
+
+
+class SelectionRequest(NamedTuple):
+    """What the answer may be. `budget` in tokens, None: none. `as_of` in ms, None: the present.
+
+    by_score: the order is that of the scores, in which newer values may be put before older ones.
+    """
+
+    top_k: int
+    offset: int = 0
+    budget: int | None = None
+    preferences_first: bool = False
+    by_score: bool = True
+    as_of: int | None = None
+
+
+class SelectedMemory(NamedTuple):
+    """One of the answers. through: the candidate in whose place it stands, which a newer value takes from an older.
+
+    was: an older value of one before it. preference: it stands ahead, in the quota. is_cut: it is larger than the
+    budget, and only a passage of it, of up to `tokens`, is answered.
+    """
+
+    number: int
+    tokens: int
+    ranked_as: int
+    is_earlier_value: bool = False
+    is_preference: bool = False
+    is_cut: bool = False
+
+
+class Selection(NamedTuple):
+    """The answers in order. dropped: why what was looked at is not among them.
+
+    needs: where nothing fits the budget whole, the tokens of the smallest; else 0. The best is then answered cut.
+    """
+
+    chosen: list[SelectedMemory]
+    tokens: int
+    tokens_needed: int
+    dropped: dict[int, str]
+    uncompared: int = 0  # pairs of near ones that COMPARED_CHARS_MAX left no room for
+
+
+def select(
+    ranked: Sequence[int], shelf: CandidateSource, wanted: SelectionRequest, thresholds: Thresholds,
+    preferences: Sequence[int] | None = None,
+) -> Selection:  # fmt: skip
+    """What is answered of `ranked`, the numbers of the candidates from best to worst.
+
+    preferences: what may stand ahead, ranked or not, best first; None: whatever of `ranked` is a preference.
+
+    Pages continue each other: what `offset` passes over is what the pages before held, cut as this one is, so going on
+    by as many as came neither repeats nor skips any. Preferences that stand ahead are on the first page alone, and
+    counted neither in top_k nor in offset; they stand where they are ranked if nothing else would fit beside them.
+    Where everything else is larger than the budget, the first page has a passage of the best.
+    """
+    line = _CandidateSequence(ranked, shelf, wanted, thresholds)
+    ahead = line.preferences(ranked if preferences is None else preferences) if wanted.preferences_first else []
+    budget = None if wanted.budget is None else wanted.budget - sum(each.tokens for each in ahead)
+    queue = _Queue(line.entries())
+    if ahead and budget is not None and not _fitting(queue, 1, budget)[0] and next(iter(queue), None):
+        return select(ranked, shelf, wanted._replace(preferences_first=False), thresholds)
+    passed = 0
+    while passed < wanted.offset:
+        page = _page(queue, min(wanted.top_k, wanted.offset - passed), budget, line.dropped)
+        if not page:
+            return Selection([], 0, 0, line.dropped, line.uncompared)
+        passed += len(page)
+        budget = wanted.budget
+    page = _page(queue, wanted.top_k, budget, line.dropped)
+    needs = 0 if page else line.smallest
+    if not page and not wanted.offset and line.oversized is not None and budget is not None:
+        page = [line.oversized._replace(tokens=budget, is_cut=True)]
+        line.dropped.pop(line.oversized.number, None)
+    chosen = page if wanted.offset else [*ahead, *page]
+    return Selection(chosen, sum(each.tokens for each in chosen), needs, line.dropped, line.uncompared)
+
+
+def is_preference(memory: Memory) -> bool:
+    """Whether a person or an agent said how things are to be done. SPEC 2.1, 7.5
+
+    A step of a run and a how-to are procedural too; a passage of documentation is nobody's own.
+    """
+    is_own = memory.trust in ("user", "agent") and memory.source not in IMPERSONAL_SOURCES
+    return memory.kind == "procedural" and memory.form in (None, "preference") and is_own
+
+
+def is_copy(
+    best: Memory, other: Memory, sim: float | None, thresholds: Thresholds,
+    read: Callable[[str], CanonicalForm] = canonical_form,
+) -> bool:  # fmt: skip
+    """Whether `other` tells nothing that `best` does not tell already. sim: their cosine, None where one has none;
+    read: gives what a text says, and may know it already.
+
+    So close that they would be merged, and: no specific differs; or all of the other stands in the best, in its order;
+    or it is the best in other words. Those others may be plain words alone, in several places, since a single one in
+    the place of another (the red wire, the black wire) is what the two differ in.
+    """
+    near = is_similar(best.content, other.content, None, thresholds) if sim is None else sim >= thresholds.merge
+    if not near or _is_apart(best, other):
+        return False
+    one, two = read(best.content), read(other.content)
+    if difference(one, two) is None:
+        return True
+    more, less = _more(two, one), _more(one, two)
+    if any(map(_turns, (*more, *less))) or any(b.value in OPPOSITES.get(a.value, ()) for a in less for b in more):
+        return False
+    if not more:
+        rest = iter(one.values)
+        return all(value in rest for value in two.values)
+    return all(atom.kind in ("word", "end") for atom in more) and _edits(one, two) > 1
+
+
+def _is_apart(one: Memory, other: Memory) -> bool:
+    """Whether they cannot be one statement, whatever they say: of two people, of two days."""
+    if one.speaker and other.speaker and one.speaker != other.speaker:
+        return True
+    if abs(one.event_at - other.event_at) <= RELATIVE_MS_MAX:
+        return False
+    words = {word.casefold().strip(".,;:!?") for memory in (one, other) for word in memory.content.split()}
+    return "episodic" in (one.kind, other.kind) or not RELATIVE_DAYS.isdisjoint(words)
+
+
+def _more(text: CanonicalForm, than: CanonicalForm) -> list[TextToken]:
+    """What the text has more of than the other."""
+    return list(Counter(text.tokens) - Counter(than.tokens))
+
+
+def _turns(atom: TextToken) -> bool:
+    """Whether it can turn what is said into its opposite."""
+    return atom.kind in ("negation", "opposite") or atom.value in NEGATIONS or atom.value in OPERATORS
+
+
+def _edits(one: CanonicalForm, two: CanonicalForm) -> int:
+    """In how many places the texts differ; 0 where they are too long to be compared."""
+    if max(len(one.values), len(two.values)) > REWORDED_VALUES_MAX:
+        return 0
+    return sum(edit[0] != "equal" for edit in SequenceMatcher(None, one.values, two.values, False).get_opcodes())
+
+
+class _CandidateSequence:
+    """The candidates in the order in which they may be answered, each looked at when it is asked for."""
+
+    def __init__(
+        self, ranked: Sequence[int], shelf: CandidateSource, wanted: SelectionRequest, thresholds: Thresholds
+    ) -> None:
+        self.dropped: dict[int, str] = {}
+        self.smallest = 0  # of what is larger than the whole budget, the least tokens
+        self.oversized: SelectedMemory | None = None  # and the first of them
+        self._ranked = ranked
+        self._places = {number: place for place, number in enumerate(ranked)}
+        self._shelf = shelf
+        self._wanted = wanted
+        self._copies = _CopyFilter(shelf, thresholds)
+        self._seen: set[int] = set()
+
+    @property
+    def uncompared(self) -> int:
+        return self._copies.uncompared
+
+    def preferences(self, numbers: Sequence[int]) -> list[SelectedMemory]:
+        """Those that stand ahead: the best PREFERENCES_MAX that fit into their share of the budget."""
+        room = None if self._wanted.budget is None else self._wanted.budget // PREFERENCES_SHARE
+        found: list[SelectedMemory] = []
+        for number in numbers:
+            if len(found) == PREFERENCES_MAX:
+                break
+            if not self._shelf.is_preference(number):
+                continue
+            current, _ = self._family(number)
+            if current in self._seen or not self._shelf.is_preference(current):
+                continue
+            left = None if room is None else room - sum(each.tokens for each in found)
+            if left is not None and self._shelf.tokens(current) > left:
+                continue
+            if entry := self._admitted(current, number):
+                found.append(entry._replace(is_preference=True))
+        return found
+
+    def entries(self) -> Iterator[SelectedMemory]:
+        """What may be answered, in order. Out: equal contents, near copies, and what is larger than the budget."""
+        was_max = max(1, self._wanted.top_k // WAS_SHARE)
+        for number in self._ranked:
+            if number in self._seen:
+                continue
+            current, older = self._family(number)
+            together = [] if current in self._seen else [current, *older[:was_max]]
+            for each in dict.fromkeys([*together, number]):
+                through = number if each == current else each
+                if each not in self._seen and (entry := self._admitted(each, through, each in older)):
+                    yield entry
+
+    def _admitted(self, number: int, through: int, was: bool = False) -> SelectedMemory | None:
+        self._seen.add(number)
+        memory = self._shelf.memory(number)
+        if memory is None:
+            self.dropped[number] = "gone"
+            return None
+        tokens, budget = self._shelf.tokens(number), self._wanted.budget
+        if budget is not None and tokens > budget:
+            self.dropped[number] = "over_budget"
+            self.smallest = min(tokens, self.smallest or tokens)
+            if not was:
+                self.oversized = self.oversized or SelectedMemory(number, tokens, through)
+            return None
+        if why := self._copies.why_not(number, memory):
+            self.dropped[number] = why
+            return None
+        return SelectedMemory(number, tokens, through, was)
+
+    def _family(self, number: int) -> tuple[int, list[int]]:
+        """Of the values that updates tie to this one the one that holds, and the ranked ones before it, nearest first.
+
+        What is updated is told by the ties, not by event_at, which is a date in the text where there is one.
+        """
+        if not self._wanted.by_score or not (self._shelf.newer(number) or self._shelf.older(number)):
+            return number, []
+        as_of = self._wanted.as_of
+        known = [number, *self._reached(number, self._shelf.newer)]
+        if as_of is not None:
+            if self._event_at(number) > as_of:
+                known += self._reached(number, self._shelf.older)
+            known = [each for each in known if self._event_at(each) <= as_of] or [number]
+        updated = {older for each in known for older in self._shelf.older(each)}
+        last = [each for each in known if each not in updated] or known
+        current = max(last, key=lambda each: (self._event_at(each), each))
+        return current, [each for each in self._reached(current, self._shelf.older) if each in self._places]
+
+    def _reached(self, number: int, step: Callable[[int], Sequence[int]]) -> list[int]:
+        """All that steps lead to from a number, without itself, the nearest first; some CHAIN_MAX at most."""
+        reached: dict[int, None] = {}
+        waiting = deque([number])
+        while waiting and len(reached) < CHAIN_MAX:
+            for each in step(waiting.popleft()):
+                if each != number and each not in reached and self._shelf.memory(each) is not None:
+                    reached[each] = None
+                    waiting.append(each)
+        return list(reached)
+
+    def _event_at(self, number: int) -> int:
+        memory = self._shelf.memory(number)
+        return memory.event_at if memory is not None else 0
+
+
+class _CopyFilter:
+    """What is in the answer already, for telling whether another one adds anything to it."""
+
+    def __init__(self, shelf: CandidateSource, thresholds: Thresholds) -> None:
+        self._shelf = shelf
+        self._thresholds = thresholds
+        self.uncompared = 0
+        self._chars_left = COMPARED_CHARS_MAX
+        self._read = functools.cache(canonical_form)  # a text is compared with many, and read once for this answer
+        self._hashes: set[bytes] = set()
+        self._bare: list[Memory] = []  # kept, and without a vector
+        self._kept: list[Memory] = []
+        self._starts: list[int] = []  # of the windows of each of those
+        self._windows: Windows = np.empty((0, 0), np.float32)  # with room to grow
+        self._count = 0
+
+    def why_not(self, number: int, memory: Memory) -> str:
+        """Why it is left out; "" where it is not, and from now on it is in the answer."""
+        digest = content_hash(memory.content)
+        if digest in self._hashes:
+            return "duplicate_content"
+        windows = self._shelf.windows(number)
+        pairs: list[tuple[Memory, float | None]] = [(best, None) for best in self._bare]
+        pairs += [(best, None) for best in self._kept] if windows is None else self._near(windows)
+        if any(self._is_copy(best, memory, sim) for best, sim in pairs):
+            return "near_copy"
+        self._hashes.add(digest)
+        if len(self._kept) + len(self._bare) < COMPARED_MAX:
+            self._keep(memory, windows)
+        return ""
+
+    def _is_copy(self, best: Memory, memory: Memory, sim: float | None) -> bool:
+        """As `is_copy`, within what one answer may compare: the largest tables of a folder, each near to all others,
+        would keep everybody waiting."""
+        if sim is None and not is_similar(best.content, memory.content, None, self._thresholds):
+            return False
+        chars = len(best.content) + len(memory.content)
+        if chars > self._chars_left:
+            self.uncompared += 1
+            return False
+        self._chars_left -= chars
+        return is_copy(best, memory, sim, self._thresholds, self._read)
+
+    def _keep(self, memory: Memory, windows: Windows | None) -> None:
+        if windows is None:
+            self._bare.append(memory)
+            return
+        needed = self._count + len(windows)
+        if needed > len(self._windows):
+            grown = np.empty((2 * needed + 8, windows.shape[1]), np.float32)
+            grown[: self._count] = self._windows[: self._count] if self._count else 0
+            self._windows = grown
+        self._windows[self._count : needed] = windows
+        self._starts.append(self._count)
+        self._kept.append(memory)
+        self._count = needed
+
+    def _near(self, windows: Windows) -> list[tuple[Memory, float | None]]:
+        """The kept ones that are near enough to be looked at, with their cosine: that of the two nearest windows."""
+        if not self._kept:
+            return []
+        sims = (self._windows[: self._count] @ windows.T).max(axis=1)
+        if sims.max() < self._thresholds.merge:
+            return []
+        nearest = np.maximum.reduceat(sims, self._starts)
+        near = np.flatnonzero(nearest >= self._thresholds.merge)
+        return [(self._kept[place], float(nearest[place])) for place in near.tolist()]
+
+
+class _Queue:
+    """What may still be answered, in order, from the first each time it is gone through."""
+
+    def __init__(self, entries: Iterator[SelectedMemory]) -> None:
+        self._entries = entries
+        self._waiting: list[SelectedMemory] = []
+
+    def __iter__(self) -> Iterator[SelectedMemory]:
+        place = 0
+        while True:
+            if place == len(self._waiting):
+                entry = next(self._entries, None)
+                if entry is None:
+                    return
+                self._waiting.append(entry)
+            yield self._waiting[place]
+            place += 1
+
+    def remove(self, entries: Collection[SelectedMemory]) -> None:
+        gone = frozenset(entries)
+        self._waiting = [each for each in self._waiting if each not in gone]
+
+
+def _page(queue: _Queue, size: int, budget: int | None, dropped: dict[int, str]) -> list[SelectedMemory]:
+    """The next page: in order whatever fits. Older values stay out where without them one more would fit. [L 2.6]"""
+    taken, passed = _fitting(queue, size, budget)
+    if passed and any(each.is_earlier_value for each in taken):
+        current, _ = _fitting((each for each in queue if not each.is_earlier_value), size, budget)
+        if not frozenset(passed).isdisjoint(current):
+            out = [each for each in taken if each.is_earlier_value]
+            dropped.update((each.number, "older_value") for each in out)
+            queue.remove(out)
+            taken = current
+    dropped.update((each.number, "over_budget") for each in passed)
+    for each in taken:
+        dropped.pop(each.number, None)
+    queue.remove(taken)
+    return taken
+
+
+def _fitting(
+    entries: Iterable[SelectedMemory], size: int, budget: int | None
+) -> tuple[list[SelectedMemory], list[SelectedMemory]]:
+    """Of the entries those that fit, at most size; and those passed over on the way. [L22]"""
+    taken: list[SelectedMemory] = []
+    passed: list[SelectedMemory] = []
+    total = 0
+    for each in entries:
+        if budget is None or total + each.tokens <= budget:
+            taken.append(each)
+            total += each.tokens
+            if len(taken) == size:
+                break
+        else:
+            passed.append(each)
+    return taken, passed

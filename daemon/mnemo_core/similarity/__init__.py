@@ -1,0 +1,1 @@
+"""Similarity thresholds for each embedding model, their calibration, and word overlap."""

@@ -1,0 +1,45 @@
+"""How many words two texts share, and from where on they are similar. SPEC 5.5"""
+
+import functools
+import re
+
+from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
+
+WORDS_KEPT = 1024  # texts whose words are remembered: what is similar to one new text is similar to the next
+RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
+
+_WORD = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
+)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text for comparing, case-folded; each ideograph, kana and Hangul syllable is one."""
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+kept_words = functools.lru_cache(WORDS_KEPT)(words)
+
+
+def forget_words() -> None:
+    """Empty the cache of `kept_words`: one of its texts may have been erased."""
+    kept_words.cache_clear()
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """Shared words over all words, 0 to 1; 0 where both are empty."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared) if shared else 0.0
+
+
+def text_jaccard(one: str, other: str) -> float:
+    """The share of the words of both that both have; 0.0 where neither has any [G7]."""
+    return jaccard(words(one), words(other))
+
+
+def is_similar(content: str, other: str, sim: float | None, thresholds: Thresholds) -> bool:
+    """Whether two texts are near enough to be linked. sim: their cosine, None where unknown. SPEC 5.5 [G 2.1, G7]"""
+    one, two = kept_words(content), kept_words(other)
+    if sim is None:
+        return min(len(one), len(two)) >= JACCARD_TOKENS_MIN and jaccard(one, two) > JACCARD_ALONE
+    return sim > thresholds.near or (sim > thresholds.near_with_words and jaccard(one, two) > JACCARD_NEAR)

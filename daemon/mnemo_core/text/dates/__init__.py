@@ -1,0 +1,1 @@
+"""Expressions of time in five languages, and the times they mean."""

@@ -1,0 +1,1 @@
+"""English clauses, verb forms and pronouns."""

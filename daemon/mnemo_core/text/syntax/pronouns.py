@@ -1,0 +1,346 @@
+"""Whom a pronoun means, and the speaker's name for "I". SPEC 5.6
+
+A "she" is whoever the sentence before names, where that is exactly one. A verb that cannot be turned leaves the "I".
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from mnemo_core.text.syntax import english
+from mnemo_core.text.syntax.clauses import (
+    CLOSED,
+    EDGES,
+    FIRST,
+    OURS,
+    POSSESSIVES,
+    THIRD,
+    Clause,
+    SentenceWord,
+    find_main_clause,
+)
+
+Sort = Literal["he", "she", "person", "name", "thing", "they"]
+
+
+class NamedReferent(NamedTuple):
+    """Somebody or something that a sentence names, and that a pronoun may mean; `at` is its first word."""
+
+    text: str
+    sort: Sort
+    is_definite: bool
+    at: int
+
+
+def find_referents(words: Sequence[SentenceWord]) -> list[NamedReferent]:
+    """Whom and what a sentence names, in order. What is said of a name after "is a" is not another one."""
+    found: list[NamedReferent] = []
+    main = find_main_clause(words)
+    verb = main.verb if main else len(words)
+    at = 0
+    while at < len(words):
+        phrase = _phrase(words, at, verb)
+        if phrase is None:
+            at += 1
+            continue
+        each, end = phrase
+        is_said_of = at >= 2 and words[at - 1].bare in english.BE
+        if not (is_said_of and (words[at].bare in {"a", "an"} or each.sort == "name")):
+            found.append(each)
+        at = end
+    return _joined(words, found)
+
+
+def _phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[NamedReferent, int] | None:
+    """The name or noun phrase that begins at a word, and the word behind it."""
+    word = words[at]
+    if word.bare in english.DETERMINERS or word.bare in english.COUNTS or word.raw.isdigit():
+        return _noun_phrase(words, at, verb)
+    if _is_name(words, at):
+        end = at + 1
+        while end < len(words) and _is_name(words, end) and not CLOSED.search(words[end - 1].raw):
+            if words[end - 1].raw.endswith("'s"):
+                break
+            end += 1
+        if words[end - 1].raw.endswith("'s"):
+            return _owned(words, at, end)
+        return NamedReferent(_text(words[at:end]), _sort_of_name(words, at, end), True, at), end
+    return None
+
+
+def _owned(words: Sequence[SentenceWord], at: int, end: int) -> tuple[NamedReferent, int]:
+    """The owner; what is owned is found as a phrase of its own, from the owner on."""
+    name = _text(words[at:end])[:-2]
+    return NamedReferent(name, _sort_of_name(words, at, end), True, at), end
+
+
+def _noun_phrase(words: Sequence[SentenceWord], at: int, verb: int) -> tuple[NamedReferent, int] | None:
+    end = at + 1
+    while end < len(words) and end < at + 5 and end != verb and not CLOSED.search(words[end - 1].raw):
+        bare = words[end].bare
+        is_verb = bare in english.BE | english.AUX_ONE | english.AUX_MANY | english.AUX_PAST | english.MODALS
+        is_verb = is_verb or (end > at + 1 and (bare in english.BASE_OF_THIRD or bare in english.BASE_OF_PAST))
+        if (
+            is_verb
+            or bare in english.PREPOSITIONS | english.SUBORDINATORS | {"and", "or", "but"}
+            or english.is_adverb(bare)
+        ):
+            break
+        end += 1
+    if end == at + 1:
+        return None
+    nouns = [word.bare for word in words[at + 1 : end]]
+    sort: Sort = "thing"
+    if set(nouns) & english.HER:
+        sort = "she"
+    elif set(nouns) & english.HIM:
+        sort = "he"
+    elif set(nouns) & english.SOMEONE:
+        sort = "person"
+    elif (
+        words[at].bare in english.COUNTS
+        or words[at].raw.isdigit()
+        or nouns[-1] in english.PLURALS
+        or _is_plural(nouns[-1])
+    ):
+        sort = "they"
+    is_definite = words[at].bare in {"the", "my", "our"}
+    return NamedReferent(_text(words[at:end]), sort, is_definite, at), end
+
+
+def _is_plural(noun: str) -> bool:
+    return noun.endswith("s") and not noun.endswith(("ss", "us", "is"))
+
+
+def _is_name(words: Sequence[SentenceWord], at: int) -> bool:
+    word = words[at]
+    letters = word.raw.strip(EDGES)
+    if not letters or not letters[0].isupper() or word.bare in FIRST | OURS or word.bare in english.DATES:
+        return False
+    if at:
+        return True
+    return (
+        word.bare not in english.PREPOSITIONS | english.SUBORDINATORS | english.DETERMINERS and word.bare not in THIRD
+    )
+
+
+def _sort_of_name(words: Sequence[SentenceWord], at: int, end: int) -> Sort:
+    first = words[at].bare.removesuffix("'s")
+    if first in english.WOMEN:
+        return "she"
+    if first in english.MEN:
+        return "he"
+    # "lives in X", "works at X": a place or a company, unless it is a known first name.
+    return "thing" if at and words[at - 1].bare in english.PLACE_PREPOSITIONS else "name"
+
+
+def _joined(words: Sequence[SentenceWord], found: Sequence[NamedReferent]) -> list[NamedReferent]:
+    """ "Anna and Ben" as one, beside each of them."""
+    both: list[NamedReferent] = []
+    for one, other in pairwise(found):
+        length = len(one.text.split())
+        if one.at + length + 1 == other.at and words[other.at - 1].bare == "and":
+            both.append(
+                NamedReferent(f"{one.text} and {other.text}", "they", one.is_definite and other.is_definite, one.at)
+            )
+    return [*found, *both]
+
+
+def _text(words: Sequence[SentenceWord]) -> str:
+    text = " ".join(word.raw for word in words)
+    return text.rstrip(".,;:!").strip('"“”*_`')
+
+
+def _fitting(pronoun: str, names: Sequence[NamedReferent]) -> list[NamedReferent]:
+    """Those that the pronoun may mean; of "Anna and Ben" only both, or only the two."""
+    kind = THIRD[pronoun]
+    if kind in {"he", "she"}:
+        return [each for each in names if each.sort in {kind, "person", "name"}]
+    if kind == "it":
+        return [each for each in names if each.sort in {"thing", "name"}]
+    plural = [each for each in names if each.sort == "they"]
+    within = {part for each in plural if " and " in each.text for part in each.text.split(" and ")}
+    return plural + [each for each in names if each.sort in {"he", "she", "person", "name"} and each.text not in within]
+
+
+def with_antecedent(words: Sequence[SentenceWord], before: Sequence[SentenceWord] | None) -> list[SentenceWord] | None:
+    """The sentence with the "she" it begins with replaced by whom the sentence before names; None if that is unsure."""
+    first = words[0].bare
+    if first not in THIRD or first in {"him", "them", "hers", "theirs"}:
+        return list(words)
+    if first == "it" and _is_expletive(words):
+        return list(words) if any(word.bare in english.WEATHER for word in words[1:3]) else None
+    if before is None or any(mark in word.raw for word in before for mark in '"“”'):
+        return None
+    fitting = _fitting(first, find_referents(before))
+    if len(fitting) != 1 or not fitting[0].is_definite:
+        return None
+    if THIRD[first] in {"it", "they"} and not _accounted(before):
+        return None
+    replaced = fitting[0].text + ("" if first not in POSSESSIVES else "'" if fitting[0].text.endswith("s'") else "'s")
+    at = words[0]
+    put_in = [SentenceWord(raw, raw.strip(EDGES).lower(), at.start, at.end) for raw in replaced.split()]
+    put_in[0] = put_in[0]._replace(raw=put_in[0].raw[0].upper() + put_in[0].raw[1:])
+    return [*put_in, *words[1:]]
+
+
+def _is_expletive(words: Sequence[SentenceWord]) -> bool:
+    """The "it" of "it rains", "it seems that", "it is important to"."""
+    if len(words) < 3 or words[1].bare in english.EXPLETIVE:
+        return True
+    bare = [word.bare for word in words]
+    return bare[1] in english.BE and (bare[2] in english.WEATHER or bool({"to", "that"} & set(bare[3:7])))
+
+
+def _accounted(before: Sequence[SentenceWord]) -> bool:
+    """Whether every thing of the sentence was seen: a bare noun ("drinks coffee") may be what "it" means."""
+    inside: set[int] = set()
+    for each in find_referents(before):
+        inside |= set(range(each.at, each.at + len(each.text.split())))
+    found = find_main_clause(before)
+    if found is None:
+        return False
+    after_be = _words_after_be(before, found)
+    return all(
+        at in inside or at == found.verb or at in after_be or _is_small(word.bare) for at, word in enumerate(before)
+    )
+
+
+def _words_after_be(words: Sequence[SentenceWord], found: Clause) -> set[int]:
+    """The words that only say what the subject is: "red", "a memory daemon"."""
+    if words[found.verb].bare not in english.BE:
+        return set()
+    end = found.verb + 1
+    while end < len(words) and words[end].bare not in english.PREPOSITIONS | english.SUBORDINATORS | {"and", "but"}:
+        end += 1
+    return set(range(found.verb, end))
+
+
+def _is_small(bare: str) -> bool:
+    small = english.PREPOSITIONS | english.DETERMINERS | english.DATES | english.NEGATIONS | english.COUNTS
+    return bare in small or english.is_adverb(bare) or bare.isdigit() or bare in FIRST | OURS or bare in {"and", "but"}
+
+
+def is_anchored(words: Sequence[SentenceWord]) -> bool:
+    """Whether every pronoun of others has someone before it in the same sentence whom it may mean."""
+    if not any(word.bare in THIRD for word in words):
+        return True
+    names = find_referents(words)
+    found = find_main_clause(words)
+    for at, word in enumerate(words):
+        if word.bare not in THIRD or (word.bare == "it" and _is_weather(words, at)):
+            continue
+        earlier = [each for each in names if each.at < at]
+        is_object = word.bare in {"him", "them"} or (word.bare == "her" and not _owns(words, at))
+        if (
+            is_object
+            and found is not None
+            and not {"and", "but", *english.SUBORDINATORS} & {w.bare for w in words[:at]}
+        ):
+            earlier = [each for each in earlier if each.at >= found.verb]
+        if word.bare in {"it", "its"} and _has_thing(words, at, found, is_subject_meant=word.bare == "its"):
+            continue
+        if word.bare in {"they", "them", "their"} and any(
+            _is_plural(w.bare) or w.bare in english.PLURALS for w in words[:at]
+        ):
+            continue
+        if not _fitting(word.bare, earlier):
+            return False
+    return True
+
+
+def _has_thing(words: Sequence[SentenceWord], at: int, found: Clause | None, *, is_subject_meant: bool) -> bool:
+    """Whether a word before `at` may be the thing that "it" means: the subject only from another clause."""
+    bare = [word.bare for word in words[:at]]
+    if found is None or is_subject_meant or {"but", *english.SUBORDINATORS} & set(bare):
+        return any(word not in THIRD and not _is_small(word) for word in bare)
+    return any(
+        not _is_small(bare[number]) and bare[number] not in english.WOMEN | english.MEN
+        and not english.is_finite(bare[number], "one") and not bare[number][:1].isdigit()
+        for number in range(found.verb + 1, at)
+    )  # fmt: skip
+
+
+def _is_weather(words: Sequence[SentenceWord], at: int) -> bool:
+    return bool({word.bare for word in words[at + 1 : at + 3]} & english.WEATHER)
+
+
+def _owns(words: Sequence[SentenceWord], at: int) -> bool:
+    """Whether "her" is hers: a noun follows."""
+    if at + 1 >= len(words) or CLOSED.search(words[at].raw) or words[at].raw.endswith("."):
+        return False
+    following = words[at + 1].bare
+    return following not in english.PREPOSITIONS | english.DETERMINERS | {"and", "but"} and not english.is_adverb(
+        following
+    )
+
+
+def in_third_person(words: Sequence[SentenceWord], name: str) -> list[SentenceWord] | None:
+    """The sentence with the speaker's name for I, me and my, the verbs turned; None where that is not sure."""
+    bare = [word.bare for word in words]
+    if set(bare) & (OURS | {"mine", "myself"}) or any(mark in word.raw for word in words for mark in '"“”'):
+        return None
+    if set(name.lower().split()) & set(bare):
+        return None
+    turned: list[SentenceWord] = []
+    at = begin = 0  # begin: of what follows the last verb that was turned
+    while at < len(words):
+        word = words[at]
+        if word.bare != "i":
+            turned.append(_owned_by(word, name))
+            at += 1
+            continue
+        rest = words[begin:]
+        verb = _verb_of(rest, at - begin)
+        third = english.third_person(rest[verb].bare) if verb is not None else None
+        if verb is None or third is None or not _is_alone(rest, at - begin, verb):
+            return None
+        turned.append(_put(word, name))
+        turned += rest[at - begin + 1 : verb]
+        turned.append(rest[verb]._replace(raw=rest[verb].raw.replace(rest[verb].bare, third), bare=third))
+        at = begin = begin + verb + 1
+    return turned
+
+
+def _owned_by(word: SentenceWord, name: str) -> SentenceWord:
+    if word.bare == "my":
+        return _put(word, f"{name}'s")
+    return _put(word, name) if word.bare == "me" else word
+
+
+def _put(word: SentenceWord, raw: str) -> SentenceWord:
+    """Another word in the place of one, with its punctuation."""
+    start = word.raw.lower().find(word.bare)
+    return word._replace(raw=word.raw[:start] + raw + word.raw[start + len(word.bare) :], bare=raw.lower())
+
+
+def _verb_of(words: Sequence[SentenceWord], at: int) -> int | None:
+    """The verb that "I" goes with."""
+    if CLOSED.search(words[at].raw) or (at and words[at - 1].bare in {"and", "or"} and not _begins_clause(words, at)):
+        return None
+    verb = at + 1
+    while verb < len(words) and english.is_adverb(words[verb].bare):
+        verb += 1
+    return verb if verb < len(words) else None
+
+
+def _begins_clause(words: Sequence[SentenceWord], at: int) -> bool:
+    """Whether "and I" begins a clause: a verb came before. "Ben and I" has none."""
+    return any(english.is_finite(word.bare, "many") or english.is_finite(word.bare, "one") for word in words[: at - 1])
+
+
+def _is_alone(words: Sequence[SentenceWord], at: int, verb: int) -> bool:
+    """Whether no other verb goes with the same "I" that would have to be turned as well."""
+    if words[verb].bare in english.MODALS | english.AUX_PAST or words[verb].bare in english.BASE_OF_PAST:
+        return True
+    for number in range(verb + 1, len(words) - 1):
+        if words[number].bare == "i":
+            return True
+        follows = words[number].bare in {"and", "or", "but"} or words[number].raw.endswith(",")
+        if follows and (
+            english.is_base(words[number + 1].bare) or words[number + 1].bare in {"don't", "haven't", "am"}
+        ):
+            return False
+        if follows and english.is_adverb(words[number + 1].bare):
+            return False
+    return True

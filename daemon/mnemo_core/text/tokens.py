@@ -1,0 +1,333 @@
+"""A text as the pieces that the guard compares: words, numbers, dates, identifiers. SPEC 5.5
+
+Here each piece is read by itself, in whatever notation it is written; what pieces side by side come to is `specifics`'s
+business. What is no letter, digit or sign (quotes, brackets, commas) is no piece.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, MONTHS, UNITS, listed
+
+TokenKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
+
+
+TOKENS_MAX = 4096  # read one by one: more than a memory of words has
+
+
+class TextToken(NamedTuple):
+    """The smallest piece that means something: its value in the one form, and what it is."""
+
+    value: str
+    kind: TokenKind
+
+
+_LETTER = "[^\\W\\d_\u3005-\u30ff\u31f0-\u31ff\u3400-\u9fff\U00020000-\U0003ffff]"
+_HAN = "\u3005-\u3007\u3400-\u9fff\U00020000-\U0003ffff"
+_PLAIN = "[A-Za-z0-9_]"
+_TOKEN = re.compile(
+    rf"""
+      (?P<plain>[A-Za-z]+(?=[ \n,;)]|[.!?](?:\s|$)|$))
+    | (?P<url>[A-Za-z][A-Za-z0-9+.-]{{0,63}}+://[^\s<>"'`，。、）]+)
+    | (?P<email>[A-Za-z0-9_.+-]{{1,64}}+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)
+    | (?P<iso>(?<![\w./-])\d{{4}}([-/])\d{{1,2}}\5\d{{1,2}}(?=T\d|(?![\w/]|-\w|\.\d)))
+    | (?P<dotted>(?<![\w./-])\d{{1,2}}\.\s?\d{{1,2}}\.\s?\d{{4}}(?![\w/]|[-.]\w))
+    | (?P<slashed>(?<![\w./-])\d{{1,2}}/\d{{1,2}}/(?:\d{{4}}|\d\d)(?![\w/]|[-.]\w))
+    | (?P<han_date>(?:\d{{4}}年\s?)?\d{{1,2}}月(?:\s?\d{{1,2}}[日号號])?|\d{{4}}年)
+    | (?P<han_day>(?:星期|礼拜|禮拜|周|週)[一二三四五六日天]|[月火水木金土日]曜日?)
+    | (?P<han_time>(?:上午|早上|凌晨|清晨|中午|下午|晚上|午前|午後)?\s?\d{{1,2}}(?:[点點](?![\d])|[時时](?![间間]))
+        (?:\d{{1,2}}分|半)?)
+    | (?P<half_day>(?<![\w.:])\d{{1,2}}(?:[:.]\d\d)?\s?[AaPp](?:[Mm]\b|\.\s?[Mm]\.))
+    | (?P<clock>(?:(?<![\w.:/-])|(?<=\d)T)\d{{1,2}}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?Uhr\b)?
+        (?:Z\b|[+-]\d\d:?\d\d)?(?![:\w]))
+    | (?P<uhr>(?<![\w.:,])\d{{1,2}}\s?Uhr\b(?:\s\d\d(?!\d))?)
+    | (?P<phone>(?<![\w.])(?:\+\d{{1,3}}[-\s]?)?\(?\d{{2,5}}\)?(?:[-\s]\(?\d{{2,9}}\)?){{1,12}}(?![\w-]))
+    | (?P<path>(?<![\w/])(?:~|\.{{1,2}})?/[A-Za-z0-9_.@%+~-]+(?:/[A-Za-z0-9_.@%+~-]+)*/?)
+    | (?P<flag>(?<![\w-])--?[A-Za-z][A-Za-z0-9-]*)
+    | (?P<tag>[#@]{_PLAIN}+)
+    | (?P<number>(?:(?<![\w)\]}}.%°+-])[-+])?(?<![\w.])
+        (?:\d{{1,3}}(?:,\d{{3}}){{1,12}}(?:\.\d+)?|\d{{1,3}}(?:\.\d{{3}}){{1,12}},\d+|\d+(?:[.,]\d+)?|\.\d+)
+        (?:\s?%|\s?°[CF]|[€$£¥₹‰]|km/h|m/s|[MG]B/s|-?[A-Za-zμΩ]{{1,12}}[23]?)?
+        (?!{_PLAIN}|[-./:,@\\=]{_PLAIN}))
+    | (?P<lettered>[A-Za-z](?:\+\+|\#(?!\w)))
+    | (?P<compound>\.?{_PLAIN}+(?:[-_./\\:@\#&=+~]+{_PLAIN}+)+(?:\(\))?)
+    | (?P<word>{_LETTER}{{1,256}}+(?:'{_LETTER}{{1,256}}+)*(?!{_LETTER}|[0-9_]))
+    | (?P<mixed>{_PLAIN}+|\d+)
+    | (?P<end>[.!?…]{{1,64}}+(?=\s|["')\]*_]|$)|[。！？]|\n+)
+    | (?P<operator>(?<=\s)[-+*/|&^=](?=\s)|[<>=!]=|[<>=≤≥≠≈±×÷→←↑↓^]|&|~(?=\d)|!(?=\w)|\+(?=\s?\d))
+    | (?P<other>\S)
+    """,
+    re.VERBOSE,
+)
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_QUOTES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u2212": "-"})
+_SPACED_THOUSANDS = re.compile("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3}){1,12}(?!\\d)")
+_POWER = re.compile("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
+_SIGN_BEFORE_CURRENCY = re.compile(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
+_DASH_AS_SIGN = re.compile("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
+_DASH_BETWEEN_DIGITS = re.compile("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
+_HAN_NUMERAL = re.compile(
+    "(?<![周週期拜])(?:(?<=第)[〇零一二三四五六七八九十百千万两兩]+|[〇零一二三四五六七八九十百千万两兩]{2,}"
+    "|[〇零一二三四五六七八九十百千两兩](?=[年月日号號点點時时分秒个個元块塊円岁歳歲人公天周週名台只杯本件次回度階层楼]))"
+)
+_HAN_COPULA = re.compile(r"(?:です|だ)(?=[。！\s]|$)")
+_NUMBER = re.compile(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
+_ABBREVIATIONS = listed("dr mr mrs ms prof st no nr vs etc approx ca bzw") | frozenset(
+    month for month in MONTHS if len(month) <= 4
+)
+_CLITICS = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will"}
+_WHOSE_IS = listed("it he she that this there here what who where how when")
+_IRREGULAR = {"can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not")}
+# What contractions come to: these, and what they are written with.
+CONTRACTED = frozenset(word for written in (*_IRREGULAR.values(), _CLITICS.values(), _IRREGULAR) for word in written)
+CAPITALS = {"US": "USA", "U.S": "USA", "U.S.": "USA", "UK": "UK", "U.K": "UK", "IT": "IT", "WHO": "WHO"}
+_SIGNS = {"%": "%", "€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "‰": "‰"}
+
+
+def normalize_notation(text: str) -> str:
+    """Compatibility forms, quotes, dashes, grouped digits and Chinese numerals in one way of writing."""
+    text = text.strip().translate(_QUOTES)
+    text = _SPACED_THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
+    text = _SIGN_BEFORE_CURRENCY.sub(r"\2\1", text)
+    if text.isascii():
+        return text
+    text = _POWER.sub(r"^\g<0>", text)  # ten squared is not a hundred and two
+    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    text = _DASH_AS_SIGN.sub("-", _DASH_BETWEEN_DIGITS.sub("-", text))
+    text = _HAN_NUMERAL.sub(lambda match: _han_number(match.group()), text)
+    return _HAN_COPULA.sub("", text)
+
+
+def _han_number(numeral: str) -> str:
+    """三百五十 → 350, 二〇二六 → 2026; as it is where it is no number."""
+    digits = {"〇": 0, "零": 0, "两": 2, "兩": 2} | {digit: i for i, digit in enumerate("一二三四五六七八九", start=1)}
+    powers = {"十": 10, "百": 100, "千": 1000}
+    if all(each in digits for each in numeral):
+        return "".join(str(digits[each]) for each in numeral)
+    total = section = digit = 0
+    for each in numeral:
+        if each in digits:
+            digit = digits[each]
+        elif each in powers:
+            section += (digit or 1) * powers[each]
+            digit = 0
+        else:
+            total = (total + section + digit) * 10_000
+            section = digit = 0
+    return str(total + section + digit) if total + section + digit else numeral
+
+
+def tokenize_sentences(text: str) -> list[list[TextToken]]:
+    """The tokens of each sentence, words as they are written, the rest read. What follows the first TOKENS_MAX is one
+    token, so that texts that differ there still do."""
+    sentences: list[list[TextToken]] = [[]]
+    for number, match in enumerate(_TOKEN.finditer(text)):
+        if number == TOKENS_MAX:
+            sentences.append([TextToken(" ".join(text[match.start() :].casefold().split()), "identifier")])
+            break
+        group = match.lastgroup
+        token = match.group()
+        here = sentences[-1]
+        if group == "plain" and token not in _IRREGULAR:
+            here.append(TextToken(token, "word"))
+        elif group in ("word", "plain"):
+            here.extend(_expanded(token))
+        elif group == "end":
+            if "?" in token or token == "？":
+                here.append(TextToken("?", "opposite"))
+            if token == "." and here and here[-1].value.lower() in _ABBREVIATIONS:
+                continue
+            if here:
+                sentences.append([])
+        elif group == "other":
+            if _HAN_OR_KANA.match(token) or unicodedata.category(token)[0] in "LMNS":
+                here.append(TextToken(_SIGNS.get(token, token), "unit" if token in _SIGNS else "word"))
+        elif group is not None:
+            here.extend(_READERS[group](token))
+    return sentences if sentences[-1] or len(sentences) == 1 else sentences[:-1]
+
+
+_HAN_OR_KANA = re.compile(f"[{_HAN}\u3041-\u30ff]")
+
+
+def _expanded(word: str) -> list[TextToken]:
+    """A word as it is written; a contraction in its words, a possessive with its 's apart."""
+    lower = word.lower()
+    if lower in _IRREGULAR:
+        return [TextToken(part, "word") for part in _IRREGULAR[lower]]
+    if "'" not in word:
+        return [TextToken(word, "word")]
+    for clitic, full in _CLITICS.items():
+        if lower.endswith(clitic) and len(lower) > len(clitic):
+            return [TextToken(word[: -len(clitic)], "word"), TextToken(full, "word")]
+    head, _, tail = word.rpartition("'")
+    if tail.lower() == "s":
+        return [TextToken(head, "word"), TextToken("is" if head.lower() in _WHOSE_IS else "'s", "word")]
+    if len(head) <= 2 and head.lower() in ("l", "d", "j", "n", "m", "t", "s", "c", "qu"):  # French: l'heure, n'est
+        return [TextToken(f"{head}'", "word"), *_expanded(tail)]
+    return [TextToken(word, "word")]
+
+
+def _read_number(token: str) -> list[TextToken]:
+    """A number, with the unit, multiplier or ordinal ending that is written to it."""
+    match = _NUMBER.fullmatch(token)
+    if match is None:
+        return [TextToken(token, "number")]
+    digits, tail = match[1].rstrip(".,"), (match[2] or "").strip()
+    digits = re.sub(r"^([-+]?)\.", r"\g<1>0.", digits)
+    if not tail:
+        return [TextToken(digits, "number")]
+    if tail in ("st", "nd", "rd", "th", "ST", "ND", "RD", "TH") and digits.isdecimal():
+        return [TextToken(f"#{digits.lstrip('0') or '0'}" if digits.isascii() else f"#{int(digits[:99])}", "number")]
+    if tail in ATTACHED_MULTIPLIERS:
+        return [TextToken(multiply_digits(digits, ATTACHED_MULTIPLIERS[tail]), "number")]
+    unit = unit_of(tail)
+    if not unit:
+        return [TextToken(token.replace(",", "") if "," in token else _cased(token), "identifier")]
+    return [TextToken(digits, "number"), TextToken(unit, "unit")]
+
+
+def unit_of(text: str) -> str:
+    """The name of a unit, in any of its spellings; "" for none. GB and Gb are two."""
+    return UNITS.get(text) or (UNITS.get(text.lower(), "") if len(text) > 2 else "")
+
+
+def multiply_digits(digits: str, factor: int) -> str:
+    try:
+        return format((Decimal(digits.replace(",", "")) * factor).normalize(), "f")
+    except ArithmeticError:
+        return f"{digits}x{factor}"
+
+
+def _cased(token: str) -> str:
+    """Case does not count, but in what mixes it with digits and nothing else: there it is part of an id."""
+    is_mixed = token.isalnum() and not (token.islower() or token.isupper()) and any(c.isdigit() for c in token)
+    return token if is_mixed or "/" in token else token.casefold()
+
+
+_VERSION = re.compile(r"[vV](\d+(?:\.\d+)*)")
+_HYPHENED = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
+
+
+def _read_compound(token: str) -> list[TextToken]:
+    if _HYPHENED.fullmatch(token):
+        return [TextToken(part, "word") for part in token.split("-")]
+    if token in CAPITALS:
+        return [TextToken(CAPITALS[token], "name")]
+    if version := _VERSION.fullmatch(token):
+        return [TextToken(version[1], "identifier")]
+    return [TextToken(_cased(token), "identifier")]
+
+
+def _read_phone(token: str) -> list[TextToken]:
+    """A telephone number by its digits; what only looks like one, as the numbers it is written with."""
+    digits = re.sub(r"\D", "", token)
+    grouped = "-" in token or "(" in token or token[0] in "+0"
+    if 7 <= len(digits) <= 15 and grouped:
+        return [TextToken(("+" if token[0] == "+" else "") + digits, "identifier")]
+    if "-" in token or "(" in token:
+        return [TextToken(token, "identifier")]
+    return [TextToken(part, "number") for part in token.split()]
+
+
+def _read_iso(token: str) -> list[TextToken]:
+    year, month, day = re.split(r"[-/]", token)
+    return [TextToken(iso_date(year, month, day), "date")]
+
+
+def _read_dotted(token: str) -> list[TextToken]:
+    day, month, year = (part.strip() for part in token.split("."))
+    return [TextToken(iso_date(year, month, day), "date")]
+
+
+def _read_slashed(token: str) -> list[TextToken]:
+    """Which is the month only shows where the other cannot be one; else the date stays as it is written."""
+    first, second, year = token.split("/")
+    if len(year) == 4 and int(first) > 12 >= int(second):
+        return [TextToken(iso_date(year, second, first), "date")]
+    if len(year) == 4 and int(second) > 12 >= int(first):
+        return [TextToken(iso_date(year, first, second), "date")]
+    return [TextToken(token, "date")]
+
+
+def _read_han_date(token: str) -> list[TextToken]:
+    year = re.search(r"(\d{4})年", token)
+    month = re.search(r"(\d{1,2})月", token)
+    day = re.search(r"月\s?(\d{1,2})", token)
+    if month is None:
+        return [TextToken(year[1], "number")] if year else []
+    return [TextToken(iso_date(year[1] if year else "", month[1], day[1] if day else ""), "date")]
+
+
+def _read_han_day(token: str) -> list[TextToken]:
+    # 月曜日 ends in the 日 that stands for Sunday in Chinese.
+    index = "月火水木金土日".find(token[0]) if "曜" in token else "一二三四五六日天".find(token[-1])
+    return [TextToken(f"weekday {min(index, 6) + 1}", "date")]
+
+
+def _read_han_time(token: str) -> list[TextToken]:
+    numbers = [int(each) for each in re.findall(r"\d+", token)]
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in token else 0
+    if token.startswith(("下午", "晚上", "午後")) and hour < 12:
+        hour += 12
+    return [TextToken(f"T{hour:02}:{minute:02}", "date")]
+
+
+def _read_half_day(token: str) -> list[TextToken]:
+    numbers = [int(each) for each in re.findall(r"\d+", token)]
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 0
+    if not 1 <= hour <= 12:
+        return [TextToken(re.sub(r"[\s.]", "", token).lower(), "date")]
+    hour = hour % 12 + (12 if "p" in token.lower() else 0)
+    return [TextToken(f"T{hour:02}:{minute:02}", "date")]
+
+
+def _read_clock(token: str) -> list[TextToken]:
+    clock = re.sub(r"\s?Uhr", "", token.lstrip("T"))
+    hour, rest = clock.split(":", 1)
+    found = [TextToken(f"T{int(hour):02}:{rest[:2]}", "date")]
+    return found if len(rest) == 2 else [*found, TextToken(rest[2:], "date")]
+
+
+def _read_uhr(token: str) -> list[TextToken]:
+    numbers = [int(each) for each in re.findall(r"\d+", token)]
+    return [TextToken(f"T{numbers[0]:02}:{numbers[1] if len(numbers) > 1 else 0:02}", "date")]
+
+
+def iso_date(year: str, month: str, day: str) -> str:
+    """2026-01-05; without a year --01-05, without a day 2026-01."""
+    start = f"{year or '-'}-{int(month):02}"
+    return f"{start}-{int(day):02}" if day else start
+
+
+def _read_url(token: str) -> list[TextToken]:
+    scheme, rest = token.rstrip(".,;:!?)]*_").split("://", 1)
+    host, slash, path = rest.partition("/")
+    return [TextToken(f"{scheme.lower()}://{host.lower()}{slash}{path}".rstrip("/"), "identifier")]
+
+
+_READERS: dict[str, Callable[[str], list[TextToken]]] = {
+    "url": _read_url,
+    "email": lambda token: [TextToken(token.casefold().rstrip("."), "identifier")],
+    "iso": _read_iso,
+    "dotted": _read_dotted,
+    "slashed": _read_slashed,
+    "han_date": _read_han_date,
+    "han_day": _read_han_day,
+    "han_time": _read_han_time,
+    "half_day": _read_half_day,
+    "clock": _read_clock,
+    "uhr": _read_uhr,
+    "phone": _read_phone,
+    "path": lambda token: [TextToken(token.rstrip("."), "identifier")],
+    "flag": lambda token: [TextToken(token, "identifier")],
+    "tag": lambda token: [TextToken(token.casefold(), "identifier")],
+    "number": _read_number,
+    "lettered": lambda token: [TextToken(token.casefold(), "identifier")],
+    "compound": _read_compound,
+    "mixed": lambda token: [TextToken(_cased(token), "number" if token.isdecimal() else "identifier")],
+    "operator": lambda token: [TextToken("and" if token == "&" else "about" if token == "~" else token, "opposite")],
+}

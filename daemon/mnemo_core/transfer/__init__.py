@@ -1,0 +1,1 @@
+"""Exports of other memory tools, and merging one store into another."""

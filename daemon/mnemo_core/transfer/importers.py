@@ -1,0 +1,477 @@
+"""The exports of other memory tools, as what is to be remembered. SPEC 3.8, 5.3
+
+mem0         what its `get_all` answers: {"results": [{"id", "memory", "metadata", "created_at", …}], "relations": […]},
+             {"memories": […]} or the bare list
+mcp-memory   the file of the official MCP memory server, a line each: {"type": "entity", "name", "entityType",
+             "observations": […]} and {"type": "relation", "from", "to", "relationType"}
+engram       what its GET /export answers: {"version", "count", "memories": [{"id", "content", "layer": 1, …}]}
+
+Each tool has one parser, from the bytes of one item to what it tells. What a parser gives goes through the doors that
+everything goes through: `admitted`. Whether that is new, known, or older than what is known, `settled` decides.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+
+from mnemo_core.ingest import mutations
+from mnemo_core.ingest.mutations import Draft
+from mnemo_core.text import cleaning, secrets
+from mnemo_store.records import (
+    CONTENT_CHARS_MAX,
+    KEY_CHARS_MAX,
+    NAMESPACE_CHARS_MAX,
+    SCOPE_CHARS_MAX,
+    Change,
+    Kind,
+    Memory,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    normalized_text,
+)
+
+Tool = Literal["mem0", "mcp-memory", "engram"]
+TOOLS: tuple[Tool, ...] = get_args(Tool)
+
+SOURCE = "import"  # what every imported memory says of where it came from. SPEC 2.1
+SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
+COUNT_MAX = 1 << 31  # of accesses and repetitions, as the columns hold them
+FIRST_SHOWN = 10  # items looked at to tell whose they are
+
+# From a number or a text to ms since the epoch, or None where it is no time. The zone is the daemon's to know.
+TimeParser = Callable[[Any], int | None]
+
+Outcome = Literal["stored", "duplicate", "updated", "restored", "older"]
+
+
+class ImportItemError(ValueError):
+    """This item cannot be remembered; the message says why."""
+
+
+class ImportFormatError(ValueError):
+    """This is no export that is known; the message says what it is."""
+
+
+class ImportedMemory(NamedTuple):
+    """One memory as an export tells it, not cleaned yet. Times are ms, None where the export has none."""
+
+    content: str
+    id: str = ""  # the one the tool gave it; "" for one that the tool knows by its text alone
+    kind: Kind = "semantic"
+    importance: float | None = None
+    tags: tuple[str, ...] = ()
+    namespace: str = ""
+    user_id: str = ""
+    agent_id: str = ""
+    run_id: str = ""
+    speaker: str = ""
+    created_at: int | None = None
+    event_at: int | None = None
+    changed_at: int | None = None  # when the tool last changed it
+    expires_at: int | None = None
+    access_count: int = 0
+    repetition_count: int = 0
+    last_accessed: int | None = None
+    dropped_fields: tuple[str, ...] = ()  # names of what the export has of it beside and no field here takes
+
+
+class ImportTarget(NamedTuple):
+    """Where everything is to go, whatever the export says; None leaves it to the export."""
+
+    namespace: str | None = None
+    user_id: str | None = None
+
+
+class SecretPolicy(NamedTuple):
+    """What is done about secrets. SPEC 5.1"""
+
+    mask: Literal["auto", "all", "off"]
+    key: bytes
+
+
+class ImportCandidate(NamedTuple):
+    """What an export tells, cleaned and checked. `plain` is its text before anything was masked."""
+
+    draft: Draft
+    plain: str
+    masked: tuple[str, ...]
+    changed_at: int
+    usage: Mapping[str, int]
+    dropped_fields: tuple[str, ...]
+
+
+class ImportDecision(NamedTuple):
+    """What becomes of it."""
+
+    outcome: Outcome
+    changes: tuple[Change, ...] = ()
+
+
+class ExportDocument(NamedTuple):
+    """The items of an export that is one JSON value, each with the place it stands at."""
+
+    tool: Tool
+    items: list[tuple[str, msgspec.Raw]]
+
+
+# What it is
+
+
+def tool_of_line(line: bytes) -> Tool | None:
+    """Whose file begins with this line, where it is one with an item a line."""
+    try:
+        return "mcp-memory" if _peek(line).type in ("entity", "relation") else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
+    """The items of an export in one piece (bytes, or what can be read like them), and whose it is, unless that is
+    given. Raises Malformed."""
+    try:
+        whole = msgspec.json.decode(data, type=_ExportEnvelope | list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ImportFormatError(f"it is no JSON that an export would be: {_decoder_message(error)}") from None
+    name = ""
+    if isinstance(whole, list):
+        whole = _ExportEnvelope(results=whole)
+    else:
+        name = "results" if whole.results is not None else "memories"
+    items = (whole.results if whole.results is not None else whole.memories) or []
+    relations = whole.relations or []
+    found = tool or _tool_of(items)
+    if found is None and not items and name:
+        found = _tool_of_nothing(whole)
+    if found is None:
+        raise ImportFormatError(
+            "nothing in it looks like a memory of a tool that is known" if items else "it holds nothing"
+        )
+    placed = [(f"{name}[{index}]", item) for index, item in enumerate(items)]
+    if found == "mem0":
+        placed += [(f"relations[{index}]", item) for index, item in enumerate(relations)]
+    return ExportDocument(found, placed)
+
+
+def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+    """What one item of a tool's export tells: one memory, of an entity one for each observation. Raises Unfit."""
+    try:
+        yield from _PARSERS[tool](item, moment)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ImportItemError(_decoder_message(error)) from None
+
+
+def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
+    """Whose items these are, by the first that tells."""
+    for item in items[:FIRST_SHOWN]:
+        try:
+            peek = _peek(item)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            continue
+        if isinstance(peek.memory, str):
+            return "mem0"
+        if isinstance(peek.content, str) and isinstance(peek.layer, int):
+            return "engram"
+    return None
+
+
+def _tool_of_nothing(whole: "_ExportEnvelope") -> Tool | None:
+    """Whose export this is that holds nothing."""
+    if whole.results is not None:
+        return "mem0"
+    return "engram" if whole.memories is not None and whole.count is not None else None
+
+
+class _ExportEnvelope(msgspec.Struct):
+    results: list[msgspec.Raw] | None = None
+    memories: list[msgspec.Raw] | None = None
+    relations: list[msgspec.Raw] | None = None
+    count: Any = None
+
+
+class _ItemProbe(msgspec.Struct):
+    type: Any = None
+    memory: Any = None
+    content: Any = None
+    layer: Any = None
+    relationship: Any = None
+
+
+_peek = msgspec.json.Decoder(_ItemProbe).decode
+
+
+def _decoder_message(error: Exception) -> str:
+    """What a decoder says, as one of our own sentences would."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    text = str(error)
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+# mem0
+
+
+class _Mem0(msgspec.Struct):
+    memory: str
+    id: str | int | None = None
+    metadata: dict[str, Any] | None = None
+    categories: list[str] | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    actor_id: str | None = None
+    created_at: Any = None
+    updated_at: Any = None
+    expiration_date: Any = None
+
+
+class _Mem0Relation(msgspec.Struct):
+    source: str
+    relationship: str
+    target: str = ""
+    destination: str = ""
+
+
+_mem0 = msgspec.json.Decoder(_Mem0).decode
+_mem0_relation = msgspec.json.Decoder(_Mem0Relation).decode
+
+
+def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+    """Times: created_at is when it was stored, the later updated_at when what it tells was said last."""
+    peek = _peek(item)
+    if peek.memory is None and peek.relationship is not None:
+        relation = _mem0_relation(item)
+        yield ImportedMemory(_sentence(relation.source, relation.relationship, relation.target or relation.destination))
+        return
+    found = _mem0(item)
+    tags, lost = _tags_of_metadata(found.metadata or {})
+    created, updated, expires = moment(found.created_at), moment(found.updated_at), moment(found.expiration_date)
+    times = {"created_at": created, "updated_at": updated, "expiration_date": expires}
+    lost += [name for name, value in times.items() if value is None and getattr(found, name) is not None]
+    yield ImportedMemory(
+        found.memory,
+        id="" if found.id is None else str(found.id),
+        tags=(*(found.categories or ()), *tags),
+        user_id=found.user_id or "",
+        agent_id=found.agent_id or "",
+        run_id=found.run_id or "",
+        speaker=found.actor_id or "",
+        created_at=created,
+        event_at=updated if updated is not None else created,
+        changed_at=updated if updated is not None else created,
+        expires_at=expires,
+        dropped_fields=tuple(lost),
+    )
+
+
+def _tags_of_metadata(metadata: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The plain texts of it, alone or in lists, which become tags; and the names of what does not fit into one."""
+    tags: list[str] = []
+    lost: list[str] = []
+    for name, value in metadata.items():
+        texts = value if isinstance(value, list) else [value]
+        if all(isinstance(text, str) and cleaning.valid_tags([text]) for text in texts):
+            tags += texts
+        elif value not in (None, ""):
+            lost.append(f"metadata.{name}")
+    return tags, lost
+
+
+# The official MCP memory server
+
+
+class _Entity(msgspec.Struct):
+    name: str
+    entityType: str  # noqa: N815 - the file's own names
+    observations: list[str]
+
+
+class _Relation(msgspec.Struct, rename={"source": "from", "target": "to"}):
+    source: str
+    target: str
+    relationType: str  # noqa: N815
+
+
+_entity = msgspec.json.Decoder(_Entity).decode
+_relation = msgspec.json.Decoder(_Relation).decode
+_BETWEEN_WORDS = re.compile(r"(?<=\w)_+(?=\w)")
+
+
+def _parse_graph(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+    """Each observation is found by itself, so it says whom it is about, unless it does already. An entity nobody
+    observed anything about is still known to be there."""
+    match _peek(item).type:
+        case "entity":
+            entity = _entity(item)
+            name = _words(entity.name)
+            for observation in entity.observations or [f"{name} ({entity.entityType})"]:
+                says_whom = bool(name) and _names(name, _words(observation))
+                yield ImportedMemory(observation if says_whom else f"{name}: {observation}", tags=(entity.entityType,))
+        case "relation":
+            relation = _relation(item)
+            yield ImportedMemory(_sentence(relation.source, relation.relationType, relation.target))
+        case other:
+            raise ImportItemError(f"its type is {_shown(other)}, not entity or relation")
+
+
+def _sentence(source: str, relation: str, target: str) -> str:
+    """`Ines works at the harbour` of Ines, works_at, the_harbour."""
+    return f"{_words(source)} {_words(relation)} {_words(target)}".strip()
+
+
+def _names(name: str, text: str) -> bool:
+    """Whether the name stands in the text as words of its own."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _words(name: str) -> str:
+    """A name made for programs (`works_at`) as a person would write it, and so would look for it."""
+    return _BETWEEN_WORDS.sub(" ", name).strip()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:40] + "…"
+
+
+# engram
+
+
+class _Engram(msgspec.Struct):
+    content: str
+    id: str | None = None
+    importance: float | None = None
+    tags: list[str] | None = None
+    namespace: str = ""
+    kind: str = "semantic"
+    created_at: Any = None
+    modified_at: Any = None
+    last_accessed: Any = None
+    access_count: int = 0
+    repetition_count: int = 0
+
+
+_engram = msgspec.json.Decoder(_Engram).decode
+_ENGRAM_KINDS: Mapping[str, Kind] = {"semantic": "semantic", "episodic": "episodic", "procedural": "procedural"}
+
+
+def _parse_engram(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
+    """Its layer is not taken over: another tool's export enters the buffer. SPEC 5.4"""
+    found = _engram(item)
+    created, modified = moment(found.created_at), moment(found.modified_at)
+    importance = found.importance
+    yield ImportedMemory(
+        found.content,
+        id=found.id or "",
+        kind=_ENGRAM_KINDS.get(found.kind, "semantic"),
+        importance=None if importance is None else min(max(importance, 0.0), 1.0),
+        tags=tuple(found.tags or ()),
+        namespace=found.namespace,
+        created_at=created,
+        event_at=created,
+        changed_at=modified or created,
+        access_count=min(max(found.access_count, 0), COUNT_MAX - 1),
+        repetition_count=min(max(found.repetition_count, 0), COUNT_MAX - 1),
+        last_accessed=moment(found.last_accessed),
+        dropped_fields=() if found.kind in _ENGRAM_KINDS else ("kind",),
+    )
+
+
+_PARSERS: Mapping[Tool, Callable[[bytes | msgspec.Raw, TimeParser], Iterator[ImportedMemory]]] = {
+    "mem0": _parse_mem0,
+    "mcp-memory": _parse_graph,
+    "engram": _parse_engram,
+}
+
+
+# Through the doors
+
+
+def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: SecretPolicy) -> ImportCandidate:
+    """What an export tells, cleaned, checked, and masked as for everything that no person says here. Raises Unfit.
+
+    Its key names the tool and the tool's own id, or else the text, so that an export read twice doubles nothing.
+    """
+    try:
+        plain = cleaning.clean_text(told.content)
+        for name in ("namespace", "user_id", "agent_id", "run_id", "speaker", "id"):
+            cleaning.reject_invalid(getattr(told, name))
+    except cleaning.InvalidTextError as error:
+        raise ImportItemError(str(error)) from None
+    content, kinds = (plain, ()) if guard.mask == "off" else secrets.mask_secrets(plain, guard.key)
+    if not content:
+        raise ImportItemError("there is nothing in the text to remember")
+    if len(content) > CONTENT_CHARS_MAX:
+        raise ImportItemError(f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it")
+    tags = cleaning.valid_tags(told.tags)
+    lost_tags = {tag.strip().lower() for tag in told.tags if tag.strip()} - {*tags}
+    if guard.mask == "off" and SENSITIVE not in tags and secrets.find_secrets(content):
+        tags = cleaning.valid_tags((SENSITIVE, *tags))
+    draft = Draft(
+        content=content,
+        namespace=_short(into.namespace or told.namespace or "default", "namespace", NAMESPACE_CHARS_MAX),
+        user_id=_short(into.user_id or told.user_id or "local", "user_id"),
+        trust="import",
+        source=SOURCE,
+        kind=told.kind,
+        importance=told.importance,
+        importance_source="rule",  # the other tool's: nobody here set it
+        event_at=told.event_at,
+        created_at=told.created_at,
+        expires_at=told.expires_at or 0,
+        speaker=_short(told.speaker, "speaker"),
+        tags=tags,
+        agent_id=_short(told.agent_id, "agent_id"),
+        run_id=_short(told.run_id, "run_id"),
+        key=_key(tool, told.id, content),
+    )
+    if draft.namespace == "*":
+        raise ImportItemError("`*` is no namespace to write to")
+    usage = {"access_count": told.access_count, "repetition_count": told.repetition_count}
+    usage["last_accessed"] = told.last_accessed or 0
+    not_kept = (*told.dropped_fields, *(("tags",) if lost_tags else ()))
+    return ImportCandidate(draft, plain, kinds, told.changed_at or 0, usage, not_kept)
+
+
+def decide_import(
+    new: ImportCandidate, before: Memory | None, usage: Usage | None, entry: TrashEntry | None, memory_id: str, now: int
+) -> ImportDecision:
+    """What becomes of an imported memory whose key `before` has, in the trash where there is an entry.
+
+    Equal content changes nothing, not even how often it was said: an export read twice is no repetition. Other content
+    is a new version if the tool changed it after `before` was changed here; what was changed here since is left alone.
+    What is in the trash comes back.
+    """
+    if before is None:
+        decision = mutations.store_new(new.draft, memory_id, now)
+        used = Usage(id=memory_id, strength=decision.memory.importance, **new.usage)
+        return ImportDecision("stored", (*(each for each in decision.changes if not isinstance(each, PutUsage)),
+                                  PutUsage(data=used)))  # fmt: skip
+    is_same = normalized_text(before.content) == normalized_text(new.draft.content)
+    if is_same or new.changed_at <= before.modified_at:
+        if entry is not None:
+            return ImportDecision("restored", mutations.restore(before, entry, now))
+        return ImportDecision("duplicate" if is_same else "older")
+    draft = new.draft._replace(pinned=before.pinned)
+    decision = mutations.store_keyed(draft, before, usage or Usage(id=before.id), entry, now)
+    return ImportDecision("updated", decision.changes)
+
+
+def _key(tool: Tool, own_id: str, content: str) -> str:
+    key = f"{tool}:{own_id.strip()}"
+    return key if own_id.strip() and len(key) <= KEY_CHARS_MAX else f"{tool}:{_digest(own_id or content)}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _short(text: str, name: str, chars_max: int = SCOPE_CHARS_MAX) -> str:
+    if len(text.strip()) > chars_max:
+        raise ImportItemError(f"its {name} has {len(text.strip())} characters, at most {chars_max}")
+    return text.strip()

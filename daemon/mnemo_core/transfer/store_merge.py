@@ -1,0 +1,150 @@
+"""A memory of another store, brought into one that has memories of its own. SPEC 3.8, 5.4, 5.5
+
+It keeps its id, layer, trust, times, state and use. What the store has already, under the same id, the same key or with
+the same text, is not stored again; of two that differ, the one that was changed later stands. Its history stays where
+it was, and a chunk of a note is a memory of its own here, where nobody watches its file.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from mnemo_core.ingest import mutations
+from mnemo_store.records import (
+    Change,
+    DropTrash,
+    Edge,
+    Memory,
+    PutMemory,
+    PutTrash,
+    PutUsage,
+    TrashEntry,
+    Usage,
+    normalized_text,
+)
+
+Outcome = Literal["stored", "duplicate", "updated", "restored", "older"]
+
+UNDONE_REASON = "undo of import"  # why what an import brought went to the trash when that was taken back
+
+COMPARED_BY_TEXT = frozenset({"active", "archived"})  # the states in which an equal text makes a memory one too many
+
+# Memories that did not come along, and what stands for each: another's id, or "" for nothing.
+IdReplacements = Mapping[str, str]
+
+
+class IncomingMemory(NamedTuple):
+    """A memory as the other store has it."""
+
+    memory: Memory
+    usage: Usage | None = None
+    trashed: TrashEntry | None = None
+    versions: int = 0  # earlier ones that the other store has
+
+
+class LocalState(NamedTuple):
+    """What this store has of it."""
+
+    before: Memory | None = None  # the memory of the same id
+    trashed: TrashEntry | None = None  # that one's entry
+    same_key: Memory | None = None  # another one that has its key
+    same_text: Memory | None = None  # another one in its scope with its text
+
+
+class MergeDecision(NamedTuple):
+    """What becomes of it: `stands_for` is what to say instead of its id, None where that is still its own."""
+
+    outcome: Outcome
+    changes: tuple[Change, ...] = ()
+    replacement_id: str | None = None
+    lost_key: bool = False  # another memory has it
+
+
+def compares_by_text(memory: Memory) -> bool:
+    """Whether an equal text, under whatever id, makes it one too many. What has a key is compared by that alone."""
+    return not memory.key and memory.state in COMPARED_BY_TEXT
+
+
+def merge_memory(
+    coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, age: int, now: int
+) -> MergeDecision:
+    """What becomes of a memory of another store. `age` is what to add to its epoch for one of this store's."""
+    memory = coming.memory
+    if here.before is not None:
+        return _compared(coming, here, stand_ins, now)
+    if here.same_key is not None and normalized_text(here.same_key.content) == normalized_text(memory.content):
+        return MergeDecision("duplicate", replacement_id=here.same_key.id)
+    if here.same_text is not None:
+        return MergeDecision("duplicate", replacement_id=here.same_text.id)
+    lost_key = here.same_key is not None
+    fields: dict[str, Any] = {"managed": "", "key": "" if lost_key else memory.key}
+    new = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    changes: list[Change] = [PutMemory(data=new)]
+    if coming.usage is not None:
+        epoch = max(0, coming.usage.strength_epoch + age)
+        changes.append(PutUsage(data=msgspec.structs.replace(coming.usage, strength_epoch=epoch)))
+    changes += _entry_changes(coming, new, here)
+    return MergeDecision("stored", tuple(changes), lost_key=lost_key)
+
+
+def edge_between(edge: Edge, stand_ins: IdReplacements) -> Edge | None:
+    """The edge as it is here, None where one of its ends did not come along. No note keeps it: it stays when a link
+    goes."""
+    source, target = (stand_ins.get(end, end) for end in (edge.source, edge.target))
+    if not source or not target or source == target:
+        return None
+    return msgspec.structs.replace(edge, source=source, target=target, via="")
+
+
+def _compared(coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, now: int) -> MergeDecision:
+    """Of two versions of one memory, the later; of a chunk of a note here, what its file says. What someone put into
+    the trash here stays there, but for what went there because an import was taken back."""
+    memory, before = coming.memory, here.before
+    assert before is not None, "the caller has looked"
+    if before.content == memory.content:
+        if here.trashed is not None and here.trashed.why == UNDONE_REASON and memory.state != "trashed":
+            return MergeDecision("restored", mutations.restore(before, here.trashed, now))
+        return MergeDecision("duplicate")
+    if before.managed or memory.modified_at <= before.modified_at:
+        return MergeDecision("older")
+    fields = {"managed": "", "version": before.version + 1}
+    lost_key = here.same_key is not None
+    if lost_key:
+        fields["key"] = before.key
+    after = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    changes: list[Change] = [PutMemory(data=after)]
+    changes += _entry_changes(coming, after, here)
+    return MergeDecision("updated", tuple(changes), lost_key=lost_key)
+
+
+def _pointing(memory: Memory, stand_ins: IdReplacements) -> Memory:
+    """The memory with its references to what did not come along made into those to what stands for it. What nothing
+    replaces any more is shown again."""
+    fields: dict[str, Any] = {}
+    for field in ("derived_from", "evidence"):
+        names: tuple[str, ...] = getattr(memory, field)
+        if not stand_ins.keys().isdisjoint(names):
+            replaced = (stand_ins.get(each, each) for each in names)
+            fields[field] = tuple(dict.fromkeys(each for each in replaced if each))
+    newer = stand_ins.get(memory.superseded_by, memory.superseded_by)
+    if newer != memory.superseded_by:
+        fields["superseded_by"] = newer
+        if not newer and memory.state == "superseded":
+            fields["state"] = "active"
+    return msgspec.structs.replace(memory, **fields) if mutations.is_changed(memory, fields) else memory
+
+
+def _entry_changes(coming: IncomingMemory, after: Memory, here: LocalState) -> list[Change]:
+    """What becomes of the entry that says why it is in the trash, or why it was set aside."""
+    if after.state == "trashed":
+        return [PutTrash(data=_entry_of(coming))]
+    if after.state == "discarded" and coming.trashed is not None:
+        return [PutTrash(data=coming.trashed)]
+    return [DropTrash(id=after.id)] if here.trashed is not None else []
+
+
+def _entry_of(coming: IncomingMemory) -> TrashEntry:
+    """When and why it went to the trash; one that nobody noted is made up."""
+    memory = coming.memory
+    return coming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")

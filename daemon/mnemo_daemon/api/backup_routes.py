@@ -1,0 +1,61 @@
+"""The routes about the store as a whole: backup, compact. SPEC 3.8, 13."""
+
+import asyncio
+from pathlib import Path
+
+from mnemo_client.protocol import maintenance
+from mnemo_daemon.api.wire_codec import trust_of
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.server.router import Reply, Request, Route
+
+
+class BackupApi:
+    """The handlers. Both take long: each has a thread of its own while it runs."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/backup", self.create_backup, maintenance.BackupAnswer,
+                "Copy the store, while it is in use",
+                  ask=maintenance.BackupRequest),
+            Route("POST", "/v1/compact", self.compact, maintenance.CompactAnswer,
+                  "Give up room, and the history that `history.keep` does not ask for",
+                  ask=maintenance.CompactRequest),
+        ]  # fmt: skip
+
+    async def create_backup(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        refuse_agents(request)
+        asked: maintenance.BackupRequest = request.ask
+        wanted = None if asked.folder is None else Path(asked.folder)
+        folder, made = await asyncio.to_thread(self._daemon.maintenance.back_up, wanted)
+        size = sum(file.bytes for file in made.files)
+        return Reply(maintenance.BackupAnswer(
+            folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
+            has_database=made.has_database,
+        ))  # fmt: skip
+
+    async def compact(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        refuse_agents(request)
+        asked: maintenance.CompactRequest = request.ask
+        done = await asyncio.to_thread(
+            self._daemon.maintenance.compact, self._daemon.settings.history.keep, dry_run=asked.dry_run
+        )
+        sizes = self._daemon.store.disk_bytes()
+        return Reply(maintenance.CompactAnswer(
+            versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
+            database_before=done.sizes.database_before if done.sizes else sizes["database"],
+            database=done.sizes.database if done.sizes else sizes["database"],
+            journal_before=done.sizes.journal_before if done.sizes else sizes["journal"],
+            journal=done.sizes.journal if done.sizes else sizes["journal"],
+        ))  # fmt: skip
+
+
+def refuse_agents(request: Request) -> None:
+    """What gives up history, drops memories for good, mends or copies everything is for a person to ask for."""
+    if trust_of(request, None) != "user":
+        raise Refusal(422, "refused", "only a person may ask for this: use the command line")

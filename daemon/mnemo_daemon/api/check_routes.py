@@ -1,0 +1,90 @@
+"""The routes that look whether everything is as it should be, and mend it: POST /v1/check, /v1/repair. SPEC 3.8, 13."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from mnemo_client.protocol import maintenance
+from mnemo_daemon.api.backup_routes import refuse_agents
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
+from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
+from mnemo_daemon.models.embedding import lower_thread_priority
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_store.maintenance.repair import REPAIR_STEPS
+
+T = TypeVar("T")
+
+SHOWN_MAX = 100  # violations of one rule
+
+
+class CheckApi:
+    """The handlers. What they start takes long, and runs one at a time on a thread that gives way to others."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mnemo-upkeep", initializer=lower_thread_priority)
+        self._is_busy = False
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("POST", "/v1/check", self.check, maintenance.CheckAnswer, "Whether everything is as it should be"),
+            Route("POST", "/v1/repair", self.repair, maintenance.RepairAnswer,
+                  "Mend what a check finds; delete nothing", ask=maintenance.RepairRequest),
+        ]  # fmt: skip
+
+    async def check(self, _: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        return Reply(check_answer(await self._exclusively(self._store_check().run)))
+
+    async def repair(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        asked: maintenance.RepairRequest = request.ask
+        refuse_agents(request)
+        repairing = StoreRepair(self._store_check())
+        return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
+
+    def _store_check(self) -> StoreCheck:
+        daemon = self._daemon
+        return StoreCheck(daemon.store, daemon.views, daemon.indexing, daemon.stopped.is_set, daemon.disk)
+
+    async def _exclusively(self, work: Callable[[], T]) -> T:
+        if self._is_busy:
+            raise Refusal(409, "conflict", "a check or a repair is under way: wait until it is done")
+        self._is_busy = True
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._is_busy = False
+
+
+def check_answer(report: CheckReport) -> maintenance.CheckAnswer:
+    """As it is answered, and printed by `python -m mnemo_daemon.offline`."""
+    shown: Counter[str] = Counter()
+    violations = []
+    for invariant, table, subject, what, remedy in report.violations:
+        shown[invariant] += 1
+        if shown[invariant] <= SHOWN_MAX:
+            violations.append(
+                maintenance.ViolationView(
+                    invariant=invariant, table=table, subject=subject, what=what, mendable=remedy in REPAIR_STEPS
+                )
+            )
+    return maintenance.CheckAnswer(
+        ok=report.is_clean, checked=dict(report.checked), totals=dict(report.totals), violations=violations,
+        notes=report.notes, seconds=round(report.seconds, 3),
+    )  # fmt: skip
+
+
+def repair_answer(repaired: RepairReport) -> maintenance.RepairAnswer:
+    """As above."""
+    steps = [maintenance.RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
+    return maintenance.RepairAnswer(
+        steps=steps, check=check_answer(repaired.report), quarantine=repaired.quarantine, dry_run=repaired.is_dry
+    )

@@ -1,0 +1,135 @@
+"""The routes of the history: versions, what changed since, undo. SPEC 3.3, 13."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol
+
+from mnemo_client.protocol import memories
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.errors import bad_value
+from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History, SeqRange
+from mnemo_daemon.memories.memory_service import Caller, MemoryDetails
+from mnemo_daemon.memories.revert import RevertService
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.times import parse_bound, parse_past_time
+
+VERSIONS_MAX = 500  # of one page
+YEAR_DIGITS = 4  # a number with more is in milliseconds
+IDS_SHOWN = 500  # of what an undo put back
+
+_SEQ = "seq:"
+
+
+class HistoryQuery(memories.RequestBody):
+    limit: memories.Limit = VERSIONS_MAX
+    cursor: str = ""
+
+
+class DiffQuery(memories.RequestBody):
+    since: str
+    until: str | None = None
+    namespace: memories.Namespace | None = None
+    user_id: memories.ShortText | None = None
+    limit: memories.Limit = memories.LIMIT_DEFAULT
+    cursor: str = ""
+
+
+class RunOnThread(Protocol):
+    """Runs a function on a worker thread."""
+
+    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
+
+
+class HistoryApi:
+    """The handlers. Whole histories are read, so everything goes to a thread."""
+
+    def __init__(self, daemon: Daemon, off_loop: RunOnThread) -> None:
+        self._daemon = daemon
+        self._on_thread = off_loop
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/memories/{id}/history", self.history, memories.HistoryAnswer,
+                "Every version, newest first",
+                  query=HistoryQuery),
+            Route("GET", "/v1/diff", self.diff, memories.DiffAnswer, "What became of each memory since then",
+                  query=DiffQuery),
+            Route("POST", "/v1/undo", self.undo, memories.UndoAnswer,
+                "Take back a change, the last one when none is named",
+                  ask=memories.UndoRequest),
+        ]  # fmt: skip
+
+    async def history(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        query: HistoryQuery = request.query
+        rows, cursor = await self._on_thread(
+            self._history.versions, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
+        )
+        roots = self._daemon.root_paths()
+        return Reply(
+            memories.HistoryAnswer(versions=[wire_codec.version(row, roots) for row in rows], cursor=cursor or None)
+        )
+
+    async def diff(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        return Reply(await self._on_thread(self._diff, request))
+
+    async def undo(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        asked: memories.UndoRequest = request.ask
+        if asked.seq is not None and asked.group is not None:
+            raise bad_value("give `seq` or `group`, not both", "group")
+        undoing, caller = RevertService(self._daemon.store), wire_codec.caller_of(request)
+        done = await self._on_thread(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
+        return Reply(memories.UndoAnswer(
+            seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
+            seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
+        ))  # fmt: skip
+
+    def memory_at(self, text: str, at: int, caller: Caller) -> MemoryDetails:
+        """A memory as it was at a time (ms). Raises a Refusal."""
+        return self._history.memory_at(text, at, caller)
+
+    @property
+    def _history(self) -> History:
+        return History(self._daemon.store, self._daemon.memories)
+
+    def _diff(self, request: Request) -> memories.DiffAnswer:
+        query: DiffQuery = request.query
+        namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
+        rows, span, cursor = self._history.differences(
+            self._span(query), wire_codec.listed_namespaces(request), query.user_id or "local",
+            wire_codec.caller_of(request), query.limit,
+            query.cursor,
+        )  # fmt: skip
+        roots = self._daemon.root_paths()
+        shown = [wire_codec.difference(row, roots) for row in rows]
+        return memories.DiffAnswer(
+            since_seq=span.since,
+            until_seq=span.until,
+            added=[row for row in shown if row.how in ("added", "restored")],
+            changed=[row for row in shown if row.how == "changed"],
+            removed=[row for row in shown if row.how in ("trashed", "dropped")],
+            namespace=namespace,
+            cursor=cursor or None,
+        )
+
+    def _span(self, query: DiffQuery) -> SeqRange:
+        since = self._seq(query.since, "since")
+        until = self._seq(query.until, "until") if query.until is not None else None
+        if until is not None and until < since:
+            raise bad_value("`until` lies before `since`", "until")
+        return self._history.span(since, until)
+
+    def _seq(self, text: str, field: Literal["since", "until"]) -> int:
+        """Of `seq:N`, or of the last change up to a time. Raises a Refusal."""
+        number = text.removeprefix(_SEQ)
+        if number != text:
+            if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
+                raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
+            return int(number)
+        now = self._daemon.store.now()
+        is_ms = text.isdecimal() and len(text) > YEAR_DIGITS
+        return self._history.seq_at(
+            parse_past_time(text, field, now) if is_ms else parse_bound(text, field, field, now)
+        )

@@ -1,0 +1,311 @@
+"""The doors: one memory, many, a text, the turns of a conversation; and classifying anew. SPEC 5, 13."""
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from mnemo_client.protocol import memories
+from mnemo_core.documents import chunking, markup
+from mnemo_core.ingest.policies import IngestPolicy
+from mnemo_core.text import secrets
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.api.backup_routes import refuse_agents
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
+from mnemo_daemon.ingest.reclassification import Reclassification
+from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route, decode
+from mnemo_store.records import CONTENT_CHARS_MAX
+
+INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
+INDEXED_POLL_SECONDS = 0.002
+MARKED_UP = (".rst", ".rst.txt", ".org")  # of a source: how its text is read where it is no Markdown
+ECHO = "echo"  # why nothing of a text was stored: the daemon itself had handed it out
+
+
+class _BatchEntry(NamedTuple):
+    """What was asked for at one place of a batch, and what its answer is to have."""
+
+    submission: Submission
+    wait: memories.Wait = "stored"
+    explain: bool = False
+
+
+class _EmptyText(NamedTuple):
+    """Nothing is left of it to be remembered, and why; the memories whose text it was."""
+
+    reason: str
+    echoes: tuple[str, ...] = ()
+
+
+_Read = _BatchEntry | _EmptyText | Refusal
+
+
+class IngestApi:
+    """The handlers. Texts are cleaned, masked and split on threads."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def routes(self) -> list[Route]:
+        """Of the doors, and what goes with them."""
+        read_only = memories.READ_ONLY
+        return [
+            Route("POST", "/v1/memories", self.remember, memories.RememberAnswer, "Remember one thing",
+                  ask=memories.NewMemory, statuses=(200, 201), read_only=read_only),
+            Route("POST", "/v1/memories/batch", self.remember_many, memories.BatchAnswer, "Remember up to 1,000",
+                  ask=memories.NewMemories, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/ingest", self.ingest, memories.IngestAnswer, "Remember a text, piece by piece",
+                  ask=memories.IngestRequest, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/turns", self.turns, memories.IngestAnswer, "Remember what was said in a conversation",
+                  ask=memories.TurnsRequest, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/reclassify", self.reclassify, memories.ReclassifyAnswer,
+                  "Route and score anew what a rule did; without `dry_run: false` says what would change",
+                  ask=memories.ReclassifyRequest),
+        ]  # fmt: skip
+
+    async def remember(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        put = await self._pipeline.run_on_thread(1, self._put, request, request.ask)
+        group = self._daemon.store.new_id() if self._pipeline.should_infer(put.submission) else ""
+        caller = wire_codec.caller_of(request, put.submission.draft.agent_id)
+        (took,) = await self._pipeline.ingest([put.submission], caller, group)
+        if isinstance(took, Refusal):
+            raise took
+        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        fields = await self._fields(took, put)
+        view = wire_codec.memory_view(self._daemon.memories.get(took.decision.memory.id), self._daemon.root_paths())
+        answer = memories.RememberAnswer(**fields, memory=view, group=group or None)
+        return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
+
+    async def remember_many(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        size = len(request.ask.memories)
+        read = await self._pipeline.run_on_thread(size, self._read_many, request)
+        group = self._daemon.store.new_id()
+        agent_id = next(
+            (
+                each.submission.draft.agent_id
+                for each in read
+                if isinstance(each, _BatchEntry) and each.submission.draft.agent_id
+            ),
+            "",
+        )
+        results = await self._ingested(read, wire_codec.caller_of(request, agent_id), group, memories.RememberAnswer)
+        return Reply(memories.BatchAnswer(results=results, group=group))
+
+    async def ingest(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        asked: memories.IngestRequest = request.ask
+        size = len(asked.text) // CONTENT_CHARS_MAX
+        read = await self._pipeline.run_on_thread(size, self._read_text, request, asked)
+        return Reply(await self._answer(request, read))
+
+    async def turns(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        asked: memories.TurnsRequest = request.ask
+        read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
+        return Reply(await self._answer(request, read))
+
+    async def reclassify(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        refuse_agents(request)
+        asked: memories.ReclassifyRequest = request.ask
+        namespace = wire_codec.writable_namespace(request, asked.namespace)
+        daemon = self._daemon
+        reclassifying = Reclassification(daemon.store, daemon.views, daemon.indexing, lambda: daemon.settings)
+        find = functools.partial(
+            reclassifying.run, namespace, asked.user_id or "local", wire_codec.caller_of(request).name
+        )
+        return Reply(await self._pipeline.run_on_thread(CONTENT_CHARS_MAX, find, asked.dry_run))
+
+    # What came in, on a thread
+
+    @property
+    def _pipeline(self) -> IngestPipeline:
+        return self._daemon.ingest
+
+    def _put(self, request: Request, asked: memories.NewMemory) -> _BatchEntry:
+        daemon = self._daemon
+        draft, masked = wire_codec.draft_of(
+            request, asked, daemon.mask_key, daemon.settings.privacy.mask, daemon.store.now()
+        )
+        taken = Submission(draft, dedup=asked.dedup, infer=asked.infer, masked=tuple(masked), explain=asked.explain)
+        return _BatchEntry(taken, asked.wait, asked.explain)
+
+    def _read_many(self, request: Request) -> list[_Read]:
+        """Each of a batch by itself: what is wrong with one stops no other."""
+        read: list[_Read] = []
+        for place, raw in enumerate(request.ask.memories):
+            at = f"memories[{place}]"
+            try:
+                asked = decode(raw, memories.NewMemory, read_only=memories.READ_ONLY, at=at)
+                if request.namespace and asked.namespace and asked.namespace != request.namespace:
+                    raise bad_value("the namespace is another than the batch's", f"{at}.namespace")
+                read.append(self._put(request, asked))
+            except Refusal as refusal:
+                read.append(refusal)
+        return read
+
+    def _read_text(self, request: Request, asked: memories.IngestRequest) -> list[_Read]:
+        """A text without what the daemon had handed out, masked, in pieces."""
+        daemon, mask = self._daemon, self._daemon.settings.privacy.mask
+        namespace = wire_codec.writable_namespace(request, asked.namespace)
+        profile = self._pipeline.profile(namespace)
+        text, echoes = self._without_echo(wire_codec.clean_text(asked.text, "text"), asked.session_id or "", profile)
+        kinds: Sequence[str] = ()
+        if mask != "off":
+            text, kinds = secrets.mask_secrets(text, daemon.mask_key)
+        read: list[_Read] = []
+        pieces = self._pieces(text, asked.source or "", profile)
+        for draft in wire_codec.pieces_of(request, asked, mask, pieces, daemon.store.now()):
+            masked = tuple(kind for kind in dict.fromkeys(kinds) if f"[masked:{kind}:" in draft.content)
+            taken = Submission(
+                draft, "ingest", dedup=asked.dedup, infer=asked.infer, masked=masked, explain=asked.explain
+            )
+            read.append(_BatchEntry(taken, asked.wait, asked.explain))
+        return read if read or not echoes else [_EmptyText(ECHO, echoes)]
+
+    def _pieces(self, text: str, source: str, profile: IngestPolicy) -> list[str]:
+        """SPEC 5.2. A source that is named like a note of another markup than Markdown is read as such."""
+        if not text:
+            return []
+        if profile.split == "whole" and len(text) <= CONTENT_CHARS_MAX:
+            return [text]
+        serving = self._daemon.indexing.serving()
+        count = serving.embedder.count_tokens if serving is not None else chunking.estimate_tokens
+        if profile.split == "paragraphs":
+            return [chunk.text for chunk in chunking.split_blocks(text, chunking.bounded_count(count))]
+        suffix = markup.suffix_of(source)
+        suffix = suffix if suffix in MARKED_UP else ".md"
+        return [chunk.text for chunk in chunking.split_text(text, count, suffix)]
+
+    def _read_turns(self, request: Request, asked: memories.TurnsRequest) -> list[_Read]:
+        """Each turn by itself: what is wrong with one stops no other."""
+        profile = self._pipeline.profile(wire_codec.writable_namespace(request, asked.namespace))
+        now = self._daemon.store.now()
+        read: list[_Read] = []
+        for place in range(len(asked.turns)):
+            try:
+                read.append(self._read_turn(request, asked, place, profile, now))
+            except Refusal as refusal:
+                read.append(refusal)
+        return read
+
+    def _read_turn(
+        self, request: Request, asked: memories.TurnsRequest, place: int, profile: IngestPolicy, now: int
+    ) -> _Read:
+        daemon, turn, field = self._daemon, asked.turns[place], f"turns[{place}].content"
+        text, echoes = self._without_echo(wire_codec.clean_text(turn.content, field), asked.session_id, profile)
+        if not text:
+            return _EmptyText(ECHO, echoes) if echoes else _EmptyText("too_short")
+        if len(text) > CONTENT_CHARS_MAX:
+            message = f"the turn has {len(text)} characters, at most {CONTENT_CHARS_MAX}: ingest it as a text"
+            raise bad_value(message, field)
+        draft, masked = wire_codec.turn_of(
+            request, asked, place, daemon.mask_key, daemon.settings.privacy.mask, text, now
+        )  # fmt: skip
+        taken = Submission(
+            draft, "turn", wire_codec.role_of(turn), dedup=asked.dedup, infer=False, masked=tuple(masked),
+            echoes=echoes,
+            explain=asked.explain,
+        )  # fmt: skip
+        return _BatchEntry(taken, asked.wait, asked.explain)
+
+    def _without_echo(self, text: str, session: str, profile: IngestPolicy) -> tuple[str, tuple[str, ...]]:
+        if not profile.strips_echo or not text:
+            return text, ()
+        rest, ids = self._pipeline.without_echo(text, session)
+        self._pipeline.record_echoes(session, ids)
+        return wire_codec.clean_text(rest, "text"), ids
+
+    # What became of it
+
+    async def _answer(self, request: Request, read: Sequence[_Read]) -> memories.IngestAnswer:
+        group = self._daemon.store.new_id()
+        results = await self._ingested(
+            read, wire_codec.caller_of(request, request.ask.agent_id), group, memories.PieceAnswer
+        )
+        counts = Counter(each.outcome if isinstance(each, memories.PieceAnswer) else "refused" for each in results)
+        return memories.IngestAnswer(
+            results=results, counts=dict(sorted(counts.items())), group=group,
+            namespace=request.namespace or request.ask.namespace or wire_codec.DEFAULT_NAMESPACE,
+            degraded=self._degraded(),
+        )  # fmt: skip
+
+    async def _ingested(
+        self,
+        read: Sequence[_Read],
+        caller: Caller,
+        group: str,
+        kind: type[memories.RememberAnswer] | type[memories.PieceAnswer],
+    ) -> list[Any]:
+        """The answer to each, in order; a text that is only begun to be told does not hold up the others."""
+        puts = [each for each in read if isinstance(each, _BatchEntry)]
+        took = iter(await self._pipeline.ingest([put.submission for put in puts], caller, group) if puts else ())
+        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        settled: list[Any] = []
+        for each in read:
+            match each:
+                case Refusal():
+                    settled.append(each)
+                case _EmptyText(reason=reason, echoes=echoes):
+                    settled.append(memories.PieceAnswer(outcome="discarded", reason=reason, related=list(echoes)))
+                case _:
+                    result = next(took)
+                    if isinstance(result, IngestResult):
+                        settled.append((result, await self._fields(result, each)))
+                    else:
+                        settled.append(result)
+        return await self._pipeline.run_on_thread(len(read), self._answers_of, settled, kind)
+
+    def _answers_of(
+        self, settled: Sequence[Any], kind: type[memories.RememberAnswer] | type[memories.PieceAnswer]
+    ) -> list[Any]:
+        """The answers with their memories, on a thread: there may be thousands."""
+        roots = self._daemon.root_paths()
+        shaped: list[Any] = []
+        for each in settled:
+            try:
+                if isinstance(each, Refusal):
+                    raise each
+                if isinstance(each, tuple):
+                    took, fields = each
+                    found = self._daemon.memories.get(took.decision.memory.id)
+                    shaped.append(kind(**fields, memory=wire_codec.memory_view(found, roots)))
+                else:
+                    shaped.append(each)
+            except Refusal as refusal:
+                shaped.append(msgspec.Raw(msgspec.json.encode(refusal.answer())))
+        return shaped
+
+    async def _fields(self, took: IngestResult, put: _BatchEntry) -> dict[str, Any]:
+        """What is answered of it beside the memory."""
+        fields = wire_codec.ingest_fields(took, explain=put.explain)
+        indexed, degraded = took.item.is_seen, self._degraded()
+        if put.wait != "stored" and took.decision.outcome != "discarded":
+            indexed = await self._is_indexed_in_time(took.decision.memory.id)
+            degraded = [] if indexed else ["vectors"]
+        return fields | {"indexed": indexed, "degraded": degraded}
+
+    def _degraded(self) -> list[str]:
+        return ["vectors"] if self._daemon.indexing.serving() is None or self._daemon.store.degraded else []
+
+    async def _is_indexed_in_time(self, memory_id: str) -> bool:
+        """Whether its vector came while there was hope of it. No thread waits here: recalls need those."""
+        daemon, loop = self._daemon, asyncio.get_running_loop()
+        with daemon.store.snapshot() as snapshot:
+            number = snapshot.number(memory_id)
+        deadline = loop.time() + INDEXED_SECONDS_MAX
+        while number is not None and not daemon.stopped.is_set() and loop.time() < deadline:
+            if daemon.indexing.has_vector(number):
+                return True
+            if daemon.embedding.status().state not in ("ready", "loading"):
+                return False
+            await asyncio.sleep(INDEXED_POLL_SECONDS)
+        return False

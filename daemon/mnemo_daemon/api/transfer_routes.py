@@ -1,0 +1,236 @@
+"""The routes by which everything leaves and comes in: GET /v1/export, POST /v1/import. SPEC 3.8, 13, 16."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+from msgspec import Meta
+
+from mnemo_client.protocol import maintenance, memories
+from mnemo_core.transfer.importers import ImportTarget, SecretPolicy
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.api.backup_routes import refuse_agents
+from mnemo_daemon.app import Daemon
+from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.transfer import store_export
+from mnemo_daemon.transfer.store_export import VectorSpace
+from mnemo_daemon.transfer.store_merge import StoreMerge
+from mnemo_daemon.transfer.tool_import import (
+    BYTE_ORDER_MARK,
+    LINE_BYTES_MAX,
+    ImportRequest,
+    ImportState,
+    ToolImport,
+)
+from mnemo_store.disk import is_disk_full
+from mnemo_store.errors import DiskFull, WriteFailure
+from mnemo_store.journal import dump
+from mnemo_store.records import Memory
+
+THREADS = 2  # for exports, and for what imports write to their spools
+PIECE_BYTES = 1 << 20  # of an import written to the spool, of an export sent, at once
+FREE_BYTES_MIN = 64 << 20  # of the disk, that an import's spool leaves to the store
+PATIENCE_SECONDS = 1.0  # an import that takes longer tells how far it is
+TELL_SECONDS = 0.5  # between two lines of progress
+
+JSON_LINES = "application/x-ndjson"
+
+
+class ExportQuery(memories.RequestBody):
+    namespace: memories.Namespace | None = None
+    history: bool = True
+    vectors: bool = False
+
+
+class ImportQuery(memories.RequestBody, rename={"tool": "from"}):
+    tool: memories.ImportTool | None = None
+    namespace: memories.Namespace | None = None
+    user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    allow_forgotten: bool = False
+    dry_run: bool = False
+
+
+class TransferApi:
+    """The handlers. What reads or writes much has threads of its own, so that recalls do not wait for it."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-export")
+        self._imports = ThreadPoolExecutor(1, thread_name_prefix="mnemo-import")  # one at a time; others wait
+
+    def close(self) -> None:
+        for threads in (self._threads, self._imports):
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/export", self.export, bytes, "Everything, as JSON lines", query=ExportQuery,
+                  content_type=JSON_LINES),
+            Route("POST", "/v1/import", self.import_export, bytes, "An export of ours, or of another tool",
+                query=ImportQuery,
+                  content_type=JSON_LINES, streams=True),
+        ]  # fmt: skip
+
+    # Out
+
+    async def export(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        refuse_agents(request)
+        query: ExportQuery = request.query
+        namespace = None if request.namespace == wire_codec.EVERY_NAMESPACE else request.namespace
+
+        def keep(memory: Memory) -> bool:
+            return namespace in (None, memory.namespace)
+
+        space = self._space() if query.vectors else None
+        if query.vectors and space is None:
+            raise Refusal(503, "degraded", "no embedding model is in use, so there are no vectors", field="vectors")
+        is_whole = namespace is None
+        lines = store_export.export_lines(
+            self._daemon.store, keep=None if is_whole else keep, history=query.history, space=space
+        )
+        return Reply(self._pieces(lines))
+
+    def _space(self) -> VectorSpace | None:
+        serving = self._daemon.indexing.serving()
+        return VectorSpace(serving.embedder.space, serving.embedder.dimensions) if serving is not None else None
+
+    async def _pieces(self, lines: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The lines, many at once; each bundle is made off the loop."""
+        while piece := await self._on_thread(_bundle, lines):
+            yield piece
+
+    # In
+
+    async def import_export(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        wanted, guard = (
+            self._import_request(request),
+            SecretPolicy(self._daemon.settings.privacy.mask, self._daemon.mask_key),
+        )
+        assert request.body is not None, "the route streams"
+        spooled = await self._spooled(request.body)
+        progress = ImportState()
+        work = asyncio.get_running_loop().run_in_executor(self._imports, self._import, spooled, guard, wanted, progress)
+        work.add_done_callback(_consume_exception)
+        try:
+            await asyncio.wait({work}, timeout=PATIENCE_SECONDS)
+        except asyncio.CancelledError:
+            progress.stop.set()
+            raise
+        return Reply(msgspec.json.encode(work.result()) + b"\n" if work.done() else _progress_lines(work, progress))
+
+    def _import_request(self, request: Request) -> ImportRequest:
+        query: ImportQuery = request.query
+        namespace = None if request.namespace is None else wire_codec.writable_namespace(request)
+        trust = wire_codec.trust_of(request, None)
+        if query.allow_forgotten and trust != "user":
+            why = "only a person can have what was forgotten taken in again"
+            raise Refusal(422, "refused", why, field="allow_forgotten")
+        return ImportRequest(
+            caller=wire_codec.caller_of(request),
+            trust=trust,
+            tool=query.tool,
+            into=ImportTarget(namespace, query.user_id),
+            allow_forgotten=query.allow_forgotten,
+            dry_run=query.dry_run,
+        )
+
+    async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
+        """The body in a file of the data folder that has no name: nothing stays of it, whatever happens. Raises
+        DiskFull, WriteFailed, and what the body raises."""
+        spooled: BinaryIO = await self._on_thread(tempfile.TemporaryFile, dir=self._daemon.store.folder)
+        try:
+            pieces: list[bytes] = []
+            size = 0
+            async for piece in body:
+                pieces.append(piece)
+                size += len(piece)
+                if size >= PIECE_BYTES:
+                    await self._on_thread(self._spool, spooled, b"".join(pieces))
+                    pieces, size = [], 0
+            await self._on_thread(self._spool, spooled, b"".join(pieces))
+        except BaseException:
+            spooled.close()
+            raise
+        return spooled
+
+    def _spool(self, spooled: BinaryIO, data: bytes) -> None:
+        usage = os.statvfs(spooled.fileno())
+        if usage.f_bavail * usage.f_frsize < FREE_BYTES_MIN + len(data):
+            raise DiskFull("there is no room for the import beside the store")
+        try:
+            self._daemon.disk.append(spooled.fileno(), data)
+        except OSError as error:
+            if is_disk_full(error):
+                raise DiskFull(f"there is no room for the import: {error.strerror}") from error
+            raise WriteFailure(f"the import could not be put down beside the store: {error.strerror}") from error
+
+    def _import(
+        self, spooled: BinaryIO, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState
+    ) -> maintenance.ImportAnswer:
+        with spooled:
+            daemon, first_line = self._daemon, _first_line(spooled)
+            if dump.is_dump(first_line):
+                return StoreMerge(daemon.store, wanted, progress, self._space(), daemon.on_store_replaced).run(spooled)
+            return ToolImport(daemon.store, guard, wanted, progress).run(spooled, first_line)
+
+    async def _on_thread(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: function(*arguments, **named))
+
+
+def _consume_exception(work: "asyncio.Future[maintenance.ImportAnswer]") -> None:
+    """What an import failed with is known, though nobody may wait for it any more."""
+    if not work.cancelled():
+        work.exception()
+
+
+def _bundle(lines: Iterator[bytes]) -> bytes:
+    """Some of the lines, b"" behind the last."""
+    taken: list[bytes] = []
+    size = 0
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if size >= PIECE_BYTES:
+            break
+    return b"".join(taken)
+
+
+def _first_line(spooled: BinaryIO) -> bytes:
+    """The first line that holds something; the file then stands at its beginning, behind a byte order mark. Raises a
+    Refusal where there is none."""
+    spooled.seek(0)
+    start = len(BYTE_ORDER_MARK) if spooled.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK else 0
+    spooled.seek(start)
+    while line := spooled.readline(LINE_BYTES_MAX):
+        if line.strip():
+            spooled.seek(start)
+            return line
+    raise Refusal(400, "unknown_export", "there is nothing in it")
+
+
+async def _progress_lines(
+    work: "asyncio.Future[maintenance.ImportAnswer]", progress: ImportState
+) -> AsyncIterator[bytes]:
+    """How far the import is, now and then, and in the last line what it came to, or what it failed with."""
+    try:
+        while not work.done():
+            line = maintenance.ImportProgress(progress=(progress.done, max(progress.of, progress.done)))
+            yield msgspec.json.encode(line) + b"\n"
+            await asyncio.wait({work}, timeout=TELL_SECONDS)
+    finally:
+        progress.stop.set()  # for a reader that went away: what is behind the slice at work is left
+    try:
+        yield msgspec.json.encode(work.result()) + b"\n"
+    except Exception as error:
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise
+        yield msgspec.json.encode(refusal.answer()) + b"\n"

@@ -1,0 +1,1 @@
+"""Indexes that follow the store: embedding, token rows, catch-up and rebuild."""

@@ -1,0 +1,85 @@
+"""Token rows of what has its vectors but not them: memories of before there were any, or before they were switched on.
+
+Each costs one run of the model, so it is done behind everything else, some texts at a time, from the first memory to
+the last. Nothing is noted of how far that is: a start looks at all of them again, at some microseconds each.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.indexing.views import INDEXED_STATES, IndexProgress, Views, is_indexed
+from mnemo_daemon.models.embedding import Embedder, EmbeddingService
+from mnemo_daemon.models.token_rows import LateForm
+from mnemo_store.records import STATES, embedded_text, text_hash
+from mnemo_store.store import Store, TextVectors
+
+LOOKED_AT = 1_000  # memories at once: some milliseconds
+TOGETHER = 16  # texts: what was just said waits no longer than for these
+
+
+class TokenBackfill:
+    """`work` is for the thread that keeps the vectors, when that has nothing else to do."""
+
+    def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
+        self._store = store
+        self._views = views
+        self._embedding = embedding
+        self._form: LateForm | None = None
+        self._next = 0  # number of the first memory that has not been looked at
+
+    def revisit(self, number: int = 0) -> None:
+        """That memory has none, and those behind it are to be looked at as well."""
+        self._next = min(self._next, number)
+
+    def run_slice(self, embedder: Embedder) -> bool:
+        """Takes the next stretch; False where there is nothing to do. Raises what the model and the store raise."""
+        if embedder.late != self._form:
+            self._form, self._next = embedder.late, 0
+        if self._store.degraded:  # nothing that was kept is seen, and what comes back may have lost some
+            self._next = 0
+            return False
+        size = self._views.attributes.size
+        if self._form is None or self._next >= size:
+            return False
+        end = min(size, self._next + LOOKED_AT)
+        numbers = self._next + np.flatnonzero(self._eligible()[self._next : end])
+        texts, last = self._without(numbers, self._form)
+        if texts:
+            _, codes = self._embedding.encode_both(embedder, list(texts.values()))
+            found = zip(texts, codes, strict=True)
+            rows = [TextVectors(self._form.space, digest, each) for digest, each in found if each is not None]
+            self._store.put_vectors(rows).result()
+        self._next = end if last is None else last + 1
+        return True
+
+    def progress(self, seq: int) -> IndexProgress | None:
+        """None where the model in use has no late interaction."""
+        if self._form is None:
+            return None
+        eligible = self._eligible()
+        total, items = int(np.count_nonzero(eligible)), int(np.count_nonzero(eligible[: self._next]))
+        share = items / total if total else 1.0
+        return IndexProgress("ready" if share >= 1.0 else "building", seq, items, share)
+
+    def _eligible(self) -> NDArray[np.bool_]:
+        codes = [STATES.index(state) for state in INDEXED_STATES]
+        return np.isin(self._views.attributes.column("state"), codes)
+
+    def _without(self, numbers: NDArray[np.integer[Any]], form: LateForm) -> tuple[dict[bytes, str], int | None]:
+        """The texts of the first of these memories that have no token rows, and the number of the last one looked at;
+        None when that is all of them."""
+        digests = self._views.attributes.text_hashes(numbers)
+        texts: dict[bytes, str] = {}
+        with self._store.snapshot() as snapshot:
+            known = snapshot.token_rows(form.space, digests, form.dimensions)
+            for number, rows in zip(numbers.tolist(), known, strict=True):
+                memory_id = snapshot.id_of(number) if rows is None else None
+                memory = snapshot.memory(memory_id) if memory_id else None
+                if memory is not None and is_indexed(memory):
+                    text = embedded_text(memory)
+                    texts[text_hash(text)] = text
+                    if len(texts) >= TOGETHER:
+                        return texts, number
+        return texts, None

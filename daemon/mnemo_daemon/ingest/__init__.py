@@ -1,0 +1,1 @@
+"""The ingestion pipeline shared by all entry points."""

@@ -1,0 +1,178 @@
+"""Routing and scoring anew what a rule routed and scored. SPEC 5.3, 5.4, 15
+
+Nothing tells who said what kind a memory is. What a rule would not have said was said by somebody, and is left alone: a
+memory is looked at where kind, form and category are what some profile's rules give its text, or what everything had
+before there were rules. An importance is anew where the record says that a rule set it. Notes belong to their files.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from mnemo_client.protocol import memories as protocol
+from mnemo_core.ingest import mutations, scoring
+from mnemo_core.ingest.classification import Classification, classify
+from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
+from mnemo_core.ingest.policies import (
+    POLICIES,
+    EntryPoint,
+    IngestPolicy,
+    default_importance,
+    final_importance,
+)
+from mnemo_daemon.indexing.centroids import Scope
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.settings import Settings
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import MemoryFilter
+from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
+from mnemo_store.store import Store, WriteResult
+
+WHAT = "reclassify"  # what the history calls it
+SLICE = 500  # memories in one write turn [SPEC 3.5]
+READ_TOGETHER = 500
+SHOWN = 500  # changes that are listed
+CONTENT_SHOWN = 120  # characters
+# How far off an importance is changed for. Less is drift: novelty is told from what is known, and that has grown since.
+IMPORTANCE_STEP = 0.1
+
+
+class _Change(NamedTuple):
+    memory: Memory
+    fields: dict[str, Any]
+    why: str
+
+
+class Reclassification:
+    """The service. `run` takes long and runs on a thread."""
+
+    def __init__(self, store: Store, views: Views, indexing: VectorIndexer, settings: Callable[[], Settings]) -> None:
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._settings = settings
+
+    def run(self, namespace: str, user_id: str, by: str, dry_run: bool) -> protocol.ReclassifyAnswer:
+        """What would change, and, unless it is a dry run, the change, in slices under one group. What was changed
+        meanwhile is left as it is."""
+        profile, serving = self._settings().profile_of(namespace), self._indexing.serving()
+        answer = protocol.ReclassifyAnswer(looked_at=0, changed=0, left=0, dry_run=dry_run, namespace=namespace)
+        group = "" if dry_run else self._store.new_id()
+        changes: list[_Change] = []
+        columns = self._views.attributes
+        numbers = np.flatnonzero(columns.mask(MemoryFilter(namespaces=(namespace,), user_id=user_id)))
+        for start in range(0, len(numbers), READ_TOGETHER):
+            some = numbers[start : start + READ_TOGETHER].tolist()
+            with self._store.snapshot() as snapshot:
+                memories = [snapshot.memory(each) for each in columns.ids(some)]
+            for number, memory in zip(some, memories, strict=True):
+                if memory is None or memory.managed:
+                    continue
+                answer.looked_at += 1
+                found = self._reclassified(memory, number, profile, serving)
+                answer.left += found is None
+                if found is not None and found.fields:
+                    changes.append(found)
+            if not dry_run and len(changes) >= SLICE:
+                answer.changed += self._write(changes[:SLICE], answer, by, group)
+                changes = changes[SLICE:]
+        if dry_run:
+            answer.changed = len(changes)
+            answer.changes = [_shown(each) for each in changes[:SHOWN]]
+        elif changes:
+            for start in range(0, len(changes), SLICE):
+                answer.changed += self._write(changes[start : start + SLICE], answer, by, group)
+        answer.group = group if group and answer.changed else None
+        return answer
+
+    def _reclassified(
+        self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None
+    ) -> _Change | None:
+        """What would be different; None for what somebody set."""
+        fields: dict[str, Any] = {}
+        now = _route(memory, profile)
+        is_ruled = _is_rule_based(memory)
+        if is_ruled:
+            wanted = {"kind": now.kind, "form": now.form, "category": now.category}
+            fields = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
+        if memory.importance_source == "rule":
+            importance = self._importance(memory, number, profile, serving, now)
+            if importance is not None and abs(importance - memory.importance) >= IMPORTANCE_STEP:
+                fields["importance"] = importance
+        elif not is_ruled:
+            return None
+        if fields.get("kind") and memory.decay_rate == default_decay_rate(memory.layer, memory.kind):
+            rate = default_decay_rate(memory.layer, fields["kind"])
+            fields |= {"decay_rate": rate} if rate != memory.decay_rate else {}
+        return _Change(memory, fields, now.why)
+
+    def _importance(
+        self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None, found: Classification
+    ) -> float | None:
+        """What a rule gives it now; None where its vector is not there to tell."""
+        door = _entry_point(memory, profile)
+        if door not in profile.scored:
+            return default_importance(profile, door, found.kind, memory.tags)
+        rows = serving.view.vectors_of(number) if serving is not None else None
+        if serving is None or rows is None or serving.centroids.uncounted:
+            return None
+        middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
+        return final_importance(profile, door, scoring.score(memory.content, profile, rows, middle).importance)
+
+    def _write(self, changes: Sequence[_Change], answer: protocol.ReclassifyAnswer, by: str, group: str) -> int:
+        def decide(snapshot: Snapshot) -> WriteResult[list[_Change]]:
+            made: list[Change] = []
+            done = []
+            for each in changes:
+                now = snapshot.memory(each.memory.id)
+                if now is None or now.version != each.memory.version:
+                    continue
+                made.append(PutMemory(data=mutations.new_version(now, snapshot.now, each.fields)))
+                usage = snapshot.usage(now.id) or Usage(id=now.id, strength=now.importance)
+                if "importance" in each.fields and usage.strength == now.importance:
+                    strength = each.fields["importance"]
+                    made.append(PutUsage(data=msgspec.structs.replace(usage, strength=strength)))
+                done.append(each)
+            return WriteResult(made, done, WHAT, group)
+
+        future: Future[Any] = self._store.transact(decide, by=by)
+        done = future.result().result
+        answer.changes += [_shown(each) for each in done[: SHOWN - len(answer.changes)]]
+        return len(done)
+
+
+def _route(memory: Memory, profile: IngestPolicy) -> Classification:
+    role = memory.turn.role if memory.turn is not None else ""
+    return classify(
+        memory.content, session_id=memory.session_id, tags=memory.tags, role=role,
+        has_evidence=bool(memory.evidence), has_trace=memory.trace is not None, profile=profile,
+    )  # fmt: skip
+
+
+def _entry_point(memory: Memory, profile: IngestPolicy) -> EntryPoint:
+    """By which door it came in. A piece of a text has the source that its caller named, and is known by a score that no
+    other door leaves as it is."""
+    if memory.turn is not None:
+        return "turn"
+    is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
+    return "ingest" if is_piece else "remember"
+
+
+def _is_rule_based(memory: Memory) -> bool:
+    """Whether some rule says of its text what its record says."""
+    has = (memory.kind, memory.form, memory.category)
+    if has == (KIND_DEFAULT, None, CATEGORY_DEFAULT):
+        return True
+    return any(_route(memory, profile)[:3] == has for profile in POLICIES.values())
+
+
+def _shown(change: _Change) -> protocol.ReclassificationView:
+    before = {name: getattr(change.memory, name) for name in change.fields}
+    content = change.memory.content[:CONTENT_SHOWN]
+    return protocol.ReclassificationView(
+        id=change.memory.id, content=content, before=before, after=dict(change.fields), why=change.why
+    )

@@ -1,0 +1,221 @@
+"""Near check and score for what was written before its vector was there: at a door, and whatever notes say. SPEC 5
+
+Where the first such write stood is a fact of the store, written with it, and taken back once all have been looked at.
+From there this follows the store, as the vectors do, once those are current. Doing a stretch of it again changes
+nothing. What was compared at the door already is passed over, and so is a chunk whose text a change left as it was.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from mnemo_core.ingest import scoring, write_plan
+from mnemo_core.ingest.mutations import Decision, Draft, MemoryRelation
+from mnemo_core.ingest.note_sync import needs_rescoring
+from mnemo_core.ingest.policies import EntryPoint, IngestPolicy, final_importance
+from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
+from mnemo_core.text.dates.time_mentions import said_at
+from mnemo_daemon.indexing.centroids import Scope
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows
+from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
+from mnemo_daemon.memories.memory_service import ADD, SENSITIVE, Caller
+from mnemo_daemon.notes import note_writer
+from mnemo_daemon.times import utc_offset
+from mnemo_store.backend import Snapshot
+from mnemo_store.ids import time_of_id
+from mnemo_store.records import ChangeEntry, Memory, PutMeta
+from mnemo_store.store import Store, WriteResult
+
+BY = "intake"  # who does it
+SCORE = "score"  # what the history calls what is found out about a chunk: its note's doing, and nobody's to take back
+SCORED_KEPT_MAX = 50_000  # memories compared at the door that are remembered as such
+ENTRIES = 200  # transactions looked at together, until they hold
+MEMORIES = 50  # to be compared, and somewhat more where one transaction wrote many; and at most so many in a write turn
+
+
+class _UnscoredMemory(NamedTuple):
+    """A memory that was written without its vector, with it, and with the transaction that wrote it."""
+
+    memory: Memory
+    number: int
+    rows: Rows
+    entry: ChangeEntry
+
+
+class ScoringBackfill:
+    """`work` is for the thread that keeps the vectors; `note_seen` for whoever writes."""
+
+    def __init__(self, store: Store, nearness: NeighbourSearch, profile: Callable[[str], IngestPolicy]) -> None:
+        self._store = store
+        self._neighbours = nearness
+        self._profile = profile
+        self._scored: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+        self._seq: int | None = None  # looked at so far; None: not since the start
+
+    def mark_scored(self, memory_id: str) -> None:
+        """It was compared and scored with its vector; it need not be written yet."""
+        with self._lock:
+            self._scored[memory_id] = None
+            while len(self._scored) > SCORED_KEPT_MAX:
+                self._scored.popitem(last=False)
+
+    def waiting(self) -> int:
+        """How many changes it has still to look at; 0 when all is done."""
+        with self._store.snapshot() as snapshot:
+            begun, now = snapshot.meta(BACKFILL_CURSOR), snapshot.seq
+        return max(1, now - (self._seq if self._seq is not None else int(begun))) if begun else 0
+
+    def run_slice(self, serving: ActiveIndex, seq_max: int) -> bool:
+        """Takes the next stretch up to the change `seq_max`, which the view has; False where there is none. Raises what
+        the store raises, and then does it again."""
+        with self._store.snapshot() as snapshot:
+            begun, now = snapshot.meta(BACKFILL_CURSOR), snapshot.seq
+        if not begun:
+            self._seq = now
+            return False
+        seen_to = self._seq if self._seq is not None else int(begun)
+        behind, seq = self._next_slice(seen_to, seq_max, serving)
+        if seq == seen_to:
+            return self._finish(seq)
+        alike: dict[tuple[bool, str], list[_UnscoredMemory]] = {}
+        for each in behind:
+            alike.setdefault((bool(each.memory.managed), each.entry.group), []).append(each)
+        moved: dict[tuple[str, int], int] = {}
+        written = [
+            self._write(some[start : start + MEMORIES], serving, moved)
+            for some in alike.values()
+            for start in range(0, len(some), MEMORIES)
+        ]
+        for future in written:
+            future.result()
+        self._seq = seq
+        return True
+
+    def _finish(self, seq: int) -> bool:
+        """Takes the fact back, unless something was written meanwhile. False: there is nothing more to do."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[bool]:
+            is_done = snapshot.seq == seq
+            return WriteResult((PutMeta(name=BACKFILL_CURSOR, value=""),) if is_done else (), not is_done)
+
+        return self._store.transact(decide, by=BY, background=True).result().result
+
+    def _next_slice(self, after: int, seq_max: int, serving: ActiveIndex) -> tuple[list[_UnscoredMemory], int]:
+        """Some memories that have their vectors now and had none when they were written."""
+        behind: dict[str, _UnscoredMemory] = {}
+        begun: dict[str, int] = {}
+        seq = after
+        with self._store.snapshot() as snapshot:
+            entries = snapshot.entries(after, ENTRIES)
+        for entry_seq, entry in entries:
+            if entry_seq > seq_max or len(behind) >= MEMORIES:
+                break
+            seq = entry_seq
+            with self._store.snapshot() as snapshot:
+                for memory_id in entry.ids:
+                    found = self._unscored(snapshot, memory_id, serving)
+                    if found is None or (found[0].managed and not _begins(snapshot, found[0], entry_seq, entry, begun)):
+                        continue
+                    behind[memory_id] = _UnscoredMemory(*found, entry)
+        return list(behind.values()), seq
+
+    def _unscored(self, snapshot: Snapshot, memory_id: str, serving: ActiveIndex) -> tuple[Memory, int, Rows] | None:
+        with self._lock:
+            if memory_id in self._scored:
+                return None
+        memory, number = snapshot.memory(memory_id), snapshot.number(memory_id)
+        if (
+            memory is None
+            or number is None
+            or not (write_plan.can_be_backfilled(memory) or write_plan.is_chunk(memory))
+        ):
+            return None
+        rows = serving.view.vectors_of(number)
+        return None if rows is None else (memory, number, rows)
+
+    def _write(
+        self, behind: Sequence[_UnscoredMemory], serving: ActiveIndex, moved: dict[tuple[str, int], int]
+    ) -> "Future[Any]":
+        """Writes what is found out about some memories of one group, all of them chunks of notes or none. `moved` has
+        the versions that this stretch made of those that were judged: what they say is the same."""
+        judged = [(each.memory, *self._rescored(each, serving)) for each in behind]
+        of_notes, group = bool(behind[0].memory.managed), behind[0].entry.group
+        late = write_plan.backfill_chunk if of_notes else write_plan.backfill
+
+        def decide(snapshot: Snapshot) -> WriteResult[bool]:
+            pending = PendingSnapshot(snapshot)
+            for memory, importance, found in judged:
+                ties = [tie._replace(version=moved.get((tie.id, tie.version), tie.version)) for tie in found]
+                decision: Decision | None = late(memory, importance, ties, pending)
+                if decision is not None:
+                    pending.apply(decision.changes)
+                    moved[memory.id, memory.version] = decision.memory.version
+            return WriteResult(pending.changes, bool(pending.changes), SCORE if of_notes else ADD, group)
+
+        return self._store.transact(decide, by=note_writer.BY if of_notes else BY, background=True)
+
+    def _rescored(self, behind: _UnscoredMemory, serving: ActiveIndex) -> tuple[float, Sequence[MemoryRelation]]:
+        """Its importance, and its ties to what was there before it."""
+        memory, rows = behind.memory, behind.rows
+        profile, is_chunk = self._profile(memory.namespace), bool(memory.managed)
+        importance = self._importance(behind, profile, serving)
+        if profile.near != "linked":
+            return importance, ()
+        door: EntryPoint = "note" if is_chunk else "remember"
+        item = IngestItem(_draft(memory), door, profile, is_explained=False)
+        if not is_chunk:
+            item = item._replace(said_at=_event_time(memory))
+        wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
+        caller = Caller(BY, sees_sensitive=not is_chunk or SENSITIVE in memory.tags)
+        found = self._neighbours.search_batch([wanted], serving, caller).get(0, [])
+        earlier = [near for near in found if _was_there(near.memory, behind)]
+        if not earlier:
+            return importance, ()
+        if is_chunk:  # only now: it takes longer to read than all the rest, and of notes it is not searched by
+            item = item._replace(said_at=_event_time(memory))
+        return importance, self._neighbours.with_relations(item, earlier, serving).relations
+
+    def _importance(self, behind: _UnscoredMemory, profile: IngestPolicy, serving: ActiveIndex) -> float:
+        """By rule; of a chunk what it has, where the profile scores no notes."""
+        memory, rows = behind.memory, behind.rows
+        if memory.managed and "note" not in profile.scored:
+            return memory.importance
+        middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
+        scores = scoring.score(memory.content, profile, rows, middle)
+        return final_importance(profile, "note" if memory.managed else "remember", scores.importance)
+
+
+def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, begun: dict[str, int]) -> bool:
+    """Whether the chunk has what it says now since that change. `begun` keeps since when each has."""
+    if entry.by != note_writer.BY:
+        return False
+    if memory.version == 1:
+        return True
+    if memory.id not in begun:
+        versions = snapshot.versions(memory.id)[::-1]
+        pairs = zip(versions, [*(each.memory for each in versions[1:]), None], strict=True)
+        begun[memory.id] = next(each.seq for each, before in pairs if needs_rescoring(before, each.memory))
+    return begun[memory.id] == seq
+
+
+def _was_there(other: Memory, behind: _UnscoredMemory) -> bool:
+    """Whether it was remembered before the text that is looked at: a chunk may have got that long after its id."""
+    if other.id < behind.memory.id:
+        return True
+    return behind.memory.version > 1 and time_of_id(other.id) < behind.entry.at
+
+
+def _event_time(memory: Memory) -> int:
+    return said_at(memory.content, memory.event_at, memory.created_at, utc_offset)
+
+
+def _draft(memory: Memory) -> Draft:
+    """As it would come in now."""
+    return Draft(
+        content=memory.content, namespace=memory.namespace, user_id=memory.user_id, agent_id=memory.agent_id,
+        run_id=memory.run_id, session_id=memory.session_id, trust=memory.trust, source=memory.source,
+        speaker=memory.speaker, event_at=memory.event_at, key=memory.key,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Trash, permanent erasure, and the scan that verifies it."""

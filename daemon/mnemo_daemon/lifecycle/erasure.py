@@ -1,0 +1,351 @@
+"""Forgetting: memories, and every trace of them in the data folder. SPEC 3.7
+
+The order of it, of which each step can be done again after whatever stopped it:
+
+1. A mark in the store names the memories. What stays no longer names them, and they are dropped; only salted hashes of
+   their texts stay. From here on no answer knows them.
+2. Columns, words and vectors are built anew, beside those that answer meanwhile.
+3. What lies about in the data folder (torn ends, damaged databases, quarantine) is removed where it holds any of it.
+4. Database and journal are written anew: writes wait, reads go on.
+5. Every file is searched for what only these memories had, and the mark is taken away.
+
+A start, or the housekeeping after a full disk, that finds the mark goes on from there. What the memories said is then
+read once more in the journal, which holds it until it is written anew.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from mnemo_client.protocol.maintenance import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
+from mnemo_core.lifecycle import erasure
+from mnemo_core.lifecycle.erasure import ErasurePlan
+from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
+from mnemo_daemon import allocator
+from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.lifecycle import copy_erasure, residue_scan
+from mnemo_daemon.lifecycle.copy_erasure import CopyErasure
+from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS, ChangeOrigin, HardDelete
+from mnemo_store.backend import Snapshot
+from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.errors import DiskFull, QueueFull, StoreClosed, StoreError
+from mnemo_store.journal.dump import MemoryRow, VersionRow
+from mnemo_store.maintenance import compaction
+from mnemo_store.records import Change, Forgotten, Memory, PutMemory, PutMeta, skip_hash
+from mnemo_store.recovery.supervisor import StateSupervisor
+from mnemo_store.store import Store, WriteResult
+
+MARK_KEY = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
+PURGE = "purge"  # what the history calls it
+NAMED_MAX = 20  # memories that say the same, as far as they are told of as places
+RETRY_SECONDS = 60.0  # before what could not be finished is tried again
+
+log = logging.getLogger("mnemo.forgetting")
+
+
+class ErasureMark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is being forgotten: ids alone, so that the mark tells nothing."""
+
+    asked: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+    everywhere: bool = False  # out of the copies of the store too
+
+
+class Erasure:
+    """The service. Its methods take long and run on a thread; one forgets at a time, and others wait."""
+
+    def __init__(
+        self, store: Store, disk: Disk, spaces: Callable[[], Sequence[str]], renew_views: Callable[[], None]
+    ) -> None:
+        """`spaces`: of the vectors that are kept. `renew_views` returns once no view, cache or file of a view holds
+        anything of what was dropped."""
+        self.pending = ""  # why traces of forgotten memories may still be there; "" when there is none
+        self._store = store
+        self._disk = disk
+        self._spaces = spaces
+        self._rebuild_all_views = renew_views
+        self._hard_delete = HardDelete(store, self._pause)
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._retry_at = 0.0  # monotonic
+        self._unsearched: list[Memory] = []  # what was dropped and whose traces are not yet gone
+        if self._mark() != ErasureMark():
+            self.pending = "it was cut short, and goes on"
+
+    def stop(self) -> None:
+        """Has what is under way end before its next step, to be finished at the next start."""
+        self._stopping.set()
+
+    def plan(self, ids: Collection[str]) -> EraseAnswer:
+        """What forgetting these would come to."""
+        report = _report(erasure.plan_erasure(tuple(ids), self._hard_delete.relations()), dry_run=True)
+        report.candidates = self._quotations([*report.purged, *report.derived])
+        report.backups = [str(path) for path in copy_erasure.known_copies(self._store.folder)]
+        return report
+
+    def _quotations(self, ids: Collection[str]) -> list[Quotation]:
+        """What says the whole of a text of these memories, which are still there."""
+        sought = whole_texts_of(self._versions(ids))
+        return residue_scan.quotations(self._store, sought, self._continue, besides=frozenset(ids))
+
+    def _versions(self, ids: Iterable[str]) -> Iterator[Memory]:
+        for memory_id in ids:
+            with self._store.snapshot() as snapshot:
+                yield from (stored.memory for stored in snapshot.versions(memory_id))
+
+    def erase(self, ids: Sequence[str], by: str, *, quoting: bool = False, everywhere: bool = False) -> EraseAnswer:
+        """Forgets these memories (whole ids) and what was derived from them; with `quoting` what says the whole of one
+        of their texts too, and with `everywhere` out of the copies of the store that are known of.
+
+        Raises a Refusal or what the store raises. What was dropped by then stays dropped, and the rest is done as soon
+        as it can be.
+        """
+        began = time.monotonic()
+        with self._lock:
+            self._refuse_degraded()
+            before = self._load_marked()
+            if quoting:
+                planned = erasure.plan_erasure(tuple(ids), self._hard_delete.relations())
+                ids = [*ids, *(each.id for each in self._quotations(planned.erased))]
+            mark = ErasureMark((*before.asked, *ids), before.derived, before.everywhere or everywhere)
+            planned = self._delete_marked(mark, by)
+            report = _report(planned._replace(asked=tuple(ids)))
+            self._erase_and_report(report, everywhere=mark.everywhere)
+        report.seconds = round(time.monotonic() - began, 3)
+        log.info(
+            "forgot %d memories and %d derived from them in %.1f s", len(ids), len(planned.derived), report.seconds
+        )
+        return report
+
+    def resume_if_due(self) -> None:
+        """Goes on with what was cut short, now and then."""
+        if self.pending and time.monotonic() >= self._retry_at and self._lock.acquire(blocking=False):
+            try:
+                self._resume_marked()
+            except Refusal as refusal:
+                log.warning("forgetting: %s", refusal.message)
+            finally:
+                self._lock.release()
+
+    def _resume_marked(self) -> None:
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        mark = self._load_marked()
+        if mark == ErasureMark():
+            self.pending = ""
+            return
+        self._delete_marked(mark, PURGE)
+        report = EraseAnswer(purged=list(mark.asked), derived=list(mark.derived))
+        self._erase_and_report(report, everywhere=mark.everywhere)
+        log.info("forgetting %d memories, which had been cut short, is finished", len(mark.asked) + len(mark.derived))
+        for place in report.places:
+            if place.state == "still there":
+                log.warning("forgotten memories: %s: %s", place.place, place.detail)
+
+    def _load_marked(self) -> ErasureMark:
+        """What is marked, with what it said known again."""
+        mark = self._mark()
+        if mark != ErasureMark() and not self._unsearched:
+            self._unsearched = self._in_journal({*mark.asked, *mark.derived})
+        return mark
+
+    def _refuse_degraded(self) -> None:
+        if self._store.degraded:
+            message = f"the database, which would have to be written anew, is out of order: {self._store.degraded}"
+            raise Refusal(503, "degraded", f"nothing was forgotten: {message}", retry_after=60)
+
+    # 1: out of every answer
+
+    def _delete_marked(self, mark: ErasureMark, by: str) -> ErasurePlan:
+        """Drops what is marked and what was derived from it, until nothing is left that names any of it."""
+        whole: ErasurePlan | None = None
+        told = ChangeOrigin(PURGE, by, self._store.new_id())
+        while True:
+            planned = erasure.plan_erasure(mark.asked, self._hard_delete.relations(), mark.derived)
+            whole = planned if whole is None else _merged_report(whole, planned)
+            if not self._exist(planned.erased) and not planned.referrers:
+                return whole
+            mark = ErasureMark(planned.asked, planned.derived, mark.everywhere)
+            self._put_mark(mark, told)
+            self.pending = "it goes on"
+            try:
+                for versions in self._hard_delete.execute(planned, told, _erase_changes):
+                    self._unsearched += versions
+            except BaseException:
+                self._unsearched = []  # what the last slice came to is not known: the journal has all of it
+                raise
+            self._continue()
+
+    def _exist(self, ids: Iterable[str]) -> bool:
+        with self._store.snapshot() as snapshot:
+            return any(snapshot.stored(memory_id) is not None for memory_id in ids)
+
+    def _mark(self) -> ErasureMark:
+        with self._store.snapshot() as snapshot:
+            text = snapshot.meta(MARK_KEY)
+        return msgspec.json.decode(text, type=ErasureMark) if text else ErasureMark()
+
+    def _put_mark(self, mark: ErasureMark, told: ChangeOrigin) -> None:
+        value = msgspec.json.encode(mark).decode() if mark != ErasureMark() else ""
+        turn: WriteResult[None] = WriteResult((PutMeta(name=MARK_KEY, value=value),), None, told.what, told.group)
+        self._store.transact(lambda _: turn, by=told.by, frees=True).result()
+
+    def _in_journal(self, ids: Collection[str]) -> list[Memory]:
+        """What the journal still holds of memories that were dropped."""
+
+        def read(keeper: StateSupervisor) -> list[Memory]:
+            rows = (row for row, _ in keeper.journal.snapshot_rows())
+            changes = (change for read in keeper.journal.lines() for change in read.line.changes)
+            return [
+                each.data
+                for each in chain(rows, changes)
+                if isinstance(each, MemoryRow | VersionRow | PutMemory) and each.data.id in ids
+            ]
+
+        return self._store.run_exclusively(read).result()
+
+    # 2 to 5: out of every file
+
+    def _erase_and_report(self, report: EraseAnswer, *, everywhere: bool) -> None:
+        """Completes the report. Raises a Refusal that says what is still to be done."""
+        try:
+            self._erase(report, everywhere=everywhere)
+        except (StoreError, OSError) as error:
+            is_full = isinstance(error, OSError) and is_disk_full(error)
+            refusal = refusal_of(DiskFull(str(error)) if is_full else error) or Refusal(503, "write_failed", str(error))
+            self.pending = refusal.message
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            refusal.message = (
+                f"what was asked for is out of every answer and does not come back, but files still hold it: "
+                f"{refusal.message}; removing it goes on by itself"
+            )
+            raise refusal from error
+        self._unsearched, self.pending = [], ""
+        allocator.trim()
+
+    def _erase(self, report: EraseAnswer, *, everywhere: bool) -> None:
+        folder = self._store.folder
+        sought = residue_scan.distinctive_texts(self._store, residue_patterns(self._unsearched), self._continue)
+        report.candidates = residue_scan.quotations(self._store, whole_texts_of(self._unsearched), self._continue)
+        self._rebuild_views()
+        report.places += residue_scan.remove_leftovers(folder, sought, self._disk, self._continue)
+        sizes = self._store.run_exclusively(self._rewrite_journal).result()
+        looked = residue_scan.scan_folder(folder, sought, self._continue)
+        if looked.found:  # it may have been said again meanwhile, in what stays
+            still = residue_scan.distinctive_texts(
+                self._store, sought.only(set().union(*looked.found.values())), self._continue
+            )
+            looked = looked.restricted_to(still)
+        details = {
+            "db": f"written anew: {sizes.database_before} to {sizes.database} bytes",
+            "journal": f"written anew: {sizes.journal_before} to {sizes.journal} bytes",
+            "views": "built anew, and caches emptied",
+        }
+        found = {path.parts[0] for path in looked.found}
+        report.places += [
+            SearchedPlace(place=part, state="clean", detail=detail)
+            for part, detail in details.items()
+            if part not in found
+        ]
+        report.places += [
+            SearchedPlace(
+                place=str(path), state="still there", detail=f"it holds {residue_scan.describe(sought, names)}"
+            )
+            for path, names in looked.found.items()
+        ]
+        report.places += [
+            SearchedPlace(
+                place=f"memory {each.id}", state="still there", detail=f"its version {each.version} says the same"
+            )
+            for each in report.candidates[:NAMED_MAX]
+        ]
+        self._check_copies(report, sought, everywhere=everywhere)
+        report.searched = ResidueSearch(
+            files=looked.files, bytes=looked.bytes, needles=len(sought), found=[str(path) for path in looked.found]
+        )
+        report.complete = all(place.state != "still there" for place in report.places)
+        self._put_mark(ErasureMark(), ChangeOrigin(PURGE, PURGE, ""))
+
+    def _check_copies(self, report: EraseAnswer, sought: ResiduePatterns, *, everywhere: bool) -> None:
+        """Names the copies of the store that hold any of it; with `everywhere` rewrites them without it."""
+        folder, disk = self._store.folder, self._disk
+        needles = sought.without(())
+        for text in (*(memory.content for memory in self._unsearched), *report.purged, *report.derived):
+            needles.add_whole(text)
+        if everywhere:
+            with self._store.snapshot() as snapshot:
+                salt, now = snapshot.meta("salt"), snapshot.now
+            hashes = {skip_hash(salt, memory.content) for memory in self._unsearched}
+            rewriter = CopyErasure(
+                disk,
+                lambda store, ids: Erasure(store, disk, self._spaces, lambda: None).erase(ids, PURGE),
+                [*report.purged, *report.derived],
+                {salt: {digest: Forgotten(hash=digest, at=now) for digest in hashes}},
+                lambda memory_id: self._exist([memory_id]),
+            )
+            rewriter.finish_interrupted(folder)
+            for copy in copy_erasure.copies_holding(folder, needles, self._continue):
+                report.places.append(rewriter.erase_from(copy, folder, sought, self._continue))
+                self._continue()
+            still = {place.place for place in report.places if place.state == "still there"}
+            report.backups = [str(path) for path in copy_erasure.known_copies(folder) if str(path) in still]
+        else:
+            report.backups = [str(path) for path in copy_erasure.copies_holding(folder, needles, self._continue)]
+
+    def _rebuild_views(self) -> None:
+        while True:
+            try:
+                return self._rebuild_all_views()
+            except QueueFull:
+                self._pause()
+
+    def _rewrite_journal(self, keeper: StateSupervisor) -> compaction.CompactionSizes:
+        return compaction.compact(keeper, 1, self._spaces())
+
+    def _pause(self) -> None:
+        self._stopping.wait(BUSY_SECONDS)
+        self._continue()
+
+    def _continue(self) -> None:
+        if self._stopping.is_set():
+            raise StoreClosed("the daemon is shutting down")
+
+
+def erase_in_store(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> EraseAnswer:
+    """Forgets memories (whole ids) in a store that no daemon has open, such as one that is about to be put in place of
+    another. The vectors of `spaces` are kept; views are made anew by whoever opens it next. Raises as `purge` does."""
+
+    def remove_views() -> None:
+        for path in (store.folder / "views").glob("*"):
+            path.unlink()
+
+    return Erasure(store, Disk(), lambda: spaces, remove_views).erase(ids, "restore")
+
+
+def _erase_changes(snapshot: Snapshot, versions: Sequence[Memory], note_stays: bool) -> list[Change]:
+    return erasure.erase_memory(versions, snapshot.meta("salt"), snapshot.now, has_note=note_stays)
+
+
+def _report(planned: ErasurePlan, *, dry_run: bool = False) -> EraseAnswer:
+    return EraseAnswer(
+        purged=list(planned.asked),
+        derived=list(planned.derived),
+        rederive={memory_id: list(sources) for memory_id, sources in planned.rederive.items()},
+        revived=sorted(planned.unhidden),
+        mended=list(planned.referrers),
+        dry_run=dry_run,
+    )
+
+
+def _merged_report(one: ErasurePlan, other: ErasurePlan) -> ErasurePlan:
+    """What both come to: the second was made when the first had been carried out."""
+    return ErasurePlan(
+        one.asked,
+        tuple(dict.fromkeys((*one.derived, *other.derived))),
+        {**one.rederive, **other.rederive},
+        one.unhidden | other.unhidden,
+        tuple(dict.fromkeys((*one.referrers, *other.referrers))),
+    )

@@ -1,0 +1,171 @@
+"""Dropping memories for good, in slices: what is left of them in others and in manifests of notes is taken out too.
+
+The order is such that whatever stops it half-way, asking for the rest again ends in the same: first those that stay no
+longer name what goes, then it goes.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from mnemo_core.lifecycle import erasure
+from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
+from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.errors import QueueFull
+from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
+from mnemo_store.store import Store, WriteResult
+
+DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.5]
+BUSY_SECONDS = 0.05  # of rest while the queue of writes is full
+
+T = TypeVar("T")
+
+Removal = Callable[[Snapshot, Sequence[Memory], bool], Sequence[Change]]
+"""What takes a memory out, of which all versions are given, the current one last, and whether its note stays."""
+
+
+class ChangeOrigin(NamedTuple):
+    """How the changes are told of in the history."""
+
+    what: str
+    by: str
+    group: str
+
+
+def drop(_: Snapshot, versions: Sequence[Memory], __: bool) -> list[Change]:
+    """A Removal after which the same text may come again."""
+    return [DropMemory(id=versions[-1].id)]
+
+
+class HardDelete:
+    """Of one caller at a time, on a thread that may wait."""
+
+    def __init__(self, store: Store, pause: Callable[[], None] = lambda: time.sleep(BUSY_SECONDS)) -> None:
+        """`pause` is called while the queue of writes is full, and may raise."""
+        self._store = store
+        self._pause = pause
+
+    def relations(self) -> list[MemoryReferences]:
+        """Of every memory that names another."""
+        return [tie for memory in self.memories() if (tie := erasure.references_of(memory)) is not None]
+
+    def memories(self) -> Iterator[Memory]:
+        """Every current record, each slice in a snapshot of its own."""
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                memories = snapshot.memories(after, SLICE)
+            yield from memories
+            if len(memories) < SLICE:
+                return
+            after = memories[-1].id
+
+    def execute(
+        self,
+        plan: ErasurePlan,
+        told: ChangeOrigin,
+        removal: Removal,
+        is_wanted: Callable[[Memory], bool] = lambda _: True,
+    ) -> Iterator[Sequence[Memory]]:
+        """Mends what stays, then drops what goes as far as it is still wanted, and gives every version of each slice.
+        Nothing is done but as this is read."""
+        dropped = frozenset(plan.erased)
+        for ids in _slices(plan.referrers):
+            self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, told=told), told)
+        listing = self._listing(dropped)
+        for ids in _slices(plan.erased):
+            decide = partial(
+                _drop, ids=ids, dropped=dropped, told=told, removal=removal, is_wanted=is_wanted, listing=listing
+            )
+            yield self._transact(decide, told)
+
+    def _listing(self, ids: Collection[str]) -> dict[str, list[str]]:
+        """The files of notes that list these memories, by memory: one that came back as a memory of its own is listed
+        still, and names no file."""
+        listing: dict[str, list[str]] = {}
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                notes = snapshot.notes(after, SLICE)
+            for note in notes:
+                for chunk in note.chunks:
+                    if chunk.memory in ids:
+                        listing.setdefault(chunk.memory, []).append(note.id)
+            if len(notes) < SLICE:
+                return listing
+            after = notes[-1].id
+
+    def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], told: ChangeOrigin) -> T:
+        while True:
+            try:
+                return self._store.transact(decide, by=told.by, background=True, frees=True).result().result
+            except QueueFull:
+                self._pause()
+
+
+def _clean_survivors(
+    snapshot: Snapshot, ids: Sequence[str], plan: ErasurePlan, dropped: Collection[str], told: ChangeOrigin
+) -> WriteResult[None]:
+    changes = []
+    for memory_id in ids:
+        memory = snapshot.memory(memory_id)
+        after = erasure.without_references(memory, plan, dropped, snapshot.now) if memory is not None else None
+        if after is not None:
+            changes.append(PutMemory(data=after))
+    return WriteResult(changes, None, told.what, told.group)
+
+
+def _drop(
+    snapshot: Snapshot,
+    ids: Sequence[str],
+    dropped: Collection[str],
+    told: ChangeOrigin,
+    removal: Removal,
+    is_wanted: Callable[[Memory], bool],
+    listing: Mapping[str, Sequence[str]],
+) -> WriteResult[Sequence[Memory]]:
+    found = {memory_id: [stored.memory for stored in snapshot.versions(memory_id)] for memory_id in ids}
+    going = {memory_id: versions for memory_id, versions in found.items() if versions and is_wanted(versions[-1])}
+    changes: list[Change] = []
+
+    def stays_for_good(memory: Memory) -> bool:
+        return memory.id not in dropped or not is_wanted(memory)
+
+    stays: dict[str, bool] = {}  # of each file of notes, whether its manifest does
+    files = [versions[-1].managed for versions in going.values()]
+    files += [file for memory_id in going for file in listing.get(memory_id, ())]
+    for file in dict.fromkeys(files):
+        note = snapshot.note(file) if file else None
+        stays[file] = note is not None and not _is_note_finished(note, going)
+        if note is not None:
+            changes += _mend_note(snapshot, note, going, stays_for_good) if stays[file] else _drop_note(snapshot, note)
+    for versions in going.values():
+        changes += removal(snapshot, versions, stays[versions[-1].managed])
+    gone = [memory for versions in going.values() for memory in versions]
+    return WriteResult(changes, gone, told.what, told.group)
+
+
+def _mend_note(
+    snapshot: Snapshot, note: NoteFile, going: Collection[str], stays: Callable[[Memory], bool]
+) -> list[Change]:
+    """The manifest without what goes now, and without what only that and what goes later had from the file."""
+    memories = [snapshot.memory(chunk.memory) for chunk in note.chunks if note.links]
+    stay = [memory.content for memory in memories if memory is not None and stays(memory)]
+    after = erasure.without_chunks(note, going, stay)
+    return [PutNote(data=after)] if after != note else []
+
+
+def _drop_note(snapshot: Snapshot, note: NoteFile) -> list[Change]:
+    skips = [DropSkip(file=note.id, hash=digest) for digest in sorted(snapshot.skips(note.id))]
+    return [*skips, DropNote(id=note.id)]
+
+
+def _is_note_finished(note: NoteFile, going: Collection[str]) -> bool:
+    """Whether the file is gone, and with these memories all that was kept of it."""
+    return note.missing and all(chunk.memory in going for chunk in note.chunks)
+
+
+def _slices(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), DELETED_PER_WRITE):
+        yield ids[start : start + DELETED_PER_WRITE]

@@ -1,0 +1,247 @@
+"""Where something could be left of memories that were dropped: in records that stay, and in the data folder's files.
+
+A hit in a file proves something only if nothing that may be there has the same: so what is looked for is first held
+against every record that stays, and against this program's own words, which name fields and tables in every file.
+"""
+
+import base64
+import binascii
+import contextlib
+import os
+import re
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import mnemo_core
+import mnemo_daemon
+import mnemo_store
+from mnemo_client.protocol.maintenance import Quotation, SearchedPlace
+from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
+from mnemo_daemon.maintenance.store_repair import QUARANTINE
+from mnemo_store.backend import SLICE
+from mnemo_store.codec import encode_json
+from mnemo_store.database.migrations import BACKUPS_FOLDER
+from mnemo_store.disk import Disk
+from mnemo_store.records import Memory, normalized_text
+from mnemo_store.store import Store
+
+MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
+PIECE_BYTES = 4 << 20  # of a file, looked through at once
+EXCERPT_CHARS = 160  # of a memory that quotes what is forgotten
+EXCERPT_CHARS_BEFORE = 40  # before the quotation
+
+_LOCKS = frozenset({"lock", "lock.mdb"})  # hold no text, and closing a second handle of one would let its lock go
+_BASE64 = re.compile(rb'"value":"([A-Za-z0-9+/=]+)"')  # a row as quarantine has it
+_KINDS: dict[PatternKind, str] = {
+    "text": "a whole text", "short": "a whole text", "run": "five words in a row", "word": "a word",
+}  # fmt: skip
+
+Pause = Callable[[], None]  # called again and again; what it raises ends the search
+
+
+class ResidueReport(NamedTuple):
+    """What a look through all files came to."""
+
+    files: int
+    bytes: int
+    found: dict[Path, set[str]]  # what is still there, by path in the data folder
+
+    def restricted_to(self, sought: ResiduePatterns) -> "ResidueReport":
+        """With nothing found but this."""
+        left = {path: names & sought.kinds.keys() for path, names in self.found.items()}
+        return self._replace(found={path: names for path, names in left.items() if names})
+
+
+def distinctive_texts(store: Store, sought: ResiduePatterns, pause: Pause) -> ResiduePatterns:
+    """Of what is sought what only the dropped memories had."""
+    if not sought:
+        return sought
+    finder = ResidueFinder(sought)
+    shared = {name for name in finder.find(program_text()) if sought.kinds[name] in ("word", "short")}
+    for data in _other_records(store):
+        shared |= finder.find(data)
+        pause()
+    texts = {name for name, kind in sought.kinds.items() if kind in ("text", "short")}
+    narrower = 1  # slices after which the finder is made anew: of what others have most is found in the first few
+    for number, versions in enumerate(_kept_versions(store)):
+        if number == narrower:
+            finder, narrower = ResidueFinder(sought.without(shared - texts)), 4 * narrower
+        shared |= finder.find(b"\n".join(map(encode_json, versions)))
+        pause()
+    return sought.without(shared)
+
+
+def quotations(store: Store, sought: ResiduePatterns, pause: Pause, besides: Collection[str] = ()) -> list[Quotation]:
+    """The memories that say the whole of a sought text, or nothing but a short one; but for those of `besides`."""
+    texts = sought.only({name for name, kind in sought.kinds.items() if kind in ("text", "short")})
+    if not texts:
+        return []
+    finder, found = ResidueFinder(texts), dict[str, Quotation]()
+    for versions in _kept_versions(store):
+        names = finder.find(b"\n".join(map(encode_json, versions)))
+        narrow = ResidueFinder(texts.only(names))
+        for memory in versions if names else ():
+            if memory.id in besides:
+                continue
+            said = [name for name in narrow.find(encode_json(memory)) if texts.kinds[name] == "text"]
+            whole = normalized_text(strip_edges(memory.content))
+            if said or whole in names:
+                excerpt = _excerpt(memory.content, said[0] if said else whole)
+                found[memory.id] = Quotation(id=memory.id, version=memory.version, excerpt=excerpt)
+        pause()
+    return list(found.values())
+
+
+def _excerpt(content: str, name: str) -> str:
+    """As much of a text as tells where it says this (normalised)."""
+    whole = normalized_text(content)
+    start = max(0, round(len(content) * max(0, whole.find(name)) / max(1, len(whole))) - EXCERPT_CHARS_BEFORE)
+    cut = " ".join(content[start : start + EXCERPT_CHARS].split())
+    return ("… " if start else "") + cut + (" …" if start + EXCERPT_CHARS < len(content) else "")
+
+
+def program_text() -> bytes:
+    """The text of this program, whose words stand in every file of a store."""
+    packages = (mnemo_store, mnemo_core, mnemo_daemon)
+    folders = [Path(package.__file__).parent for package in packages if package.__file__]
+    return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+
+
+def scan_folder(folder: Path, sought: ResiduePatterns, pause: Pause, *, with_backups: bool = False) -> ResidueReport:
+    """Looks for it in every file of a data folder, the backups in it only if they are asked for."""
+    finder = ResidueFinder(sought)
+    found: dict[Path, set[str]] = {}
+    files = size = 0
+    for path in _files(folder, with_backups=with_backups):
+        files += 1
+        names: set[str] = set()
+        for piece in _pieces(folder / path, finder.overlap):
+            size += len(piece)
+            names |= finder.find(piece)
+            pause()
+        if names:
+            found[path] = names
+    return ResidueReport(files, size, found)
+
+
+def remove_leftovers(folder: Path, sought: ResiduePatterns, disk: Disk, pause: Pause) -> list[SearchedPlace]:
+    """Removes what nothing needs any more and holds any of what is sought: torn ends of the journal, databases put
+    aside, quarantine, files that were never put in place. Tells each."""
+    finder = ResidueFinder(sought)
+    places: dict[Path, SearchedPlace] = {}
+    for path in list(_files(folder)):
+        left_over = _removable(path)
+        if left_over is None or left_over in places:
+            continue
+        names: set[str] = set()
+        for piece in _pieces(folder / path, finder.overlap):
+            names |= finder.find(piece)
+            pause()
+        if names:
+            detail = f"it held {describe(sought, names)}"
+            places[left_over] = SearchedPlace(place=str(left_over), state="removed", detail=detail)
+            if left_over == path:
+                disk.unlink(folder / path)
+            else:
+                shutil.rmtree(folder / left_over)
+            disk.sync_folder((folder / left_over).parent)
+    return list(places.values())
+
+
+def describe(sought: ResiduePatterns, names: set[str]) -> str:
+    """What was found, without a word of it."""
+    kinds = Counter(_KINDS[sought.kinds[name]] for name in names)
+    return ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
+
+
+def _kept_versions(store: Store) -> Iterator[list[Memory]]:
+    """Every version of every memory, some at once."""
+    after = ""
+    while True:
+        with store.snapshot() as snapshot:
+            ids = [memory.id for memory in snapshot.memories(after, MEMORIES_AT_ONCE)]
+            versions = [stored.memory for memory_id in ids for stored in snapshot.versions(memory_id)]
+        if versions:
+            yield versions
+        if len(ids) < MEMORIES_AT_ONCE:
+            return
+        after = ids[-1]
+
+
+def _other_records(store: Store) -> Iterator[bytes]:
+    """What else is kept and has text: manifests and folders of notes, facts, and who did what."""
+    with store.snapshot() as snapshot:
+        yield "\n".join([*snapshot.metas().values(), *snapshot.metas()]).encode()
+        yield b"\n".join(map(encode_json, snapshot.roots()))
+    after = ""
+    while True:
+        with store.snapshot() as snapshot:
+            notes = snapshot.notes(after, SLICE)
+        yield b"\n".join(map(encode_json, notes))
+        if len(notes) < SLICE:
+            break
+        after = notes[-1].id
+    seq, said = 0, set[str]()
+    while True:
+        with store.snapshot() as snapshot:
+            rows = snapshot.entries(seq, SLICE)
+        said.update(text for _, entry in rows for text in (entry.by, entry.what))
+        if len(rows) < SLICE:
+            break
+        seq = rows[-1][0]
+    yield "\n".join(said).encode()
+
+
+def _files(folder: Path, *, with_backups: bool = False) -> Iterator[Path]:
+    """The regular files of the data folder, relative to it, but for locks and, normally, backups. Links to folders are
+    followed, each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        status = Path(place).stat()
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if Path(place) == folder and BACKUPS_FOLDER in folders and not with_backups:
+            folders.remove(BACKUPS_FOLDER)
+        for name in sorted(names):
+            path = Path(place, name)
+            if name not in _LOCKS and _is_regular(path):
+                yield path.relative_to(folder)
+
+
+def _is_regular(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _removable(path: Path) -> Path | None:
+    """What may be removed for it: itself, or the folder that it is part of; None for what is in use or not ours."""
+    top = path.parts[0]
+    if top.startswith("db.damaged-") or top == "db.new":
+        return Path(top)
+    if top == QUARANTINE or path.name.endswith((".torn", ".new", ".damaged")):
+        return path
+    return None
+
+
+def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
+    """What a file holds, each piece with the end of the one before; and what quarantine has encoded."""
+    try:
+        with path.open("rb") as file:
+            before = b""
+            while piece := file.read(PIECE_BYTES):
+                yield before + piece
+                before = (before + piece)[-overlap:] if overlap else b""
+    except FileNotFoundError:
+        return
+    if path.suffix == ".jsonl" and QUARANTINE in path.parts:
+        for row in _BASE64.findall(path.read_bytes()):
+            with contextlib.suppress(binascii.Error):
+                yield base64.b64decode(row)

@@ -1,0 +1,101 @@
+"""Emptying the trash, all of it or what has been there for long. SPEC 2.1, 3.7
+
+What leaves the trash is gone: its record, its versions, its use, its edges. Its text may be remembered again, and old
+bytes of it stay in files until they are written over: who wants every trace gone forgets it.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from mnemo_client.protocol.maintenance import EmptyTrashAnswer
+from mnemo_core.lifecycle import erasure
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle import hard_delete
+from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
+from mnemo_daemon.maintenance.compaction_backup import DAY_MS
+from mnemo_store.backend import SLICE
+from mnemo_store.errors import StoreClosed
+from mnemo_store.records import STATES, Memory, TrashEntry
+from mnemo_store.store import Store
+
+EMPTY = "empty trash"  # what the history calls it
+BY = "trash"  # who does what nobody asked for at that moment
+DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
+LOOK_SECONDS = 3600.0  # between two looks at what has been there for long
+
+log = logging.getLogger("mnemo.trash")
+
+
+class Trash:
+    """The service. Its methods wait for the disk and run on a thread."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store = store
+        self._views = views
+        self._hard_delete = HardDelete(store)
+        self._look_at = 0.0  # monotonic
+
+    def empty(
+        self, namespaces: Sequence[str], by: str, user_id: str = "local", *, confirm: bool,
+        is_stopping: Callable[[], bool] = lambda: False,
+    ) -> EmptyTrashAnswer:  # fmt: skip
+        """Drops what is in the user's trash in these namespaces (none named: in all); without `confirm` says what that
+        is.
+        Raises Closed between two slices when the daemon stops."""
+        ids: list[str] = []
+        size = 0
+        for memory, _ in self._trashed():
+            if memory.user_id == user_id and (not namespaces or memory.namespace in namespaces):
+                ids.append(memory.id)
+                size += len(memory.content.encode())
+        if confirm:
+            self._delete(ids, by, is_stopping)
+        return EmptyTrashAnswer(dropped=len(ids), bytes=size, dry_run=not confirm)
+
+    def delete_expired_if_due(self, keep_days: int) -> None:
+        """Drops what has been in the trash for more than keep_days (0: for ever), and what was discarded 30 days ago.
+        Looks at most once an hour."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        self.delete_expired(keep_days)
+
+    def delete_expired(self, keep_days: int) -> list[str]:
+        """The same, at once; the ids of what was dropped."""
+        now = self._store.now()
+        ids = []
+        if keep_days:
+            ids = [memory.id for memory, entry in self._trashed() if entry.at < now - keep_days * DAY_MS]
+        columns = self._views.attributes
+        states, modified_at = columns.columns("state", "modified_at")
+        is_discarded = states == STATES.index("discarded")
+        is_old = modified_at < now - DISCARDED_DAYS * DAY_MS
+        ids += columns.ids(np.flatnonzero(is_discarded & is_old))
+        if ids:
+            self._delete(ids, BY)
+            log.info("%d memories left the trash for good: they had been there for long", len(ids))
+        return ids
+
+    def _trashed(self) -> Iterator[tuple[Memory, TrashEntry]]:
+        after = ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                entries = snapshot.trash_entries(after, SLICE)
+                rows = [(snapshot.memory(entry.id), entry) for entry in entries]
+            yield from ((memory, entry) for memory, entry in rows if memory is not None and memory.state == "trashed")
+            if len(entries) < SLICE:
+                return
+            after = entries[-1].id
+
+    def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
+        """What was restored meanwhile stays."""
+        plan = erasure.plan_without_derived(ids, self._hard_delete.relations())
+        told = ChangeOrigin(EMPTY, by, self._store.new_id())
+        for _ in self._hard_delete.execute(
+            plan, told, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
+        ):
+            if is_stopping():
+                raise StoreClosed("the daemon is shutting down: empty the trash again for what is left of it")

@@ -1,0 +1,1 @@
+"""Check, repair, compaction and backup of a store in use or closed."""

@@ -1,0 +1,143 @@
+"""Compacting and backing up a store that is in use. SPEC 3.3, 3.8.
+
+`compact` gives up what `history.keep` does not ask for, and writes database and journal anew; writes wait meanwhile,
+reads go on. A backup is a copy that can be opened by itself; it is read back before it is called one.
+"""
+
+import contextlib
+import datetime as dt
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_daemon import allocator
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_store.backend import Snapshot
+from mnemo_store.database.migrations import BACKUPS_FOLDER
+from mnemo_store.disk import Disk
+from mnemo_store.maintenance import backup, compaction
+from mnemo_store.maintenance.backup import BackupManifest
+from mnemo_store.maintenance.compaction import CompactionSizes
+from mnemo_store.records import PutMeta
+from mnemo_store.store import Store, WriteResult
+
+HISTORY_FROM = "history_from"  # the fact of the store that says where its history begins: the first seq, and a time
+DAY_MS = 86_400_000
+MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
+
+log = logging.getLogger("mnemo.upkeep")
+
+
+class CompactionResult(NamedTuple):
+    """What compacting came to, or would come to: bytes, and where the history begins (ms; None: at the beginning)."""
+
+    sizes: CompactionSizes | None
+    versions: int  # given up
+    history_from: int | None
+
+
+class HistoryStart(NamedTuple):
+    """The first change whose history is kept, and the earliest time that can be asked for."""
+
+    seq: int
+    at: int
+
+
+def history_start(snapshot: Snapshot) -> HistoryStart:
+    """Where the history begins: at the first change of all, unless it was compacted."""
+    kept = snapshot.meta(HISTORY_FROM).split()
+    return HistoryStart(int(kept[0]), int(kept[1])) if kept else HistoryStart(1, 0)
+
+
+def days_kept(keep: str) -> int | None:
+    """Of the setting `history.keep`: None for `all`."""
+    return None if keep == "all" else int(keep.removesuffix("d"))
+
+
+class StoreMaintenance:
+    """The service. Its methods take long and are run on a thread; one at a time."""
+
+    def __init__(self, store: Store, disk: Disk, spaces: Callable[[], Sequence[str]]) -> None:
+        self._store = store
+        self._disk = disk
+        self._spaces = spaces  # whose vectors are kept
+        self._lock = threading.Lock()
+
+    def compact(self, keep: str, *, dry_run: bool = False) -> CompactionResult:
+        """Gives up the versions that were replaced longer ago than `keep` says, and the room they and others took."""
+        with self._exclusively():
+            with self._store.snapshot() as snapshot:
+                known = history_start(snapshot)
+            start = self._start(keep, known)
+            given_up = self._count_given_up(start.seq)
+            if dry_run:
+                return CompactionResult(None, given_up, start.at or None)
+            if start.seq > known.seq:
+                fact = PutMeta(name=HISTORY_FROM, value=f"{start.seq} {start.at}")
+                self._store.transact(lambda _: WriteResult((fact,), None, "compact"), by="compact", frees=True).result()
+            spaces = self._spaces() or None  # with no model at hand, nobody can tell which vectors are of use
+            sizes = self._store.run_exclusively(lambda keeper: compaction.compact(keeper, start.seq, spaces)).result()
+            allocator.trim()
+            log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
+            return CompactionResult(sizes, given_up, start.at or None)
+
+    def back_up(
+        self, folder: Path | None, progress: backup.Progress = lambda _, __: None
+    ) -> tuple[Path, BackupManifest]:
+        """A backup in a folder that is new or empty; without one, in the data folder's `backups`."""
+        with self._exclusively():
+            if folder is None:
+                stamp = dt.datetime.fromtimestamp(self._store.now() / 1000, dt.UTC).strftime("%Y%m%dT%H%M%S")
+                folder = beside = self._store.folder / BACKUPS_FOLDER / f"backup-{stamp}"
+                number = 1
+                while folder.exists():  # another one of this second
+                    number += 1
+                    folder = beside.with_name(f"{beside.name}-{number}")
+            elif not folder.is_absolute():
+                raise bad_value("the folder's whole path is wanted", "folder")
+            elif self._store.folder.resolve() in (folder.resolve(), *folder.resolve().parents):
+                raise bad_value(
+                    "inside the data folder, backups have a place of their own: leave `folder` out", "folder"
+                )
+            return folder, backup.create_backup(self._store, folder, self._disk, progress)
+
+    def _start(self, keep: str, known: HistoryStart) -> HistoryStart:
+        days = days_kept(keep)
+        if days is None:
+            return known
+        oldest_kept = self._store.now() - days * DAY_MS
+        after, start = known.seq - 1, known
+        while True:
+            with self._store.snapshot() as snapshot:
+                rows = snapshot.entries(after, 1000)
+            for seq, entry in rows:
+                if entry.at > oldest_kept:
+                    return start
+                start = HistoryStart(seq + 1, entry.at)
+            if not rows:
+                return start
+            after = rows[-1][0]
+
+    def _count_given_up(self, oldest: int) -> int:
+        count, after = 0, ""
+        while True:
+            with self._store.snapshot() as snapshot:
+                memories = snapshot.memories(after, MEMORIES_A_SLICE)
+                for memory in memories:
+                    seqs = [stored.seq for stored in snapshot.versions(memory.id)]
+                    count += sum(following < oldest for following in seqs[1:])
+            if len(memories) < MEMORIES_A_SLICE:
+                return count
+            after = memories[-1].id
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        """One piece of upkeep at a time; who comes meanwhile is told so rather than left to wait."""
+        if not self._lock.acquire(blocking=False):
+            raise Refusal(409, "busy", "the store is being backed up, compacted or repaired already: try again later")
+        try:
+            yield
+        finally:
+            self._lock.release()

@@ -1,0 +1,282 @@
+"""Check and repair of a store that no daemon has open: `python -m mnemo_daemon.offline check|repair`. SPEC 3.8, 14.
+
+A check holds the lock and changes nothing: the database is verified before it is opened, and opened to be read. A
+repair opens the store as a daemon would, which by itself recovers what a crash left, and then takes the same steps.
+"""
+
+import contextlib
+import logging
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import msgspec
+
+from mnemo_daemon.indexing.view_checks import columns_file, expected_indexes, vector_faults, words_file
+from mnemo_daemon.indexing.views import require_known_store
+from mnemo_daemon.maintenance.store_check import (
+    SCRATCH,
+    CheckReport,
+    StoreCheck,
+    as_violations,
+    find_differences,
+    touched_since,
+)
+from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
+from mnemo_store.codec import FORMAT
+from mnemo_store.database.environment import DATABASE_FILE, Database
+from mnemo_store.database.integrity import has_all_pages, is_intact
+from mnemo_store.disk import Disk
+from mnemo_store.errors import IndexMismatch, NewerFormat, StoreError
+from mnemo_store.indexes import index_file
+from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.indexes.vectors import VIEW_FILE, VIEW_KIND, VectorIndex
+from mnemo_store.journal.journal import newest_header
+from mnemo_store.maintenance import repair
+from mnemo_store.maintenance.check import InvariantViolation, Remedy, TableSource, check
+from mnemo_store.maintenance.journal_diff import (
+    JournalChanged,
+    JournalOwner,
+    check_journal,
+    unreadable_stretches,
+)
+from mnemo_store.recovery import manifest
+from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.store import Store
+from mnemo_store.tables import MULTI_VALUE_TABLES, TABLES, TableHandles
+
+VIEW_FILES: dict[Remedy, str] = {"views": "[cw]o*.view", "vectors": "vectors*"}  # columns and words; and the rest
+
+log = logging.getLogger("mnemo.repair")
+
+
+class NoStore(StoreError):
+    """There is nothing to check."""
+
+    code = "no_store"
+    hint = "set MNEMO_DATA_DIR to the folder that the memories are in"
+
+
+class UnreadableStore(StoreError):
+    """Neither the database nor the journal can be read."""
+
+    code = "nothing_left"
+    hint = "nothing was changed; put a backup in the store's place: mnemo restore BACKUP"
+
+
+class OlderFormat(StoreError):
+    """The store was written by an older version."""
+
+    code = "older_format"
+    hint = "start the daemon once (mnemo up), which keeps a copy and brings it up to date"
+
+
+def check_folder(folder: Path) -> CheckReport:
+    """What is to be found of a store that nobody has open. Raises Locked, NoStore, OlderFormat or NewerFormat."""
+    with _locked_folder(folder):
+        return _check_open(folder)
+
+
+def repair_folder(folder: Path, *, dry_run: bool) -> RepairReport:
+    """Mends it, or says what would be done. Raises as `check_folder`, NothingLeft, and what a store raises that cannot
+    be opened."""
+    with _locked_folder(folder):
+        before = _check_open(folder)
+        steps = repair.plan(before.violations)
+        if any(step.remedy == "database" for step in steps) and newest_header(folder / "journal") is None:
+            raise UnreadableStore("the database cannot be read, and there is no journal to restore it from")
+        if dry_run:
+            return RepairReport(steps, before, is_dry=True)
+        aside = _move_database_away(folder) if any(step.remedy == "database" for step in steps) else None
+    store = Store.open(folder)
+    try:
+        done = StoreRepair(StoreCheck(store)).repair(dry_run=False)
+    finally:
+        store.close()
+    done.steps = [*(step for step in steps if step.remedy == "database"), *done.steps]
+    if aside is not None:
+        done.quarantine.insert(0, aside.name)
+    with _locked_folder(folder):
+        return _delete_bad_views(folder, done)
+
+
+@contextlib.contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """The lock of the data folder."""
+    if not any((folder / part).exists() for part in (manifest.MANIFEST_FILE, "journal", "db")):
+        raise NoStore(f"there is no store in {folder}")
+    held = FolderLock.acquire(folder)
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def _check_open(folder: Path) -> CheckReport:
+    began, report = time.monotonic(), CheckReport()
+    _check_manifest(folder, report)
+    problem = _database_problem(folder / "db" / DATABASE_FILE)
+    if problem:
+        report.add([InvariantViolation("database", "db", DATABASE_FILE, problem, "database")])
+        report.notes.append("the database was not opened; what of it the journal has is not compared")
+        report.add(_check_journal_alone(folder, report))
+    else:
+        with _open_database(folder) as source:
+            report.add(check(source, report.checked))
+            report.add(_journal_violations(folder, source, report))
+            report.add(_view_violations(folder, source, report))
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _check_manifest(folder: Path, report: CheckReport) -> None:
+    path = folder / manifest.MANIFEST_FILE
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=manifest.StoreManifest)
+    except FileNotFoundError:
+        report.notes.append(f"{manifest.MANIFEST_FILE} is missing: the next start writes it anew")
+    except msgspec.MsgspecError as error:
+        report.notes.append(f"{manifest.MANIFEST_FILE} cannot be read ({error}): the next start writes it anew")
+    else:
+        if found.format > FORMAT:
+            raise NewerFormat(f"{folder} is of format {found.format}, this version knows {FORMAT}")
+        if found.format < FORMAT:
+            raise OlderFormat(f"{folder} is of format {found.format}, this version writes {FORMAT}")
+
+
+def _database_problem(path: Path) -> str:
+    """Why the database must not be opened; "" when it may be."""
+    if not path.exists() or not path.stat().st_size:
+        return "it is missing or empty"
+    if not has_all_pages(path):
+        return "it is shorter than it says, or no database"
+    return "" if is_intact(path.parent) else "it does not verify"
+
+
+@contextlib.contextmanager
+def _open_database(folder: Path) -> Iterator[TableSource]:
+    """The database, to be read."""
+    env = lmdb.open(str(folder / "db"), readonly=True, lock=False, max_dbs=len(TABLES), lib_version=0)
+    try:
+        tables = TableHandles(**{
+            name: env.open_db(name.encode(), create=False, dupsort=name in MULTI_VALUE_TABLES,
+                dupfixed=name in MULTI_VALUE_TABLES)
+            for name in TABLES
+        })  # fmt: skip
+        database = Database(env, tables, Disk())
+        now = time.time_ns() // 1_000_000
+        yield lambda: database.table_snapshot(now)
+    except lmdb.NotFoundError as error:
+        raise OlderFormat(f"{folder} lacks a table that this version has: {error}") from error
+    finally:
+        env.close()
+
+
+def _store_identity(folder: Path, source: TableSource) -> JournalOwner:
+    with source() as at:
+        return JournalOwner(folder / "journal", at.meta("store"), at.meta("salt"))
+
+
+def _journal_violations(folder: Path, source: TableSource, report: CheckReport) -> Iterator[InvariantViolation]:
+    owner = _store_identity(folder, source)
+    with source() as at:
+        seq = at.seq
+    with owner.open_replay(seq) as journal:
+        behind = journal.last[0] - seq
+    if behind > 0:
+        report.notes.append(f"the journal is {behind} changes ahead of the database: the next start takes them up")
+    try:
+        yield from check_journal(source, owner)
+        report.checked["journal"] = seq
+    except JournalChanged as error:
+        report.notes.append(str(error))
+
+
+def _check_journal_alone(folder: Path, report: CheckReport) -> Iterator[InvariantViolation]:
+    """Without a database to go by."""
+    header = newest_header(folder / "journal")
+    if header is None:
+        yield InvariantViolation("journal", "segments", "journal", "there is none", "told")
+        return
+    with JournalOwner(folder / "journal", header.store, header.salt).open_replay(1 << 62) as journal:
+        report.checked["journal"] = journal.last[0]
+        for damage in unreadable_stretches(journal):
+            what = f"{damage.length} bytes: {damage.why}"
+            yield InvariantViolation("journal", "segments", f"{damage.segment}:{damage.offset}", what, "journal")
+
+
+# Views
+
+
+def _view_violations(folder: Path, source: TableSource, report: CheckReport) -> Iterator[InvariantViolation]:
+    views = folder / "views"
+    with source() as at:
+        seq, store_id = at.seq, at.meta("store")
+    try:
+        columns, meta = AttributeStore.load(views / "columns.view")
+        live = columns_file(views / "columns.view"), words_file(views / "words.view")
+        metas = (meta, live[1].meta["owner"])
+        with source() as at:
+            for each in metas:
+                require_known_store(at, store_id, each)
+    except IndexMismatch as error:
+        report.notes.append(f"columns and words are built anew at the next start: {error}")
+    else:
+        oldest = min(int(each["seq"]) for each in metas)
+        # Not in the system's temporary folder: it holds every word of the memories.
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=views) as scratch:
+            truth = expected_indexes(source, Path(scratch), Disk(), lambda: None)
+        report.checked["columns"] = report.checked["words"] = len(truth.ids)
+        yield from find_differences(columns, live, truth, touched_since(source, oldest), gone_too=oldest == seq)
+    yield from _vector_violations(views, source, report)
+
+
+def _vector_violations(views: Path, source: TableSource, report: CheckReport) -> Iterator[InvariantViolation]:
+    if not (views / VIEW_FILE).exists():
+        report.notes.append("there is no vector index: it is filled when there is a model")
+        return
+    with source() as at:
+        seq, store_id = at.seq, at.meta("store")
+    try:
+        head, _ = index_file.load(views / VIEW_FILE, VIEW_KIND)
+        view, meta = VectorIndex.load(views, head["dimensions"], head["space"])
+        with source() as at:
+            require_known_store(at, store_id, meta)
+    except IndexMismatch as error:
+        report.notes.append(f"the vector index is filled anew at the next start: {error}")
+        return
+    applied = int(meta["seq"])
+    report.checked["vectors"] = len(view)
+    yield from as_violations("vectors", vector_faults(view, source, applied, lambda: None, has_strays=applied == seq))
+
+
+# Repairing
+
+
+def _move_database_away(folder: Path) -> Path | None:
+    """Makes way for a database that is restored from the journal when the store is opened."""
+    database = folder / "db"
+    if not database.exists():
+        return None
+    stamp = time.time_ns() // 1_000_000
+    while (aside := folder / f"db.damaged-{stamp}").exists():
+        stamp += 1
+    Disk().rename(database, aside)
+    Disk().sync_folder(folder)
+    log.warning("the database is kept as %s", aside.name)
+    return aside
+
+
+def _delete_bad_views(folder: Path, done: RepairReport) -> RepairReport:
+    """A view that is not what it should be is taken away: the next start builds it anew from the database."""
+    done.report = _check_open(folder)
+    for remedy, pattern in VIEW_FILES.items():
+        wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]
+        for path in (folder / "views").glob(pattern) if wrong else ():
+            path.unlink()
+        done.steps += wrong
+    if done.report.totals:
+        done.report = _check_open(folder)
+    return done

@@ -1,0 +1,232 @@
+"""Whether everything is as it should be: the store's own rules, the journal against the database, the views against
+both. SPEC 3.8.
+
+It runs beside a serving daemon, which goes on writing. A rule is about one moment; journal and database are compared up
+to one change, and what differs is looked at once more at one moment; of the views, what was touched since is left out.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.view_checks import (
+    ExpectedIndexes,
+    IndexFault,
+    ViewFile,
+    as_files,
+    column_faults,
+    expected_indexes,
+    vector_faults,
+    word_faults,
+)
+from mnemo_daemon.indexing.views import Views
+from mnemo_store.backend import SLICE
+from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreClosed, StoreCorruption
+from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.maintenance.check import (
+    InvariantViolation,
+    Remedy,
+    TableSource,
+    YieldToQueries,
+    check,
+)
+from mnemo_store.maintenance.journal_diff import JournalChanged, JournalOwner, check_journal
+from mnemo_store.store import Store
+from mnemo_store.tables import TableSnapshot
+
+KEPT_MAX = 10_000  # violations of one rule that are kept; the rest is counted
+PAUSE_SECONDS = 0.001  # between two slices, for those who want an answer
+SETTLE_SECONDS = 5.0  # how long vectors that are on their way are waited for
+POLL_SECONDS = 0.02
+SCRATCH = "check-"  # how the folder begins in which views are looked at
+
+
+@dataclass
+class CheckReport:
+    """What was found."""
+
+    checked: Counter[str] = field(default_factory=Counter)  # rows, by table or view
+    totals: Counter[str] = field(default_factory=Counter)  # violations, by rule
+    violations: list[InvariantViolation] = field(default_factory=list)  # of each rule the first KEPT_MAX
+    notes: list[str] = field(default_factory=list)  # what could not be checked, and what else is worth knowing
+    seconds: float = 0.0
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.totals
+
+    def add(self, violations: Iterable[InvariantViolation]) -> None:
+        """Takes them in, each once."""
+        known = {(each.table, each.subject) for each in self.violations if each.remedy == "reread"}
+        for each in violations:
+            if each.remedy == "reread" and (each.table, each.subject) in known:
+                continue
+            self.totals[each.invariant] += 1
+            if self.totals[each.invariant] <= KEPT_MAX:
+                self.violations.append(each)
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """Looks at a store that is open, and at the views of the daemon that serves it, if one does."""
+
+    store: Store
+    views: Views | None = None
+    indexing: VectorIndexer | None = None
+    stopping: Callable[[], bool] = lambda: False
+    disk: Disk = field(default_factory=Disk)
+
+    def run(self) -> CheckReport:
+        """Everything there is to find. Raises Closed when the daemon stops meanwhile."""
+        began, report = time.monotonic(), CheckReport()
+        try:
+            report.add(check(self.source, report.checked, self.yield_to_queries))
+            report.add(self._journal_violations(report))
+            report.add(self._view_violations(report))
+        except StoreCorruption as error:
+            what = self.store.degraded or str(error)
+            report.add([InvariantViolation("database", "db", "data.mdb", what, "database")])
+            report.notes.append("the rest was not checked: that needs the database")
+        report.seconds = time.monotonic() - began
+        return report
+
+    @contextlib.contextmanager
+    def source(self) -> Iterator[TableSnapshot]:
+        """The tables at one moment. Raises Damaged while the journal stands in for them."""
+        with self.store.snapshot() as snapshot:
+            if not isinstance(snapshot, TableSnapshot):
+                raise StoreCorruption(f"the journal stands in for the database: {self.store.degraded}")
+            yield snapshot
+
+    def store_identity(self) -> JournalOwner:
+        """Whose journal it is."""
+        with self.store.snapshot() as snapshot:
+            return JournalOwner(self.store.folder / "journal", self.store.store_id, snapshot.meta("salt"))
+
+    def yield_to_queries(self) -> None:
+        if self.stopping():
+            raise StoreClosed("the daemon is shutting down")
+        time.sleep(PAUSE_SECONDS)
+
+    def _journal_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
+        try:
+            yield from check_journal(self.source, self.store_identity(), self.yield_to_queries)
+            report.checked["journal"] = self.store.seq
+        except JournalChanged as error:
+            report.notes.append(str(error))
+
+    # Views
+
+    def _view_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
+        if self.views is not None and self.views.state == "ready":
+            try:
+                yield from self._columns_and_words(self.views, report)
+            except OSError as error:  # they are compared as files
+                report.notes.append(f"columns and words were not checked: {error}")
+        elif self.views is not None:
+            report.notes.append("columns and words are being built anew: they were not checked")
+        if self.indexing is not None:
+            yield from self._vectors(self.indexing, report)
+
+    def _columns_and_words(self, views: Views, report: CheckReport) -> Iterator[InvariantViolation]:
+        folder = self.store.folder / "views"
+        _sweep(folder)
+        seq, columns, words = views.applied_seq, views.attributes, views.lexical
+        with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
+            live = as_files(columns, words, Path(scratch), self.disk)
+            truth = expected_indexes(self.source, Path(scratch), self.disk, self.yield_to_queries)
+        report.checked["columns"] = report.checked["words"] = len(truth.ids)
+        yield from find_differences(columns, live, truth, touched_since(self.source, seq))
+
+    def _vectors(self, indexing: VectorIndexer, report: CheckReport) -> Iterator[InvariantViolation]:
+        serving = indexing.serving()
+        if serving is None:
+            report.notes.append("no embedding model is loaded: vectors were not checked")
+            return
+        if not self._is_caught_up(indexing):
+            report.notes.append("vectors are being computed: they were not checked")
+            return
+        applied = indexing.progress().applied_seq
+        found = list(vector_faults(serving.view, self.source, applied, self.yield_to_queries))
+        report.checked["vectors"] = len(serving.view)
+        if found and self._is_caught_up(indexing):
+            later = indexing.progress().applied_seq
+            again = {wrong.number for wrong in vector_faults(serving.view, self.source, later, self.yield_to_queries)}
+            touched = touched_since(
+                self.source, applied, self.yield_to_queries
+            )  # the index may know of it before a snapshot
+            left = (wrong for wrong in found if wrong.number in again and wrong.memory_id not in touched)
+            yield from as_violations("vectors", left)
+
+    def _is_caught_up(self, indexing: VectorIndexer) -> bool:
+        """Waits until the vector index has taken up what there was when this began; False when that takes long."""
+        seq, deadline = self.store.seq, time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            progress = indexing.progress()
+            if progress.applied_seq >= seq and progress.state in ("ready", "catching_up"):
+                return True
+            self.yield_to_queries()
+            time.sleep(POLL_SECONDS)
+        return False
+
+
+def find_differences(
+    columns: AttributeStore,
+    live: tuple[ViewFile, ViewFile],
+    truth: ExpectedIndexes,
+    touched: frozenset[str],
+    *,
+    gone_too: bool = True,
+) -> Iterator[InvariantViolation]:
+    """Where columns and words are not what they should be, but for memories that were touched since they were looked
+    at. `gone_too`: also where they have what is gone."""
+    for name, found in (
+        ("columns", column_faults(live[0], truth.columns)),
+        ("words", word_faults(live[1], truth.words)),
+    ):
+        wrong = []
+        for number, what in sorted(found.items()):
+            memory_id = truth.ids.get(number)
+            if memory_id is None and not gone_too:
+                continue
+            if memory_id is None and number < columns.size:
+                memory_id = columns.ids([number])[0]
+            if memory_id not in touched:
+                wrong.append(IndexFault(number, memory_id or "", what))
+        yield from as_violations(name, wrong)
+
+
+def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lambda: None) -> frozenset[str]:
+    """The memories that changes behind seq changed, dropped or used."""
+    ids: set[str] = set()
+    while True:
+        with source() as at:
+            rows = at.entries(seq, SLICE)
+        for _, entry in rows:
+            ids.update(entry.ids, entry.used)
+        if len(rows) < SLICE:
+            return frozenset(ids)
+        seq = rows[-1][0]
+        give_way()
+
+
+def as_violations(view: str, found: Iterable[IndexFault]) -> Iterator[InvariantViolation]:
+    """As a report has them."""
+    for number, memory_id, what in found:
+        remedy: Remedy = "vectors" if view == "vectors" else "views"
+        yield InvariantViolation(view, "views", memory_id or f"number {number}", what, remedy)
+
+
+def _sweep(folder: Path) -> None:
+    """Nothing is left of a check that was killed."""
+    for path in folder.glob(f"{SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            for file in path.iterdir():
+                file.unlink()
+            path.rmdir()

@@ -1,0 +1,1 @@
+"""Writes and history of single memories."""

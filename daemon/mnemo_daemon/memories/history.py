@@ -1,0 +1,174 @@
+"""History: a memory's versions, a memory as it was, and what became of all of them between two moments. SPEC 3.3."""
+
+from typing import NamedTuple
+
+from mnemo_core.lifecycle import versions as timeline
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
+from mnemo_daemon.memories.memory_service import (
+    Caller,
+    MemoryDetails,
+    MemoryService,
+    details_of,
+    is_visible,
+)
+from mnemo_store.backend import Snapshot, StoredMemory
+from mnemo_store.records import ChangeEntry, Memory
+from mnemo_store.store import Store
+
+SEQ_DIGITS_MAX = 18
+
+
+class MemoryVersion(NamedTuple):
+    """A version of a memory, the transaction that made it, and what an answer shows beside it."""
+
+    seq: int
+    entry: ChangeEntry
+    details: MemoryDetails
+
+
+class SeqRange(NamedTuple):
+    """Between the states after two transactions."""
+
+    since: int
+    until: int
+
+
+class MemoryDifference(NamedTuple):
+    """What became of one memory within a span, and the last transaction that changed it there.
+
+    Of what was `dropped` nothing is known but its id.
+    """
+
+    id: str
+    became: timeline.ChangeKind | None  # None: dropped
+    seq: int
+    entry: ChangeEntry
+    before: MemoryDetails | None = None
+    after: MemoryDetails | None = None
+    fields: tuple[str, ...] = ()
+
+
+class History:
+    """The service. Every method reads whole histories, and runs on a worker thread."""
+
+    def __init__(self, store: Store, memories: MemoryService) -> None:
+        self._store = store
+        self._memories = memories
+        self._reader = HistoryReader(store)
+
+    def versions(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryVersion], str]:
+        """A memory's versions that are kept and that the caller may see, the newest first, in whatever state it is;
+        and where to go on ("" at the end)."""
+        memory_id = self._memories.resolve(text, caller)
+        behind = _number(cursor) if cursor else None
+        with self._store.snapshot() as snapshot:
+            seen = [stored for stored in reversed(snapshot.versions(memory_id)) if is_visible(stored.memory, caller)]
+            rows = [stored for stored in seen if behind is None or stored.seq < behind]
+            versions = [_version(snapshot, stored) for stored in rows[:limit]]
+        return versions, str(versions[-1].seq) if len(rows) > limit else ""
+
+    def memory_at(self, text: str, at: int, caller: Caller) -> MemoryDetails:
+        """A memory as it was at a time. Raises a Refusal: 404 where it was not there then."""
+        memory_id = self._memories.resolve(text, caller)
+        seq = self._reader.seq_at(at)
+        with self._store.snapshot() as snapshot:
+            memory = timeline.version_at(snapshot.versions(memory_id), seq)
+            if memory is None or not is_visible(memory, caller):
+                raise Refusal(404, "not_found", f"memory {memory_id} was not there at that time", field="as_of")
+            if not timeline.is_present(memory):
+                raise Refusal(404, "not_found", f"memory {memory_id} was in the trash at that time", field="as_of")
+            return details_of(snapshot, memory)
+
+    def span(self, since: int, until: int | None) -> SeqRange:
+        """Between these seqs; up to now where `until` is None. Raises a Refusal for what is no longer known."""
+        oldest = self._reader.oldest()
+        last = self._store.seq
+        until = last if until is None else min(until, last)
+        if min(since, until) < oldest.seq:
+            raise history_compacted(oldest)
+        return SeqRange(since, until)
+
+    def seq_at(self, at: int) -> int:
+        """As Past.seq_at."""
+        return self._reader.seq_at(at)
+
+    def differences(
+        self, span: SeqRange, namespaces: tuple[str, ...], user_id: str, caller: Caller, limit: int, cursor: str
+    ) -> tuple[list[MemoryDifference], SeqRange, str]:
+        """What became of each memory of the namespaces (none named: all) within the span, what was changed last first;
+        the span, which a cursor keeps; and where to go on ("" at the end)."""
+        behind = ""
+        if cursor:
+            since, until, behind = _cursor(cursor)
+            span = SeqRange(since, until)
+        last: dict[str, tuple[int, ChangeEntry]] = {}
+        for seq, entry in self._reader.changes(span.since, span.until):
+            for memory_id in entry.ids:
+                last.setdefault(memory_id, (seq, entry))
+        ids = list(last)
+        if cursor:
+            if behind not in last:
+                raise _bad_cursor()
+            ids = ids[ids.index(behind) + 1 :]
+        rows: list[MemoryDifference] = []
+        for start in range(0, len(ids), VERSIONS_A_SLICE):
+            if len(rows) > limit:
+                break
+            with self._store.snapshot() as snapshot:
+                for memory_id in ids[start : start + VERSIONS_A_SLICE]:
+                    versions = snapshot.versions(memory_id)
+                    row = _difference(snapshot, MemoryDifference(memory_id, None, *last[memory_id]), versions, span)
+                    if row is not None and _is_shown(row, versions, namespaces, user_id, caller):
+                        rows.append(row)
+        more, rows = len(rows) > limit, rows[:limit]
+        return rows, span, f"{span.since}.{span.until}.{rows[-1].id}" if more else ""
+
+
+def _version(snapshot: Snapshot, stored: StoredMemory) -> MemoryVersion:
+    entry = snapshot.entry(stored.seq) or ChangeEntry(at=stored.memory.modified_at, by="")
+    return MemoryVersion(stored.seq, entry, details_of(snapshot, stored.memory))
+
+
+def _difference(
+    snapshot: Snapshot, row: MemoryDifference, versions: list[StoredMemory], span: SeqRange
+) -> MemoryDifference | None:
+    """The row with what became of its memory; None where that is nothing."""
+    if not versions:
+        return row
+    before, after = (timeline.version_at(versions, seq) for seq in span)
+    became = timeline.change_kind(before, after)
+    if became is None:
+        return None
+    fields = timeline.changed_fields(before, after) if before is not None and after is not None else ()
+    shown = [details_of(snapshot, memory) if memory is not None else None for memory in (before, after)]
+    return row._replace(became=became, before=shown[0], after=shown[1], fields=fields)
+
+
+def _is_shown(
+    row: MemoryDifference, versions: list[StoredMemory], namespaces: tuple[str, ...], user_id: str, caller: Caller
+) -> bool:
+    """Whether it is the caller's to see. Of what was dropped nobody knows whose it was: who sees all sees that."""
+    place = row.after or row.before
+    if place is None:
+        return not namespaces and caller.sees_sensitive
+    if (namespaces and place.memory.namespace not in namespaces) or place.memory.user_id != user_id:
+        return False
+    shown: list[Memory] = [each.memory for each in (row.before, row.after) if each is not None]
+    return all(is_visible(memory, caller) for memory in (*shown, versions[-1].memory))
+
+
+def _cursor(text: str) -> tuple[int, int, str]:
+    since, _, rest = text.partition(".")
+    until, _, memory_id = rest.partition(".")
+    return _number(since), _number(until), memory_id
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > SEQ_DIGITS_MAX:
+        raise _bad_cursor()
+    return int(text)
+
+
+def _bad_cursor() -> Refusal:
+    return bad_value("a cursor is what the page before gave as `cursor`", "cursor")

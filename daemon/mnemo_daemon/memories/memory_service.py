@@ -1,0 +1,446 @@
+"""Remember, get, list, edit, delete, restore, undo: the writes of one memory or a few. SPEC 2.1, 3.3, 3.7, 5.5.
+
+Each write is decided within its write turn, from what the store holds at that moment; what cannot be done is a
+Refusal, and nothing of it remains.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.ingest import mutations, trust, write_plan
+from mnemo_core.ingest.mutations import Decision, Draft
+from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot
+from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.as_of import HistoricalState
+from mnemo_store.backend import Snapshot
+from mnemo_store.codec import id_key, id_text
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import (
+    Change,
+    DropForgotten,
+    DropSkip,
+    Memory,
+    NoteFile,
+    PutMemory,
+    PutSkip,
+    PutUsage,
+    Skip,
+    Trust,
+    Usage,
+    content_hash,
+    skip_hash,
+)
+from mnemo_store.store import Store, WriteReceipt, WriteResult
+
+SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
+ID_DIGITS = 32  # of a whole id
+ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
+CANDIDATES_SHOWN = 10  # of an ambiguous id
+DELETE_MAX = 500  # memories in one write turn [SPEC 3.5]
+ADD = "add"  # what the history calls it
+FORGOTTEN = "forgotten"  # the code of a text that was purged
+# Why a turn is set aside without a look at what is stored. SPEC 5.7
+RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
+
+_HEX = re.compile(r"[0-9a-f]+")
+
+
+class Caller(NamedTuple):
+    """Who asks. To a caller who sees nothing sensitive such a memory is not there, for reading or for writing."""
+
+    name: str  # for the history: the door, and the agent behind a colon
+    sees_sensitive: bool = True
+    trust: Trust = "user"  # of the door
+
+
+class MemoryDetails(NamedTuple):
+    """A memory, its use, and the note file it is a chunk of."""
+
+    memory: Memory
+    usage: Usage
+    note: NoteFile | None = None
+
+
+def details_of(snapshot: Snapshot, memory: Memory) -> MemoryDetails:
+    """The memory with what an answer shows beside it."""
+    usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
+    return MemoryDetails(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
+
+
+class MemoryService:
+    """The service. Methods that write return the store's future; the others answer at once."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self.on_scored: Callable[[str], None] = lambda _: None  # told of what is written with its vector compared
+        self._store = store
+        self._views = views
+
+    def resolve(self, text: str, caller: Caller, field: str = "id") -> str:
+        """The whole id for an id, or for a unique prefix or suffix of 8 or more hexadecimal digits. SPEC 2.1
+
+        Raises a Refusal that names the field: 400 for what can be no id, 404 for none that the caller may see, 409
+        with up to 10 candidates for several.
+        """
+        digits = text.strip().lower().replace("-", "")
+        if not _HEX.fullmatch(digits) or not ID_DIGITS_MIN <= len(digits) <= ID_DIGITS:
+            raise bad_value("an id, or 8 or more digits (0-9, a-f) of its beginning or end, is wanted", field)
+        if len(digits) == ID_DIGITS:
+            ids = [id_text(bytes.fromhex(digits))]
+        else:
+            ids = self._views.attributes.find(digits, CANDIDATES_SHOWN + 1)
+        with self._store.snapshot() as snapshot:
+            ids = [memory_id for memory_id in ids if is_visible(snapshot.memory(memory_id), caller)]
+        if len(ids) == 1:
+            return ids[0]
+        if not ids:
+            raise Refusal(404, "not_found", f"there is no memory {digits[-12:]!r}", field=field)
+        shown = ", ".join(ids[:CANDIDATES_SHOWN])
+        more = " and more" if len(ids) > CANDIDATES_SHOWN else ""
+        raise Refusal(409, "ambiguous_id", f"{digits!r} could be {shown}{more}: give more digits", field=field)
+
+    def get(self, memory_id: str) -> MemoryDetails:
+        """By its whole id."""
+        with self._store.snapshot() as snapshot:
+            return details_of(snapshot, _existing(snapshot, memory_id))
+
+    def page(
+        self,
+        wanted: MemoryFilter,
+        limit: int,
+        cursor: str,
+        *,
+        recent: bool = False,
+        then: HistoricalState | None = None,
+    ) -> tuple[list[MemoryDetails], str]:
+        """Memories that pass the filter, the newest first, behind the cursor; and where to go on ("" at the end).
+
+        `recent` sorts by when it happened rather than by when it was stored; `then` reads the store as it was.
+        """
+        parts = self._parts(wanted, then)
+        high, low, happened, stored = (
+            np.concatenate([columns.values(name, rows) for columns, rows in parts])
+            for name in ("id_high", "id_low", "event_at", "created_at")
+        )
+        # A deadline that lies ahead has not happened: it stands where it was stored.
+        first = np.where(happened > wanted.now, stored, happened) if recent else np.zeros_like(happened)
+        if cursor:
+            behind = _is_behind(first, high, low, cursor)
+            high, low, first = high[behind], low[behind], first[behind]
+        order = np.lexsort((low, high, first))[::-1][: limit + 1]
+        ids = [_id_of(int(high[row]), int(low[row])) for row in order]
+        with self._store.snapshot() as snapshot:
+            read = snapshot.memory if then is None else functools.partial(then.memory, snapshot)
+            memories = [memory for memory_id in ids[:limit] if (memory := read(memory_id)) is not None]
+            rows = [details_of(snapshot, memory) for memory in memories]
+        return rows, f"{int(first[order[limit - 1]])}.{ids[limit - 1]}" if len(ids) > limit else ""
+
+    def count(self, wanted: MemoryFilter, then: HistoricalState | None = None) -> int:
+        """How many memories pass the filter."""
+        return sum(len(rows) for _, rows in self._parts(wanted, then))
+
+    def remember(self, draft: Draft, caller: Caller) -> "Future[WriteReceipt[Decision]]":
+        """Stores it, or finds that it is known. SPEC 5.5"""
+        return self.write_one(IngestItem(self.resolved(draft, caller)), caller)
+
+    def resolved(self, draft: Draft, caller: Caller) -> Draft:
+        """The draft with whole ids of what it replaces and was made of. Raises a Refusal for what is not there."""
+        if not draft.supersedes and not draft.derived_from:
+            return draft
+        return draft._replace(
+            supersedes=self._resolved(draft.supersedes, caller, "supersedes"),
+            derived_from=self._resolved(draft.derived_from, caller, "derived_from"),
+        )
+
+    def write_one(self, item: IngestItem, caller: Caller, group: str = "") -> "Future[WriteReceipt[Decision]]":
+        """Writes it, and what it was broken into, in one turn; what is refused is the future's to raise."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[Decision]:
+            pending = PendingSnapshot(snapshot)
+            decision = self._plan_item(pending, item, caller, {})
+            return WriteResult(pending.changes, decision, ADD, group)
+
+        return self._store.transact(decide, by=caller.name)
+
+    def write_slice(
+        self, items: Sequence[IngestItem], caller: Caller, group: str, made: dict[str, str]
+    ) -> "Future[WriteReceipt[list[Decision | Refusal]]]":
+        """Writes some items of a batch in one turn, in order; what is refused of one stops no other.
+
+        `made` has the ids of what stands before them, by their names, and gets theirs.
+        """
+
+        def decide(snapshot: Snapshot) -> WriteResult[list[Decision | Refusal]]:
+            pending = PendingSnapshot(snapshot)
+            settled: list[Decision | Refusal] = []
+            for item in items:
+                made.pop(item.name, None)
+                try:
+                    decision = self._plan_item(pending, item, caller, made)
+                except Refusal as refusal:
+                    settled.append(refusal)
+                    continue
+                made[item.name] = decision.memory.id
+                settled.append(decision)
+            return WriteResult(pending.changes, settled, ADD, group)
+
+        return self._store.transact(decide, by=caller.name)
+
+    def edit(
+        self, text: str, fields: Mapping[str, Any], if_version: int | None, caller: Caller
+    ) -> "Future[WriteReceipt[str]]":
+        """Changes the fields, if the memory is still at if_version. Answers the id."""
+        memory_id = self.resolve(text, caller)
+        if "derived_from" in fields:
+            fields = {**fields, "derived_from": self._resolved(fields["derived_from"], caller, "derived_from")}
+
+        def decide(snapshot: Snapshot) -> WriteResult[str]:
+            before = _existing(snapshot, memory_id)
+            if if_version is not None and if_version != before.version:
+                message = f"the memory is at version {before.version} now, not {if_version}: read it again"
+                raise Refusal(409, "conflict", message, field="if_version")
+            if before.state == "trashed":
+                raise Refusal(409, "trashed", "the memory is in the trash: restore it first")
+            if "content" in fields and before.managed:
+                raise Refusal(
+                    422, "managed", f"the text is that of a note: edit {place_of(snapshot, before)}", field="content"
+                )
+            if not mutations.is_changed(before, fields):
+                return WriteResult((), memory_id)
+            for source in fields.get("derived_from", ()):
+                _existing(snapshot, source, field="derived_from")
+            after = mutations.new_version(before, snapshot.now, {**fields, "trust": caller.trust})
+            known = _wanted_again(snapshot, after, caller.trust) if after.content != before.content else []
+            changes = authorised_changes([PutMemory(data=after)], snapshot, caller.trust)
+            if caller.trust == "user":
+                usage = snapshot.usage(memory_id) or Usage(id=memory_id, strength=before.importance)
+                changes += mutations.adjust_strength(usage, before, after)
+            return WriteResult((*changes, *known), memory_id, "edit")
+
+        return self._store.transact(decide, by=caller.name)
+
+    def delete(self, ids: Sequence[str], why: str, caller: Caller) -> "Future[WriteReceipt[list[str]]]":
+        """Moves them (whole ids) to the trash, all in one turn; at most 500. What is there already stays as it is."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[list[str]]:
+            changes: list[Change] = []
+            deleted = []
+            for memory_id in dict.fromkeys(ids):
+                memory = _existing(snapshot, memory_id)
+                if memory.state == "trashed":
+                    continue
+                changes += authorised_changes(
+                    mutations.move_to_trash(memory, why, snapshot.now), snapshot, caller.trust
+                )
+                if memory.managed:
+                    salted = skip_hash(snapshot.meta("salt"), memory.content)
+                    changes.append(PutSkip(data=Skip(file=memory.managed, hash=salted)))
+                deleted.append(memory_id)
+            return WriteResult(changes, deleted, "rm")
+
+        return self._store.transact(decide, by=caller.name, frees=True)
+
+    def restore(self, text: str, caller: Caller) -> "Future[WriteReceipt[str]]":
+        """Back from the trash, or from discarded or archived. A chunk that no note keeps is a memory of its own."""
+        memory_id = self.resolve(text, caller)
+
+        def decide(snapshot: Snapshot) -> WriteResult[str]:
+            memory = _existing(snapshot, memory_id)
+            if memory.state not in ("trashed", "discarded", "archived"):
+                raise Refusal(409, "not_trashed", f"the memory is {memory.state}: there is nothing to restore")
+            memory = detached_from_note(snapshot, memory)
+            changes = mutations.restore(memory, snapshot.trash(memory_id), snapshot.now)
+            back = authorised_changes(changes, snapshot, caller.trust)
+            return WriteResult((*back, *clear_skipped_texts(snapshot, [memory])), memory_id, "restore")
+
+        return self._store.transact(decide, by=caller.name)
+
+    def record_use(self, ids: Sequence[str]) -> "Future[WriteReceipt[int]]":
+        """Notes that they were recalled. SPEC 7.5"""
+
+        def decide(snapshot: Snapshot) -> WriteResult[int]:
+            rows = [snapshot.usage(memory_id) for memory_id in ids]
+            usages = [mutations.record_recall(usage, snapshot.now) for usage in rows if usage is not None]
+            return WriteResult([PutUsage(data=usage) for usage in usages], len(usages), "recall")
+
+        return self._store.transact(decide, by="recall", background=True)
+
+    def _parts(
+        self, wanted: MemoryFilter, then: HistoricalState | None
+    ) -> list[tuple[AttributeStore, NDArray[np.intp]]]:
+        """Columns, and the rows of them that pass the filter: those of the present, and those of another time."""
+        columns = self._views.attributes
+        mask = columns.mask(wanted)
+        if then is None:
+            return [(columns, np.flatnonzero(mask))]
+        former = np.flatnonzero(then.columns.mask(wanted))
+        return [(columns, np.flatnonzero(then.unchanged(mask))), (then.columns, former)]
+
+    def _resolved(self, texts: Sequence[str], caller: Caller, field: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.resolve(text, caller, field) for text in texts))
+
+    def _plan_item(
+        self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]
+    ) -> Decision:
+        """What the item comes to, made in `pending`; nothing of it where a Refusal is raised."""
+        draft = item.draft
+        decision = self._decide(pending, item, caller, made)
+        for source in draft.derived_from:
+            _existing(pending, source, field="derived_from")
+        decision = decision._replace(changes=tuple(authorised_changes(decision.changes, pending, draft.trust)))
+        decision = decision._replace(memory=_written_memory(decision))
+        known = [] if decision.outcome == "duplicate" else _wanted_again(pending, decision.memory, draft.trust)
+        hidden: tuple[Change, ...] = ()
+        if decision.outcome != "discarded":
+            older = [_existing(pending, memory_id, field="supersedes") for memory_id in draft.supersedes]
+            _refuse_superseding(pending, older)
+            hidden = mutations.supersede(older, decision.memory.id, pending.now)
+            hidden = tuple(authorised_changes(hidden, pending, draft.trust))
+        pending.apply((*decision.changes, *hidden, *known, *write_plan.first_backfill_cursor(item, decision, pending)))
+        if item.is_seen:
+            self.on_scored(decision.memory.id)
+        kept = () if decision.outcome == "discarded" else item.parts
+        return decision._replace(
+            parts=tuple(self._plan_statement(pending, part, decision.memory, caller) for part in kept)
+        )
+
+    def _plan_statement(
+        self, pending: PendingSnapshot, part: IngestItem, source: Memory, caller: Caller
+    ) -> Decision | None:
+        """What a statement of the source comes to: never trusted more than it. None where its text was forgotten."""
+        draft = part.draft._replace(derived_from=(source.id,), trust=trust.lowest_trust(part.draft.trust, source.trust))
+        try:
+            return self._plan_item(pending, part._replace(draft=draft), caller, {})
+        except Refusal as refusal:
+            if refusal.code != FORGOTTEN:
+                raise
+            return None
+
+    def _decide(self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]) -> Decision:
+        draft = item.draft
+        known = pending.id_by_key(draft.namespace, draft.user_id, draft.key) if draft.key else None
+        if known is not None:
+            before = _existing(pending, known)
+            if not is_visible(before, caller):
+                raise Refusal(409, "conflict", f"the key {draft.key!r} is in use: choose another", field="key")
+            usage = pending.usage(known) or Usage(id=known)
+            return mutations.store_keyed(draft, before, usage, pending.trash(known), pending.now)
+        may_be_known = not draft.key and item.policy.same != "stored" and item.discard_reason not in RELEVANCE
+        if may_be_known and (same := self._existing_copy(pending, item, caller)) is not None:
+            return write_plan.record_duplicate(same, item.policy, pending)
+        if item.discard_reason:
+            return write_plan.discard(item, self._store.new_id(), pending, made)
+        if (
+            item.policy.near == "merged"
+            and (decision := write_plan.merge_into_neighbour(item, pending, made)) is not None
+        ):
+            return decision
+        return write_plan.relate(
+            mutations.store_new(draft, self._store.new_id(), pending.now), item.relations, pending, made
+        )
+
+    def _existing_copy(self, pending: PendingSnapshot, item: IngestItem, caller: Caller) -> Memory | None:
+        draft = item.draft
+        scope = (draft.namespace, draft.user_id, draft.agent_id, draft.run_id)
+        for memory_id in pending.ids_by_hash(*scope, content_hash(draft.content)):
+            same = _existing(pending, memory_id)
+            if is_visible(same, caller) and not write_plan.is_outdated(same, item.said_at, pending):
+                return same
+        return None
+
+
+def authorised_changes(
+    changes: Sequence[Change], store: trust.MemoryReader, writer: Trust, *, put_back: bool = False
+) -> list[Change]:
+    """As `trust.authorise`; raises a Refusal with 422 `pinned` that names the memory."""
+    try:
+        return trust.authorise(changes, store, writer, put_back=put_back)
+    except trust.PinnedError as pinned:
+        raise Refusal(422, "pinned", str(pinned), field="pinned", id=pinned.memory_id or None) from None
+
+
+def _written_memory(decision: Decision) -> Memory:
+    """The memory of a decision as its changes write it."""
+    written = (change.data for change in decision.changes if isinstance(change, PutMemory))
+    return next((memory for memory in written if memory.id == decision.memory.id), decision.memory)
+
+
+def is_visible(memory: Memory | None, caller: Caller) -> bool:
+    """Whether the memory is there, as far as this caller is concerned."""
+    return memory is not None and (caller.sees_sensitive or SENSITIVE not in memory.tags)
+
+
+def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:
+    memory = snapshot.memory(memory_id)
+    if memory is None:
+        raise Refusal(404, "not_found", f"there is no memory {memory_id}", field=field)
+    return memory
+
+
+def _wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change]:
+    """What lets a text be remembered: nothing, unless it was purged. Then a person who says it again tells that it is
+    wanted; from anybody else it is refused. SPEC 3.7"""
+    digest = skip_hash(snapshot.meta("salt"), memory.content)
+    if snapshot.forgotten(digest) is None:
+        return []
+    if trust != "user":
+        raise Refusal(422, FORGOTTEN, "this text was forgotten on purpose: only a person can have it remembered again")
+    return [DropForgotten(hash=digest)]
+
+
+def _refuse_superseding(snapshot: Reading, memories: Sequence[Memory]) -> None:
+    for memory in memories:
+        if memory.state == "trashed":
+            raise Refusal(409, "trashed", f"{memory.id} is in the trash: restore it first", field="supersedes")
+        if memory.managed:
+            place = place_of(snapshot, memory)
+            raise Refusal(422, "managed", f"a chunk of a note cannot be superseded: edit {place}", field="supersedes")
+
+
+def clear_skipped_texts(snapshot: Snapshot, memories: Sequence[Memory]) -> list[Change]:
+    """Lets rescans see the text of these chunks again."""
+    salt = snapshot.meta("salt")
+    return [
+        DropSkip(file=memory.managed, hash=skip_hash(salt, memory.content)) for memory in memories if memory.managed
+    ]
+
+
+def detached_from_note(snapshot: Snapshot, memory: Memory) -> Memory:
+    """What comes back, as a memory of its own where no note keeps it: its file, or its text there, is gone. SPEC 6"""
+    note = snapshot.note(memory.managed) if memory.managed else None
+    if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
+        return memory
+    return msgspec.structs.replace(memory, managed="")
+
+
+def place_of(snapshot: Reading, memory: Memory) -> str:
+    """path:line of a chunk of a note."""
+    note = snapshot.note(memory.managed)
+    if note is None:
+        return "its file"
+    root = next((root.path for root in snapshot.roots() if root.id == note.root), "")
+    line = next((chunk.first_line for chunk in note.chunks if chunk.memory == memory.id), 1)
+    return f"{root}/{note.path}:{line}"
+
+
+def _id_of(high: int, low: int) -> str:
+    return id_text(high.to_bytes(8, "big") + low.to_bytes(8, "big"))
+
+
+def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
+    """Which rows come after the one the cursor names, in descending order. Raises a Refusal for what is no cursor."""
+    try:
+        head, memory_id = cursor.split(".")
+        key, start = id_key(memory_id), int(head)
+    except ValueError:
+        raise bad_value("a cursor is what the page before gave as `cursor`", "cursor") from None
+    top, bottom = np.uint64(int.from_bytes(key[:8], "big")), np.uint64(int.from_bytes(key[8:], "big"))
+    return (first < start) | ((first == start) & ((high < top) | ((high == top) & (low < bottom))))

@@ -1,0 +1,264 @@
+"""Undo: a change, or all of a group, taken back. SPEC 3.3.
+
+Each memory gets back the version that it had before, as a new one. What it takes is looked at first, as a whole: where
+anything changed again since, nothing is undone. Up to UNDO_A_TURN memories then go back in one write turn, all or none;
+more in slices that share a group, and an undo that something stopped half-way is finished by asking for it again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from mnemo_client.protocol.memories import ErrorBody, FailureAnswer, LaterChange
+from mnemo_core.ingest import mutations
+from mnemo_core.ingest.mutations import PlannedRevert
+from mnemo_core.lifecycle import versions as timeline
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.lifecycle import trash
+from mnemo_daemon.lifecycle.erasure import PURGE
+from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
+from mnemo_daemon.memories.memory_service import (
+    Caller,
+    authorised_changes,
+    clear_skipped_texts,
+    detached_from_note,
+    is_visible,
+    place_of,
+)
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import Change, ChangeEntry, DropEdge, PutMemory, PutSkip, Skip, skip_hash
+from mnemo_store.store import Store, WriteResult
+
+REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
+REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.5]
+LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
+NOTES = "notes"
+# Whose changes "the last change" passes over: nobody asked for them.
+LEFT_ALONE = frozenset({NOTES, trash.BY, PURGE, "cli:doctor", "repair"})
+FOR_GOOD = frozenset({trash.EMPTY, PURGE})  # what it was called that dropped memories
+
+Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
+
+
+class RevertResult(NamedTuple):
+    """What was taken back. `made` is the seq of the change that did it, the last of `group` where it took several."""
+
+    seqs: list[int]
+    what: str
+    ids: list[str]
+    made: int = 0
+    group: str = ""
+
+
+class RevertConflict(Refusal):
+    """409: something came after the change, and is named."""
+
+    def __init__(self, message: str, later: Sequence[LaterChange]) -> None:
+        super().__init__(409, "conflict", message)
+        self.later = later
+
+    def answer(self) -> FailureAnswer:
+        later = list(self.later) or UNSET
+        return FailureAnswer(error=ErrorBody(code=self.code, message=self.message, field=None, later=later))
+
+
+class _PlannedRevert(NamedTuple):
+    """What taking back means for some memories: what to put back, and what stands in the way."""
+
+    rows: list[PlannedRevert]
+    later: list[LaterChange]
+    done: list[LaterChange]  # what has taken it back already
+
+
+class RevertService:
+    """The service. `undo` waits for the disk, and runs on a worker thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._history = HistoryReader(store)
+
+    def revert(self, seq: int | None, group: str | None, caller: Caller, *, dry_run: bool) -> RevertResult:
+        """Takes back the change of `seq`, those of `group`, or the last one that a person or agent made: for an agent,
+        the last one of its own.
+
+        Raises a Refusal: 404 where there is no such change or the caller does not see what it is about, 409 where
+        something came after it, 422 for what is a note's to say or lies before the history that is kept.
+        """
+        chosen = dict(self._chosen(seq, group, caller))
+        oldest = self._history.oldest()
+        if min(chosen) <= oldest.seq:
+            raise history_compacted(oldest)
+        if any(entry.what in FOR_GOOD for entry in chosen.values()):
+            raise Refusal(422, "refused", "what left the trash, or was forgotten, is gone for good")
+        ids = list(dict.fromkeys(memory_id for entry in chosen.values() for memory_id in entry.ids))
+        changed = self._plan(chosen, ids, caller)
+        undone = RevertResult(list(chosen), chosen[max(chosen)].what, changed)
+        if dry_run:
+            return undone
+        if len(changed) <= REVERTED_PER_WRITE:
+            return undone._replace(made=self._restore(chosen, changed, caller, ""))
+        return self._in_slices(undone, chosen, caller)
+
+    def _chosen(self, seq: int | None, group: str | None, caller: Caller) -> list[tuple[int, ChangeEntry]]:
+        """The transactions to take back, oldest first."""
+        if seq is not None:
+            with self._store.snapshot() as snapshot:
+                entry = snapshot.entry(seq)
+            oldest = self._history.oldest()
+            if entry is None and 0 < seq <= oldest.seq:
+                raise history_compacted(oldest)
+            if entry is None or not entry.ids:
+                raise Refusal(404, "not_found", f"change {seq} changed no memory", field="seq")
+            return [(seq, entry)]
+        if group is not None:
+            chosen = self._of_group(group)
+            if not chosen:
+                raise Refusal(404, "not_found", f"there is no change of a group {group!r}", field="group")
+            return chosen
+        taken: set[int] = set()
+        for number, entry in self._history.changes(max(0, self._store.seq - REVERT_SEARCH)):
+            if number in taken or entry.by in LEFT_ALONE or not entry.ids:
+                continue
+            if undoes := timeline.undone_seqs(entry.what):
+                taken |= undoes
+            elif caller.trust == "user" or entry.by == caller.name:
+                return self._of_group(entry.group) if entry.group else [(number, entry)]
+        raise Refusal(404, "not_found", "there is no change to undo")
+
+    def _of_group(self, group: str) -> list[tuple[int, ChangeEntry]]:
+        """All of it: others may have written in between."""
+        rows = [(seq, entry) for seq, entry in self._history.changes(0) if entry.group == group and entry.ids]
+        return rows[::-1]
+
+    def _plan(self, chosen: Chosen, ids: Sequence[str], caller: Caller) -> list[str]:
+        """The ids of what is to be put back. Raises a Refusal where anything stands in the way."""
+        later: list[LaterChange] = []
+        done: list[LaterChange] = []
+        changed: list[str] = []
+        for start in range(0, len(ids), VERSIONS_A_SLICE):
+            with self._store.snapshot() as snapshot:
+                looked = _plan_revert(snapshot, chosen, ids[start : start + VERSIONS_A_SLICE], caller)
+            changed += [row.current.id for row in looked.rows]
+            later += looked.later
+            done += looked.done
+        if later:
+            raise RevertConflict(
+                f"changed again since: {_shown_conflicts(later)}; nothing was undone", later[:LATER_SHOWN]
+            )
+        if not changed:
+            message = f"that was taken back already: {_shown_conflicts(done)}; to have it again, undo that change"
+            raise RevertConflict(message, done[:LATER_SHOWN])
+        return changed
+
+    def _restore(self, chosen: Chosen, ids: Sequence[str], caller: Caller, group: str) -> int:
+        """Puts these back in one write turn, as they are found then, and answers its seq."""
+        of_these = {seq: entry for seq, entry in chosen.items() if not set(entry.ids).isdisjoint(ids)}
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            looked = _plan_revert(snapshot, of_these, ids, caller)
+            if looked.later:
+                raise RevertConflict(
+                    f"changed again since: {_shown_conflicts(looked.later)}", looked.later[:LATER_SHOWN]
+                )
+            changes = authorised_changes(
+                _changes(snapshot, of_these, looked.rows), snapshot, caller.trust, put_back=True
+            )
+            return WriteResult(changes, None, timeline.undo_label(of_these), group)
+
+        return self._store.transact(decide, by=caller.name).result().seq
+
+    def _in_slices(self, undone: RevertResult, chosen: Chosen, caller: Caller) -> RevertResult:
+        group, made = self._store.new_id(), 0
+        for start in range(0, len(undone.ids), REVERTED_PER_WRITE):
+            try:
+                made = self._restore(chosen, undone.ids[start : start + REVERTED_PER_WRITE], caller, group) or made
+            except RevertConflict as error:
+                so_far = f"{start} of {len(undone.ids)} were put back before that (group {group})"
+                raise RevertConflict(f"{error.message}; {so_far}", error.later) from error
+        return undone._replace(made=made, group=group)
+
+
+def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller) -> _PlannedRevert:
+    """What taking back means for these memories. Raises a Refusal for what the caller does not see or may not do, for
+    what is gone for good, and for what a note says."""
+    looked = _PlannedRevert([], [], [])
+    of_notes = {memory_id for entry in chosen.values() if entry.by == NOTES for memory_id in entry.ids}
+    for memory_id in ids:
+        versions = snapshot.versions(memory_id)
+        if not versions:
+            message = f"memory {memory_id} is gone for good: nothing brings it back"
+            raise Refusal(422, "refused", message)
+        entries = {stored.seq: snapshot.entry(stored.seq) for stored in versions}
+        whats = {seq: entry.what if entry is not None else "" for seq, entry in entries.items()}
+        found = timeline.revert_effect(versions, whats, chosen)
+        now = versions[-1].memory
+        if not is_visible(now, caller) or not (found.before is None or is_visible(found.before, caller)):
+            raise Refusal(404, "not_found", "there is no change that you could undo")
+        if found.done or found.later:
+            rows = [_later(memory_id, seq, entries[seq]) for seq in found.later]
+            (looked.done if found.done else looked.later).extend(rows)
+        elif memory_id in of_notes and now.managed and now.state != "trashed":
+            message = f"the text is that of a note: edit {place_of(snapshot, now)}"
+            raise Refusal(422, "managed", message)
+        else:
+            authorised_changes([PutMemory(data=found.before or now)], snapshot, caller.trust, put_back=True)
+            looked.rows.append(PlannedRevert(now, found.before))
+    return looked
+
+
+def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) -> list[Change]:
+    """What puts them back: the memories, the trash, what rescans leave out, and the edges."""
+    what = chosen[max(chosen)].what
+    rows = [row._replace(before=row.before and detached_from_note(snapshot, row.before)) for row in rows]
+    changes = [*mutations.revert(rows, f"undo of {'an undo' if timeline.undone_seqs(what) else what}", snapshot.now)]
+    for row in rows:
+        usage = snapshot.usage(row.current.id)
+        if usage is not None and row.before is not None and row.current.importance_source == "user":
+            changes += mutations.adjust_strength(
+                usage, row.current, msgspec.structs.replace(row.before, importance_source="user")
+            )
+    back = [row.before for row in rows if row.before is not None and row.current.state == "trashed"]
+    changes += clear_skipped_texts(snapshot, [memory for memory in back if memory.state != "trashed"])
+    leaving = [row.current for row in rows if row.current.state != "trashed" and not timeline.is_present(row.before)]
+    salt = snapshot.meta("salt")
+    changes += [
+        PutSkip(data=Skip(file=memory.managed, hash=skip_hash(salt, memory.content)))
+        for memory in leaving
+        if memory.managed
+    ]
+    changes += _edges_made(snapshot, chosen, rows, {memory.id for memory in leaving})
+    return changes
+
+
+def _edges_made(
+    snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert], leaving: set[str]
+) -> Iterator[Change]:
+    """Takes away the edges that the transactions made between memories that stay.
+
+    A transaction's entry does not name its edges. They are known by their time and by an end that changed with them,
+    where that did not change twice in one millisecond; links of notes are their files'. What goes to the trash keeps
+    its edges, to come back with them. What edges a transaction took away is not known.
+    """
+    made = {(memory_id, entry.at) for entry in chosen.values() for memory_id in entry.ids}
+    seen = set()
+    for row in rows:
+        for edge in snapshot.edges(row.current.id):
+            key = (edge.source, edge.target, edge.relation)
+            if (row.current.id, edge.at) not in made or edge.via or not leaving.isdisjoint(key) or key in seen:
+                continue
+            others = (snapshot.entry(seq) for seq, _ in snapshot.versions(row.current.id) if seq not in chosen)
+            if all(entry is None or entry.at != edge.at for entry in others):
+                seen.add(key)
+                yield DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
+
+
+def _later(memory_id: str, seq: int, entry: ChangeEntry | None) -> LaterChange:
+    entry = entry or ChangeEntry(at=0, by="")
+    return LaterChange(id=memory_id, seq=seq, at=entry.at, by=entry.by, what=entry.what)
+
+
+def _shown_conflicts(later: Sequence[LaterChange]) -> str:
+    shown = ", ".join(f"{row.id} by change {row.seq} ({row.what or row.by})" for row in later[:LATER_SHOWN])
+    return shown + (f" and {len(later) - LATER_SHOWN} more" if len(later) > LATER_SHOWN else "")

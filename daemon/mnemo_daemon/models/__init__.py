@@ -1,0 +1,1 @@
+"""Embedding, reranking and language models: catalogue, installation and inference."""

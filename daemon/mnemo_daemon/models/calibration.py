@@ -1,0 +1,140 @@
+"""The thresholds of an installed model: measured on the labelled pairs, and kept beside its files. SPEC 4.5"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from mnemo_core.similarity import calibration, thresholds
+from mnemo_core.similarity.calibration import PAIRS, Calibration
+from mnemo_core.similarity.thresholds import COSINES, Thresholds
+from mnemo_daemon.models.catalogue import (
+    InstallFailed,
+    ModelCatalogue,
+    ModelError,
+    ModelManifest,
+    NotInstalled,
+    Numerics,
+    find_known,
+)
+from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
+from mnemo_daemon.models.installation import EXACT_FILE, Progress
+from mnemo_store.disk import Disk
+
+FILE_NAME = "calibration.json"  # in the model's own folder, beside its manifest
+EXACT_FILE_NAME = "calibration.float32.json"  # of the float32 form, where that lies beside the int8 one
+FILE_FORMAT = 1  # grows when an anchor moves: an older calibration then no longer counts
+BATCH_TEXTS = 64  # between two steps of the progress
+
+
+class UndiscriminatingModel(ModelError):
+    """The model does not tell texts apart, so none of its similarities means anything."""
+
+    code = "meaningless_model"
+    hint = "use another model; mnemod goes on with the default model's thresholds for this one"
+
+
+class CalibratedThreshold(msgspec.Struct, frozen=True, kw_only=True):
+    """A threshold as it was found: `calibration.Row`."""
+
+    name: str
+    source: float | None
+    cosine: float
+    same: float
+    differs: float
+    related: float
+    unrelated: float
+    precision: float
+    recall: float
+
+
+class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept beside a model. The figures are those of `calibration.Calibration`."""
+
+    format: int
+    name: str
+    space: str  # of the vectors it was measured with: other weights, other numerics have another
+    pairs: int
+    languages: dict[str, float]
+    counted: tuple[str, ...]
+    related: float
+    same: float
+    thresholds: tuple[CalibratedThreshold, ...]
+
+
+def calibrate(
+    name: str, folder: Path, progress: Progress | None = None, numerics: Numerics = "auto"
+) -> CalibrationFile:
+    """The thresholds of an installed model in the form that is used here, measured, and kept beside its files.
+
+    Raises NotInstalled, Damaged, Unsupported, or Meaningless; nothing is kept then.
+    """
+    known = find_known(name)
+    manifest = ModelCatalogue(folder).installed(known.name if known else name)
+    if manifest is None:
+        raise NotInstalled(f"{known.name if known else name} is not installed, so it cannot be calibrated")
+    embedder = load_embedder(manifest, numerics=numerics)
+    manifest = next(each for each in manifest.forms() if name_space(each) == embedder.space)
+    try:
+        found = calibration.calibrate(similarities(embedder, progress), PAIRS)
+    finally:
+        embedder.close()
+    if not found.separates:
+        raise UndiscriminatingModel(
+            f"{manifest.name} puts related texts above unrelated ones in {found.related:.0%} of the cases and what "
+            f"says the same above what is related in {found.same:.0%}: at least {calibration.SEPARATION_MIN:.0%} "
+            "of both are needed"
+        )
+    kept = _read_file(manifest, found)
+    try:
+        Disk().replace_file(calibration_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
+    except OSError as error:
+        raise InstallFailed(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
+    return kept
+
+
+def thresholds_for(manifest: ModelManifest) -> Thresholds:
+    """The thresholds for an installed model: those measured here, else those that come with mnemod for it.
+
+    For any other model they are the default model's, and say that they are not calibrated. Never raises.
+    """
+    try:
+        kept = msgspec.json.decode(calibration_file(manifest).read_bytes(), type=CalibrationFile)
+    except (OSError, msgspec.DecodeError):
+        kept = None
+    if kept is not None and kept.format == FILE_FORMAT and kept.space == name_space(manifest):
+        found: dict[str, Any] = {row.name: row.cosine for row in kept.thresholds}
+        if found.keys() == set(COSINES):
+            return Thresholds(**found)
+    return thresholds.of_model(manifest.name, manifest.form)
+
+
+def calibration_file(manifest: ModelManifest) -> Path:
+    """Where the thresholds of this form of the model are kept once they were measured."""
+    return Path(manifest.folder, EXACT_FILE_NAME if manifest.weights_file == EXACT_FILE else FILE_NAME)
+
+
+def similarities(embedder: Embedder, progress: Progress | None = None) -> list[float]:
+    """The cosine that the model gives each labelled pair."""
+    texts = [text for pair in PAIRS for text in (pair.one, pair.other)]
+    rows: list[np.ndarray] = []
+    for start in range(0, len(texts), BATCH_TEXTS):
+        if progress:
+            progress("comparing labelled texts", start, len(texts))
+        rows += embedder.encode_batch(texts[start : start + BATCH_TEXTS])
+    return [float((one @ other.T).max()) for one, other in zip(rows[::2], rows[1::2], strict=True)]
+
+
+def _read_file(manifest: ModelManifest, found: Calibration) -> CalibrationFile:
+    return CalibrationFile(
+        format=FILE_FORMAT,
+        name=manifest.name,
+        space=name_space(manifest),
+        pairs=len(PAIRS),
+        languages=dict(found.languages),
+        counted=found.counted,
+        related=found.related,
+        same=found.same,
+        thresholds=tuple(CalibratedThreshold(**row._asdict()) for row in found.rows),
+    )

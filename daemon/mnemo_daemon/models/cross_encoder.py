@@ -1,0 +1,117 @@
+"""The cross-encoder of the ranker `rerank`: a model that reads a question and a text together. SPEC 7.3 [L21]
+
+It is used when it is installed: loaded when it is first asked for, let go when nobody has asked for a while. Nothing
+leaves this machine, and nothing that was read is kept.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_daemon.models import encoder_graph
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_RERANKER,
+    PROBE_TEXT,
+    ROLES,
+    ModelCatalogue,
+    ModelDamaged,
+    ModelError,
+    ModelManifest,
+    UnsupportedModel,
+    find_known,
+    verify,
+)
+from mnemo_daemon.models.onnx_model import OnnxModel
+
+IDLE_SECONDS = 600.0  # as the language model's: it is as large as the embedding model, and few ask for it
+LOGIT_MAX = 15.0  # what is farther from 0 counts as this, so that no score is 0, which would be no answer
+
+Floats = NDArray[np.float32]
+
+log = logging.getLogger("mnemo.reranking")
+
+
+class CrossEncoder:
+    """A loaded model, from a local folder. Safe to use from several threads."""
+
+    def __init__(self, manifest: ModelManifest) -> None:
+        """Damaged when the files are not what was installed, or cannot be used."""
+        verify(manifest)
+        self.manifest = manifest
+        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+            self._model = OnnxModel(manifest)
+        self.scores(PROBE_TEXT, [PROBE_TEXT])
+
+    def scores(self, query: str, texts: Sequence[str]) -> Floats:
+        """How well each text answers, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails.
+
+        One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
+        """
+        with encoder_graph.foreign_errors(ModelDamaged, f"{self.manifest.name} cannot be used"):
+            found = [self._model.score(query, text) for text in texts]
+        logits = np.array(found, np.float64).clip(-LOGIT_MAX, LOGIT_MAX)
+        if np.isnan(logits).any():
+            raise ModelDamaged(f"{self.manifest.name} gives what is no number")
+        scores: Floats = (1 / (1 + np.exp(-logits))).astype(np.float32)
+        return scores
+
+
+class CrossEncoderService:
+    """Keeps the model of that name loaded while it is asked for. Everything may be called from any thread."""
+
+    def __init__(
+        self, catalogue: ModelCatalogue, name: str = DEFAULT_RERANKER, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Loads nothing yet. name: empty for none. now: seconds."""
+        known = find_known(name)
+        self.name = known.name if known else name
+        self.failure = ""  # why the installed model is not used; empty where there is none, or it works
+        self._catalogue = catalogue
+        self._now = now
+        self._lock = threading.Lock()
+        self._encoder: CrossEncoder | None = None
+        self._refused: ModelManifest | None = None  # is not tried again before another is installed
+        self._used_at = 0.0
+
+    def encoder(self) -> CrossEncoder | None:
+        """The model, loaded by now; None where it is not installed, or out of order."""
+        with self._lock:
+            self._used_at = self._now()
+            manifest: ModelManifest | None = None
+            try:
+                manifest = self._catalogue.installed(self.name) if self.name else None
+                if manifest is None:
+                    self._encoder, self._refused, self.failure = None, None, ""
+                elif manifest != self._refused and (self._encoder is None or self._encoder.manifest != manifest):
+                    self._encoder, self.failure = _load(manifest), ""
+            except ModelError as error:
+                log.warning("texts are not reranked by the cross-encoder: %s", error)
+                self._encoder, self._refused, self.failure = None, manifest, str(error)
+            return self._encoder
+
+    def scores(self, encoder: CrossEncoder, query: str, texts: Sequence[str]) -> Floats | None:
+        """What the model says of each text; None when it fails."""
+        try:
+            scores = encoder.scores(query, texts)
+        except ModelDamaged as error:
+            log.warning("texts are not reranked by the cross-encoder: %s", error)
+            self.failure = str(error)
+            return None
+        self.failure = ""
+        return scores
+
+    def unload_if_idle(self) -> None:
+        """The model's memory is free once nobody has asked for a while; whoever asks next waits for it to load."""
+        with self._lock:
+            if self._encoder is not None and self._now() - self._used_at >= IDLE_SECONDS:
+                self._encoder = None
+
+
+def _load(manifest: ModelManifest) -> CrossEncoder:
+    if manifest.role != "reranker":
+        raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not {ROLES['reranker']}")
+    return CrossEncoder(manifest)

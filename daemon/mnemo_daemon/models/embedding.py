@@ -1,0 +1,667 @@
+"""Texts to vectors: the embedders, and the service that keeps one loaded for the daemon (SPEC 2.3, 4.1, 4.4, 4.6).
+
+A text's vector is the same whatever it is embedded with. Every embedder keeps that by its own means (see the classes),
+and all are held to it by one suite of tests.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import os
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_client.protocol.memories import ModelStatus
+from mnemo_core.retrieval.ranking import late_interaction
+from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_daemon.models import encoder_graph
+from mnemo_daemon.models.catalogue import (
+    DEFAULT_EMBEDDING,
+    PROBE_TEXT,
+    ROLES,
+    ModelCatalogue,
+    ModelDamaged,
+    ModelError,
+    ModelManifest,
+    NotInstalled,
+    Numerics,
+    UnknownModel,
+    UnsupportedModel,
+    WrongNumerics,
+    find_known,
+    verify,
+)
+from mnemo_daemon.models.onnx_model import OnnxModel
+from mnemo_daemon.models.token_rows import (
+    TOKENS_MAX,
+    LateForm,
+    Projection,
+    TokenWord,
+    find_projection,
+    words_of,
+)
+from mnemo_daemon.priority import never_yield
+
+TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise
+RUN_TOKENS_MAX = 256  # in one run: more falls out of the processor's cache and is slower (adr/0002-embedding-form.md)
+STRIDE_SHARE = 0.75  # of tokens_max, from one window's first token to the next one's: 192 of 256 (SPEC 2.3)
+QUERIES_KEPT_MAX = 512  # queries in the service's cache, 1.5 KB each, and half a KB for each token
+SLICE_TEXTS_MAX = 64  # of a larger batch, tokenised and planned at once; a slice is there before the next
+THREADS_MAX = 4  # for background work, when the number is not given
+NICENESS = 10  # of the background threads, so that a query overtakes them on a busy machine
+INT8_PROBE_COSINE_MIN = encoder_graph.INT8_COSINE_MIN
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]  # (texts, tokens): texts of one token count
+RunAll = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]  # `map`, or that of a pool of threads
+
+log = logging.getLogger("mnemo.embedding")
+
+
+class QueryTokens(NamedTuple):
+    """A query for late interaction: its vector, and its tokens."""
+
+    vector: Floats  # unit, (dimensions,)
+    rows: Floats  # unit, (q, dimensions of the late form); none where the model has no late interaction
+    words: tuple[str, ...]  # the whole word, as it is written, that each token belongs to
+    spans: tuple[tuple[int, int], ...]  # where in the query each of these words stands
+
+
+class Embedder(Protocol):
+    """A loaded model. Safe to use from several threads."""
+
+    name: str
+    dimensions: int
+    space: str  # vectors of different spaces must never be compared
+    tokens_max: int  # of a window, the two special tokens included
+    late: LateForm | None = None  # how its token rows are kept; None: it gives none
+    form: str = ""  # int8, float32 or fastembed
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        """The unit vectors of each text, (windows, dimensions): one, or several for a text over tokens_max."""
+        ...
+
+    def encode_query(self, text: str) -> Floats:
+        """The unit vector of a query, (dimensions,); what goes beyond tokens_max does not count."""
+        ...
+
+    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
+        """The vectors of `encode_batch`, and each text's token rows, (tokens, dimensions of the late form), from the
+        same runs of the model; None for a text that has none."""
+        return self.encode_batch(texts, run_all), [None] * len(texts)
+
+    def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same text by text, in their order, the first while the rest is still computed."""
+        yield from zip(*self.encode_both(texts, run_all), strict=True)
+
+    def encode_query_tokens(self, text: str) -> QueryTokens:
+        """The vector of `encode_query` and the query's tokens, from one run."""
+        return QueryTokens(self.encode_query(text), np.empty((0, 0), np.float32), (), ())
+
+    def token_starts(self, text: str) -> list[int]:
+        """Where in the text each of its token rows begins (code points)."""
+        return []
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """How many tokens each text has, special ones not counted."""
+        ...
+
+    def close(self) -> None:
+        """The model's memory is free once the last run that uses it has ended."""
+        ...
+
+
+class VectorMismatch(ModelDamaged):
+    """The model's vectors here are not those of where it was installed."""
+
+
+def load_embedder(manifest: ModelManifest, *, late: bool = True, numerics: Numerics = "auto") -> Embedder:
+    """The installed model, checked and loaded, with late interaction where it can have that and `late` says so.
+
+    Of a model that is installed in int8 and in float32, `auto` loads int8, and float32 where this processor computes
+    int8 wrongly. Damaged, Unsupported or WrongNumerics when it cannot be used.
+    """
+    if manifest.role != "embedding":
+        raise UnsupportedModel(f"{manifest.name} is {ROLES[manifest.role]}, not an embedding model")
+    chosen = _in_form(manifest, numerics)
+    verify(chosen)
+    if manifest.form == "fastembed":
+        return OnnxEmbedder(manifest)
+    projection = find_projection(manifest) if late else None
+    try:
+        return GraphEmbedder(chosen, projection)
+    except VectorMismatch as error:
+        exact = manifest.exact()
+        if numerics != "auto" or exact is None or chosen is exact:
+            raise
+        log.warning("%s; it is used in float32, which takes twice the time", error)
+        verify(exact)
+        return GraphEmbedder(exact, projection)
+
+
+def _in_form(manifest: ModelManifest, numerics: Numerics) -> ModelManifest:
+    """The manifest of the form that is asked for; the installed one for `auto`."""
+    if numerics == "auto" or manifest.form in (numerics, "fastembed"):
+        return manifest
+    exact = manifest.exact() if numerics == "float32" else None
+    if exact is None:
+        raise WrongNumerics(f"{manifest.name} is installed in {manifest.form} alone, and models.numerics is {numerics}")
+    return exact
+
+
+class _Window(NamedTuple):
+    """A part of a text as the model takes it."""
+
+    ids: list[int]  # special tokens included
+    kept: list[int]  # which of them have token rows that no window before it gives
+
+
+class _Windows:
+    """Counts tokens and cuts a long text into windows that overlap."""
+
+    def __init__(self, manifest: ModelManifest) -> None:
+        try:
+            self._tokenizer = encoder_graph.open_tokenizer(manifest.path("tokenizer.json"))
+        except (OSError, ValueError) as error:
+            raise ModelDamaged(f"the tokenizer of {manifest.name} cannot be loaded: {error}") from error
+        special = self._tokenizer.encode("").ids
+        if len(special) != 2:
+            raise UnsupportedModel(f"{manifest.name} puts {len(special)} special tokens around a text, not 2")
+        self.first, self.last = special
+        self.room = manifest.tokens_max - 2
+        self.stride = int(manifest.tokens_max * STRIDE_SHARE)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(found.ids) for found in self._encode(texts)]
+
+    def ids(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """Each text's windows as token ids, special tokens included."""
+        return [
+            [[self.first, *found.ids[a:b], self.last] for a, b in self._bounds(len(found.ids))]
+            for found in self._encode(texts)
+        ]
+
+    def with_kept(self, texts: Sequence[str]) -> list[list[_Window]]:
+        """The same, and which tokens are kept for late interaction."""
+        windows: list[list[_Window]] = []
+        for text, found in zip(texts, self._encode(texts), strict=True):
+            tokens = (token for word in words_of(text, found) for token in word.tokens)
+            kept = list(itertools.islice(tokens, TOKENS_MAX))
+            windows.append([])
+            done = 0
+            for a, b in self._bounds(len(found.ids)):
+                own = [token - a + 1 for token in kept if max(a, done) <= token < b]
+                windows[-1].append(_Window([self.first, *found.ids[a:b], self.last], own))
+                done = b
+        return windows
+
+    def of_query(self, text: str) -> tuple[list[int], list[tuple[int, TokenWord]]]:
+        """The ids of its first window, and which of them are kept, each with its word."""
+        (found,) = self._encode([text])
+        ((a, b), *_) = self._bounds(len(found.ids))
+        kept = [(token + 1, word) for word in words_of(text, found) for token in word.tokens if token < b]
+        return [self.first, *found.ids[a:b], self.last], kept[:TOKENS_MAX]
+
+    def starts(self, text: str) -> list[int]:
+        """Where each token that is kept for late interaction begins."""
+        (found,) = self._encode([text])
+        starts = (found.offsets[token][0] for word in words_of(text, found) for token in word.tokens)
+        return list(itertools.islice(starts, TOKENS_MAX))
+
+    def pieces(self, texts: Sequence[str]) -> list[list[str]]:
+        """Each text's windows as pieces of the text; one that fits stays as it is."""
+        pieces = []
+        for text, found in zip(texts, self._encode(texts), strict=True):
+            bounds = self._bounds(len(found.ids))
+            spans = [(found.offsets[a][0], found.offsets[b - 1][1]) for a, b in bounds] if len(bounds) > 1 else []
+            pieces.append([text[start:end] for start, end in spans] or [text])
+        return pieces
+
+    def _bounds(self, tokens: int) -> list[tuple[int, int]]:
+        further = -(-max(0, tokens - self.room) // self.stride)
+        starts = (window * self.stride for window in range(1 + further))
+        return [(start, min(start + self.room, tokens)) for start in starts]
+
+    def _encode(self, texts: Sequence[str]) -> list[Any]:
+        return list(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+
+
+class _EmbeddingRun(NamedTuple):
+    """Texts that are being embedded: the windows of each, the places of each run's windows, and what the runs give."""
+
+    windows: Sequence[Sequence[_Window]]
+    runs: Sequence[Sequence[int]]
+    found: Iterable[tuple[Floats, list[Floats]]]
+
+
+class GraphEmbedder(Embedder):
+    """A graph that `minilm` built, run by onnxruntime.
+
+    Texts of one token count go through together, unpadded; with fixed scales no text touches another (SPEC 2.3).
+    """
+
+    def __init__(self, manifest: ModelManifest, projection: Projection | None = None) -> None:
+        """Damaged when the files cannot be loaded, or give other vectors here than where they were built."""
+        self.name, self.dimensions = manifest.name, manifest.dimensions
+        self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.form = manifest.form
+        self.late = projection.form(self.space) if projection is not None else None
+        self._query_prefix = manifest.query_prefix
+        self._windows = _Windows(manifest)
+        self._projection = projection
+        self._session: encoder_graph.Session | None
+        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+            if projection is None:
+                self._session = encoder_graph.open_session(manifest.path())
+            else:
+                self._session, self._hidden = encoder_graph.open_with_tokens(manifest.path())
+            (probe,) = self.encode_batch([PROBE_TEXT])
+        self._check_probe(manifest, probe[0])
+
+    def _check_probe(self, manifest: ModelManifest, vector: Floats) -> None:
+        """Raises WrongVectors where this processor computes other vectors than those of the manifest's space."""
+        true_min = INT8_PROBE_COSINE_MIN if manifest.form == "int8" else encoder_graph.SAME_COSINE_MIN
+        for probe, least in ((manifest.probe, true_min), (manifest.own_probe, encoder_graph.SAME_COSINE_MIN)):
+            cosine = float(vector @ np.array(probe, np.float32)) if probe else 1.0
+            if not cosine >= least:
+                raise VectorMismatch(
+                    f"{manifest.name} in {manifest.form} computes wrong vectors on this processor (cosine {cosine:.3f})"
+                )
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        vectors: list[Floats] = []
+        for start in range(0, len(texts), SLICE_TEXTS_MAX):
+            some = self._windows.ids(texts[start : start + SLICE_TEXTS_MAX])
+            flat = [window for windows in some for window in windows]
+            runs = _grouped_runs(flat)
+            inputs = (np.array([flat[place] for place in run], np.int32) for run in runs)
+            vectors += self._by_text(some, runs, run_all(self._run, inputs))
+        return vectors
+
+    def encode_both(self, texts: Sequence[str], run_all: RunAll = map) -> tuple[list[Floats], list[Codes | None]]:
+        found = list(self.encode_each(texts, run_all))
+        return [vectors for vectors, _ in found], [codes for _, codes in found]
+
+    def encode_each(self, texts: Sequence[str], run_all: RunAll = map) -> Iterator[tuple[Floats, Codes | None]]:
+        """The tokens to keep are chosen before a run, so that no run's whole output stays."""
+        begun: _EmbeddingRun | None = None
+        for start in range(0, len(texts), SLICE_TEXTS_MAX):
+            ahead = self._begin(texts[start : start + SLICE_TEXTS_MAX], run_all)
+            if begun is not None:  # only now, so that no thread is without work when a slice ends
+                yield from self._finish(begun)
+            begun = ahead
+        if begun is not None:
+            yield from self._finish(begun)
+
+    def encode_query(self, text: str) -> Floats:
+        window = self._windows.ids([self._query_prefix + text])[0][0]
+        vector: Floats = self._run(np.array([window], np.int32))[0]
+        return vector
+
+    def encode_query_tokens(self, text: str) -> QueryTokens:
+        if self._projection is None:
+            return super().encode_query_tokens(text)
+        before = len(self._query_prefix)
+        ids, kept = self._windows.of_query(self._query_prefix + text)
+        kept = [(token, word) for token, word in kept if word.start >= before]
+        vectors, (rows,) = self._run_both([_Window(ids, [token for token, _ in kept])])
+        spans = tuple((word.start - before, word.end - before) for _, word in kept)
+        return QueryTokens(vectors[0], rows, tuple(text[start:end] for start, end in spans), spans)
+
+    def token_starts(self, text: str) -> list[int]:
+        return self._windows.starts(text) if self._projection is not None else []
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._windows.count(texts)
+
+    def close(self) -> None:
+        self._session = None
+
+    def _begin(self, texts: Sequence[str], run_all: RunAll) -> "_EmbeddingRun":
+        windows = self._windows.with_kept(texts)
+        flat = [window for some in windows for window in some]
+        runs = _grouped_runs([window.ids for window in flat])
+        return _EmbeddingRun(windows, runs, run_all(self._run_both, ([flat[place] for place in run] for run in runs)))
+
+    def _finish(self, begun: "_EmbeddingRun") -> Iterator[tuple[Floats, Codes | None]]:
+        found = list(begun.found)
+        vectors = self._by_text(begun.windows, begun.runs, [each for each, _ in found])
+        codes: list[Codes | None] = [None] * len(vectors)
+        if self._projection is not None:
+            codes = _codes_by_text(begun.windows, begun.runs, [each for _, each in found])
+        return zip(vectors, codes, strict=True)
+
+    def _by_text(self, texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Floats]) -> list[Floats]:
+        """The vectors of each text's windows."""
+        rows = np.empty((sum(map(len, texts)), self.dimensions), np.float32)
+        for run, vectors in zip(runs, found, strict=True):
+            rows[run] = vectors
+        return np.split(rows, np.cumsum([len(windows) for windows in texts])[:-1])
+
+    def _run(self, ids: Ids) -> Floats:
+        return self._ask([encoder_graph.VECTORS], ids)[0]
+
+    def _run_both(self, windows: Sequence[_Window]) -> tuple[Floats, list[Floats]]:
+        """The vectors of windows of one token count, and of each the rows of the tokens that are kept."""
+        ids = np.array([each.ids for each in windows], np.int32)
+        if self._projection is None:
+            return self._run(ids), []
+        vectors, hidden = self._ask([encoder_graph.VECTORS, self._hidden], ids)
+        # Each window's by itself: a product adds up in another order when it has more rows.
+        rows = [self._projection.rows(each[window.kept]) for each, window in zip(hidden, windows, strict=True)]
+        return vectors, rows
+
+    def _ask(self, outputs: list[str], ids: Ids) -> list[Floats]:
+        session = self._session
+        if session is None:
+            raise NotInstalled(f"{self.name} has been closed")
+        return session.run(outputs, {"ids": ids})
+
+
+def _codes_by_text(
+    texts: Sequence[Sized], runs: Sequence[Sequence[int]], found: Iterable[Sequence[Floats]]
+) -> list[Codes | None]:
+    """The token rows of each text, as they are kept; None where they are no numbers."""
+    by_window: dict[int, Floats] = {}
+    for run, rows in zip(runs, found, strict=True):
+        by_window.update(zip(run, rows, strict=True))
+    codes, start = list[Codes | None](), 0
+    for windows in texts:
+        together = np.concatenate([by_window[place] for place in range(start, start + len(windows))])
+        codes.append(late_interaction.quantize(together) if np.isfinite(together).all() else None)
+        start += len(windows)
+    return codes
+
+
+def _grouped_runs(windows: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The rows of windows in runs: of one length each, at most RUN_TOKENS_MAX tokens, the longest first."""
+    by_length: dict[int, list[int]] = {}
+    for row, window in enumerate(windows):
+        by_length.setdefault(len(window), []).append(row)
+    runs: list[list[int]] = []
+    for length, rows in sorted(by_length.items(), reverse=True):
+        size = max(1, RUN_TOKENS_MAX // length)
+        runs += [rows[start : start + size] for start in range(0, len(rows), size)]
+    return runs
+
+
+class OnnxEmbedder(Embedder):
+    """A model that comes as a finished ONNX file, from a local folder.
+
+    One window a run, through whatever thread asks: `run_all` is not used.
+    """
+
+    def __init__(self, manifest: ModelManifest) -> None:
+        """Damaged when the folder holds no such model."""
+        self.name, self.dimensions = manifest.name, manifest.dimensions
+        self.space, self.tokens_max = name_space(manifest), manifest.tokens_max
+        self.form = manifest.form
+        self._query_prefix = manifest.query_prefix
+        self._windows = _Windows(manifest)
+        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+            self._model: OnnxModel | None = OnnxModel(manifest)
+            found = self._run("").shape
+        if found != (self.dimensions,):
+            raise ModelDamaged(f"{self.name} does not give the {self.dimensions} numbers that its config.json says")
+
+    def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
+        del run_all
+        return [np.stack([self._run(piece) for piece in pieces]) for pieces in self._windows.pieces(texts)]
+
+    def encode_query(self, text: str) -> Floats:
+        return self._run(self._windows.pieces([self._query_prefix + text])[0][0])
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return self._windows.count(texts)
+
+    def close(self) -> None:
+        self._model = None
+
+    def _run(self, text: str) -> Floats:
+        model = self._model
+        if model is None:
+            raise NotInstalled(f"{self.name} has been closed")
+        return model.embed(text)
+
+
+def name_space(manifest: ModelManifest) -> str:
+    """The name of the space in which this model's vectors can be compared. SPEC 2.3"""
+    parts = (manifest.name, manifest.weights_sha256, str(TEMPLATE_VERSION), manifest.numerics)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def spaces_of(catalogue: ModelCatalogue, *, late: bool = True) -> list[str]:
+    """The spaces of every form of every installed embedding model: of vectors and, with `late`, of token rows."""
+    found = []
+    for listed in catalogue.listing():
+        with contextlib.suppress(ModelError):
+            manifest = catalogue.installed(listed.name) if listed.role == "embedding" else None
+            if manifest is None:
+                continue
+            projection = find_projection(manifest) if late else None
+            for space in map(name_space, manifest.forms()):
+                found.append(space)
+                if projection is not None:
+                    found.append(projection.form(space).space)
+    return found
+
+
+class EmbeddingService:
+    """Keeps the model in use loaded, and embeds with it: queries at once, texts in the background.
+
+    Everything may be called from any thread. An embedder that was current stays usable by whoever holds it, so that
+    queries can go on in the old space while the new one's vectors are filled (SPEC 4.4).
+    """
+
+    def __init__(
+        self, catalogue: ModelCatalogue, name: str = DEFAULT_EMBEDDING, threads: int = 0, *, late: bool = True,
+        give_way: Callable[[], None] = never_yield, numerics: Numerics = "auto",
+    ) -> None:  # fmt: skip
+        """Loads nothing yet: `refresh` does. threads: for background texts; 0: one a processor, at most THREADS_MAX.
+        late: whether models that can give token rows do. give_way: waits for whoever goes before texts."""
+        self.on_loaded: Callable[[], None] = lambda: None  # once a load has ended, well or ill
+        self._catalogue = catalogue
+        self._late = late
+        self._numerics: Numerics = numerics
+        self._yield_to_queries = give_way
+        self._lock = threading.Lock()
+        self._name = name
+        self._current: Embedder | None = None
+        self._loading: Future[None] | None = None
+        self._failure: ModelError | None = None
+        self._queries: OrderedDict[tuple[str, str], Floats | QueryTokens] = OrderedDict()
+        self._loader = ThreadPoolExecutor(1, "mnemo-model")
+        workers = threads or min(os.cpu_count() or 1, THREADS_MAX)
+        self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=lower_thread_priority)
+
+    def status(self) -> ModelStatus:
+        """What can be said of the model in use. A switch that failed leaves the old one ready, with the reason."""
+        with self._lock:
+            current, failure, loading = self._current, self._failure, self._loading
+            name = self._name
+        reason = str(failure) if failure else None
+        hint = failure.hint if failure else None
+        if current is not None:
+            return ModelStatus(current.name, "ready", current.dimensions, reason, hint, current.form or None)
+        if loading is not None or (failure is None and self._is_installed(name)):  # a start comes to it in a moment
+            return ModelStatus(name, "loading")
+        if failure is None or isinstance(failure, NotInstalled):
+            return ModelStatus(name, "absent", None, f"{name} is not installed", NotInstalled.hint)
+        return ModelStatus(name, "failed", None, reason, hint)
+
+    def spaces(self) -> list[str]:
+        """Of every embedding model that is installed: vectors of others are of no use here."""
+        return spaces_of(self._catalogue, late=self._late)
+
+    def manifest(self, name: str) -> ModelManifest | None:
+        """Of an installed model; None where it is not, or not as it should be."""
+        try:
+            return self._catalogue.installed(name)
+        except ModelError:
+            return None
+
+    def manifest_of(self, embedder: Embedder) -> ModelManifest | None:
+        """Of the model in the form that the embedder has; None where that is not installed any more."""
+        manifest = self.manifest(embedder.name)
+        forms = manifest.forms() if manifest is not None else ()
+        return next((each for each in forms if name_space(each) == embedder.space), None)
+
+    def _is_installed(self, name: str) -> bool:
+        return self.manifest(name) is not None
+
+    def current(self) -> Embedder | None:
+        """The embedder for new vectors; None while there is none."""
+        return self._current
+
+    def refresh(self) -> None:
+        """Loads the model in use if it has been installed meanwhile, and returns when that is done, well or ill."""
+        self._load(self._name).result()
+
+    def use(self, name: str) -> None:
+        """Begins to load another model; `current` becomes it once it is there, and stays as it is if that fails.
+
+        Raises as `usable` does, and changes nothing.
+        """
+        self._load(self.require_usable(name))
+
+    def require_usable(self, name: str) -> str:
+        """The model's own name. Raises Unknown, NotInstalled, Unsupported or Damaged, when that can be seen at once."""
+        known = find_known(name)
+        name = known.name if known else name
+        manifest = self._catalogue.installed(name)
+        if manifest is None:
+            if known is None:
+                raise UnknownModel(f"there is no model named {name!r}")
+            raise NotInstalled(f"{name} is not installed")
+        if manifest.role != "embedding":
+            raise UnsupportedModel(f"{name} is {ROLES[manifest.role]}, not an embedding model")
+        return name
+
+    def encode_query(self, embedder: Embedder, text: str) -> Floats:
+        """The query's unit vector, on the calling thread; what was asked lately is remembered."""
+        known = self._cached_query(embedder, text)
+        if known is None:
+            known = embedder.encode_query(text)
+            self._cache_query(embedder, text, known)
+        return known.vector if isinstance(known, QueryTokens) else known
+
+    def encode_query_tokens(self, embedder: Embedder, text: str) -> QueryTokens:
+        """The same with its tokens, all from one run of the model, and remembered like it."""
+        known = self._cached_query(embedder, text)
+        if not isinstance(known, QueryTokens):
+            known = embedder.encode_query_tokens(text)
+            self._cache_query(embedder, text, known)
+        return known
+
+    def _cached_query(self, embedder: Embedder, text: str) -> Floats | QueryTokens | None:
+        with self._lock:
+            known = self._queries.get((embedder.space, text))
+            if known is not None:
+                self._queries.move_to_end((embedder.space, text))
+            return known
+
+    def _cache_query(self, embedder: Embedder, text: str, found: Floats | QueryTokens) -> None:
+        arrays = (found.vector, found.rows) if isinstance(found, QueryTokens) else (found,)
+        for array in arrays:
+            array.flags.writeable = False
+        if not all(np.isfinite(array).all() for array in arrays):
+            return  # it is refused, and asked for again the next time
+        with self._lock:
+            self._queries[embedder.space, text] = found
+            while len(self._queries) > QUERIES_KEPT_MAX:
+                self._queries.popitem(last=False)
+
+    def clear_query_cache(self) -> None:
+        """Remembers none of the queries that were asked: they may have said what was forgotten."""
+        with self._lock:
+            self._queries.clear()
+
+    def encode_batch(self, embedder: Embedder, texts: Sequence[str]) -> list[Floats]:
+        """Each text's unit vectors, (windows, dimensions), on the background threads."""
+        return embedder.encode_batch(texts, self._workers.map)
+
+    def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
+        """The same with their token rows, where the model gives any; each text after the questions."""
+        if embedder.late is None:
+            return embedder.encode_batch(texts, self._after_queries(self._workers.map)), [None] * len(texts)
+        return embedder.encode_both(texts, self._after_queries(self._workers.map))
+
+    def encode_each(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same text by text, in their order, the first while the rest is still computed."""
+        return embedder.encode_each(texts, self._after_queries(self._workers.map))
+
+    def encode_on_this_thread(self, embedder: Embedder, texts: Sequence[str]) -> Iterator[tuple[Floats, Codes | None]]:
+        """The same on the calling thread."""
+        return embedder.encode_each(texts, self._after_queries(map))
+
+    def _after_queries(self, run_all: RunAll) -> RunAll:
+        def run(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterable[Any]:
+            def after_questions(item: Any) -> Any:
+                self._yield_to_queries()
+                return function(item)
+
+            return run_all(after_questions, items)
+
+        return run
+
+    def count_tokens(self, embedder: Embedder, text: str) -> int:
+        """How many tokens of that model the text has."""
+        return embedder.count_tokens([text])[0]
+
+    def close(self) -> None:
+        """Ends the threads and lets the model go."""
+        self._loader.shutdown(cancel_futures=True)
+        self._workers.shutdown(cancel_futures=True)
+        with self._lock:
+            current, self._current = self._current, None
+            self._queries.clear()
+        if current is not None:
+            current.close()
+
+    def _load(self, name: str) -> Future[None]:
+        """The load that brings the model, begun or under way."""
+        with self._lock:
+            if self._loading is None or self._name != name:
+                self._name, self._failure = name, None
+                self._loading = self._loader.submit(self._load_and_switch, name)
+            return self._loading
+
+    def _load_and_switch(self, name: str) -> None:
+        """Loads the model and makes it the current one; on the one loading thread, in the order asked for."""
+        embedder, failure = None, None
+        try:
+            embedder = self._open(name)
+        except ModelError as error:
+            failure = error
+        except Exception as error:
+            log.exception("%s cannot be loaded", name)
+            failure = ModelDamaged(f"{name} cannot be loaded: {error!r}")
+        with self._lock:
+            self._current = embedder or self._current
+            if self._name == name:  # otherwise another load was begun since, and the status is about that one
+                self._loading, self._failure = None, failure
+        self.on_loaded()
+
+    def _open(self, name: str) -> Embedder:
+        """The embedder of that name: the current one if it is that already."""
+        manifest = self._catalogue.installed(name)
+        if manifest is None:
+            raise NotInstalled(f"{name} is not installed")
+        current = self._current
+        if current is not None and current.space in map(name_space, manifest.forms()):
+            return current
+        return load_embedder(manifest, late=self._late, numerics=self._numerics)
+
+
+def lower_thread_priority() -> None:
+    """Lets others go before this thread. Linux can do that for one thread; elsewhere short runs have to do."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

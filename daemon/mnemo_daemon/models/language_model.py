@@ -1,0 +1,424 @@
+"""The language model as the daemon sees it: asked, answering within a deadline or not at all, and never in its way.
+
+The model lives in a child process (llm_worker). It is started by the first question, killed when it overruns, dies or
+writes nonsense, started again by the next question, and unloaded when nobody asked for a while. That there is no model
+is a normal state: everything that would ask one has a stand-in. SPEC 4.2, 12.
+
+LanguageModelError
+├── ModelAbsent     there is no model here, or it is switched off; not an error to show
+├── ModelFailed     the model or its process broke; the next question may go well
+├── AnswerLate      there was no answer in time
+└── PromptTooLong   the prompt does not fit the model's context
+"""
+
+import contextlib
+import importlib.util
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, assert_never
+
+import msgspec
+
+from mnemo_daemon.models.llm_worker import (
+    FRAME_BYTES_MAX,
+    BrokenFrame,
+    Completion,
+    ModelRefusal,
+    Prompt,
+    Ready,
+    Reply,
+    take_frame,
+    to_frame,
+)
+from mnemo_daemon.scratch_file import open_scratch_file
+
+State = Literal["absent", "off", "starting", "ready", "failed"]
+Clock = Callable[[], float]
+
+WORKER_COMMAND = (sys.executable, "-P", "-m", "mnemo_daemon.models.llm_worker")
+"""-P: a folder the daemon happens to be started in is no place to import from."""
+CONTEXT_TOKENS = 4096
+START_LIMIT_S = 120.0
+"""A 3B model from a slow disk takes some 30 s; what takes longer than this will not come."""
+KILL_GRACE_S = 0.5
+"""How long after its deadline a worker may still say by itself that it is late, before it is killed."""
+GONE_GRACE_S = 0.5
+"""How long a process that closed its wire gets to finish dying, so that its exit code can be told."""
+REAP_LIMIT_S = 5.0
+"""A killed process is gone within 50 ms, measured; longer only where the kernel itself hangs."""
+IDLE_S = 600.0
+FAILURES_MAX = 3
+"""Failures in a row after which the model is left alone for FAILURE_PAUSE_S."""
+FAILURE_PAUSE_S = 60.0
+NOISE_SHOWN_CHARACTERS = 300
+
+
+class LanguageModelError(Exception):
+    """The language model gave no answer."""
+
+    code = "llm"
+    hint = "see `mnemo doctor`"
+
+
+class ModelAbsent(LanguageModelError):
+    """There is no language model to ask."""
+
+    code = "llm_absent"
+    hint = "see `mnemo models list`; everything works without one, only plainer"
+
+
+class ModelFailed(LanguageModelError):
+    """The language model or its process broke."""
+
+    code = "llm_failed"
+    hint = "ask again; if it stays so, try another model"
+
+
+class AnswerTimeout(LanguageModelError):
+    """The language model did not answer in time."""
+
+    code = "llm_late"
+    hint = "ask for less, allow more time, or use a smaller model"
+
+
+class PromptTooLong(LanguageModelError):
+    """The prompt and its answer do not fit the model's context."""
+
+    code = "llm_prompt_too_long"
+    hint = "shorten the prompt"
+
+
+class LanguageModelStatus(msgspec.Struct, frozen=True):
+    """What `status` shows: absent (none here), off (starts when asked), starting, ready, failed; with the reason."""
+
+    state: State
+    reason: str
+    model: str
+    pid: int | None = None
+
+
+class Worker:
+    """One child process and the wire to it. Not thread-safe: LanguageModel lets one caller at a time near it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """Started by exec, never by fork alone: LMDB's and onnxruntime's state must not exist twice."""
+        self.ready = False
+        self.began = time.monotonic()
+        self._received = bytearray()
+        self._output = open_scratch_file("llm-worker")  # what it writes to its standard error
+        self._wire, theirs = socket.socketpair()
+        try:
+            # A group of its own: Ctrl-C in the daemon's terminal is the daemon's to handle.
+            self._process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._output.fileno(), process_group=0
+            )
+        except OSError:
+            self._wire.close()
+            self._output.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the process runs; one that ended is reaped by this."""
+        return self._process.poll() is None
+
+    def send(self, prompt: Prompt, until: float) -> None:
+        """Raises TimeoutError after until (monotonic seconds), ConnectionError when the worker is gone."""
+        self._wire.settimeout(time_left(until))
+        self._wire.sendall(to_frame(prompt))
+
+    def receive(self, until: float) -> Reply:
+        """The worker's next message. What came of it stays when until passes, so it can be waited for again.
+
+        Raises TimeoutError after until (monotonic seconds), ConnectionError when the worker is gone, BrokenFrame and
+        msgspec.DecodeError for nonsense.
+        """
+        while (body := take_frame(self._received)) is None:
+            self._wire.settimeout(time_left(until))
+            data = self._wire.recv(65536)
+            if not data:
+                raise ConnectionResetError("it ended")
+            self._received += data
+        reply: Reply = msgspec.msgpack.decode(body, type=Reply)
+        return reply
+
+    def clear_output(self) -> None:
+        """Empties what the worker printed, which would otherwise grow with every answer."""
+        self._output.seek(0)
+        self._output.truncate()
+
+    def kill(self) -> None:
+        """Ends the process at once, from any thread; who waits for its answer sees it end."""
+        self._process.kill()
+
+    def exit_report(self) -> str:
+        """How a process that closed its wire ended, and what it printed last."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GONE_GRACE_S)
+        code = self._process.poll()
+        if code is None:
+            how = "it closed its wire"
+        elif code < 0:
+            how = f"its process was ended by {signal.Signals(-code).name}"
+        else:
+            how = f"its process ended with exit code {code}"
+        self._output.seek(0)
+        said = self._output.read().decode(errors="replace").strip()
+        return f"{how}; it last said: {said[-NOISE_SHOWN_CHARACTERS:]}" if said else how
+
+    def end(self) -> None:
+        """Leaves no process, zombie or descriptor behind."""
+        self.kill()
+        self._process.wait(REAP_LIMIT_S)
+        self._wire.close()
+        self._output.close()
+
+
+class LanguageModel:
+    """The one language model of a daemon; safe to call from any thread, one call at a time is served.
+
+    command and clock are for tests: a worker that misbehaves, and time that passes when told.
+    """
+
+    def __init__(
+        self,
+        model: Path | None,
+        *,
+        sha256: str | None = None,
+        allow_unknown: bool = False,
+        context_tokens: int = CONTEXT_TOKENS,
+        memory_limit_bytes: int = 0,
+        idle_s: float = IDLE_S,
+        clock: Clock = time.monotonic,
+        command: Sequence[str] = WORKER_COMMAND,
+    ) -> None:
+        """Nothing is started. sha256 is what the file must have; without it the file needs allow_unknown."""
+        self._model = model
+        self._options = [
+            f"--context={context_tokens}",
+            f"--memory-limit={memory_limit_bytes}",
+            f"--sha256={sha256 or ''}",
+        ]
+        self._is_allowed = bool(sha256) or allow_unknown
+        self._idle_s = idle_s
+        self._clock = clock
+        self._command = command
+        self._turn = threading.Lock()
+        self._worker: Worker | None = None
+        self._idle_timer: threading.Timer | None = None
+        self._is_closed = False
+        self._failures = 0
+        self._failed_at = 0.0
+        self._reason = ""
+
+    def status(self) -> LanguageModelStatus:
+        """What can be expected of the next question. Never waits."""
+        name = self._model.name if self._model else ""
+        if why_not := self._reason_for_absence():
+            return LanguageModelStatus("absent", why_not, name)
+        if self._is_resting():
+            return LanguageModelStatus("failed", self._reason, name)
+        worker = self._worker
+        if worker is None or not worker.is_alive():
+            return LanguageModelStatus("off", self._reason or "it starts when it is first needed", name)
+        return LanguageModelStatus("ready" if worker.ready else "starting", "", name, worker.pid)
+
+    def answer(self, prompt: str, max_tokens: int, deadline_s: float) -> Completion:
+        """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
+
+        Starting the model counts too: if that alone takes longer, this raises AnswerLate, the model goes on loading and
+        the next question finds it further on. Raises ModelAbsent, ModelFailed, AnswerLate, PromptTooLong.
+        """
+        until = time.monotonic() + deadline_s
+        if len(prompt.encode()) > FRAME_BYTES_MAX // 2:
+            raise PromptTooLong(f"the prompt has {len(prompt.encode())} bytes; no model's context holds that")
+        self._check_prompt()
+        with self._exclusive_turn(deadline_s):
+            self._check_prompt()  # it may have been closed meanwhile
+            try:
+                return self._ask(self._ready_worker(until), Prompt(prompt, max_tokens, time_left(until)), until)
+            except TimeoutError as error:
+                raise AnswerTimeout("the time was up before the question could be asked") from error
+            finally:
+                self._rearm_idle_timer()
+
+    def unload(self) -> None:
+        """Frees the model's memory once the question that is being answered is through. The next one starts it anew."""
+        with self._turn:
+            self._drop_worker()
+
+    def close(self) -> None:
+        """No process is left, and no question is answered any more; one that is being answered ends as ModelFailed."""
+        self._is_closed = True
+        if worker := self._worker:
+            worker.kill()
+        with self._turn:
+            self._cancel_idle_timer()
+            self._drop_worker()
+
+    @contextlib.contextmanager
+    def _exclusive_turn(self, patience_s: float) -> Iterator[None]:
+        """Nobody else is at the worker inside. Raises AnswerLate if that takes longer than patience_s."""
+        if not self._turn.acquire(timeout=max(patience_s, 0)):
+            raise AnswerTimeout(f"the language model was busy for {patience_s:g} s with another question")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _reason_for_absence(self) -> str:
+        """Why there is no model, in words for a person; empty when there is one."""
+        if self._is_closed:
+            return "the daemon is stopping"
+        if self._model is None:
+            return "no language model is chosen; `mnemo models list` shows what there is"
+        if importlib.util.find_spec("llama_cpp") is None:
+            return "llama-cpp-python is not installed: pip install 'mnemod[llm]' (it is compiled, some five minutes)"
+        if not self._model.is_file():
+            return f"the model file is not there: {self._model}"
+        if not self._is_allowed:
+            return (
+                f"{self._model.name} is not in the catalogue, so its hash is not known; "
+                "allow unknown models in the configuration if you trust it"
+            )
+        return ""
+
+    def _is_resting(self) -> bool:
+        """Whether the model failed too often in a row just now to be tried again."""
+        return self._failures >= FAILURES_MAX and self._clock() - self._failed_at < FAILURE_PAUSE_S
+
+    def _check_prompt(self) -> None:
+        if why_not := self._reason_for_absence():
+            raise ModelAbsent(why_not)
+        if self._is_resting():
+            raise ModelFailed(
+                f"the language model failed {self._failures} times in a row and is left alone for "
+                f"{FAILURE_PAUSE_S:g} s; last: {self._reason}"
+            )
+
+    def _ready_worker(self, until: float) -> Worker:
+        """The worker with its model loaded; started if there is none."""
+        if self._worker and not self._worker.is_alive():
+            self._fail(f"nothing was asked of it, but {self._worker.exit_report()}")
+        if self._worker is None:
+            try:
+                self._worker = Worker([*self._command, *self._options, str(self._model)])
+            except OSError as error:
+                raise self._fail(f"its process could not be started: {error}") from error
+            if self._is_closed:  # close() came before there was anything to kill
+                self._worker.kill()
+        worker = self._worker
+        if worker.ready:
+            return worker
+        start_until = worker.began + START_LIMIT_S
+        match self._receive(worker, min(until, start_until)):
+            case Ready():
+                worker.ready = True
+                return worker
+            case ModelRefusal(reason=reason):
+                raise self._fail(reason)
+            case Completion():
+                raise self._fail("it answered before it was asked")
+            case None if time.monotonic() >= start_until:
+                raise self._fail(f"it was not loaded after {START_LIMIT_S:g} s and was killed")
+            case None:
+                raise AnswerTimeout("the language model is still being loaded")
+            case unknown:
+                assert_never(unknown)
+
+    def _ask(self, worker: Worker, prompt: Prompt, until: float) -> Completion:
+        """Sends the prompt and settles whatever comes back, or does not."""
+        try:
+            worker.send(prompt, until + KILL_GRACE_S)
+        except TimeoutError as error:
+            self._fail("it stopped reading and was killed")
+            raise AnswerTimeout("the language model hung and was stopped") from error
+        except ConnectionError as error:
+            raise self._fail(worker.exit_report()) from error
+        match self._receive(worker, until + KILL_GRACE_S):
+            case Completion() as completion:
+                self._failures, self._reason = 0, ""
+                worker.clear_output()
+                return completion
+            case ModelRefusal(code="late", reason=reason):
+                raise AnswerTimeout(f"the language model was stopped: {reason}")
+            case ModelRefusal(code="too_long", reason=reason):
+                raise PromptTooLong(reason)
+            case ModelRefusal(reason=reason):
+                raise self._fail(reason)
+            case Ready():
+                raise self._fail("it said twice that it is ready")
+            case None:
+                self._fail("it did not stop at its deadline and was killed")
+                raise AnswerTimeout("the language model hung and was stopped")
+            case unknown:
+                assert_never(unknown)
+
+    def _receive(self, worker: Worker, until: float) -> Reply | None:
+        """The worker's next message, None if there is none by then. Raises ModelFailed if it is gone or babbles."""
+        try:
+            return worker.receive(until)
+        except TimeoutError:
+            return None
+        except ConnectionError as error:
+            raise self._fail(worker.exit_report()) from error
+        except (BrokenFrame, msgspec.DecodeError) as error:
+            raise self._fail(f"it wrote what is no message ({error}) and was killed") from error
+
+    def _fail(self, reason: str) -> ModelFailed:
+        """Ends the worker, notes the failure and returns it, to be raised."""
+        self._drop_worker()
+        self._failures += 1
+        self._failed_at = self._clock()
+        self._reason = reason
+        return ModelFailed(f"the language model failed: {reason}")
+
+    def _drop_worker(self) -> None:
+        """No worker afterwards, neither here nor in the process table."""
+        if self._worker:
+            try:
+                self._worker.end()
+            finally:
+                self._worker = None
+
+    def _rearm_idle_timer(self) -> None:
+        """From now on counts to idle_s, then unloads."""
+        self._cancel_idle_timer()
+        if self._worker and not self._is_closed:
+            self._idle_timer = threading.Timer(self._idle_s, self._unload_if_idle, [self._worker])
+            self._idle_timer.daemon = True
+            self._idle_timer.start()
+
+    def _cancel_idle_timer(self) -> None:
+        if self._idle_timer:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+
+    def _unload_if_idle(self, worker: Worker) -> None:
+        """Unloads worker unless a question is just being answered, which arms the timer again by itself."""
+        if not self._turn.acquire(blocking=False):
+            return
+        try:
+            if self._worker is worker and threading.current_thread() is self._idle_timer:
+                self._drop_worker()
+        finally:
+            self._turn.release()
+
+
+def time_left(until: float) -> float:
+    """Seconds until then. Raises TimeoutError when there are none."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

@@ -1,0 +1,1 @@
+"""Watched notes folders: scanning, reading and writing to the store."""

@@ -1,0 +1,126 @@
+"""What an answer is put together from: the candidates' memories, tokens, vectors and ties, read as they are asked for.
+
+All of one moment of the store. SPEC 7.5
+"""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, Windows, is_preference
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.attributes import AttributeStore
+from mnemo_store.records import KINDS, STATES, Memory
+
+_SUPERSEDED = STATES.index("superseded")
+_PROCEDURAL = KINDS.index("procedural")
+
+
+def _is_impersonal(columns: AttributeStore) -> list[int]:
+    return [columns.code("source", name) for name in IMPERSONAL_SOURCES]
+
+
+class CandidateReader:
+    """A `Shelf` of the memories in question."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        scene: SearchScope,
+        numbers: NDArray[np.uint32],
+        serving: ActiveIndex | None,
+        count: Callable[[int | None, Memory], int],
+    ) -> None:
+        """numbers: of the candidates. count: the tokens of a memory, by its number; None for one of another time."""
+        self._snapshot = snapshot
+        self._scope = scene
+        self._view = serving.view if serving is not None else None
+        self._count = count
+        self._memories: dict[int, Memory | None] = {}
+        self._relations: dict[int, tuple[list[int], list[int]]] = {}
+        self._numbers = numbers
+        self._superseded: list[int] = numbers[scene.column("state", numbers) == _SUPERSEDED].tolist()
+        self._formers = (
+            {} if scene.historical is None else {each.id: row for row, each in enumerate(scene.historical.memories)}
+        )
+
+    def memory(self, number: int) -> Memory | None:
+        if number not in self._memories:
+            self._memories[number] = self._scope.memory(self._snapshot, number)
+        return self._memories[number]
+
+    def tokens(self, number: int) -> int:
+        memory = self.memory(number)
+        return 0 if memory is None else self._count(number if number < self._scope.base else None, memory)
+
+    def windows(self, number: int) -> Windows | None:
+        if self._view is None or number >= self._scope.base:
+            return None
+        found = self._view.vectors_of(number)
+        return None if found is None else found.astype(np.float32)
+
+    def is_preference(self, number: int) -> bool:
+        if number in self._unlike_preferences:
+            return False
+        memory = self.memory(number)
+        return memory is not None and is_preference(memory)
+
+    def preferences(self) -> list[int]:
+        """What may stand ahead of an answer: the candidates in their order, then the others in question by importance
+        and strength."""
+        scene = self._scope
+        numbers = np.concatenate([np.flatnonzero(scene.mask), np.flatnonzero(scene.historical_rows) + scene.base])
+        numbers = numbers[(scene.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]
+        impersonal = scene.is_one_of("source", numbers, _is_impersonal)
+        others = numbers[~impersonal]
+        worth = scene.column("importance", others) * scene.column("strength", others)
+        ids = scene.column("id_low", others), scene.column("id_high", others)
+        order = np.lexsort((*ids, -scene.column("event_at", others), -worth))
+        return [*self._numbers.tolist(), *others[order].tolist()]
+
+    @functools.cached_property
+    def _unlike_preferences(self) -> frozenset[int]:
+        """The candidates whose kind says that they are none."""
+        kinds = self._scope.column("kind", self._numbers)
+        return frozenset(self._numbers[kinds != _PROCEDURAL].tolist())
+
+    def newer(self, number: int) -> list[int]:
+        return self._related(number)[0]
+
+    def older(self, number: int) -> list[int]:
+        return self._related(number)[1]
+
+    def _related(self, number: int) -> tuple[list[int], list[int]]:
+        """The memories in question that update it or took its place, and those that it updates or took the place of."""
+        if number not in self._relations:
+            memory = self.memory(number)
+            newer: list[int] = []
+            older: list[int] = []
+            for each in self._superseded if memory is not None else ():
+                other = self.memory(each)
+                if memory is not None and other is not None and other.superseded_by == memory.id:
+                    older.append(each)
+            if memory is not None and memory.superseded_by:
+                found = self._number(memory.superseded_by)
+                if found is not None:
+                    newer.append(found)
+            for edge in self._snapshot.edges(memory.id) if memory is not None else ():
+                if edge.relation == "updates" and memory is not None:
+                    is_newer = edge.target == memory.id
+                    found = self._number(edge.source if is_newer else edge.target)
+                    if found is not None:
+                        (newer if is_newer else older).append(found)
+            self._relations[number] = newer, older
+        return self._relations[number]
+
+    def _number(self, memory_id: str) -> int | None:
+        """The number of a memory, None where it is not in question."""
+        scene, row = self._scope, self._formers.get(memory_id)
+        if row is not None:
+            return scene.base + row if scene.historical_rows[row] else None
+        number = self._snapshot.number(memory_id)
+        return number if number is not None and number < scene.base and scene.mask[number] else None

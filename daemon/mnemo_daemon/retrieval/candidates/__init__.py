@@ -1,0 +1,1 @@
+"""Candidates of a question and the inputs of their ranking."""

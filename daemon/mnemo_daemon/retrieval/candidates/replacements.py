@@ -1,0 +1,127 @@
+"""Superseded and compressed memories whose replacement is gone: in the trash, expired or erased. SPEC 7.2"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.retrieval.result_selection import CHAIN_MAX
+from mnemo_daemon.memories.as_of import HistoricalState
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import STATES, Memory, State
+from mnemo_store.store import Store
+
+HIDING: tuple[State, ...] = ("superseded", "compressed")  # states of what is hidden while its replacement stands
+SUMMARY_SOURCE = "compress"  # of the memories that stand in the place of compressed ones
+GONE = frozenset({"trashed", "discarded"})
+
+_GONE_CODES = [STATES.index("trashed"), STATES.index("discarded")]
+_UNKNOWN = -1  # the number of a replacement that has to be looked up by its record
+
+Numbers = NDArray[np.intp]
+Read = Callable[[str], Memory | None]
+
+
+class _ReplacementMap(NamedTuple):
+    """The replacement of each hidden memory, as long as neither they nor the summaries change."""
+
+    key: tuple[bytes, ...]
+    replacements: Numbers
+
+
+class Replacements:
+    """Finds the hidden memories that nothing stands for any more. Their records are read once for every change."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._known: dict[bytes, _ReplacementMap] = {}
+
+    def revealed(self, wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
+        """The numbers of the memories that pass the filter but for their state, and have no standing replacement."""
+        hidden = _hidden(wanted, columns)
+        if not len(hidden):
+            return hidden
+        replacements = self._replacements(hidden, columns)
+        known = replacements != _UNKNOWN
+        numbers = np.where(known, replacements, 0)
+        states, expires = columns.values("state", numbers), columns.values("expires_at", numbers)
+        stands = known & ~np.isin(states, _GONE_CODES) & ((expires == 0) | (expires > wanted.now))
+        unsure: Numbers = hidden[~stands]
+        if not len(unsure):
+            return unsure
+        with self._store.snapshot() as snapshot:
+            return _unreplaced(unsure, columns, snapshot.memory, wanted.now)
+
+    def revealed_then(
+        self, wanted: MemoryFilter, columns: AttributeStore, then: HistoricalState
+    ) -> tuple[Numbers, Numbers]:
+        """The same of another time: of what has not changed since, and of the rows of what has."""
+        now, former = _hidden(wanted, columns), _hidden(wanted, then.columns)
+        now = now[~np.isin(now, then.changed)]
+        with self._store.snapshot() as snapshot:
+            read = functools.partial(then.version, snapshot)
+            return _unreplaced(now, columns, read, wanted.now), _unreplaced(former, then.columns, read, wanted.now)
+
+    def _replacements(self, hidden: Numbers, columns: AttributeStore) -> Numbers:
+        """The number of the memory that each of the hidden ones names as its replacement."""
+        key = (hidden.tobytes(), columns.values("modified_at", hidden).tobytes())
+        with self._lock:
+            known = self._known.get(key[0])
+        if known is None or known.key != key:
+            with self._store.snapshot() as snapshot:
+                memories = [snapshot.memory(each) for each in columns.ids(hidden)]
+                numbers = [
+                    snapshot.number(each.superseded_by) if each is not None and each.superseded_by else None
+                    for each in memories
+                ]
+            size = len(columns.column("state"))
+            known = _ReplacementMap(
+                key, np.array([_UNKNOWN if n is None or n >= size else n for n in numbers], np.intp)
+            )
+            with self._lock:
+                self._known = {key[0]: known}
+        return known.replacements
+
+
+def _hidden(wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
+    """What passes the filter but for being superseded or compressed, where that is not asked for."""
+    states = tuple(state for state in HIDING if state not in wanted.states)
+    if not states or "active" not in wanted.states:
+        return np.empty(0, np.intp)
+    return np.flatnonzero(columns.mask(wanted._replace(states=states)))
+
+
+def _unreplaced(numbers: Numbers, columns: AttributeStore, read: Read, now: int) -> Numbers:
+    if not len(numbers):
+        return numbers
+    rows = np.flatnonzero(columns.column("source") == columns.code("source", SUMMARY_SOURCE))
+    summaries = [summary for each in columns.ids(rows) if (summary := read(each)) is not None]
+    memories = zip(numbers.tolist(), map(read, columns.ids(numbers)), strict=True)
+    found = [n for n, memory in memories if memory is not None and not is_replaced(memory, read, summaries, now)]
+    return np.array(found, np.intp)
+
+
+def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: int) -> bool:
+    """Whether something stands in the place of a hidden memory: what it names, or what that was replaced by, and of a
+    compressed one a summary made from it."""
+    if memory.state == "compressed":
+        made = [each for each in summaries if memory.id in each.derived_from]
+        if not memory.superseded_by:
+            return not made or any(_stands(each, now) for each in made)
+    replacement: Memory | None = memory
+    for _ in range(CHAIN_MAX):
+        name = replacement.superseded_by if replacement is not None else ""
+        replacement = read(name) if name and name != memory.id else None
+        if replacement is None:
+            return False
+        if _stands(replacement, now):
+            return True
+    return True
+
+
+def _stands(memory: Memory, now: int) -> bool:
+    return memory.state not in GONE and not 0 < memory.expires_at <= now

@@ -1,0 +1,403 @@
+"""How an answer came about: what the filters left out, what each channel found, what each candidate is worth. SPEC 7.7
+
+Put together from what the recall went by, after it: an answer that nobody asks to explain pays for none of it.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_client.protocol.retrieval import (
+    CandidateTrace,
+    ChannelHit,
+    ChannelTrace,
+    FilterCount,
+    RecallTrace,
+)
+from mnemo_core.retrieval import explanations
+from mnemo_core.retrieval.explanations import ReasonInputs
+from mnemo_core.retrieval.ranking import origin_features
+from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
+from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
+from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
+from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
+from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
+from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.result_builder import RankedCandidates, ResultPage
+from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
+from mnemo_store.records import STATES
+
+DIGITS = 6  # of a number that is told
+FEATURES_MAX = 20  # candidates whose features are reported: those of all are a megabyte
+
+Named = dict[str, Any]  # numbers by the name of a feature
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.uint32]
+
+# The filters in the order in which they are asked, by what they are called: the fields that each goes by. The states,
+# which have a name each, and `working`, which is no field, are asked for in between and at the end.
+SCOPE: dict[str, tuple[str, ...]] = {"user_id": ("user_id",), "namespace": ("namespaces",)}
+FIELDS: dict[str, tuple[str, ...]] = {
+    "expired": ("now",),
+    "kinds": ("kinds",),
+    "categories": ("categories",),
+    "layers": ("layers",),
+    "tags": ("tags",),
+    "source": ("source",),
+    "speaker": ("speaker",),
+    "agent_id": ("agent_id",),
+    "run_id": ("run_id",),
+    "session_id": ("session_id",),
+    "trust_min": ("trust_min",),
+    "since": ("since",),
+    "until": ("until",),
+    "min_importance": ("min_importance", "min_importance_unasked"),
+}
+WORKING = "working"
+FEW = "few_candidates"
+_UNFILTERED = MemoryFilter(states=STATES)
+
+
+class _Columns(NamedTuple):
+    """Numbers of some candidates by name: (n, k)."""
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+
+    def row(self, place: int) -> Named:
+        return {
+            name: None if math.isnan(value) else value
+            for name, value in zip(self.names, self.values[place].tolist(), strict=True)
+        }
+
+
+class _Contributions(NamedTuple):
+    """Candidates with the same features: their places among all, the features, and what each adds."""
+
+    rows: NDArray[np.intp]
+    features: _Columns
+    adds: _Columns
+
+
+class Filters:
+    """What a question's filters make of the rows of some columns. `visible`: of what this door may know of at all."""
+
+    def __init__(self, question: Question, columns: AttributeStore, visible: Mask, allowed: Mask) -> None:
+        """visible and allowed by row, of one length: what there is, and what is in question."""
+        self._wanted = question.filter
+        self._columns = columns
+        self._allowed = allowed
+        self.visible = visible
+
+    def failures(self) -> Iterator[tuple[str, Mask]]:
+        """By filter, in order: the rows that do not pass it. One row may fail several."""
+        for reason, fields in SCOPE.items():
+            yield reason, self._fails(fields)
+        for state in STATES:
+            if state not in self._wanted.states:
+                failing = self.visible & ~self._passes(_UNFILTERED._replace(states=_others(state)))
+                yield state, failing & ~self._allowed  # what replaced it may be gone
+        for reason, fields in FIELDS.items():
+            yield reason, self._fails(fields)
+        yield WORKING, self.visible & ~self._allowed & self._passes(self._wanted)
+
+    def _fails(self, fields: Sequence[str]) -> Mask:
+        given = {name: getattr(self._wanted, name) for name in fields}
+        return self.visible & ~self._passes(_UNFILTERED._replace(**given))
+
+    def _passes(self, wanted: MemoryFilter) -> Mask:
+        return self._columns.uncached_mask(wanted)[: len(self.visible)]
+
+
+def filters_of(question: Question, scene: SearchScope) -> list[Filters]:
+    """Of what there is now, and, of another time, of what was there then instead."""
+    seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
+    visible = scene.columns.uncached_mask(seen)[: scene.base]
+    if scene.historical is None:
+        return [Filters(question, scene.columns, visible, scene.mask)]
+    then = scene.historical
+    return [
+        Filters(question, scene.columns, then.unchanged(visible), scene.mask),
+        Filters(
+            question,
+            then.columns,
+            then.columns.uncached_mask(seen)[: len(scene.historical_rows)],
+            scene.historical_rows,
+        ),
+    ]
+
+
+def wanted_text(reason: str, wanted: MemoryFilter) -> str:
+    """What would have passed the filter, in words."""
+    match reason:
+        case "namespace":
+            return " or ".join(wanted.namespaces)
+        case "expired":
+            return f"what holds at {local_time(wanted.now)}"
+        case "tags":
+            return " and ".join(wanted.tags)
+        case "kinds" | "categories" | "layers":
+            return " or ".join(getattr(wanted, reason))
+        case "trust_min":
+            return f"{wanted.trust_min} or more trusted"
+        case "since":
+            return f"from {local_time(wanted.since or 0)} on"
+        case "until":
+            return f"before {local_time(wanted.until or 0)}"
+        case "min_importance":
+            if wanted.min_importance > 0:
+                return f"{wanted.min_importance:g} or more"
+            return f"{wanted.min_importance_unasked:g} or more, of what was taken in without being asked for"
+        case "working":
+            return "of this session, or of none and not a day old"
+        case state if state in STATES:
+            return " or ".join(wanted.states)
+    return str(getattr(wanted, reason))
+
+
+class Explainer:
+    """Makes the trace of a recall."""
+
+    def __init__(self, views: Views, weights: LearnedRanker | None = None) -> None:
+        self._views = views
+        self._weights = weights or shipped_weights()
+
+    def trace(self, ranked: RankedCandidates, answered: ResultPage, stages_ms: dict[str, float]) -> RecallTrace:
+        """Everything that the answer went by. The recall has to have been asked to explain itself."""
+        filters = filters_of(ranked.question, ranked.scope)
+        ids = ranked.scope.ids_of(ranked.channels.numbers)
+        candidates = self.candidates(ranked, answered, ids)
+        terms = self.term_matches(ranked)
+        return RecallTrace(
+            memories=sum(int(each.visible.sum()) for each in filters),
+            left_out=_excluded_counts(filters, ranked.question.filter),
+            in_question=int(ranked.scope.mask.sum() + ranked.scope.historical_rows.sum()),
+            words=list(terms.values()),
+            channels=_channels(ranked, ids),
+            candidates=candidates,
+            dropped=dict(Counter(each.dropped for each in candidates if each.dropped is not None)),
+            uncompared=answered.uncompared,
+            stages_ms=stages_ms,
+        )
+
+    def candidates(
+        self, ranked: RankedCandidates, answered: ResultPage, ids: Sequence[str], asked: str = ""
+    ) -> list[CandidateTrace]:
+        """By rank, then those that have none, by score. ids: of all candidates.
+
+        The features are reported of the answers, of the first candidates, and of the memory with the id `asked`.
+        """
+        scored, channels, candidates = ranked.scored, ranked.channels, ranked.candidates
+        scores, relevance, sims, words, importance = (
+            _rounded(values)
+            for values in (
+                scored.scores, scored.relevance, candidates.sims, candidates.words, candidates.importance,
+            )
+        )  # fmt: skip
+        hours = (np.maximum(ranked.asked.now - candidates.event_at, 0) / MS_AN_HOUR).tolist()
+        held = self.terms_held(ranked, channels.numbers)
+        told = list(map(ReasonInputs, held, sims, hours, candidates.importance.tolist()))
+        answers = {hit.details.memory.id: place for place, hit in enumerate(answered.hits, start=1)}
+        ranks = {row: rank for rank, row in enumerate(ranked.rows, start=1)}
+        shown = {
+            *ranked.rows[:FEATURES_MAX],
+            *(row for row, each in enumerate(ids) if each == asked or each in answers),
+        }
+        why, features, adds = dict[int, list[str]](), dict[int, Named](), dict[int, Named]()
+        for each in self._contributions(ranked):
+            rows = each.rows.tolist()
+            why |= zip(rows, explanations.strongest_reasons(*each.adds, [told[row] for row in rows]), strict=True)
+            features |= {row: each.features.row(place) for place, row in enumerate(rows) if row in shown}
+            adds |= {row: each.adds.row(place) for place, row in enumerate(rows) if row in shown}
+        why_not, cut = not_answered(ranked, answered, ids), answered.cut_features()
+        behind = sorted(set(range(len(ids))) - ranks.keys(), key=lambda row: (-float(scored.relevance[row]), row))
+        return [
+            CandidateTrace(
+                id=ids[row],
+                rank=ranks.get(row),
+                score=scores[row],
+                relevance=relevance[row],
+                similarity=sims[row],
+                words=words[row],
+                importance=importance[row],
+                channels=found_by(channels, row),
+                features=features.get(row, {}),
+                adds=adds.get(row, {}),
+                holds=held[row],
+                why=why.get(row, []),
+                answer=answers.get(ids[row]),
+                dropped=why_not.get(row),
+                cut=cut.get(row, {}),
+            )
+            for row in (*ranked.rows, *behind)
+        ]
+
+    def term_matches(self, ranked: RankedCandidates) -> dict[str, str]:
+        """The terms that were looked for, each with the word of the question that it stands for."""
+        tokenizer, text = self._views.lexical.tokenizer, ranked.question.query
+        said: dict[str, str] = {}
+        for token in tokenizer.tokens(text):
+            said.setdefault(token.term, text[token.start : token.end])
+        return {term: said.get(term, term) for term in tokenizer.query_terms(text)}
+
+    def terms_held(self, ranked: RankedCandidates, numbers: Numbers) -> list[list[str]]:
+        """The words of the question that each memory has, as the question has them."""
+        said, scene = self.term_matches(ranked), ranked.scope
+        present = np.where(numbers < scene.base, numbers.astype(np.int64), -1)
+        matches = self._views.lexical.matches(ranked.channels.terms, present)
+        held = [
+            [said[term] for term, has_it in zip(matches.terms, column, strict=True) if has_it and term in said]
+            for column in matches.holds.T
+        ]
+        if scene.historical is not None:
+            for place in np.flatnonzero(numbers >= scene.base).tolist():
+                fields = words_of(scene.historical.memories[int(numbers[place]) - scene.base])
+                text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
+                terms = {token.term for token in self._views.lexical.tokenizer.tokens(text)}
+                held[place] = [word for term, word in said.items() if term in terms]
+        return held
+
+    def _contributions(self, ranked: RankedCandidates) -> list[_Contributions]:
+        """The features of the ranker that was used, and what each adds.
+
+        For the learned fusion, the best candidates have more features than the rest, and those of later pages none.
+        """
+        looked, candidates = ranked.learned, ranked.candidates
+        if looked is None or candidates.learned is None:
+            features, adds = map(_stacked, explanations.ranker_contributions(ranked.asked, candidates, ranked.scored))
+            return [_Contributions(np.arange(len(candidates.words)), features, adds)]
+        first = np.flatnonzero(ranked.channels.rounds == 0)
+        terms = origin_features.origin_contributions(looked.terms)
+
+        def of(
+            places: NDArray[np.intp], features: FeatureTable, names: tuple[str, ...], adds: NDArray[np.float32]
+        ) -> _Contributions:
+            count, few = (np.full((len(places), 1), value) for value in (len(first), looked.few))
+            return _Contributions(
+                first[places],
+                _columns(
+                    (*features.names, *looked.terms.names, FEW), features.values, looked.terms.values[places], count
+                ),
+                _columns((*names, *origin_features.NAMES, FEW), adds, terms[places], few),
+            )
+
+        weights, others = self._weights, np.setdiff1d(np.arange(len(first)), looked.rows)
+        lights = FeatureTable(looked.first.names, looked.first.values[others])
+        found = [of(others, lights, weights.first.names, weights.first.contributions(lights))]
+        if looked.second is not None:
+            found.append(
+                of(looked.rows, looked.second, weights.second.names, weights.second_contributions(looked.second))
+            )
+        return found
+
+
+def found_by(channels: CandidateSet, row: int) -> list[str]:
+    """The names of the channels that found the candidate."""
+    by = (
+        ("words", channels.from_words[row]),
+        ("vectors", channels.from_vectors[row]),
+        ("neighbours", channels.from_neighbours[row]),
+        ("core", channels.from_core[row]),
+        ("formula", channels.from_formula is not None and channels.from_formula[row]),
+    )
+    return [name for name, has_it in by if has_it]
+
+
+def not_answered(ranked: RankedCandidates, answered: ResultPage, ids: Sequence[str]) -> dict[int, str]:
+    """By row, why a candidate is not in the answer; those that are in it are not named."""
+    question, scored, numbers = ranked.question, ranked.scored, ranked.channels.numbers
+    hits = {hit.details.memory.id for hit in answered.hits}
+    is_in = [each in hits for each in ids]
+    found: dict[int, str] = {}
+    ranks = {row: rank for rank, row in enumerate(ranked.rows)}
+    first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
+    left = _below_cutoff(ranked, answered)
+    for row, number in enumerate(numbers.tolist()):
+        if is_in[row]:
+            continue
+        if row not in ranks:
+            is_floor = bool(scored.dropped[row])
+            is_low = scored.scores[row] < np.float32(question.min_score)
+            why = "no_score" if scored.scores[row] <= 0 else "min_score" if is_low else "same_note"
+            found[row] = scored.reason if is_floor else why
+        elif row not in left:
+            found[row] = "cut"
+        elif number in answered.dropped:
+            found[row] = answered.dropped[number]
+        else:
+            found[row] = "earlier_page" if question.offset and ranks[row] < first else "beyond_top_k"
+    return found
+
+
+def _below_cutoff(ranked: RankedCandidates, answered: ResultPage) -> frozenset[int]:
+    evidence = answered.evidence
+    if not ranked.question.is_cut or evidence is None:
+        return frozenset(ranked.rows)
+    return frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
+
+
+def _excluded_counts(filters: Sequence[Filters], wanted: MemoryFilter) -> list[FilterCount]:
+    """How many each filter left out that none before it did; what left nothing out is not named."""
+    counts: Counter[str] = Counter()
+    for each in filters:
+        left = each.visible.copy()
+        for reason, fails in each.failures():
+            counts[reason] += int((left & fails).sum())
+            left &= ~fails
+    return [
+        FilterCount(reason=reason, count=count, wants=wanted_text(reason, wanted))
+        for reason, count in counts.items()
+        if count
+    ]
+
+
+def _channels(ranked: RankedCandidates, ids: Sequence[str]) -> list[ChannelTrace]:
+    channels = ranked.channels
+    by_words, by_sims = channels.words.astype(np.float64), channels.sims.astype(np.float64)
+    found = []
+    for name, has_it, scores in (
+        ("words", channels.from_words, by_words), ("vectors", channels.from_vectors, by_sims),
+        ("neighbours", channels.from_neighbours, None), ("core", channels.from_core, None),
+    ):  # fmt: skip
+        if name == "vectors" and channels.query is None:
+            continue
+        rows = np.flatnonzero(has_it)
+        if scores is not None:
+            rows = rows[np.argsort(-scores[rows], kind="stable")]
+        numbers = [None] * len(rows) if scores is None else _rounded(scores[rows])
+        hits = [
+            ChannelHit(id=ids[row], rank=rank, score=score)
+            for rank, (row, score) in enumerate(zip(rows.tolist(), numbers, strict=True), start=1)
+        ]
+        found.append(ChannelTrace(name=name, found=len(hits), hits=hits))
+    return found
+
+
+def _others(state: str) -> tuple[Any, ...]:
+    return tuple(each for each in STATES if each != state)
+
+
+def _columns(names: tuple[str, ...], *parts: NDArray[Any]) -> _Columns:
+    """Side by side, rounded."""
+    return _Columns(names, np.concatenate(parts, axis=1, dtype=np.float64).round(DIGITS))
+
+
+def _stacked(values: dict[str, explanations.Values]) -> _Columns:
+    return _columns(tuple(values), np.stack(list(values.values()), axis=1))
+
+
+def _rounded(values: NDArray[Any]) -> list[Any]:
+    """None where there is no number."""
+    found: list[float] = values.astype(np.float64).round(DIGITS).tolist()
+    return [None if math.isnan(each) else each for each in found]
+
+
+def local_time(milliseconds: int) -> str:
+    """On the daemon's clocks."""
+    return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(" ", "minutes")

@@ -1,0 +1,86 @@
+"""A question to recall, checked, and what is answered. SPEC 7.1"""
+
+from typing import Literal, NamedTuple
+
+from mnemo_client.protocol.retrieval import RecallTrace
+from mnemo_core.retrieval.ranking.rankers import Mode, ModeUsed, Ranker
+from mnemo_daemon.memories.memory_service import MemoryDetails
+from mnemo_store.indexes.attributes import MemoryFilter
+
+RECENCY_BIAS = 0.35  # [M]
+SEMANTIC_WEIGHT = 0.5  # [M]
+SCORE_DIGITS = 6  # that an answer shows of a score
+
+
+class Question(NamedTuple):
+    """A recall request, checked. `token_budget` None: no budget. `as_of` (ms) None: the present."""
+
+    query: str
+    filter: MemoryFilter
+    top_k: int = 5
+    offset: int = 0
+    token_budget: int | None = 2000
+    min_score: float = 0.0
+    sort: str = "score"
+    ranker: Ranker = "auto"
+    mode: Mode = "hybrid"  # of the ranker `hybrid`
+    recency_bias: float = RECENCY_BIAS
+    semantic_weight: float = SEMANTIC_WEIGHT
+    preferences: Literal["first", "inline"] = "inline"
+    cut: Literal["none", "gap"] = "none"
+    group_by: Literal["note"] | None = None  # one hit for each file of notes
+    expand: Literal["auto", "false", "true"] = "auto"
+    rerank: bool = False  # what does not bear on the question is dropped
+    exact: bool = False
+    highlight: bool = False
+    explain: bool = False
+    working_session: str | None = None
+    working_any: bool = False  # `kinds` names `working`
+    as_of: int | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        """What does not bear on the question is left out, be it that the list ends or that each is judged."""
+        return self.cut == "gap" or self.rerank
+
+
+class BestPassage(NamedTuple):
+    """The sentences that answer best: their text, the query's words in it, and the line of the best of them in the
+    note (0: no note)."""
+
+    text: str
+    marks: list[tuple[int, int]]
+    line: int
+
+
+class Hit(NamedTuple):
+    """One of the answers. relevance: how well it fits, the same whatever the ranker (7.4); score is the ranker's."""
+
+    details: MemoryDetails
+    score: float
+    relevance: float
+    channels: tuple[str, ...]
+    best: BestPassage | None = None
+    was: bool = False  # an older value of one before it
+    preference: bool = False  # it stands ahead, in the quota
+    is_cut: bool = False  # its content is a passage of what it has, which is larger than the budget
+    others: int = 0  # further passages of its note, with `group_by`
+
+
+class RecallOutcome(NamedTuple):
+    hits: list[Hit]
+    total_tokens: int
+    total: int
+    ranker: Ranker
+    degraded: tuple[str, ...]
+    took_ms: float
+    trace: RecallTrace | None = None
+    mode: ModeUsed | None = None  # that was used, by a ranker that has some
+    abstained: bool = False
+    tokens_needed: int = 0  # where nothing fits the budget whole, the tokens of the smallest
+    expanded: tuple[str, ...] = ()  # the words that were added to the query
+
+
+def shown_score(score: float) -> float:
+    """The score as answers show it, and as `min_score` compares it."""
+    return round(score, SCORE_DIGITS)

@@ -1,0 +1,332 @@
+"""Why one memory was, or was not, among the answers. SPEC 7.7
+
+Told of a recall that is made for it, by what that recall went by: nothing here decides anything anew.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_client.protocol.retrieval import (
+    CandidateTrace,
+    ChannelRank,
+    FailedFilter,
+    Verdict,
+    WhyAnswer,
+)
+from mnemo_core.retrieval.result_selection import is_copy
+from mnemo_core.text.canonical import canonical_form
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.retrieval import explanations
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
+from mnemo_daemon.retrieval.explanations import Explainer
+from mnemo_daemon.retrieval.question import Hit, Question
+from mnemo_daemon.retrieval.result_builder import RankedCandidates, ResultPage
+from mnemo_store.backend import Snapshot
+from mnemo_store.records import STATES, Memory, content_hash
+from mnemo_store.store import Store
+
+NOT_THEN = "as_of"  # the hurdle of what was not there at the time that is asked about
+_VERDICTS: dict[str, Verdict] = {
+    "beyond_top_k": "further_down", "earlier_page": "earlier_page", "no_score": "not_ranked", "min_score": "not_ranked",
+    "below_sim_threshold": "not_ranked", "no_similarity": "not_ranked",
+}  # fmt: skip
+
+Count = Callable[[int | None, Memory], int]  # the tokens of a memory's content, by its number
+
+
+class DiagnosedRecall(NamedTuple):
+    """A recall that was made, and the memory that is asked about. number None: it was not there, or is not seen yet."""
+
+    ranked: RankedCandidates
+    page: ResultPage
+    serving: ActiveIndex | None
+    memory: Memory
+    number: int | None
+
+    @property
+    def row(self) -> int | None:
+        """Its place among the candidates."""
+        if self.number is None:
+            return None
+        places = np.flatnonzero(self.ranked.channels.numbers == self.number)
+        return int(places[0]) if len(places) else None
+
+
+class RecallDiagnosis:
+    """Tells of one memory."""
+
+    def __init__(self, store: Store, views: Views, explaining: Explainer, count: Count) -> None:
+        self._store = store
+        self._views = views
+        self._explaining = explaining
+        self._count = count
+
+    def diagnose(
+        self, ranked: RankedCandidates, answered: ResultPage, serving: ActiveIndex | None, memory_id: str
+    ) -> WhyAnswer:
+        """Raises a Refusal (404) where there is no such memory."""
+        with self._store.snapshot() as snapshot:
+            number = _number(snapshot, ranked.scope, memory_id)
+            memory = ranked.scope.memory(snapshot, number) if number is not None else None
+            there = memory or snapshot.memory(memory_id)
+        if there is None:
+            raise Refusal(404, "not_found", f"there is no memory {memory_id!r}", field="id")
+        asked = DiagnosedRecall(ranked, answered, serving, there, number if memory is not None else None)
+        hurdles = self._failed_filters(asked)
+        held, missing = self._words(asked)
+        ids = ranked.scope.ids_of(ranked.channels.numbers)
+        traces = {each.id: each for each in self._explaining.candidates(ranked, answered, ids, memory_id)}
+        own = traces.get(memory_id) if asked.row is not None else None
+        verdict, reason = _verdict(asked, own, hurdles)
+        told = WhyAnswer(
+            id=memory_id, verdict=verdict, reason=reason, sentence="", hurdles=hurdles, holds=held, missing=missing,
+            channels=[] if hurdles else self._channel_ranks(asked), candidate=own, answers=len(answered.hits),
+            ranker=ranked.scored.ranker,
+        )  # fmt: skip
+        if verdict == "held_back":
+            told.instead = self._instead(asked)
+            if reason == "over_budget":
+                told.tokens = self._count(number if number is not None and number < ranked.scope.base else None, there)
+        if verdict != "answered":
+            made = [traces[hit.details.memory.id] for hit in answered.hits if hit.details.memory.id in traces]
+            told.last = made[-1] if made else None
+        told.sentence = sentence(told, asked)
+        return told
+
+    def _failed_filters(self, asked: DiagnosedRecall) -> list[FailedFilter]:
+        question, scene = asked.ranked.question, asked.ranked.scope
+        if asked.number is None:
+            if question.as_of is None:
+                return []
+            return [FailedFilter(reason=NOT_THEN, wanted="what was there then", has="was not there")]
+        is_former = asked.number >= scene.base
+        part = explanations.filters_of(question, scene)[int(is_former)]
+        row = asked.number - scene.base if is_former else asked.number
+        return [
+            FailedFilter(
+                reason=reason, wanted=explanations.wanted_text(reason, question.filter), has=has(reason, asked.memory)
+            )
+            for reason, fails in part.failures()
+            if row < len(fails) and fails[row]
+        ]
+
+    def _words(self, asked: DiagnosedRecall) -> tuple[list[str], list[str]]:
+        """The words of the question that it has, and those that it has not."""
+        fields = words_of(asked.memory)
+        text = " ".join((fields.content, fields.speaker, *fields.tags, *fields.headings))
+        has_terms = {token.term for token in self._views.lexical.tokenizer.tokens(text)}
+        said = self._explaining.term_matches(asked.ranked)
+        held = [word for term, word in said.items() if term in has_terms]
+        return held, [word for term, word in said.items() if term not in has_terms]
+
+    def _channel_ranks(self, asked: DiagnosedRecall) -> list[ChannelRank]:
+        """How each channel sees it among all that are in question."""
+        channels, scene, row = asked.ranked.channels, asked.ranked.scope, asked.row
+        question, number = asked.ranked.question, asked.number
+        by_words = self._views.lexical.score_texts(question.query, [words_of(asked.memory)])[0]
+        found = self._views.lexical.search(question.query, max(1, int(scene.mask.sum())), scene.mask)
+        standings = [
+            ChannelRank(
+                name="words", found=row is not None and bool(channels.from_words[row]),
+                score=_rounded(by_words) if by_words > 0 else None,
+                rank=_place(by_words, found.scores) if by_words > 0 else None, looked_at=int(channels.from_words.sum()),
+            )
+        ]  # fmt: skip
+        if asked.serving is None or channels.query is None:
+            return standings
+        sims = asked.serving.view.sims(channels.query.vector, np.flatnonzero(scene.mask).astype(np.uint32))
+        sim = float(channels.sims[row]) if row is not None else np.nan
+        if row is None and number is not None and number < scene.base:
+            sim = float(asked.serving.view.sims(channels.query.vector, np.array([number], np.uint32))[0])
+        is_known = not np.isnan(sim)
+        return [
+            *standings,
+            ChannelRank(
+                name="vectors", found=row is not None and bool(channels.from_vectors[row]),
+                score=_rounded(sim) if is_known else None, rank=_place(sim, sims) if is_known else None,
+                looked_at=int(channels.from_vectors.sum()),
+            ),
+        ]  # fmt: skip
+
+    def _instead(self, asked: DiagnosedRecall) -> str | None:
+        """The id of the answer that it is a copy or an older value of."""
+        memory, limits = asked.memory, asked.ranked.asked.thresholds
+        digest = content_hash(memory.content)
+        hits = [hit.details.memory for hit in asked.page.hits if hit.details.memory.id != memory.id]
+        for hit in hits:
+            if content_hash(hit.content) == digest:
+                return hit.id
+        with self._store.snapshot() as snapshot:
+            newer = {edge.source for edge in snapshot.edges(memory.id) if edge.relation == "updates"}
+            newer.add(memory.superseded_by)
+            numbers = {hit.id: snapshot.number(hit.id) for hit in hits}
+        read = functools.cache(canonical_form)
+        for hit in hits:
+            sim = self._sim(asked, numbers[hit.id])
+            if hit.id in newer or is_copy(hit, memory, sim, limits, read):
+                return hit.id
+        return None
+
+    def _sim(self, asked: DiagnosedRecall, other: int | None) -> float | None:
+        """The cosine of it and another: of their two nearest windows; None where one has no vector."""
+        if asked.serving is None or asked.number is None or other is None:
+            return None
+        view = asked.serving.view
+        one, two = view.vectors_of(asked.number), view.vectors_of(other)
+        if one is None or two is None:
+            return None
+        return float((one.astype(np.float32) @ two.astype(np.float32).T).max())
+
+
+def has(reason: str, memory: Memory) -> str:
+    """What the memory has where the filter wants something else, in words."""
+    match reason:
+        case "kinds" | "categories" | "layers":
+            return str(getattr(memory, {"kinds": "kind", "categories": "category", "layers": "layer"}[reason]))
+        case "expired":
+            return f"expired at {explanations.local_time(memory.expires_at)}"
+        case "tags":
+            return ", ".join(memory.tags) or "none"
+        case "trust_min":
+            return memory.trust
+        case "since" | "until":
+            is_dated = memory.note is None or memory.note.dated
+            what = "happened" if is_dated else "its file was changed"
+            return f"{what} at {explanations.local_time(memory.event_at)}"
+        case "min_importance":
+            return f"{memory.importance:g}, from {memory.source}"
+        case "working":
+            of = f"session {memory.session_id}" if memory.session_id else "no session"
+            return f"of {of}, stored at {explanations.local_time(memory.created_at)}"
+        case state if state in STATES:
+            return memory.state
+    return str(getattr(memory, reason)) or "none"
+
+
+def sentence(told: WhyAnswer, asked: DiagnosedRecall) -> str:
+    """The answer in words."""
+    question, own, last = asked.ranked.question, told.candidate, told.last
+    match told.verdict:
+        case "answered":
+            hit = next(place for place, hit in enumerate(asked.page.hits, 1) if hit.details.memory.id == told.id)
+            because = f": {'; '.join(own.why)}" if own is not None and own.why else _through(asked.page.hits[hit - 1])
+            return f"It is answer {hit} of {told.answers}{because}."
+        case "filtered":
+            first, *others = told.hurdles
+            beside = f"; nor would it pass {', '.join(f'`{each.reason}`' for each in others)}" if others else ""
+            if first.reason == NOT_THEN:
+                return "It was not there at the time that is asked about."
+            return f"It was left out by `{first.reason}`: wanted is {first.wanted}, and it has {first.has}{beside}."
+        case "not_found":
+            if asked.number is None:
+                return "It has only just come, and is not searched yet."
+            return f"No channel found it: {_by_words(told)}{_by_meaning(told)}."
+        case "not_ranked":
+            return f"It was found, but {_under(told, asked, question)}."
+        case "held_back":
+            return _held_back(told, asked)
+        case "further_down":
+            scores = ""
+            if own is not None and last is not None:
+                scores = f": its score is {own.score:.3g}, that of the last answer {last.score:.3g}"
+            place = "further down" if own is None else f"in place {own.rank}"
+            return f"It was found {place}, and {told.answers} were answered{scores}."
+    place = "" if own is None else f", in place {own.rank}"
+    return f"It was found{place}, and the offset of {question.offset} passes over it."
+
+
+def _through(hit: Hit) -> str:
+    return ", in the place of one that it updates" if "updates" in hit.channels else ""
+
+
+def _by_words(told: WhyAnswer) -> str:
+    words = next(each for each in told.channels if each.name == "words")
+    if words.rank is None:
+        return f"it has none of the words {', '.join(told.missing)}" if told.missing else "the question has no words"
+    lacks = f", lacks {', '.join(told.missing)}" if told.missing else ""
+    has_these = f"it has {', '.join(told.holds)}{lacks}"
+    return f"by words ({has_these}) it is number {words.rank}, and {words.looked_at} were looked at"
+
+
+def _by_meaning(told: WhyAnswer) -> str:
+    vectors = next((each for each in told.channels if each.name == "vectors"), None)
+    if vectors is None:
+        return ", and only words were looked for"
+    if vectors.rank is None:
+        return ", and it has no vector yet"
+    return (
+        f"; by meaning (cosine {vectors.score:.2f}) it is number {vectors.rank}, and {vectors.looked_at} were looked at"
+    )
+
+
+def _under(told: WhyAnswer, asked: DiagnosedRecall, question: Question) -> str:
+    own, limits = told.candidate, asked.ranked.asked.thresholds
+    score = 0.0 if own is None else own.score
+    if told.reason == "min_score":
+        return f"its score {score:.3f} is under the min_score of {question.min_score:g}"
+    if told.reason == "no_score":
+        return f"it has no score by `{told.ranker}`"
+    floor = {"fused": limits.fused_floor, "layered": limits.relevance_floor}.get(told.ranker, 0.0)
+    near = "it has no vector yet" if own is None or own.similarity is None else f"its cosine {own.similarity:.2f}"
+    return f"{near} is under the floor of `{told.ranker}`, {floor:.2f}" if floor else f"{near} is no similarity"
+
+
+def _held_back(told: WhyAnswer, asked: DiagnosedRecall) -> str:
+    question = asked.ranked.question
+    of = f" of {told.instead}" if told.instead else " of one before it"
+    match told.reason:
+        case "duplicate_content":
+            return f"It was found, and says the very same as an answer: it is a duplicate{of}."
+        case "near_copy":
+            return f"It was found, and says nothing that an answer does not say: it is a near copy{of}."
+        case "same_note":
+            return "It was found; a passage of the same note ranks higher, and stands for the whole note (`group_by`)."
+        case "older_value":
+            return f"It was found; it is an older value{of}, left out so that more that holds now fits the budget."
+        case "over_budget":
+            budget = f"of {question.token_budget} {asked.page.tokens} are used"
+            return f"It was found, and does not fit the token budget: it has {told.tokens} tokens, and {budget}."
+        case "cut":
+            if asked.page.abstained:
+                return "It was found, but nothing that was found is near enough to be an answer (`cut: gap`)."
+            return "It was found, and stands behind the gap at which the list ends (`cut: gap`)."
+    return f"It was found, and held back: {told.reason}."
+
+
+def _verdict(
+    asked: DiagnosedRecall, own: CandidateTrace | None, hurdles: list[FailedFilter]
+) -> tuple[Verdict, str | None]:
+    if any(hit.details.memory.id == asked.memory.id for hit in asked.page.hits):
+        return "answered", None
+    if hurdles:
+        return "filtered", hurdles[0].reason
+    if own is None or own.dropped is None:
+        return "not_found", None
+    return _VERDICTS.get(own.dropped, "held_back"), own.dropped
+
+
+def _number(snapshot: Snapshot, scene: SearchScope, memory_id: str) -> int | None:
+    """Its number in what is searched: of another time, that of its version then."""
+    number = snapshot.number(memory_id)
+    if scene.historical is not None:
+        for row, memory in enumerate(scene.historical.memories):
+            if memory.id == memory_id:
+                return scene.base + row
+        if number is not None and number in scene.historical.changed:
+            return None
+    return number if number is not None and number < scene.base else None
+
+
+def _place(score: float, others: NDArray[np.float32]) -> int:
+    """The place of a score among others, from 1."""
+    return 1 + int((others > np.float32(score)).sum())
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), explanations.DIGITS)

@@ -1,0 +1,279 @@
+"""From ranked candidates to the answer: in what order, how many, and what is shown of each. SPEC 7.5
+
+Only the memories that the answer comes to are read from the database.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.documents.chunking import estimate_tokens
+from mnemo_core.retrieval import abstention, excerpts, result_selection
+from mnemo_core.retrieval.ranking import rankers
+from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
+from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
+from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.retrieval.candidate_reader import CandidateReader
+from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
+from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedScores
+from mnemo_daemon.retrieval.question import SCORE_DIGITS, BestPassage, Hit, Question, shown_score
+from mnemo_store.backend import Snapshot
+from mnemo_store.indexes.lexical import LexicalFields
+from mnemo_store.records import Memory, embedded_text, text_hash
+from mnemo_store.store import Store
+
+ROWS_CHARS = (
+    768,
+    4096,
+)  # of a text, cut into tokens again for its excerpt: those that have rows stand at its beginning
+
+
+class RankedCandidates(NamedTuple):
+    """The candidates of a question with their scores. rows: their places in the arrays, in order, what is out left
+    out."""
+
+    question: Question
+    asked: RankingRequest
+    scope: SearchScope
+    channels: CandidateSet
+    candidates: Candidates
+    scored: RankingScores
+    rows: list[int]
+    learned: LearnedScores | None = None  # what the learned fusion saw
+    expansion_terms: tuple[str, ...] = ()  # the words that widened the query
+    grouped_counts: Mapping[int, int] = MappingProxyType({})  # by number: the passages of its note that it stands for
+
+
+class CutoffEvidence(NamedTuple):
+    """What says which candidates are left: in the order of the scores, of the first that are looked at."""
+
+    rows: list[int]
+    basis: abstention.Basis
+    features: abstention.Values
+    strengths: abstention.Values
+    kept: NDArray[np.bool_]
+
+
+class ResultPage(NamedTuple):
+    """The answers in order. needs: where nothing fits the budget, the tokens of the smallest.
+
+    dropped: by number, why what was looked at is not among them. evidence: what says where the list ends.
+    """
+
+    hits: list[Hit]
+    tokens: int
+    tokens_needed: int
+    abstained: bool
+    dropped: dict[int, str]
+    evidence: CutoffEvidence | None = None
+    uncompared: int = 0  # pairs of near ones that were too large together to be looked at for being copies
+
+    def cut_features(self) -> dict[int, dict[str, float]]:
+        """By row, what says whether a candidate stands before the end of the list, by name."""
+        found = self.evidence
+        if found is None:
+            return {}
+        names = (*(abstention.NAMES[each] for each in abstention.FEATURES[found.basis]), "strength")
+        values = np.column_stack((found.features, found.strengths)).astype(np.float64).round(SCORE_DIGITS).tolist()
+        return {row: dict(zip(names, each, strict=True)) for row, each in zip(found.rows, values, strict=False)}
+
+
+class ResultBuilder:
+    """Chooses from the ranked candidates, and reads what is chosen."""
+
+    def __init__(self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService) -> None:
+        self._store = store
+        self._views = views
+        self._indexing = indexing
+        self._embedding = embedding
+
+    def build(self, ranked: RankedCandidates, serving: ActiveIndex | None) -> ResultPage:
+        """Select the memories to return from the ranked candidates, and decode them."""
+        question, channels = ranked.question, ranked.channels
+        rows, evidence = ranked.rows, None
+        if question.is_cut or question.explain:
+            evidence = self._evidence(ranked, serving)
+        if question.is_cut and evidence is not None:
+            left = frozenset(row for row, is_left in zip(evidence.rows, evidence.kept, strict=False) if is_left)
+            rows = [row for row in rows if row in left]
+        numbers = channels.numbers[rows]
+        wanted = SelectionRequest(
+            question.top_k, question.offset, question.token_budget, question.preferences == "first",
+            question.sort == "score", question.as_of,
+        )  # fmt: skip
+        with self._store.snapshot() as snapshot:
+            shelf = CandidateReader(snapshot, ranked.scope, channels.numbers[ranked.rows], serving, self.tokens)
+            preferences = shelf.preferences() if wanted.preferences_first else ()
+            thresholds = ranked.asked.thresholds
+            selected = result_selection.select(numbers.tolist(), shelf, wanted, thresholds, preferences)
+            hits, tokens = [], 0
+            for each in selected.chosen:
+                memory = shelf.memory(each.number)
+                if memory is None:
+                    continue
+                hit, size = self._hit(ranked, each, details_of(snapshot, memory)), each.tokens
+                if question.highlight:
+                    token_rows = self._token_rows(snapshot, channels, memory, serving)
+                    hit = hit._replace(best=self._best(hit.details, question.query, token_rows))
+                if each.is_cut:
+                    hit, size = self._excerpted(hit, question.query, each.tokens)
+                if hit.details.memory.content:
+                    hits.append(hit)
+                    tokens += size
+        abstained = question.is_cut and not rows
+        return ResultPage(
+            hits, tokens, selected.tokens_needed, abstained, selected.dropped, evidence, selected.uncompared
+        )
+
+    def _evidence(self, ranked: RankedCandidates, serving: ActiveIndex | None) -> CutoffEvidence:
+        """Where the list would end, in the order of the scores whatever order is asked for."""
+        scored, candidates = ranked.scored, ranked.candidates
+        by_score = sorted(ranked.rows, key=lambda row: -float(scored.scores[row]))
+        words = candidates.words if not ranked.expansion_terms else np.zeros_like(candidates.words)
+        query = ranked.question.query
+        scores = scored.scores if candidates.learned is None else candidates.learned
+        known = abstention.CutoffInputs(
+            scores[by_score], candidates.sims[by_score], words[by_score],
+            float(self._views.lexical.score_texts(query, [LexicalFields(query)])[0]),
+        )  # fmt: skip
+        basis: abstention.Basis = "words"
+        if serving is not None and scored.ranker != "words":
+            is_learned = scored.ranker == "auto" and candidates.learned is not None
+            basis = "learned" if is_learned else "vectors"
+        place = abstention.of_model(serving.embedder.name if serving is not None else "")[basis]
+        features = abstention.features(known, ranked.asked.thresholds, basis)
+        return CutoffEvidence(
+            by_score,
+            basis,
+            features,
+            abstention.strengths(features, place),
+            abstention.kept_candidates(features, place, basis),
+        )
+
+    def _hit(self, ranked: RankedCandidates, chosen: SelectedMemory, answer: MemoryDetails) -> Hit:
+        channels = ranked.channels
+        own, through = (np.flatnonzero(channels.numbers == number) for number in (chosen.number, chosen.ranked_as))
+        # Else a newer value of what was found, in its place, or a preference that stands ahead whatever is asked.
+        names: tuple[str, ...] = ("updates",) if len(through) else ("preferences",)
+        if len(own):
+            at = own[0]
+            by = (
+                ("words", channels.from_words[at]), ("vectors", channels.from_vectors[at]),
+                ("neighbours", channels.from_neighbours[at]), ("core", channels.from_core[at]),
+                ("formula", channels.from_formula is not None and channels.from_formula[at]),
+            )  # fmt: skip
+            names = tuple(name for name, has_it in by if has_it)
+        places = np.concatenate((own, through))  # a newer value is worth what the place is that it takes
+        scored = ranked.scored
+        score, relevance = (float(each[places].max(initial=0.0)) for each in (scored.scores, scored.relevance))
+        return Hit(
+            answer, score, relevance, names, was=chosen.is_earlier_value, preference=chosen.is_preference,
+            others=ranked.grouped_counts.get(chosen.ranked_as, 0),
+        )  # fmt: skip
+
+    def _excerpted(self, hit: Hit, query: str, budget: int) -> tuple[Hit, int]:
+        """The hit with the lines around its best sentence that fit the budget for content, and their tokens."""
+        memory = hit.details.memory
+        best = best_sentence(memory.content, self._highlights(memory, query)[1])
+        serving = self._indexing.serving()
+        start, end = cut_to_lines(memory.content, best, budget, lambda text: self._count(text, serving))
+        content = memory.content[start:end].strip("\n")
+        part = hit.details._replace(memory=msgspec.structs.replace(memory, content=content))
+        return hit._replace(details=part, is_cut=True), self._count(content, serving)
+
+    def tokens(self, number: int | None, memory: Memory) -> int:
+        """Of a memory's content: counted once by the model's tokenizer, estimated while there is no model.
+
+        What has no number is a version of another time, of which no count is kept.
+        """
+        columns = self._views.attributes
+        known = columns.tokens_of(number) if number is not None else 0
+        if known:
+            return known
+        serving = self._indexing.serving()
+        counted = self._count(memory.content, serving)
+        if number is not None and serving is not None:
+            columns.set_tokens(number, counted, memory.modified_at)
+        return counted
+
+    def _count(self, text: str, serving: ActiveIndex | None) -> int:
+        """The tokens of a text, by the model's tokenizer; estimated while there is no model."""
+        if serving is None:
+            return estimate_tokens([text])[0]
+        return self._embedding.count_tokens(serving.embedder, text)
+
+    def _token_rows(
+        self, snapshot: Snapshot, channels: CandidateSet, memory: Memory, serving: ActiveIndex | None
+    ) -> excerpts.TokenRows | None:
+        """The token rows of the question and of the memory; None where one of them has none."""
+        asked, late = channels.query, serving.embedder.late if serving is not None else None
+        if serving is None or late is None or asked is None or not len(asked.rows):
+            return None
+        text = embedded_text(memory)
+        rows, counts = snapshot.joined_token_rows(late.space, [text_hash(text)], late.dimensions)
+        starts: list[int] = []
+        for chars in ROWS_CHARS if counts[0] > 0 else ():
+            head = text[:chars].rpartition(" ")[0] if len(text) > chars else text  # no word is cut through
+            starts = serving.embedder.token_starts(head)
+            if len(starts) == len(rows) or head == text:
+                break
+        if not starts or len(starts) != len(rows):
+            return None
+        before = len(text) - len(memory.content)  # the title and headings in front of a passage of a note
+        return excerpts.TokenRows(asked.rows, rows, [start - before for start in starts])
+
+    def _best(self, answer: MemoryDetails, query: str, rows: excerpts.TokenRows | None) -> BestPassage:
+        content = answer.memory.content
+        marks, telling = self._highlights(answer.memory, query)
+        shown = excerpts.select_excerpt(content, query, telling, rows)
+        text, inside = excerpts.join(content, shown.sentences, whole_words(content, marks))
+        line = 0
+        if answer.note is not None:
+            place = next((chunk for chunk in answer.note.chunks if chunk.memory == answer.memory.id), None)
+            if place is not None:
+                line = min(place.last_line, place.first_line + content[: shown.best[0]].count("\n"))
+        return BestPassage(text, inside, line)
+
+    def _highlights(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Where the query's words stand in the text, and of these the places that tell its sentences apart.
+
+        A note's title and headings name what all of its sentences are about: where the text has other words of the
+        query, these are the ones that tell.
+        """
+        tokenizer = self._views.lexical.tokenizer
+        marks = tokenizer.highlight_spans(memory.content, query)
+        if memory.note is None or not marks:
+            return marks, marks
+        rest, end = "", 0
+        for start, after in tokenizer.highlight_spans(query, " ".join((memory.note.title, *memory.note.headings))):
+            rest, end = f"{rest}{query[end:start]} ", after
+        return marks, (end and tokenizer.highlight_spans(memory.content, rest + query[end:])) or marks
+
+
+def sort_candidates(
+    question: Question, scene: SearchScope, channels: CandidateSet, scored: RankingScores, candidates: Candidates
+) -> list[int]:
+    """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
+    scores, order = scored.scores, rankers.order(scored, candidates)
+    in_order = scores[order]
+    is_enough = in_order > 0
+    if question.min_score > 0:
+        is_enough &= np.array([shown_score(score) >= question.min_score for score in in_order.tolist()], np.bool_)
+    order = order[is_enough]
+    if question.sort == "recent":
+        order = order[np.argsort(-candidates.event_at[order], kind="stable")]
+    elif question.sort == "accessed":  # what was never recalled has 0, and comes last
+        accessed = scene.column("last_accessed", channels.numbers[order])
+        order = order[np.argsort(-accessed, kind="stable")]
+    if channels.rounds.any():
+        order = order[np.argsort(channels.rounds[order], kind="stable")]
+    ordered: list[int] = order.tolist()
+    return ordered

@@ -1,0 +1,44 @@
+"""What was recalled is noted after the answer. SPEC 7.5"""
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.retrieval.question import Hit
+from mnemo_store.errors import StoreError
+
+RELEVANCE_MIN = 0.5  # above it, being answered counts as being recalled. SPEC 7.5 [G40]
+WRITE_SECONDS = 2.0  # touches are written together, this late at most
+PENDING_MAX = 500  # in one write turn
+
+log = logging.getLogger("mnemo.recall")
+
+
+class UsageRecorder:
+    """What was recalled, written together a little later. It may fail alone: then nothing but a count is lost."""
+
+    def __init__(self, memories: MemoryService) -> None:
+        self._memories = memories
+        self._ids: dict[str, None] = {}
+        self._lock = threading.Lock()
+        self._since = 0.0
+
+    def record(self, hits: Sequence[Hit]) -> None:
+        with self._lock:
+            if not self._ids:
+                self._since = time.monotonic()
+            self._ids.update((hit.details.memory.id, None) for hit in hits if hit.relevance > RELEVANCE_MIN)
+
+    def write_if_due(self, *, now: bool = False) -> None:
+        """Hands what has gathered to the store, once it is TOUCH_SECONDS old."""
+        with self._lock:
+            if not self._ids or (not now and time.monotonic() - self._since < WRITE_SECONDS):
+                return
+            ids, self._ids = list(self._ids), {}
+        for start in range(0, len(ids), PENDING_MAX):
+            try:
+                self._memories.record_use(ids[start : start + PENDING_MAX])
+            except StoreError as error:
+                log.info("touches were not written: %s", error)

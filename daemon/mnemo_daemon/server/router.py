@@ -1,0 +1,289 @@
+"""Routes, requests and replies: what stands between HTTP and the services, without either. SPEC 13, 16.
+
+A route names the types of its body, its query string and its answer; the server decodes into them, the OpenAPI
+document is made from them. Here everything that comes in is parsed once, strictly, and refused by name.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from mnemo_client.protocol import validation
+from mnemo_client.protocol.memories import Namespace, RequestBody
+from mnemo_client.protocol.validation import printable
+from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.server.sockets import Peer
+
+BODY_BYTES_MAX = 1 << 20  # SPEC 16
+BULK_BYTES_MAX = 32 << 20  # SPEC 16: batch and ingest
+PARAMETERS_MAX = 200  # in a query string; the longest filter is far shorter
+AGENT_CHARS_MAX = 128  # as agent_id, SPEC 2.1
+
+EntryPoint = Literal["cli", "api", "mcp", "hook"]
+ENTRY_POINTS: tuple[EntryPoint, ...] = get_args(EntryPoint)
+
+T = TypeVar("T")
+
+
+class Nothing(RequestBody):
+    """The body of a route that takes none: absent, or an empty object."""
+
+
+class NoParameters(RequestBody):
+    """The query string of a route that takes none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request, decoded.
+
+    `ask` is the body and `query` the query string, each of its route's own type; `path` holds the parts of the path
+    that the route names in braces. `namespace` is the one asked for, by body, query or X-Namespace, None where none
+    was; `agent` the program on whose behalf the client speaks. `body` is there for a route that streams.
+    """
+
+    ask: Any
+    query: Any
+    path: Mapping[str, str]
+    namespace: str | None = None
+    entry_point: EntryPoint = "api"
+    agent: str | None = None
+    peer: Peer
+    body: AsyncIterator[bytes] | None = None
+
+
+class Reply(NamedTuple):
+    """What a handler answers: a value of its route's type, bytes ready to be sent, or an async iterator of bytes."""
+
+    value: Any
+    status: int = 200
+
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+class Route(NamedTuple):
+    """One method on one path, and all that the server and the OpenAPI document need to know of it.
+
+    `read_only` are fields of the body that exist and that only the daemon sets. A route whose answer is `bytes` sends
+    them as `content_type`, from a Reply of bytes or of a stream. The handler of one that `streams` reads the body
+    itself, piece by piece and without a limit on the whole, and has no `ask`.
+    """
+
+    method: str
+    path: str  # "/v1/memories/{id}": a part in braces matches one segment
+    handler: Handler
+    answer: type
+    summary: str
+    ask: type[msgspec.Struct] | None = None
+    query: type[msgspec.Struct] | None = None
+    statuses: tuple[int, ...] = (200,)
+    read_only: frozenset[str] = frozenset()
+    body_max: int = BODY_BYTES_MAX
+    content_type: str = "application/json"
+    streams: bool = False
+
+
+class RouteTable:
+    """Finds the route of a request. Paths of fixed text go before those with parts in braces."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._fixed: dict[str, dict[str, Route]] = {}
+        self._patterns: dict[int, dict[tuple[str, ...], dict[str, Route]]] = {}
+        for route in self.routes:
+            parts = tuple(route.path.split("/"))
+            if "{" in route.path:
+                methods = self._patterns.setdefault(len(parts), {}).setdefault(parts, {})
+            else:
+                methods = self._fixed.setdefault(route.path, {})
+            if route.method in methods:
+                raise ValueError(f"two routes for {route.method} {route.path}")
+            methods[route.method] = route
+
+    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+        """The route and the parts of its path, unquoted. Raises a Refusal with 404 or 405."""
+        methods, parts = self._methods(raw_path)
+        if methods is None:
+            raise Refusal(
+                404, "no_route", f"there is no {printable(raw_path)}; GET /v1/openapi.json lists what there is"
+            )
+        if route := methods.get(method):
+            return route, parts
+        allowed = ", ".join(sorted(methods))
+        raise Refusal(405, "method_not_allowed", f"{printable(raw_path)} takes {allowed}, not {printable(method)}")
+
+    def _methods(self, raw_path: str) -> tuple[dict[str, Route] | None, dict[str, str]]:
+        if methods := self._fixed.get(raw_path):
+            return methods, {}
+        segments = raw_path.split("/")
+        for pattern, methods in self._patterns.get(len(segments), {}).items():
+            if all(part == found or (part[:1] == "{" and found) for part, found in zip(pattern, segments, strict=True)):
+                named = zip(pattern, segments, strict=True)
+                return methods, {part[1:-1]: _unquoted(found) for part, found in named if part[:1] == "{"}
+        return None, {}
+
+
+def decode_body(body: bytes, route: Route) -> Any:
+    """The body in the route's own type; an absent one counts as an empty object. Raises a Refusal with 400."""
+    return decode(body or b"{}", route.ask or Nothing, read_only=route.read_only)
+
+
+def decode(data: bytes | msgspec.Raw, kind: type[T], *, read_only: frozenset[str] = frozenset(), at: str = "") -> T:
+    """JSON as a value of `kind`. Raises a Refusal that names the field, below `at` (`memories[3]`) where given."""
+    try:
+        decoder = _decoders.get(kind) or _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+        value: T = decoder.decode(data)
+        return value
+    except msgspec.ValidationError as wrong:
+        raise _refused_value(validation.explain(wrong, kind, _without_type(data)), read_only, at) from None
+    except msgspec.DecodeError as malformed:
+        lone = _LONE_SURROGATE.search(data)
+        message = f"a lone surrogate (byte {lone.start()})" if lone else str(malformed)
+        raise Refusal(400, "bad_json", f"the body is not JSON: {message}", field=at or None) from None
+    except UnicodeDecodeError as wrong:
+        raise Refusal(400, "bad_json", f"the body is not UTF-8: {wrong.reason}", field=at or None) from None
+    except RecursionError:
+        raise Refusal(400, "bad_json", "the body is nested too deeply", field=at or None) from None
+
+
+# \ud800 to \udbff not followed by \udc00 to \udfff, or such a follower alone. msgspec stops at them, too, but says
+# that the input ended early where it did not. An escaped backslash before the u is no escape.
+_LONE_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+_decoders: dict[Any, "msgspec.json.Decoder[Any]"] = {}  # making one costs more than decoding a request
+
+
+def _without_type(data: bytes | msgspec.Raw) -> Any:
+    """The value whatever its type; UNSET where it is no JSON, or has a number that no float holds."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.UNSET
+
+
+def _refused_value(wrong: validation.InvalidValue, read_only: frozenset[str], at: str) -> Refusal:
+    """The violation as a refusal; its field below `at`."""
+    if wrong.code == "unknown_field" and wrong.field in read_only:
+        name = printable(at + "." + wrong.field if at else wrong.field)
+        return Refusal(400, "read_only", f"`{wrong.field}` is set by the daemon alone", field=name)
+    if not at:
+        return Refusal(400, wrong.code, wrong.message, field=wrong.field or None)
+    field = at + ("" if not wrong.field or wrong.field.startswith("[") else ".") + wrong.field
+    message = wrong.message
+    if wrong.code != "unknown_field":
+        message = message.replace(f"`{wrong.field}`", f"`{field}`", 1)
+    return Refusal(400, wrong.code, message, field=printable(field))
+
+
+def decode_query(raw: str, route: Route) -> Any:
+    """The query string in the route's own type. A field of a list type may be given several times. Raises a Refusal.
+
+    Numbers are digits, flags are true, false, 1 or 0; a name without a value is an empty text.
+    """
+    kind = route.query or NoParameters
+    lists = _list_fields(kind)
+    values: dict[str, Any] = {}
+    for name, text in _pairs(raw):
+        if name not in kind.__struct_encode_fields__:
+            raise Refusal(400, "unknown_parameter", _no_such_parameter(name, kind), field=printable(name))
+        if name in lists:
+            values.setdefault(name, []).append(text)
+        elif name in values:
+            raise bad_value(f"`{name}` is given twice", name)
+        else:
+            values[name] = text
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as wrong:
+        raise _refused_value(validation.explain(wrong, kind, values), frozenset(), "") from None
+
+
+def _pairs(raw: str) -> list[tuple[str, str]]:
+    if not raw:
+        return []
+    try:
+        return parse_qsl(raw, keep_blank_values=True, errors="strict", max_num_fields=PARAMETERS_MAX)
+    except UnicodeDecodeError:
+        raise bad_value("the query string is not UTF-8") from None
+    except ValueError:
+        raise bad_value(f"the query string has more than {PARAMETERS_MAX} parameters") from None
+
+
+def _no_such_parameter(name: str, kind: type[msgspec.Struct]) -> str:
+    known = ", ".join(kind.__struct_encode_fields__) or "none"
+    return f"there is no parameter `{printable(name)}` here (known: {known})"
+
+
+@cache
+def _list_fields(kind: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(
+        field.encode_name for field in msgspec.structs.fields(kind) if get_origin(_unwrapped(field.type)) is list
+    )
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The type without its Annotated[...] wrapping."""
+    return annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
+
+
+def namespace_of(header: str | None, ask: Any, query: Any) -> str | None:
+    """The namespace that the request names, in whichever place. Raises a Refusal where two places differ. SPEC 2.4"""
+    if header is not None:
+        try:
+            header = msgspec.convert(_clean_header(header, "X-Namespace"), Namespace)
+        except msgspec.ValidationError as wrong:
+            raise bad_value(validation.explain(wrong, Namespace, header).message, "X-Namespace") from None
+    named: str | None = header
+    for place, value in (("query string", query), ("body", ask)):
+        other = getattr(value, "namespace", None)
+        if not isinstance(other, str):
+            continue
+        if named is not None and other != named:
+            raise bad_value(
+                f"the {place} says namespace `{printable(other)}`, elsewhere it is `{printable(named)}`", "namespace"
+            )
+        named = other
+    return named
+
+
+def entry_point_of(header: str | None) -> EntryPoint:
+    """The door that X-Mnemo-Door names. Raises a Refusal for one there is not."""
+    if header is None:
+        return "api"
+    for door in ENTRY_POINTS:
+        if header == door:
+            return door
+    raise bad_value(f"there is no door `{printable(header)}`; it is one of {', '.join(ENTRY_POINTS)}", "X-Mnemo-Door")
+
+
+def agent_of(header: str | None) -> str | None:
+    """The program that X-Mnemo-Agent names. Raises a Refusal for a bad one."""
+    if header is None:
+        return None
+    agent = _clean_header(header, "X-Mnemo-Agent")
+    if not 1 <= len(agent) <= AGENT_CHARS_MAX:
+        raise bad_value(f"an agent's name has 1 to {AGENT_CHARS_MAX} characters", "X-Mnemo-Agent")
+    return agent
+
+
+def _clean_header(text: str, name: str) -> str:
+    """Header bytes that are no UTF-8 arrive as lone surrogates."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise bad_value(f"{name} is not UTF-8", name)
+    return text
+
+
+def _unquoted(segment: str) -> str:
+    try:
+        return unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise bad_value("the path is not UTF-8") from None

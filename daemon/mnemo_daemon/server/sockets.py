@@ -1,0 +1,196 @@
+"""The daemon's Unix socket: bound, handed over by the service manager, and who is at the other end. SPEC 14, 16.
+
+Standard library alone: the socket is bound before anything heavy is imported, and what is asked meanwhile waits in
+its backlog. Three locks stand on the door: the folder is the owner's alone, so is the socket, and the user id of every
+peer is checked (the first two are not honoured by every system, and root can hand a connected socket to anybody).
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import NamedTuple
+
+# Connections that wait to be accepted. 128, a common default, lost 871 of 1,000 simultaneous ones.
+BACKLOG = 4096
+
+# The files we may hold open: connections, the store's own, the watcher's. The usual limit of 1,024 is less than that.
+OPEN_FILES_WANTED = 8192
+
+FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
+
+_XUCRED_BYTES = 76  # struct xucred of macOS: version, uid, group count, 16 groups
+_LOCAL_PEERCRED = 1  # sys/un.h of macOS
+_LOCAL_PEERPID = 2
+
+
+class SocketError(Exception):
+    """The socket cannot be had; the message says why and what to do."""
+
+
+class SocketInUse(SocketError):
+    """Another process listens on it."""
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of a connection, as the kernel says. `pid` is 0 where it is not known."""
+
+    uid: int
+    pid: int = 0
+
+
+class Listener(NamedTuple):
+    """A listening socket, and the file that we made for it (none where it was handed to us)."""
+
+    socket: socket.socket
+    path: Path | None = None
+    inode: int = 0
+
+    def close(self) -> None:
+        """No longer listening; the file is gone if it is still the one we made."""
+        self.socket.close()
+        if self.path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                if self.path.lstat().st_ino == self.inode:
+                    self.path.unlink()
+
+
+def listen(path: Path, environ: MutableMapping[str, str]) -> Listener:
+    """The socket the service manager handed over, else one bound at `path`. Raises SocketError."""
+    handed_over = inherit(environ)
+    return Listener(handed_over) if handed_over is not None else bind(path)
+
+
+def bind(path: Path) -> Listener:
+    """Listening on `path`, mode 0600, in a folder of mode 0700 that is ours.
+
+    A socket that nobody listens on any more is replaced; a live one, or a file that is none, is never touched. `path`
+    must be short enough for the system (mnemo_client.paths sees to that). Not for use once there are threads: the
+    umask is the process's.
+    """
+    make_private(path.parent)
+    with _locked(path.parent):
+        _clear(path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        umask = os.umask(0o177)
+        try:
+            listening.bind(bytes(path))
+            inode = path.lstat().st_ino
+            listening.listen(BACKLOG)
+        except OSError as failed:
+            listening.close()
+            raise SocketError(f"cannot listen on {path}: {failed.strerror}") from failed
+        finally:
+            os.umask(umask)
+    listening.setblocking(False)
+    return Listener(listening, path, inode)
+
+
+def make_private(folder: Path) -> None:
+    """The folder exists, is no symbolic link, is ours, and nobody else can enter it. Raises SocketError otherwise."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as failed:
+        raise SocketError(f"cannot make the socket's folder {folder}: {failed.strerror}") from failed
+    if not stat.S_ISDIR(found.st_mode):
+        raise SocketError(
+            f"the socket's folder {folder} is a symbolic link or a file; use a real folder (MNEMO_SOCKET)"
+        )
+    if found.st_uid != os.geteuid():
+        raise SocketError(
+            f"the socket's folder {folder} belongs to user {found.st_uid}; use one of yours (MNEMO_SOCKET)"
+        )
+    if found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise SocketError(f"others can enter the socket's folder {folder} (mode {mode:04o}); run: chmod 700 {folder}")
+
+
+def _clear(path: Path) -> None:
+    """Nothing is at `path`. Raises SocketInUse for a live socket, SocketError for what is no socket."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise SocketError(f"{path} is in the way and is no socket; move it, or set MNEMO_SOCKET")
+    if not is_stale(path):
+        raise SocketInUse(f"another process listens on {path}; stop it with `mnemo down`, or set MNEMO_SOCKET")
+    path.unlink(missing_ok=True)
+
+
+def is_stale(path: Path) -> bool:
+    """True where nobody listens on this socket any more. In doubt (its backlog is full), it is live."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(bytes(path)) in (errno.ECONNREFUSED, errno.ENOENT)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock: of two daemons that start at once, the second one finds the first one's socket."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def inherit(environ: MutableMapping[str, str]) -> socket.socket | None:
+    """The listening socket that systemd handed over (sd_listen_fds(3)), or None where it did not.
+
+    LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES are taken out of `environ`, so that no child believes they are meant for
+    it. The socket's mode is set to 0600 where its file is ours: activation makes it by its own umask.
+    """
+    meant_for = environ.pop("LISTEN_PID", "")
+    count = environ.pop("LISTEN_FDS", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if meant_for != str(os.getpid()) or not count.isdigit() or int(count) == 0:
+        return None
+    if int(count) != 1:
+        raise SocketError(f"the service manager handed over {count} sockets; mnemod.socket must name exactly one")
+    try:
+        listening = socket.socket(fileno=FIRST_INHERITED_FD)
+        is_listening = listening.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+    except OSError as failed:
+        raise SocketError(f"what the service manager handed over is no socket: {failed.strerror}") from failed
+    if listening.family != socket.AF_UNIX or listening.type != socket.SOCK_STREAM or not is_listening:
+        raise SocketError("the service manager must hand over a listening Unix stream socket (ListenStream=)")
+    listening.set_inheritable(False)
+    listening.setblocking(False)
+    name = listening.getsockname()
+    if isinstance(name, str) and name:
+        with contextlib.suppress(OSError):
+            Path(name).chmod(0o600)
+    return listening
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Who connected, as the kernel recorded it then. Raises OSError."""
+    if sys.platform == "darwin":
+        raw = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_BYTES)
+        (pid,) = struct.unpack("i", connection.getsockopt(0, _LOCAL_PEERPID, 4))
+        return Peer(uid=struct.unpack_from("I", raw, 4)[0], pid=pid)
+    pid, uid, _gid = struct.unpack("iII", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return Peer(uid=uid, pid=pid)
+
+
+def raise_open_files_limit() -> int:
+    """As many open files allowed as we want, or as we can have; returns how many."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= OPEN_FILES_WANTED:
+        return soft
+    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

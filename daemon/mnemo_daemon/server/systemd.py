@@ -1,0 +1,55 @@
+"""What we tell the service manager: sd_notify(3) in the standard library.
+
+Without NOTIFY_SOCKET every call does nothing, so that the daemon need not know who started it.
+"""
+
+import contextlib
+import socket
+from collections.abc import MutableMapping
+
+NOTIFY_BYTES_MAX = 4096  # a status line is cut; systemd shows one line anyway
+
+
+class Notifier:
+    """The line to the service manager. `watchdog_seconds` is how often it wants to hear from us, None for never."""
+
+    def __init__(self, address: str = "", watchdog_seconds: float | None = None) -> None:
+        self.address = address
+        self.watchdog_seconds = watchdog_seconds
+
+    @classmethod
+    def from_environ(cls, environ: MutableMapping[str, str]) -> "Notifier":
+        """Takes the variables out of `environ`: the LLM worker and other children must not speak for us."""
+        address = environ.pop("NOTIFY_SOCKET", "")
+        microseconds = environ.pop("WATCHDOG_USEC", "")
+        environ.pop("WATCHDOG_PID", None)
+        is_watched = microseconds.isdigit() and int(microseconds) > 0
+        # Half the time-out, as sd_watchdog_enabled(3) advises.
+        return cls(address, int(microseconds) / 2_000_000 if is_watched else None)
+
+    def ready(self, status: str = "") -> None:
+        """We serve from now on."""
+        self._send("READY=1", status)
+
+    def status(self, status: str) -> None:
+        """One line for `systemctl status`."""
+        self._send("", status)
+
+    def stopping(self, status: str = "") -> None:
+        """We finish what was begun and go."""
+        self._send("STOPPING=1", status)
+
+    def keep_alive(self) -> None:
+        """The watchdog's sign of life: to be sent by the event loop, so that a loop that hangs is noticed."""
+        self._send("WATCHDOG=1", "")
+
+    def _send(self, assignment: str, status: str) -> None:
+        if not self.address:
+            return
+        line = f"STATUS={' '.join(status.split())}" if status else ""
+        message = "\n".join(part for part in (assignment, line) if part).encode()[:NOTIFY_BYTES_MAX]
+        address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        # A service manager that is gone must not take us along.
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line_out:
+            line_out.setblocking(False)
+            line_out.sendto(message, address)

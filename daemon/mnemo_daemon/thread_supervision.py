@@ -1,0 +1,133 @@
+"""Background threads that go on after an unexpected error, and report it (SPEC 3.5).
+
+Every thread of the daemon that works until the end has a supervisor. It is the one place that catches every exception
+of such a thread: the traceback is logged, the loop is started again after a pause that doubles up to a bound, and
+`GET /v1/status` shows the failure until a round of the loop has succeeded.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple, TypeVar
+
+from mnemo_store.errors import StoreError
+
+PAUSE_SECONDS = 1.0  # before the first restart; each further one waits twice as long,
+PAUSE_SECONDS_MAX = 30.0  # up to this
+
+Result = TypeVar("Result")
+
+log = logging.getLogger("mnemo.threads")
+
+
+class ThreadReport(NamedTuple):
+    """What is known of one background thread."""
+
+    name: str
+    is_failing: bool  # since its last failure no round of its loop has succeeded
+    restarts: int
+    last_failure: str  # "" where there was none
+    failed_at: int  # ms since the epoch; 0 where there was none
+
+
+class ThreadSupervisor:
+    """Runs the loop of one background thread, and restarts it when it fails. Safe to use from several threads."""
+
+    def __init__(
+        self, name: str, loop: Callable[[], None], *, on_failure: Callable[[Exception], None] = lambda _: None,
+        pause_seconds: float | None = None,
+    ) -> None:  # fmt: skip
+        """loop: returns when the thread is to end, and calls `note_success` after each round of its work. on_failure:
+        called on the thread with what the loop raised, before it is started again. pause_seconds: of every pause,
+        instead of PAUSE_SECONDS and its doubles."""
+        self.name = name
+        self._loop = loop
+        self._on_failure = on_failure
+        self._pause_seconds = pause_seconds
+        self._stopping = threading.Event()
+        self._resume = threading.Event()  # ends a pause
+        self._thread: threading.Thread | None = None
+        self._failures_in_a_row = 0
+        self._restarts = 0
+        self._is_reported = False
+        self._last_failure = ""
+        self._failed_at = 0
+
+    def start(self) -> None:
+        """Begins the loop on a thread of its own; without effect while that is alive."""
+        if not self.is_alive():
+            self._stopping.clear()
+            self._thread = threading.Thread(target=self.run, name=self.name, daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout: float | None = 10.0) -> bool:
+        """Ends pauses and restarts, and waits for the thread; whether it has ended. The loop must be told by its owner
+        as well."""
+        self._stopping.set()
+        self._resume.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+        return not self.is_alive()
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs, or pauses after a failure."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def resume(self) -> None:
+        """Ends a pause after a failure: there is a reason to try again at once."""
+        self._resume.set()
+
+    def note_success(self) -> None:
+        """A round of the loop went well: what failed before is over."""
+        self._failures_in_a_row = 0
+        self._is_reported = False
+
+    def report(self) -> ThreadReport:
+        return ThreadReport(self.name, self._is_reported, self._restarts, self._last_failure, self._failed_at)
+
+    def run(self) -> None:
+        """Runs the loop until it returns, on the calling thread."""
+        while not self._stopping.is_set():
+            self._resume.clear()
+            try:
+                self._loop()
+            except Exception as error:  # noqa: BLE001 - this class is where threads' failures end
+                if self._stopping.is_set():
+                    return
+                pause = self._note_failure(error)
+                self._on_failure(error)
+                self._resume.wait(pause)
+            else:
+                return
+
+    def _note_failure(self, error: Exception) -> float:
+        """Logs and counts the failure; the seconds until the restart."""
+        failure = f"{type(error).__name__}: {error}"
+        pause = self._pause_seconds
+        if pause is None:
+            pause = min(PAUSE_SECONDS * 2**self._failures_in_a_row, PAUSE_SECONDS_MAX)
+        if isinstance(error, StoreError):  # the store reports its own state
+            log.warning("%s waits for the store: %s", self.name, failure)
+        else:
+            if self._failures_in_a_row and failure == self._last_failure:
+                log.warning("%s failed again and is restarted: %s", self.name, failure)
+            else:
+                log.error("%s failed and is restarted", self.name, exc_info=error)
+            self._last_failure, self._failed_at = failure, time.time_ns() // 1_000_000
+            self._is_reported = True
+        self._restarts += 1
+        self._failures_in_a_row = min(self._failures_in_a_row + 1, 30)  # 2**30 is beyond every bound
+        return pause
+
+
+def complete_future(future: "Future[Result]", compute: Callable[[], Result]) -> None:
+    """Computes what a caller waits for, and hands it the result or whatever was raised."""
+    try:
+        result = compute()
+    except Exception as error:  # noqa: BLE001 - it is raised where the caller waits
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -1,0 +1,54 @@
+"""What the store keeps, as the lines of an export. SPEC 3.8, FORMAT.md "The stream"."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from mnemo_store.backend import SLICE
+from mnemo_store.codec import digest_key
+from mnemo_store.journal import dump
+from mnemo_store.records import Memory, embedded_text, text_hash
+from mnemo_store.store import Store
+
+
+class VectorSpace(NamedTuple):
+    """Where vectors can be compared: those of the model in use."""
+
+    name: str
+    dimensions: int
+
+
+def export_lines(
+    store: Store,
+    *,
+    keep: Callable[[Memory], bool] | None = None,
+    history: bool = True,
+    space: VectorSpace | None = None,
+) -> Iterator[bytes]:
+    """The lines of an export, newlines included: of all memories, or of those to keep; with the vectors of a space."""
+    vectors = _vectors(store, keep, space) if space is not None else iter(())
+    return dump.write(store.snapshot, keep=keep, history=history, vectors=vectors)
+
+
+def _vectors(store: Store, keep: Callable[[Memory], bool] | None, space: VectorSpace) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of the vectors of what is kept, in the order of the keys."""
+    keys: dict[bytes, bytes] = {}  # to the hashes of their texts
+    after = ""
+    while True:
+        with store.snapshot() as snapshot:
+            memories = snapshot.memories(after, SLICE)
+        for memory in memories:
+            if keep is None or keep(memory):
+                digest = text_hash(embedded_text(memory))
+                keys[digest_key(space.name, digest)] = digest
+        if len(memories) < SLICE:
+            break
+        after = memories[-1].id
+    ordered = sorted(keys)
+    for start in range(0, len(ordered), SLICE):
+        found = []
+        with store.snapshot() as snapshot:
+            for key in ordered[start : start + SLICE]:
+                rows = snapshot.vectors(space.name, keys[key], space.dimensions)
+                if rows is not None:
+                    found.append((key, rows.tobytes()))
+        yield from found

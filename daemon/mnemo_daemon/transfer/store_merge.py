@@ -1,0 +1,407 @@
+"""An export of our own read back: whole into an empty store, merged into any other. SPEC 3.8, 5.4
+
+The stream is read to its end before anything is changed: only there it shows whether it is whole. A second reading
+finds out what will not come along, so that what refers to it can be brought in right; the third one writes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple, TypeVar
+
+import numpy as np
+
+from mnemo_client.protocol import maintenance
+from mnemo_core.transfer import store_merge
+from mnemo_core.transfer.store_merge import IncomingMemory, LocalState, MergeDecision
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.transfer.store_export import VectorSpace
+from mnemo_daemon.transfer.tool_import import (
+    LINE_BYTES_MAX,
+    ImportRequest,
+    ImportState,
+    ImportStopped,
+    count_name,
+    lines,
+    slices,
+    unfinished,
+    write_slice,
+)
+from mnemo_store.backend import Snapshot
+from mnemo_store.codec import digest_key, id_key
+from mnemo_store.errors import StoreError, StoreNotEmpty
+from mnemo_store.journal import dump
+from mnemo_store.journal.dump import (
+    ChangeRow,
+    DumpHeader,
+    DumpRow,
+    MemoryRow,
+    VectorsRow,
+    VersionRow,
+)
+from mnemo_store.maintenance import compaction
+from mnemo_store.records import (
+    Change,
+    DropForgotten,
+    Edge,
+    Memory,
+    PutEdge,
+    PutForgotten,
+    PutMeta,
+    PutRoot,
+    PutTrash,
+    PutUsage,
+    content_hash,
+    embedded_text,
+    skip_hash,
+    text_hash,
+)
+from mnemo_store.store import Store, TextVectors, WriteResult
+from mnemo_store.tables import TableRow as TableRow
+
+EPOCH = "epoch"  # the fact of the store by which strength decays
+
+T = TypeVar("T")
+
+Part = IncomingMemory | PutEdge | PutForgotten | VectorsRow  # what is brought in one by one
+
+
+class _StreamSummary(NamedTuple):
+    """What a stream turned out to be at its end."""
+
+    header: DumpHeader
+    memories: int
+    has_history: bool
+    has_vectors: bool
+    roots: int
+    epoch: int
+
+
+class StoreMerge:
+    """Reads a stream into the store. One object an import.
+
+    `renew` is called after the store has taken over a whole stream, and returns once everybody knows.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        wanted: ImportRequest,
+        progress: ImportState,
+        space: VectorSpace | None,
+        renew: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._request = wanted
+        self._progress = progress
+        self._space = space
+        self._renew = renew
+        self._answer = maintenance.ImportAnswer(tool="mnemo", dry_run=wanted.dry_run)
+        self._group = store.new_id()
+        self._stand_ins: dict[str, str] = {}
+        self._texts: dict[bytes, bytes] = {}  # hashes of texts by the keys under which their vectors would stand
+        self._salt = ""
+        self._age = 0  # what to add to the stream's epoch for one of this store
+        self._found: _StreamSummary
+
+    def run(self, spooled: BinaryIO) -> maintenance.ImportAnswer:
+        """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for a stream that
+        is not whole; for a store that fails on the way, one that says what stays."""
+        self._refuse_what_is_not_asked_of_it()
+        start = spooled.tell()
+        try:
+            self._found = _read_summary(self._rows(spooled))
+            is_taken_over = self._found.has_history and self._is_empty() and self._replace_whole_store(spooled, start)
+            if not is_taken_over:
+                self._merge(spooled, start)
+        except dump.MalformedDump as malformed:
+            why = f"the export is damaged: {malformed}; nothing was changed"
+            raise Refusal(400, "damaged_export", why) from None
+        except (StoreError, ImportStopped) as error:
+            raise unfinished(error, self._answer) from error
+        return self._answer
+
+    def _refuse_what_is_not_asked_of_it(self) -> None:
+        wanted = self._request
+        if wanted.trust != "user":
+            why = "an export of mnemo's own keeps layers and trust: only a person can import it"
+            raise Refusal(422, "refused", why)
+        for name, value in wanted.into._asdict().items():
+            if value is not None:
+                why = f"an export of mnemo's own says itself whose it is: leave `{name}` out"
+                raise Refusal(400, "bad_value", why, field=name)
+        if wanted.tool not in (None, "mnemo"):
+            raise Refusal(400, "bad_value", f"this is mnemo's own export, not one of {wanted.tool}", field="from")
+
+    def _rows(self, spooled: BinaryIO) -> Iterator[DumpRow]:
+        return dump.read(self._lines(spooled))
+
+    def _lines(self, spooled: BinaryIO) -> Iterator[bytes]:
+        for number, line in lines(spooled):
+            if self._progress.stop.is_set():
+                raise ImportStopped
+            self._progress.done = spooled.tell()
+            if line is None:
+                raise dump.MalformedDump(number, f"it is longer than {LINE_BYTES_MAX >> 20} MiB")
+            yield line
+
+    # Into an empty store
+
+    def _is_empty(self) -> bool:
+        """Whether the stream may be the whole of the store. What was forgotten here must stay so."""
+        with self._store.snapshot() as snapshot:
+            forgot = not self._request.allow_forgotten and bool(snapshot.forgotten_after(limit=1))
+            return not (snapshot.count() or snapshot.notes(limit=1) or snapshot.roots() or forgot)
+
+    def _replace_whole_store(self, spooled: BinaryIO, start: int) -> bool:
+        """Has the store take over the whole stream. False where it is not empty any more."""
+        if not self._request.dry_run:
+            spooled.seek(start)
+            try:
+                self._store.run_exclusively(
+                    lambda keeper: compaction.install_dump(keeper, self._rows(spooled))
+                ).result()
+            except StoreNotEmpty:
+                return False
+            if self._found.has_vectors:
+                self._keep_every_vector(spooled, start)
+            self._renew()
+        self._answer.whole, self._answer.stored = True, self._found.memories
+        return True
+
+    def _keep_every_vector(self, spooled: BinaryIO, start: int) -> None:
+        """Whatever their model: its keys are those of the store that was taken over."""
+        spooled.seek(start)
+        vectors = (row for row in self._rows(spooled) if isinstance(row, VectorsRow))
+        for rows in slices(vectors, lambda row: None):
+            self._put_rows([TableRow(bytes.fromhex(row.key), row.data) for row in rows])
+
+    def _put_rows(self, rows: Sequence[TableRow]) -> None:
+        self._store.run_exclusively(lambda keeper: compaction.put_vectors(keeper, rows)).result()
+
+    # Into one that has memories
+
+    def _merge(self, spooled: BinaryIO, start: int) -> None:
+        with self._store.snapshot() as snapshot:
+            self._salt = snapshot.meta("salt")
+            self._age = int(snapshot.meta(EPOCH) or 0) - self._found.epoch
+        spooled.seek(start)
+        for comings in slices(
+            (part for part in _parts(self._rows(spooled)) if isinstance(part, IncomingMemory)), _mark
+        ):
+            with self._store.snapshot() as snapshot:
+                for coming in comings:
+                    self._classify(snapshot, coming)
+        if self._found.roots:
+            count_name(self._answer.not_kept, "watched folders", self._found.roots)
+        if self._request.dry_run:
+            return
+        spooled.seek(start)
+        for slice_ in slices(_parts(self._rows(spooled)), _mark):
+            match slice_[0]:
+                case IncomingMemory():
+                    self._commit_memories([part for part in slice_ if isinstance(part, IncomingMemory)])
+                case PutEdge():
+                    self._commit_edges([part.data for part in slice_ if isinstance(part, PutEdge)])
+                case PutForgotten():
+                    self._commit_forgotten([part for part in slice_ if isinstance(part, PutForgotten)])
+                case VectorsRow():
+                    self._commit_vectors([part for part in slice_ if isinstance(part, VectorsRow)])
+
+    def _classify(self, snapshot: Snapshot, coming: IncomingMemory) -> None:
+        """Finds out whether something here stands for it, and in a dry run counts what would become of it."""
+        memory = coming.memory
+        if self._is_forgotten(snapshot, memory):
+            self._stand_ins[memory.id] = ""
+            outcome = None
+        else:
+            here = _exists_here(snapshot, memory)
+            outcome = store_merge.merge_memory(coming, here, self._stand_ins, self._age, snapshot.now)
+            if outcome.replacement_id is not None:
+                self._stand_ins[memory.id] = outcome.replacement_id
+        if self._request.dry_run:
+            self._count(coming, outcome)
+
+    def _commit_memories(self, comings: Sequence[IncomingMemory]) -> None:
+        """Commits a slice of memories. What something stands for stays out, whatever has changed since the look."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[list[MergeDecision | None]]:
+            outcomes: list[MergeDecision | None] = []
+            changes: list[Change] = []
+            for coming in comings:
+                stands_for = self._stand_ins.get(coming.memory.id)
+                if stands_for == "" or self._is_forgotten(snapshot, coming.memory):
+                    outcomes.append(None)
+                    continue
+                if stands_for is not None:
+                    outcomes.append(MergeDecision("duplicate", replacement_id=stands_for))
+                    continue
+                here = _exists_here(snapshot, coming.memory)._replace(same_text=None)
+                merged = store_merge.merge_memory(coming, here, self._stand_ins, self._age, snapshot.now)
+                outcomes.append(merged)
+                changes += merged.changes
+                digest = skip_hash(self._salt, coming.memory.content)
+                if merged.changes and snapshot.forgotten(digest) is not None:
+                    changes.append(DropForgotten(hash=digest))  # it was allowed, and so is wanted again
+            return self._write_slice(changes, outcomes)
+
+        outcomes = self._write(decide)
+        for coming, outcome in zip(comings, outcomes, strict=True):
+            self._count(coming, outcome)
+
+    def _is_forgotten(self, snapshot: Snapshot, memory: Memory) -> bool:
+        if self._request.allow_forgotten:
+            return False
+        return snapshot.forgotten(skip_hash(self._salt, memory.content)) is not None
+
+    def _count(self, coming: IncomingMemory, outcome: MergeDecision | None) -> None:
+        answer, name = self._answer, outcome.outcome if outcome is not None else "forgotten"
+        setattr(answer, name, getattr(answer, name) + 1)
+        if outcome is not None and outcome.changes and not self._request.dry_run:
+            answer.group = self._group
+        if outcome is None or name not in ("stored", "updated"):
+            return
+        answer.freed += bool(coming.memory.managed)
+        if coming.versions:
+            count_name(answer.not_kept, "earlier versions", coming.versions)
+        if outcome.lost_key:
+            count_name(answer.not_kept, "keys that are taken")
+        if self._space is not None and self._found.has_vectors:
+            digest = text_hash(embedded_text(coming.memory))
+            self._texts[digest_key(self._space.name, digest)] = digest
+
+    def _commit_edges(self, edges: Sequence[Edge]) -> None:
+        """Commits edges whose ends are here, and that are not here already."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[int]:
+            wanted = [found for edge in edges if (found := store_merge.edge_between(edge, self._stand_ins)) is not None]
+            there = [edge for edge in wanted if snapshot.stored(edge.source) and snapshot.stored(edge.target)]
+            new = [edge for edge in there if not _has_edge(snapshot, edge)]
+            return self._write_slice([PutEdge(data=edge) for edge in new], len(edges) - len(there))
+
+        if lost := self._write(decide):
+            count_name(self._answer.not_kept, "edges", lost)
+
+    def _commit_forgotten(self, rows: Sequence[PutForgotten]) -> None:
+        """Texts that were forgotten there are kept from coming back here, where their hashes mean the same."""
+        if self._found.header.salt != self._salt:
+            count_name(self._answer.not_kept, "forgotten texts", len(rows))
+            return
+
+        def decide(snapshot: Snapshot) -> WriteResult[None]:
+            return self._write_slice([row for row in rows if snapshot.forgotten(row.data.hash) is None], None)
+
+        self._write(decide)
+
+    def _commit_vectors(self, rows: Sequence[VectorsRow]) -> None:
+        """Those of the model in use, of texts that came along."""
+        found: list[TextVectors] = []
+        for row in rows:
+            digest = self._texts.get(bytes.fromhex(row.key))
+            if digest is None or self._space is None or len(row.data) % (2 * self._space.dimensions):
+                continue
+            vectors = np.frombuffer(row.data, dtype="<f2").reshape(-1, self._space.dimensions)
+            if np.isfinite(vectors).all():
+                found.append(TextVectors(self._space.name, digest, vectors))
+        self._store.put_vectors(found).result()
+        if len(found) < len(rows):
+            count_name(self._answer.not_kept, "vectors", len(rows) - len(found))
+
+    def _write_slice(self, changes: Sequence[Change], result: T) -> WriteResult[T]:
+        return WriteResult(changes, result, "import", self._group)
+
+    def _write(self, decide: Callable[[Snapshot], WriteResult[T]]) -> T:
+        if self._progress.stop.is_set():
+            raise ImportStopped
+        return write_slice(self._store, decide, self._request.caller, self._progress.stop)
+
+
+def _read_summary(rows: Iterable[DumpRow]) -> _StreamSummary:
+    """Reads to the end. Raises Malformed for a stream that is not whole, or names what can be no memory."""
+    header: DumpHeader | None = None
+    memories = roots = epoch = 0
+    has_history = has_vectors = False
+    for number, row in enumerate(rows, start=1):
+        try:
+            for memory_id in _ids_in(row):
+                id_key(memory_id)
+        except ValueError as error:
+            raise dump.MalformedDump(number, str(error)) from None
+        match row:
+            case DumpHeader():
+                header = row
+            case MemoryRow():
+                memories += 1
+            case ChangeRow():
+                has_history = True
+            case VectorsRow():
+                has_vectors = True
+            case PutRoot():
+                roots += 1
+            case PutMeta(name=name, value=value) if name == EPOCH and value.isdigit():
+                epoch = int(value)
+    assert header is not None, "a stream without one was refused"
+    return _StreamSummary(header, memories, has_history, has_vectors, roots, epoch)
+
+
+def _ids_in(row: DumpRow) -> tuple[str, ...]:
+    match row:
+        case MemoryRow(data=data) | VersionRow(data=data) | PutUsage(data=data) | PutTrash(data=data):
+            return (data.id,)
+        case PutEdge(data=edge):
+            return (edge.source, edge.target)
+        case _:
+            return ()
+
+
+def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
+    """What is brought in, each memory with its use, its place in the trash, and the number of its earlier versions:
+    those stand before it, the others behind it."""
+    pending: IncomingMemory | None = None
+    versions = 0
+    for row in rows:
+        match row:
+            case PutUsage(data=usage) if pending is not None and usage.id == pending.memory.id:
+                pending = pending._replace(usage=usage)
+                continue
+            case PutTrash(data=entry) if pending is not None and entry.id == pending.memory.id:
+                pending = pending._replace(trashed=entry)
+                continue
+        if pending is not None:
+            yield pending
+            pending = None
+        match row:
+            case VersionRow():
+                versions += 1
+            case MemoryRow(data=memory):
+                pending, versions = IncomingMemory(memory, versions=versions), 0
+            case PutEdge() | PutForgotten() | VectorsRow():
+                yield row
+    if pending is not None:
+        yield pending
+
+
+def _mark(part: Part) -> object:
+    """What may stand only once in a write turn, which does not see its own changes."""
+    if isinstance(part, IncomingMemory) and part.memory.key:
+        return (part.memory.namespace, part.memory.user_id, part.memory.key)
+    return None
+
+
+def _exists_here(snapshot: Snapshot, memory: Memory) -> LocalState:
+    """What the store has of it."""
+    before = snapshot.memory(memory.id)
+    of_key = snapshot.id_by_key(memory.namespace, memory.user_id, memory.key) if memory.key else None
+    same_text: str | None = None
+    if before is None and store_merge.compares_by_text(memory):
+        scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+        same_text = next(iter(snapshot.ids_by_hash(*scope, content_hash(memory.content))), None)
+    return LocalState(
+        before=before,
+        trashed=snapshot.trash(memory.id) if before is not None else None,
+        same_key=snapshot.memory(of_key) if of_key not in (None, memory.id) else None,
+        same_text=snapshot.memory(same_text) if same_text is not None else None,
+    )
+
+
+def _has_edge(snapshot: Snapshot, edge: Edge) -> bool:
+    ends = (edge.source, edge.target, edge.relation)
+    return any((each.source, each.target, each.relation) == ends for each in snapshot.edges(edge.source))

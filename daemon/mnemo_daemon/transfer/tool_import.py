@@ -1,0 +1,313 @@
+"""Exports read back: those of other memory tools. SPEC 3.8, 5.3. Our own are `merging`'s business.
+
+An import is a spool file, whole on the disk before anything is changed. Its items are committed in slices, each in a
+write turn of its own, all with one group that `undo` takes back; an item that cannot be remembered costs that item.
+"""
+
+import mmap
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple, TypeVar
+
+import msgspec
+
+from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.validation import printable
+from mnemo_core.ingest import trust
+from mnemo_core.transfer import importers
+from mnemo_core.transfer.importers import (
+    ImportCandidate,
+    ImportFormatError,
+    ImportItemError,
+    ImportTarget,
+    SecretPolicy,
+    Tool,
+)
+from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS
+from mnemo_daemon.memories.memory_service import SENSITIVE, Caller
+from mnemo_daemon.times import MS_MAX, parse_time
+from mnemo_store.backend import Snapshot
+from mnemo_store.errors import QueueFull, StoreError
+from mnemo_store.records import Change, DropForgotten, Trust, skip_hash
+from mnemo_store.store import Store, WriteResult
+
+SLICE = 100  # memories in one write turn [SPEC 3.5]
+LINE_BYTES_MAX = 32 << 20  # of a file with an item a line; as large as a batch may be
+PROBLEMS_SHOWN = 100
+NAMES_SHOWN = 100  # of what was not kept
+SECONDS_BELOW = 100_000_000_000  # a smaller number is in seconds: in ms it would be a day before 1973
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PINNED = "pinned: "  # begins the outcome of what an import may not change
+KNOWN = "mnemo's own export, mem0 (JSON), mcp-memory (the JSON lines of the MCP memory server), engram (JSON)"
+
+T = TypeVar("T")
+
+
+class ImportRequest(NamedTuple):
+    """What is asked of an import."""
+
+    caller: Caller
+    trust: Trust  # of the door
+    tool: memories.ImportTool | None = None  # None: whatever it looks like
+    into: ImportTarget = ImportTarget()
+    allow_forgotten: bool = False
+    dry_run: bool = False
+
+
+class ImportState:
+    """How far an import is, for whoever watches; `stop` ends it behind the slice it is at."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.of = 0
+        self.stop = threading.Event()
+
+
+class ImportStopped(Exception):
+    """The import was told to stop."""
+
+
+class _ImportedItem(NamedTuple):
+    """Something to remember, and the salted hashes under which it would be known as forgotten."""
+
+    place: str
+    new: ImportCandidate
+    hashes: frozenset[str]
+
+
+class ToolImport:
+    """Reads exports of other tools into the store. One object an import."""
+
+    def __init__(self, store: Store, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState) -> None:
+        self._store = store
+        self._guard = guard
+        self._request = wanted
+        self._progress = progress
+        self._seen: set[str] = set()  # in a dry run, the keys that would have been stored by now
+
+    def run(self, spooled: BinaryIO, first_line: bytes) -> maintenance.ImportAnswer:
+        """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for what is no
+        export; for a store that fails on the way, one that says what stays."""
+        tool, items = self._recognise(spooled, first_line)
+        answer = maintenance.ImportAnswer(tool=tool, dry_run=self._request.dry_run)
+        group = self._store.new_id()
+        try:
+            for slice_ in slices(self._read(tool, items, answer), _key):
+                if self._progress.stop.is_set():
+                    raise ImportStopped
+                self._commit(slice_, group, answer)
+        except (StoreError, ImportStopped) as error:
+            raise unfinished(error, answer) from error
+        return answer
+
+    def _recognise(self, spooled: BinaryIO, first_line: bytes) -> tuple[Tool, Iterator[tuple[str, Any]]]:
+        """Whose export it is, and its items with their places."""
+        asked = self._request.tool
+        if asked == "mnemo":
+            raise unknown_export("it is no export of our own", first_line)
+        tool = asked or importers.tool_of_line(first_line)
+        if tool == "mcp-memory":
+            return tool, self._lines(spooled)
+        try:
+            # Mapped, so that the system holds as much of it in memory as it likes, and no more.
+            whole = memoryview(mmap.mmap(spooled.fileno(), 0, access=mmap.ACCESS_READ))[spooled.tell() :]
+            found = importers.read_document(whole, tool)
+        except ImportFormatError as malformed:
+            raise unknown_export(str(malformed), first_line) from None
+        return found.tool, self._elements(found.items)
+
+    def _lines(self, spooled: BinaryIO) -> Iterator[tuple[str, bytes | None]]:
+        """The lines that hold something; None for one that is too long."""
+        for number, line in lines(spooled):
+            self._progress.done = spooled.tell()
+            if line is None or line.strip():
+                yield f"line {number}", line
+
+    def _elements(self, items: Sequence[tuple[str, msgspec.Raw]]) -> Iterator[tuple[str, msgspec.Raw]]:
+        self._progress.of = len(items)
+        for number, item in enumerate(items):
+            self._progress.done = number
+            yield item
+
+    def _read(
+        self, tool: Tool, items: Iterator[tuple[str, Any]], answer: maintenance.ImportAnswer
+    ) -> Iterator[_ImportedItem]:
+        """What each item tells, through the doors; what cannot be remembered is noted in the answer."""
+        salt = self._guard.key.hex()
+        for place, item in items:
+            try:
+                if item is None:
+                    raise ImportItemError(f"the line is longer than {LINE_BYTES_MAX >> 20} MiB")
+                for told in importers.parse(tool, item, parse_export_time):
+                    new = _drafts_of(told, tool, self._request.into, self._guard, place, answer)
+                    if new is not None:
+                        hashes = {skip_hash(salt, text) for text in (new.draft.content, new.plain)}
+                        yield _ImportedItem(place, new, frozenset(hashes))
+            except ImportItemError as unfit:
+                note_problem(answer, place, str(unfit))
+
+    def _commit(self, items: Sequence[_ImportedItem], group: str, answer: maintenance.ImportAnswer) -> None:
+        """Commits a slice and counts what became of it."""
+
+        def decide(snapshot: Snapshot) -> WriteResult[list[str]]:
+            rows = [self._outcome_of(snapshot, item) for item in items]
+            changes = [change for _, made in rows for change in made]
+            return WriteResult(changes, [outcome for outcome, _ in rows], "import", group)
+
+        if self._request.dry_run:
+            with self._store.snapshot() as snapshot:
+                outcomes = decide(snapshot).result
+        else:
+            outcomes = write_slice(self._store, decide, self._request.caller, self._progress.stop)
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome == "hidden":
+                note_problem(answer, item.place, f"the key {item.new.draft.key!r} is in use")
+                continue
+            if outcome.startswith(PINNED):
+                note_problem(answer, item.place, outcome.removeprefix(PINNED))
+                continue
+            setattr(answer, outcome, getattr(answer, outcome) + 1)
+            if outcome in ("stored", "updated"):
+                _note_details(answer, item.new)
+            if outcome in ("stored", "updated", "restored") and not self._request.dry_run:
+                answer.group = group
+
+    def _outcome_of(self, snapshot: Snapshot, item: _ImportedItem) -> tuple[str, tuple[Change, ...]]:
+        """What becomes of one: its outcome, or `forgotten`, or `hidden` where the caller may not see what has its key,
+        or PINNED and why it must stay as it is; and the changes."""
+        draft, wanted = item.new.draft, self._request
+        forgotten = [digest for digest in sorted(item.hashes) if snapshot.forgotten(digest) is not None]
+        if forgotten and not wanted.allow_forgotten:
+            return "forgotten", ()
+        known = snapshot.id_by_key(draft.namespace, draft.user_id, draft.key)
+        if known is None:
+            name = f"{draft.namespace}\0{draft.user_id}\0{draft.key}"
+            if name in self._seen:
+                return "duplicate", ()
+            if wanted.dry_run:
+                self._seen.add(name)
+        before = snapshot.memory(known) if known else None
+        if before is not None and SENSITIVE in before.tags and not wanted.caller.sees_sensitive:
+            return "hidden", ()
+        usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
+        outcome, changes = importers.decide_import(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        try:
+            changes = tuple(trust.authorise(changes, snapshot, draft.trust))
+        except trust.PinnedError as pinned:
+            return f"{PINNED}{pinned}", ()
+        wanted_again = [DropForgotten(hash=digest) for digest in forgotten] if changes else []
+        return outcome, (*changes, *wanted_again)
+
+
+def parse_export_time(value: Any) -> int | None:
+    """ms since the epoch, UTC, of what a tool gives as a time; None for what is none. A number is in ms, or in seconds
+    where it would be too long ago; a text is ISO 8601."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str):
+        try:
+            found = parse_time(value, "time")
+        except Refusal:
+            return None
+    else:
+        found = int(value * 1000 if value < SECONDS_BELOW else value)
+    return found if 0 < found <= MS_MAX else None
+
+
+def lines(spooled: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """The lines of a file with their numbers, from 1; None for one that is longer than any may be."""
+    number = 0
+    while line := spooled.readline(LINE_BYTES_MAX):
+        number += 1
+        if line.endswith(b"\n") or len(line) < LINE_BYTES_MAX:
+            yield number, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = spooled.readline(LINE_BYTES_MAX)
+        yield number, None
+
+
+def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]:
+    """Up to SLICE parts of one type at once, none with the mark of another, but for None: a write turn does not see
+    its own changes."""
+    pending: list[T] = []
+    marks: set[object] = set()
+    for part in parts:
+        its = mark(part)
+        if pending and (len(pending) == SLICE or type(part) is not type(pending[0]) or its in marks):
+            yield pending
+            pending, marks = [], set()
+        pending.append(part)
+        if its is not None:
+            marks.add(its)
+    if pending:
+        yield pending
+
+
+def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], caller: Caller, stop: threading.Event) -> T:
+    """What the decision told, once it is durable. Waits while the queue is full. Raises Stopped, or what the store
+    raises."""
+    while True:
+        try:
+            return store.transact(decide, by=caller.name, background=True).result().result
+        except QueueFull:
+            if stop.wait(BUSY_SECONDS):
+                raise ImportStopped from None
+
+
+def note_problem(answer: maintenance.ImportAnswer, place: str, why: str) -> None:
+    answer.skipped += 1
+    if len(answer.problems) < PROBLEMS_SHOWN:
+        answer.problems.append(maintenance.ImportProblem(place=place, why=why))
+
+
+def count_name(counts: dict[str, int], name: str, number: int = 1) -> None:
+    """One more of this name, where there is room for its name."""
+    if name in counts or len(counts) < NAMES_SHOWN:
+        counts[name] = counts.get(name, 0) + number
+
+
+def unknown_export(why: str, first_line: bytes) -> Refusal:
+    """400: nothing that can be imported, and what it looks like."""
+    looks = printable(first_line[:200].decode(errors="replace").strip())
+    return Refusal(400, "unknown_export", f"{why}; it begins with {looks!r}. What can be imported: {KNOWN}")
+
+
+def unfinished(error: Exception, answer: maintenance.ImportAnswer) -> Refusal:
+    """What stopped an import on the way, and what stays of it."""
+    refusal = refusal_of(error) or Refusal(503, "stopping", "it was stopped", retry_after=1)
+    changed = answer.stored + answer.updated + answer.restored
+    stays = f"{changed} memories were imported before that and stay; importing it again goes on where it stopped"
+    undone = f", undoing the group {answer.group} takes them back" if answer.group else ""
+    refusal.message = f"{refusal.message}; {stays}{undone}" if answer.group else refusal.message
+    return refusal
+
+
+def _drafts_of(
+    told: importers.ImportedMemory,
+    tool: Tool,
+    into: ImportTarget,
+    guard: SecretPolicy,
+    place: str,
+    answer: maintenance.ImportAnswer,
+) -> ImportCandidate | None:
+    """Of an item that tells of several, each may fail alone."""
+    try:
+        return importers.admit_import(told, tool, into, guard)
+    except ImportItemError as unfit:
+        note_problem(answer, place, str(unfit))
+        return None
+
+
+def _key(item: _ImportedItem) -> object:
+    return (item.new.draft.namespace, item.new.draft.user_id, item.new.draft.key)
+
+
+def _note_details(answer: maintenance.ImportAnswer, new: ImportCandidate) -> None:
+    for kind in new.masked:
+        count_name(answer.masked, kind)
+    for name in new.dropped_fields:
+        count_name(answer.not_kept, name)
+    if new.draft.user_id != "local":
+        count_name(answer.users, new.draft.user_id)

@@ -1,0 +1,1 @@
+"""The LMDB database: environment, integrity check and format migrations."""

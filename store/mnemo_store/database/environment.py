@@ -1,0 +1,141 @@
+"""The database: LMDB, opened, read in snapshots and written in groups. FORMAT.md."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
+from mnemo_store.codec import FORMAT
+from mnemo_store.disk import Disk
+from mnemo_store.errors import NewerFormat
+from mnemo_store.journal.journal import NO_CHANGES
+from mnemo_store.tables import (
+    MULTI_VALUE_TABLES,
+    TABLES,
+    TableHandles,
+    TableSnapshot,
+    TableWriter,
+)
+
+MAP_BYTES = 64 << 30  # sparse, so it costs address space only
+MAP_BYTES_MAX = 1 << 44
+READERS_MAX = 512
+DATABASE_FILE = "data.mdb"
+
+# What the caller's own change is to blame for, not the database.
+CALLER_ERRORS = (lmdb.BadValsizeError, lmdb.TxnFullError, lmdb.InvalidParameterError)
+
+
+class UnreadableRow(lmdb.CorruptedError):
+    """A row holds what is none, in a database of which every page verifies."""
+
+
+class Database(StateBackend):
+    """An open environment. One a folder and process (LMDB forbids more)."""
+
+    def __init__(self, env: Any, tables: TableHandles, disk: Disk) -> None:
+        self.end = NO_CHANGES
+        self._env = env
+        self._tables = tables
+        self._disk = disk
+
+    @classmethod
+    def open(cls, folder: Path, disk: Disk, map_bytes: int = MAP_BYTES) -> "Database":
+        """Opens or makes the database in folder. Raises lmdb.Error, OSError or NewerFormat."""
+        folder.mkdir(mode=0o700, exist_ok=True)
+        env = disk.open_database(
+            folder, map_size=map_bytes, max_dbs=len(TABLES), max_readers=READERS_MAX, mode=0o600, lib_version=0,
+            max_spare_txns=4,
+        )  # fmt: skip
+        try:
+            env.reader_check()
+            tables = TableHandles(**{
+                name: env.open_db(name.encode(), dupsort=name in MULTI_VALUE_TABLES,
+                    dupfixed=name in MULTI_VALUE_TABLES)
+                for name in TABLES
+            })  # fmt: skip
+            database = cls(env, tables, disk)
+            with database.snapshot(0) as here:
+                database.end = (here.seq, here.meta("sum"))
+                stored = here.meta("format")
+            if stored and int(stored) > FORMAT:
+                raise NewerFormat(f"the database is of format {stored}, this version knows {FORMAT}")
+        except BaseException:
+            env.close()
+            raise
+        return database
+
+    @property
+    def map_bytes(self) -> int:
+        return int(self._env.info()["map_size"])
+
+    @contextlib.contextmanager
+    def snapshot(self, now: int) -> Iterator[Snapshot]:
+        """LMDB cannot reuse pages while it lives, so it is not to be kept over 100 ms."""
+        with self._env.begin(buffers=False) as transaction:
+            yield TableSnapshot(transaction, self._tables, now)
+
+    @contextlib.contextmanager
+    def table_snapshot(self, now: int) -> Iterator[TableSnapshot]:
+        """One that shows the rows of every table too."""
+        with self._env.begin(buffers=False) as transaction:
+            yield TableSnapshot(transaction, self._tables, now)
+
+    def begin(self) -> "DatabaseTransaction":
+        return DatabaseTransaction(self, self._env, self._tables, self._disk)
+
+    def write(self, now: int, act: Callable[[TableWriter], None]) -> None:
+        """One write by itself, durable on return."""
+        with self._env.begin(write=True) as transaction:
+            act(TableWriter(transaction, self._tables, now))
+
+    def sync(self) -> None:
+        self._env.sync(True)
+
+    def copy(self, folder: Path) -> None:
+        """A consistent copy, without free pages, of what is there now; writes go on meanwhile."""
+        self._disk.copy_database(self._env, folder)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+class DatabaseTransaction(StateTransaction):
+    """A write transaction, each turn in a nested one."""
+
+    def __init__(self, database: Database, env: Any, tables: TableHandles, disk: Disk) -> None:
+        self._database = database
+        self._env = env
+        self._transaction = env.begin(write=True)
+        self._tables = tables
+        self._disk = disk
+        self._end = database.end
+
+    @contextlib.contextmanager
+    def savepoint(self, now: int) -> Iterator[StateWriter]:
+        with self._env.begin(write=True, parent=self._transaction) as child:  # aborted by what is raised in it
+            yield TableWriter(child, self._tables, now)
+
+    def record_end(self, now: int, end: tuple[int, str]) -> None:
+        last = TableWriter(self._transaction, self._tables, now)
+        last.set_meta("seq", str(end[0]))
+        last.set_meta("sum", end[1])
+        self._end = end
+
+    def commit(self) -> None:
+        self._disk.commit(self._transaction)
+        self._database.end = self._end
+
+    def abort(self) -> None:
+        with contextlib.suppress(lmdb.Error):
+            self._transaction.abort()
+
+
+def is_full(error: Exception) -> bool:
+    """Whether there was no room on the disk. LMDB tells by the text alone."""
+    return os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error)

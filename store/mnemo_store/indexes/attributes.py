@@ -1,0 +1,647 @@
+"""What filters and rankers need of every memory, as arrays by its number. SPEC 7.2, DESIGN 3.5.
+
+A view: rebuilt from the database when its file is missing or does not match. Ranking reads these, so that only the
+memories that are answered are ever decoded.
+
+`before` and `after` are the neighbours of a memory, as numbers: in its session, by event_at and then by number, or, of
+a chunk of a note, in its file. A doubly linked list each, kept by every put and drop; -1 where there is none. What is
+trashed or superseded keeps its place, so that it has it when it comes back: who reads neighbours leaves out what the
+filter does. A reader may meet a list that is being changed; what it finds there is a number of the view or -1.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_store.codec import id_key, id_text
+from mnemo_store.disk import Disk
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
+from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage, embedded_text, text_hash
+
+KIND = "columns-2"  # of the view file
+
+NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
+CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
+
+UNREQUESTED_SOURCES = (
+    "ingest",
+    "turn",
+    "extract",
+    "proxy",
+)  # sources: each text of a stream, not one that someone chose to keep
+
+WORDS_MAX = 65_535  # a longer text counts as so long
+STEPS_MAX = 64  # back through a session, one memory at a time; who belongs farther back is looked for in all at once
+
+NEVER_SINCE, NEVER = -(1 << 62), 1 << 62  # ms
+_NO_STATE = 255  # of a number that has no memory
+_NO_NEIGHBOUR = -1  # where there is no neighbour
+_DTYPES: dict[str, Any] = {
+    "id_high": np.uint64, "id_low": np.uint64,
+    "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
+    "state": np.uint8, "kind": np.uint8, "category": np.uint8, "layer": np.uint8, "trust": np.uint8,
+    "namespace": np.int32, "user_id": np.int32, "agent_id": np.int32, "run_id": np.int32, "session_id": np.int32,
+    "speaker": np.int32, "source": np.int32, "managed": np.int32,
+    "importance": np.float32, "decay_rate": np.float32,
+    "created_at": np.int64, "modified_at": np.int64, "event_at": np.int64, "expires_at": np.int64,
+    "strength": np.float32, "strength_epoch": np.int32, "last_accessed": np.int64,
+    "access_count": np.int32, "repetition_count": np.int32, "tokens": np.int32,
+    "before": np.int32, "after": np.int32,
+    "shape": np.uint32, "words": np.uint16,  # what a text looks like, as who puts it says; its words by white space
+}  # fmt: skip
+_EMPTY = {"state": _NO_STATE, "before": _NO_NEIGHBOUR, "after": _NO_NEIGHBOUR}  # of a number that has no memory; else 0
+
+MASKS_KEPT = 8  # filters whose masks are remembered until a row changes: what a client asks for, it asks again
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class MemoryFilter(NamedTuple):
+    """Which memories are wanted. Empty tuples and None filter nothing. SPEC 7.1
+
+    Times are ms and bound event_at: since ≤ event_at < until. `tags`: all of them, each itself or one nested in it.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    user_id: str | None = None
+    agent_id: str | None = None
+    run_id: str | None = None
+    session_id: str | None = None
+    kinds: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
+    states: tuple[str, ...] = ("active", "archived")
+    tags: tuple[str, ...] = ()
+    without_tags: tuple[str, ...] = ()
+    source: str | None = None
+    speaker: str | None = None
+    trust_min: str | None = None
+    since: int | None = None
+    until: int | None = None
+    min_importance: float = 0.0
+    min_importance_unasked: float = 0.0  # of what was taken in without anyone asking for it: UNASKED
+    now: int = 0  # ms; what expired by then is out
+
+
+class _CachedMask(NamedTuple):
+    """A mask that holds from one expiry to the next."""
+
+    mask: NDArray[np.bool_]
+    since: int  # ms
+    until: int
+    speakers: list[frozenset[int]]  # the codes of those who speak in it; empty until somebody asks
+
+
+class AttributeStore:
+    """The arrays, and names as small integers. Safe for one writer and many readers.
+
+    Readers on other threads get copies: a numpy function that reads an array twice may meet two states of it.
+    """
+
+    def __init__(self, *, linked: bool = True) -> None:
+        """Without `linked`, what is put has no neighbours until `link_sessions`: for a rebuild."""
+        self._lock = threading.Lock()
+        self._linked = linked
+        self._last: dict[int, int] = {}  # of each session
+        self._first: dict[int, int] = {}  # of each file of notes, and of sessions that were begun from behind
+        self._size = 0
+        self.has_unsaved_counts = False  # of tokens, which come without a change of the store
+        self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
+        self._names: dict[str, list[str]] = {name: [""] for name in NAMED}
+        self._codes: dict[str, dict[str, int]] = {name: {"": 0} for name in NAMED}
+        self._speaker_words: dict[str, set[int]] = {}  # a word of a name → codes of the speakers who have it
+        self._state_counts = [0] * len(STATES)
+        self._tags: dict[str, set[int]] = {}
+        self._tags_of: dict[int, tuple[str, ...]] = {}
+        self._masks: dict[MemoryFilter, _CachedMask] = {}
+        self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = (
+            None  # the last that `without` made, of what
+        )
+
+    def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
+        """Sets the row of a memory, and links it in its session; usage None leaves what is known of its use.
+
+        A chunk of a note that is put for the first time has no neighbours before `link_file`.
+        """
+        key, digest = id_key(memory.id), text_hash(embedded_text(memory))
+        words = min(len(memory.content.split()), WORDS_MAX)
+        with self._lock:
+            self._masks.clear()
+            self._grow(number + 1)
+            place = self._place(number)
+            row: dict[str, Any] = {
+                "id_high": int.from_bytes(key[:8], "big"), "id_low": int.from_bytes(key[8:], "big"),
+                "text_high": int.from_bytes(digest[:8], "big"), "text_low": int.from_bytes(digest[8:], "big"),
+                "importance": memory.importance, "decay_rate": memory.decay_rate, "created_at": memory.created_at,
+                "modified_at": memory.modified_at, "event_at": memory.event_at, "expires_at": memory.expires_at,
+                "tokens": 0, "shape": shape, "words": words,
+            }  # fmt: skip
+            for name, choices in CODED.items():
+                row[name] = choices.index(getattr(memory, name))
+            for name in NAMED:
+                row[name] = self._code(name, getattr(memory, name))
+            self._count(number, row["state"])
+            for name, value in row.items():
+                self._arrays[name][number] = value
+            self._set_tags(number, memory.tags)
+            if usage is not None:
+                self._set_usage(number, usage)
+            if self._linked and self._place(number) != place:
+                self._unlink(number, place)
+                self._link(number)
+
+    def link_file(self, file: str, numbers: Iterable[int]) -> None:
+        """Has the chunks of a file of notes stand in this order; its other memories stand by themselves.
+
+        Passes over what is not in the view, or of another file.
+        """
+        with self._lock:
+            code = self._codes["managed"].get(file)
+            if code is None:
+                return
+            before, after = self._arrays["before"], self._arrays["after"]
+            known = {number: None for number in numbers if self._place(number) == (-code, 0)}
+            number = self._first.pop(-code, _NO_NEIGHBOUR)
+            while number != _NO_NEIGHBOUR:
+                following = int(after[number])
+                before[number] = after[number] = _NO_NEIGHBOUR
+                number = following
+            ordered = list(known)
+            before[ordered[1:]], after[ordered[:-1]] = ordered[:-1], ordered[1:]
+            if ordered:
+                self._first[-code] = ordered[0]
+
+    def first_chunks(self, files: Iterable[int]) -> NDArray[np.int32]:
+        """The number of the first chunk of each file of notes, by its code in `managed`; -1 where it has one chunk or
+        none."""
+        with self._lock:
+            return np.array([self._first.get(-code, _NO_NEIGHBOUR) for code in files], np.int32)
+
+    def link_sessions(self) -> None:
+        """Gives every memory of a session its neighbours, and has `put` do so from here on."""
+        with self._lock:
+            before, after = session_links({name: self._live(name) for name in _DTYPES})
+            is_said = self._live("managed") == 0
+            self._live("before")[is_said], self._live("after")[is_said] = before[is_said], after[is_said]
+            self._linked = True
+            self._find_ends()
+
+    def set_usage(self, number: int, usage: Usage) -> None:
+        """Sets what is known of a memory's use."""
+        with self._lock:
+            if number < self._size:
+                self._set_usage(number, usage)
+
+    def set_tokens(self, number: int, tokens: int, modified_at: int) -> None:
+        """Keeps how many tokens a memory's content has, unless it was changed behind the counter's back.
+
+        0, as after any change of it: nobody has counted.
+        """
+        with self._lock:
+            if number < self._size and self._arrays["modified_at"][number] == modified_at:
+                self._arrays["tokens"][number] = tokens
+                self.has_unsaved_counts = True
+
+    def reset_token_counts(self) -> None:
+        """The counts are another model's."""
+        with self._lock:
+            self._arrays["tokens"][:] = 0
+            self.has_unsaved_counts = True
+
+    def drop(self, number: int) -> None:
+        with self._lock:
+            self._masks.clear()
+            if number < self._size:
+                self._unlink(number, self._place(number))
+                self._count(number, _NO_STATE)
+                self._arrays["state"][number] = _NO_STATE
+                self._set_tags(number, ())
+
+    @property
+    def size(self) -> int:
+        """One more than the highest number seen; every array has this length."""
+        return self._size
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A copy of one array by its field's name: later changes of the view do not reach it."""
+        return self.columns(name)[0]
+
+    def columns(self, *names: str) -> list[NDArray[Any]]:
+        """Copies of some arrays, all of one moment and so of the same length."""
+        with self._lock:
+            return [self._live(name).copy() for name in names]
+
+    def values(self, name: str, numbers: NDArray[np.integer[Any]], *, clip: bool = False) -> NDArray[Any]:
+        """One field of these memories, in their order. `clip`: a number that is out of range gives any value, instead
+        of an IndexError."""
+        array = self._arrays[name]
+        if clip and not len(array):
+            return np.zeros(numbers.shape, array.dtype)
+        taken: NDArray[Any] = array.take(numbers, mode="clip" if clip else "raise")
+        return taken
+
+    def _live(self, name: str) -> NDArray[Any]:
+        """The array itself, which the writer changes: for callers that hold the lock, or that read it once."""
+        return self._arrays[name][: self._size]
+
+    def tokens_of(self, number: int) -> int:
+        """How many tokens a memory's content has; 0 when nobody has counted, or its row is still to come."""
+        tokens = self._live("tokens")
+        return int(tokens[number]) if number < len(tokens) else 0
+
+    def count_by(self, name: str) -> dict[str, int]:
+        """How many memories have each value of a coded or named column; of active and archived ones but for state."""
+        with self._lock:
+            states, values = self._live("state"), self._live(name)
+            wanted = states != _NO_STATE if name == "state" else _has_state(states, ("active", "archived"))
+            codes, counts = np.unique(values[wanted], return_counts=True)
+            names = CODED.get(name) or self._names[name]
+            return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
+
+    def count_tags(self, wanted: MemoryFilter) -> dict[str, int]:
+        """How many memories that pass the filter have each tag, the commonest first, then by name."""
+        mask = self.mask(wanted)
+        with self._lock:
+            rows = {tag: np.fromiter(numbers, np.int64, len(numbers)) for tag, numbers in self._tags.items()}
+        counts = {tag: int(mask[numbers[numbers < len(mask)]].sum()) for tag, numbers in rows.items()}
+        return dict(sorted(((tag, n) for tag, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
+
+    def mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
+        """A mask by number of the memories that pass the filter. Not to be written to."""
+        with self._lock:
+            timeless = wanted._replace(now=0)
+            kept = self._masks.get(timeless)
+            if kept is None or not kept.since <= wanted.now < kept.until:
+                kept = self._masks[timeless] = self._evaluate(wanted)
+                if len(self._masks) > MASKS_KEPT:
+                    del self._masks[next(iter(self._masks))]
+            return kept.mask
+
+    def uncached_mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
+        """The same for a filter that is hardly asked again: what is kept of others is not pushed out by it."""
+        with self._lock:
+            return self._evaluate(wanted).mask
+
+    def exclude(self, mask: NDArray[np.bool_], numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """A mask of `allowed`, narrowed by these numbers. Not to be written to; the same again for the same."""
+        if not len(numbers):
+            return mask
+        out, last = numbers.tobytes(), self._narrowed
+        if last is not None and last[0] is mask and last[1] == out:
+            return last[2].mask
+        narrowed = mask.copy()
+        narrowed[numbers] = False
+        narrowed.flags.writeable = False
+        self._narrowed = mask, out, _CachedMask(narrowed, NEVER_SINCE, NEVER, [])
+        return narrowed
+
+    def _evaluate(self, wanted: MemoryFilter) -> _CachedMask:
+        """The filter's mask, and how long it holds."""
+        mask = self._passing(wanted)
+        expires = self._live("expires_at")
+        ends = expires[expires != 0]
+        since, until = ends[ends <= wanted.now].max(initial=NEVER_SINCE), ends[ends > wanted.now].min(initial=NEVER)
+        if len(ends):
+            mask &= (expires == 0) | (expires > wanted.now)
+        mask.flags.writeable = False
+        return _CachedMask(mask, int(since), int(until), [])
+
+    def _passing(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
+        """Of the filter all but what has expired."""
+        mask = _has_state(self._live("state"), wanted.states)
+        for name, values in (("kind", wanted.kinds), ("category", wanted.categories), ("layer", wanted.layers)):
+            if values:
+                mask &= np.isin(self._live(name), [CODED[name].index(value) for value in values])
+        if wanted.namespaces:
+            codes = [self._codes["namespace"].get(name, -1) for name in wanted.namespaces]
+            column = self._live("namespace")
+            mask &= np.logical_or.reduce([column == code for code in codes])
+        for name in ("user_id", "agent_id", "run_id", "session_id", "source", "speaker"):
+            value = getattr(wanted, name)
+            if value is not None:
+                mask &= self._live(name) == self._codes[name].get(value, -1)
+        if wanted.trust_min is not None:
+            mask &= self._live("trust") <= TRUSTS.index(wanted.trust_min)
+        if wanted.min_importance > 0:
+            mask &= self._live("importance") >= np.float32(wanted.min_importance)
+        if wanted.min_importance_unasked > 0:
+            codes = [self._codes["source"].get(name, -1) for name in UNREQUESTED_SOURCES]
+            is_unasked = np.isin(self._live("source"), codes)
+            mask &= ~is_unasked | (self._live("importance") >= np.float32(wanted.min_importance_unasked))
+        if wanted.since is not None:
+            mask &= self._live("event_at") >= wanted.since
+        if wanted.until is not None:
+            mask &= self._live("event_at") < wanted.until
+        self._filter_tags(mask, wanted)
+        return mask
+
+    def ids(self, numbers: Iterable[int]) -> list[str]:
+        """The ids of these numbers, in order."""
+        high, low = self._arrays["id_high"], self._arrays["id_low"]
+        return [
+            id_text(int(high[number]).to_bytes(8, "big") + int(low[number]).to_bytes(8, "big")) for number in numbers
+        ]
+
+    def text_hashes(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
+        """The hash of each one's embedded text, under which its vectors and token rows are kept."""
+        together = np.empty((len(numbers), 2), ">u8")
+        with self._lock:  # a change between the two reads would give the hash of no text
+            together[:, 0], together[:, 1] = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
+        hashes: list[bytes] = together.view("V16").ravel().tolist()
+        return hashes
+
+    def find(self, digits: str, limit: int = 11) -> list[str]:
+        """Ids, in any state, that begin or end with these 8 to 32 hexadecimal digits (no dashes)."""
+        value, bits = int(digits, 16), 4 * len(digits)
+        with self._lock:
+            known = self._live("state") != _NO_STATE
+            high, low = self._live("id_high"), self._live("id_low")
+            begins = _leading(high, low, value, bits)
+            ends = _trailing(high, low, value, bits)
+            numbers = np.flatnonzero(known & (begins | ends))[:limit]
+        return sorted(self.ids(int(number) for number in numbers))
+
+    def count_states(self, states: Iterable[str]) -> int:
+        """How many memories are in one of these states; kept as a count, so it costs nothing."""
+        return sum(self._state_counts[STATES.index(state)] for state in states)
+
+    def has_speaker(self, word: str, mask: NDArray[np.bool_]) -> bool:
+        """Whether this word (lower case) is part of the name of someone who speaks in a memory of the mask."""
+        codes = self._speaker_words.get(word)
+        if not codes:
+            return False
+        column = self._live("speaker")[: len(mask)]
+        last = self._narrowed
+        every = (*self._masks.values(), last[2]) if last is not None else tuple(self._masks.values())
+        kept = next((each for each in every if each.mask is mask), None)
+        if kept is None:
+            return any(bool(((column == code) & mask[: len(column)]).any()) for code in tuple(codes))
+        if not kept.speakers:
+            kept.speakers.append(frozenset(np.unique(column[mask[: len(column)]]).tolist()))
+        return not kept.speakers[0].isdisjoint(codes)
+
+    def speakers_named(self, words: Iterable[str]) -> set[int]:
+        """The codes of the speakers whose name has one of these words (lower case)."""
+        return set[int]().union(*(self._speaker_words.get(word, ()) for word in words))
+
+    def code(self, name: str, value: str) -> int:
+        """Of a value of one of the columns of names; -1: no memory has it."""
+        return self._codes[name].get(value, -1)
+
+    def tags_of(self, number: int) -> tuple[str, ...]:
+        return self._tags_of.get(number, ())
+
+    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
+        """Replaces the view's file."""
+        with self._lock:
+            self.has_unsaved_counts = False
+            arrays = {name: array[: self._size].copy() for name, array in self._arrays.items()}
+            tags = {name: sorted(numbers) for name, numbers in sorted(self._tags.items())}
+            names = {name: list(values) for name, values in self._names.items()}
+        flat = np.array([number for numbers in tags.values() for number in numbers], np.uint32)
+        counts = [len(numbers) for numbers in tags.values()]
+        own = {"names": names, "tags": list(tags), "tag_counts": counts}
+        index_file.save(path, KIND, {**meta, "own": own}, {**arrays, "tag_numbers": flat}, disk)
+
+    @classmethod
+    def load(cls, path: Path) -> tuple["AttributeStore", dict[str, Any]]:
+        """The view and the meta it was saved with. Raises ViewMismatch."""
+        meta, arrays = index_file.load(path, KIND)
+        flat = arrays.pop("tag_numbers")
+        if set(arrays) != set(_DTYPES):
+            raise IndexMismatch(f"{path.name} has other columns")
+        columns, own = cls(), meta.pop("own")
+        columns._arrays = arrays
+        columns._size = len(arrays["state"])
+        columns._names = own["names"]
+        columns._codes = {name: {value: code for code, value in enumerate(own["names"][name])} for name in NAMED}
+        for code, name in enumerate(own["names"]["speaker"]):
+            columns._add_speaker(name, code)
+        states = arrays["state"]
+        columns._find_ends()
+        columns._state_counts = np.bincount(states[states != _NO_STATE], minlength=len(STATES)).tolist()
+        start = 0
+        for tag, count in zip(own["tags"], own["tag_counts"], strict=True):
+            columns._tags[tag] = set(flat[start : start + count].tolist())
+            for number in flat[start : start + count].tolist():
+                columns._tags_of[number] = (*columns._tags_of.get(number, ()), tag)
+            start += count
+        return columns, meta
+
+    def _filter_tags(self, mask: NDArray[np.bool_], wanted: MemoryFilter) -> None:
+        for tag in wanted.tags:
+            has = np.zeros(self._size, np.bool_)
+            for numbers in self._tagged(tag):
+                has[np.fromiter(numbers, np.int64, len(numbers))] = True
+            mask &= has
+        for tag in wanted.without_tags:
+            for numbers in self._tagged(tag):
+                mask[np.fromiter(numbers, np.int64, len(numbers))] = False
+
+    def _tagged(self, tag: str) -> Iterator[set[int]]:
+        """The numbers of the memories with the tag, and with each that is nested in it: `people/friend` in `people`."""
+        nested = f"{tag}/"
+        return (numbers for each, numbers in self._tags.items() if each == tag or each.startswith(nested))
+
+    def _set_usage(self, number: int, usage: Usage) -> None:
+        arrays = self._arrays
+        arrays["strength"][number] = usage.strength
+        arrays["strength_epoch"][number] = usage.strength_epoch
+        arrays["last_accessed"][number] = usage.last_accessed
+        arrays["access_count"][number] = usage.access_count
+        arrays["repetition_count"][number] = usage.repetition_count
+
+    def _set_tags(self, number: int, tags: tuple[str, ...]) -> None:
+        for tag in self._tags_of.pop(number, ()):
+            self._tags[tag].discard(number)
+            if not self._tags[tag]:
+                del self._tags[tag]
+        for tag in tags:
+            self._tags.setdefault(tag, set()).add(number)
+        if tags:
+            self._tags_of[number] = tuple(dict.fromkeys(tags))
+
+    def _code(self, name: str, value: str) -> int:
+        codes = self._codes[name]
+        code = codes.get(value)
+        if code is None:
+            code = codes[value] = len(self._names[name])
+            self._names[name].append(value)
+            if name == "speaker":
+                self._add_speaker(value, code)
+        return code
+
+    def _add_speaker(self, name: str, code: int) -> None:
+        for word in name.lower().split():
+            self._speaker_words.setdefault(word, set()).add(code)
+
+    def _count(self, number: int, state: int) -> None:
+        """Keeps the counts by state as a row's state becomes another; called before it does."""
+        before = int(self._arrays["state"][number])
+        if before != _NO_STATE:
+            self._state_counts[before] -= 1
+        if state != _NO_STATE:
+            self._state_counts[state] += 1
+
+    def _place(self, number: int) -> tuple[int, int] | None:
+        """What list a row stands in, and what it stands there by besides its number. None: in none.
+
+        A list of notes is minus the code of its file; the codes of a session's user, namespace and name are one number.
+        """
+        arrays = self._arrays
+        if number >= self._size or arrays["state"][number] == _NO_STATE:
+            return None
+        if managed := int(arrays["managed"][number]):
+            return -managed, 0
+        if session := int(arrays["session_id"][number]):
+            which = _packed(int(arrays["user_id"][number]), int(arrays["namespace"][number]), session)
+            return which, int(arrays["event_at"][number])
+        return None
+
+    def _link(self, number: int) -> None:
+        """Puts a row of a session into its list."""
+        place = self._place(number)
+        if place is None or place[0] < 0:
+            return
+        which, before, after = place[0], self._arrays["before"], self._arrays["after"]
+        earlier = self._earlier(number, *place)
+        later = int(after[earlier]) if earlier != _NO_NEIGHBOUR else self._first_of(which)
+        before[number], after[number] = earlier, later
+        if earlier != _NO_NEIGHBOUR:
+            after[earlier] = number
+        elif later != _NO_NEIGHBOUR:
+            self._first[which] = number
+        if later != _NO_NEIGHBOUR:
+            before[later] = number
+        else:
+            self._last[which] = number
+
+    def _unlink(self, number: int, place: tuple[int, int] | None) -> None:
+        """Takes a row out of the list it stands in; its neighbours are each other's."""
+        if place is None:
+            return
+        which, before, after = place[0], self._arrays["before"], self._arrays["after"]
+        earlier, later = int(before[number]), int(after[number])
+        before[number] = after[number] = _NO_NEIGHBOUR
+        if earlier != _NO_NEIGHBOUR:
+            after[earlier] = later
+        if later != _NO_NEIGHBOUR:
+            before[later] = earlier
+        for ends, number_after in ((self._first, later), (self._last, earlier)):
+            if ends.get(which) == number:
+                if number_after != _NO_NEIGHBOUR:
+                    ends[which] = number_after
+                else:
+                    del ends[which]
+
+    def _earlier(self, number: int, which: int, event_at: int) -> int:
+        """Behind whom in a session a row belongs."""
+        times, before = self._arrays["event_at"], self._arrays["before"]
+        own = event_at, number
+        first = self._first.get(which)
+        if first is not None and own < (int(times[first]), first):
+            return _NO_NEIGHBOUR
+        earlier = self._last.get(which, _NO_NEIGHBOUR)
+        for _ in range(STEPS_MAX):
+            if earlier == _NO_NEIGHBOUR or (int(times[earlier]), earlier) < own:
+                return earlier
+            earlier = int(before[earlier])
+        return self._earlier_of_all(number)
+
+    def _earlier_of_all(self, number: int) -> int:
+        """The same, of a session of any length and order: one look at every row."""
+        numbers = np.arange(self._size)
+        times = self._live("event_at")
+        found = (self._live("state") != _NO_STATE) & (self._live("managed") == 0)
+        for name in ("session_id", "user_id", "namespace"):
+            column = self._live(name)
+            found &= column == column[number]
+        found &= (times < times[number]) | ((times == times[number]) & (numbers < number))
+        rows = np.flatnonzero(found)
+        return int(rows[np.lexsort((rows, times[rows]))[-1]]) if len(rows) else _NO_NEIGHBOUR
+
+    def _first_of(self, which: int) -> int:
+        """The first of a session; found by walking to it where nobody has been put there."""
+        number = self._first.get(which, self._last.get(which, _NO_NEIGHBOUR))
+        while number != _NO_NEIGHBOUR and (earlier := int(self._arrays["before"][number])) != _NO_NEIGHBOUR:
+            number = earlier
+        return number
+
+    def _find_ends(self) -> None:
+        """Who is first and last, from the neighbours."""
+        before, after, managed = self._live("before"), self._live("after"), self._live("managed")
+        lasts = np.flatnonzero(_in_session({name: self._live(name) for name in _DTYPES}) & (after == _NO_NEIGHBOUR))
+        names = (self._live(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
+        self._last = {_packed(*codes): number for *codes, number in zip(*names, lasts.tolist(), strict=True)}
+        firsts = np.flatnonzero((managed != 0) & (before == _NO_NEIGHBOUR) & (after != _NO_NEIGHBOUR))
+        self._first = dict(zip((-managed[firsts]).tolist(), firsts.tolist(), strict=True))
+
+    def _grow(self, size: int) -> None:
+        capacity = len(self._arrays["state"])
+        if size > capacity:
+            capacity = max(size, 2 * capacity, 1024)
+            for name, dtype in _DTYPES.items():
+                grown = np.full(capacity, _EMPTY.get(name, 0), dtype)
+                grown[: self._size] = self._arrays[name][: self._size]
+                self._arrays[name] = grown
+        self._size = max(self._size, size)
+
+
+def session_links(arrays: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(before, after) of every row of a session by what the other columns say; -1 of the rows of none."""
+    rows = np.flatnonzero(_in_session(arrays))
+    owner = [arrays[name][rows] for name in ("session_id", "namespace", "user_id")]
+    order = np.lexsort((rows, arrays["event_at"][rows], *owner))
+    ordered = rows[order]
+    same = np.ones(max(0, len(rows) - 1), np.bool_)
+    for codes in owner:
+        same &= codes[order][1:] == codes[order][:-1]
+    before, after = (np.full(len(arrays["state"]), _NO_NEIGHBOUR, np.int32) for _ in range(2))
+    before[ordered[1:][same]] = ordered[:-1][same]
+    after[ordered[:-1][same]] = ordered[1:][same]
+    return before, after
+
+
+def _in_session(arrays: Arrays) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = arrays["session_id"] != 0
+    found &= (arrays["managed"] == 0) & (arrays["state"] != _NO_STATE)
+    return found
+
+
+def _packed(user: int, namespace: int, session: int) -> int:
+    """A session as one number above 0."""
+    return ((user << 32) | namespace) << 32 | session
+
+
+def _has_state(states: NDArray[np.uint8], wanted: Iterable[str]) -> NDArray[np.bool_]:
+    codes = [STATES.index(state) for state in wanted]
+    found: NDArray[np.bool_] = np.logical_or.reduce([states == code for code in codes])
+    return found
+
+
+def _leading(high: NDArray[np.uint64], low: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
+    if bits <= 64:
+        found: NDArray[np.bool_] = (high >> np.uint64(64 - bits)) == np.uint64(value)
+        return found
+    rest = bits - 64
+    same: NDArray[np.bool_] = (high == np.uint64(value >> rest)) & (
+        (low >> np.uint64(64 - rest)) == np.uint64(value & ((1 << rest) - 1))
+    )
+    return same
+
+
+def _trailing(high: NDArray[np.uint64], low: NDArray[np.uint64], value: int, bits: int) -> NDArray[np.bool_]:
+    if bits <= 64:
+        mask = (1 << bits) - 1
+        found: NDArray[np.bool_] = (low & np.uint64(mask)) == np.uint64(value)
+        return found
+    rest = (1 << (bits - 64)) - 1
+    same: NDArray[np.bool_] = (low == np.uint64(value & (2**64 - 1))) & (
+        (high & np.uint64(rest)) == np.uint64(value >> 64)
+    )
+    return same

@@ -1,0 +1,645 @@
+"""The lexical view: which memories hold the words of a query, best first by BM25. SPEC 3.1, 7.2
+
+A view in memory, visible at once after `put`, kept in one file between starts.
+
+Every put takes a new slot; a slot leads to a memory's number and to its length in words. Leaving the view means that
+the slot's length becomes infinite, and with it every term of that memory weighs nothing: dropping touches no
+postings. Postings stand in two places: the base, frozen arrays sorted by term that may be a mapped file, and what came
+since, one growing array a term. When enough has come, both are merged into a new base beside the old one, and dead
+slots go. A term is known by 64 bits of its BLAKE2b hash, so the arrays need no table of strings.
+
+How often a term occurs, how many memories there are and how long they are is counted exactly from what is alive, and
+contributions are added in the order of the terms' keys. So scores depend on the memories alone, to the byte, not on
+the history of the view.
+"""
+
+import functools
+import hashlib
+import itertools
+import math
+import threading
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_store.disk import Disk
+from mnemo_store.errors import IndexMismatch
+from mnemo_store.indexes import index_file
+from mnemo_store.indexes.tokenizer import Tokenizer, chunks
+
+K1 = 0.9  # how soon a repeated term stops counting; measured best on conversations, over 1.2
+B = 0.4  # how much length counts, 0 to 1; measured best with it, over 0.75
+CONTENT_WEIGHT = 1  # occurrences that one in this field counts for; whole numbers, so that sums are exact
+SPEAKER_WEIGHT = 1
+TAG_WEIGHT = 2  # chosen by a person to be found by
+HEADING_WEIGHT = 2  # says what the text below it is about
+
+KIND = "words-2"  # of the snapshot file
+SLOT_BITS = 24  # of a posting's 32; the other 8 are the term's weighted count
+SLOTS_MAX = 1 << SLOT_BITS
+COUNT_MAX = 255  # a term counted more often counts this often; BM25 has long levelled off
+RECENT_SLOTS_MIN = 4096  # at least so many puts between two merges,
+RECENT_SHARE = 8  # and at least one for so many slots of the base: a merge costs 0.2 s at 100,000 memories
+MANY_POSTINGS = 10_000  # of a query's terms together: from so many on it pays to leave most of them out
+PUT_TOGETHER = 16_384  # memories that put_many merges at a time
+CHUNKS_KEPT = 32_768  # chunks whose keys are remembered; at most some 8 MB, and only in a process that writes
+CHUNK_CHARS_KEPT_MAX = 40  # longer ones do not come again
+
+Counts = NDArray[np.int64]
+Item = TypeVar("Item", bound=np.generic)
+
+
+class LexicalFields(NamedTuple):
+    """What of a memory can be found by words."""
+
+    content: str
+    speaker: str = ""
+    tags: tuple[str, ...] = ()
+    headings: tuple[str, ...] = ()
+    marks: tuple[
+        str, ...
+    ] = ()  # what `holding` is asked for; no word of a query is ever one, and none counts in a score
+
+
+class LexicalHits(NamedTuple):
+    """Best first; equal scores by number, ascending. Scores are above 0 and comparable within one answer."""
+
+    numbers: NDArray[np.uint32]
+    scores: NDArray[np.float32]
+
+
+class LexicalMatches(NamedTuple):
+    """What some memories hold of a query: a row a term, a column for each number that was asked about."""
+
+    terms: list[str]  # all of the query's, in the order in which `search` adds what they contribute
+    weights: NDArray[np.float32]  # of each term: how rare it is, the first factor of BM25
+    holds: NDArray[np.bool_]
+    parts: NDArray[np.float32]  # what each term contributes to each score; 0 where it is not held
+    scores: NDArray[np.float32]  # what `search` scores each of them, to the byte; 0 for one that holds no term
+
+    @classmethod
+    def of(
+        cls, terms: list[str], weights: NDArray[np.float32], holds: NDArray[np.bool_], parts: NDArray[np.float32]
+    ) -> Self:
+        """With the scores that the parts add up to."""
+        sums = np.zeros(parts.shape[1], np.float64)
+        for part in parts:  # in this order, as there
+            sums += part
+        return cls(terms, weights, holds, parts, sums.astype(np.float32))
+
+
+class _Postings(NamedTuple):
+    """Who holds which term. Postings are slot << 8 | count; those of a term ascend by slot, no term is without."""
+
+    keys: NDArray[np.uint64]  # ascending
+    offsets: Counts  # one more than keys: a term's postings are packed[offsets[i]:offsets[i + 1]]
+    packed: NDArray[np.uint32]
+
+
+class _FoundPostings(NamedTuple):
+    """One moment's postings of a query's terms, and what their scores need."""
+
+    keys: list[int]  # of the terms that have postings
+    slots: NDArray[np.intp]  # of each posting, term after term
+    frequencies: NDArray[np.float32]  # of each posting: the weighted count of its term in its memory
+    lengths: NDArray[np.float32]  # of each posting's memory; infinite where it has left the view
+    counts: list[int]  # postings of each term, none zero
+    numbers: NDArray[np.uint32]  # by slot
+    slot_of: NDArray[np.int32]  # by number; goes on changing with the view
+    vacated: int  # by then
+    has_vacated: bool  # some of the slots are left
+    memories: int
+    mean_length: float
+
+
+class QueryPostings(NamedTuple):
+    """The terms of a query and their postings, found once for a search and for what is asked about its hits."""
+
+    terms: dict[int, str]  # by key, in the order of the keys
+    held: list[int]  # of each term that has postings: how many memories of the view hold it
+    found: _FoundPostings
+    sums: NDArray[np.float64] | None = None  # by slot, once it was searched: the score of every memory
+
+
+def _no_postings() -> _Postings:
+    return _Postings(np.empty(0, np.uint64), np.zeros(1, np.int64), np.empty(0, np.uint32))
+
+
+def _no_recent() -> defaultdict[int, "array[int]"]:
+    return defaultdict(functools.partial(array, "I"))
+
+
+def term_key(term: str) -> int:
+    """The 64 bits a term is known by, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
+
+
+def _mark_key(mark: str) -> int:
+    """The same of a mark. No term holds a space, so that none is taken for a mark."""
+    return term_key(f" {mark}")
+
+
+class LexicalIndex:
+    """Memories, by number, found by their words. One thread writes at a time, any thread searches meanwhile."""
+
+    def __init__(self, language: str = "english") -> None:
+        """An empty view. language: the stemmer's, one of Snowball's, else ValueError."""
+        self.tokenizer = Tokenizer(language)
+        self._keys_kept: dict[str, tuple[tuple[int, ...], int]] = {}  # of short chunks
+        self._writing = threading.RLock()  # held by put, drop and save from end to end
+        self._lock = threading.Lock()  # held where the fields below change or are read together
+        self._base = _no_postings()
+        self._recent = _no_recent()
+        self._numbers = np.empty(0, np.uint32)  # by slot, with room to grow
+        self._lengths = np.empty(0, np.float32)  # by slot, in words; infinite: left
+        self._slots = 0  # in use, dead ones included
+        self._base_slots = 0
+        self._slot_of = np.empty(0, np.int32)  # by number; -1: not in the view
+        self._vacated = 0  # how often a slot was left; counted before it is
+        self._count = 0
+        self._length_sum = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, number: int) -> bool:
+        return 0 <= number < len(self._slot_of) and bool(self._slot_of[number] >= 0)
+
+    @property
+    def size(self) -> int:
+        """One more than the highest number it may hold."""
+        return len(self._slot_of)
+
+    @property
+    def mean_length(self) -> float:
+        """Words a memory, stop words not counted."""
+        return self._length_sum / max(1, self._count)
+
+    def document_frequency(self, term: str) -> int:
+        """How many memories hold a term, as `terms` spells it, in any field."""
+        found = self._find_postings([term_key(term)])
+        return int(np.count_nonzero(np.isfinite(found.lengths)))
+
+    def put(self, number: int, fields: LexicalFields) -> None:
+        """From now on a memory is found by these words alone. Arrays are indexed by number, so it should be dense."""
+        counts, length = self._counted(fields)
+        with self._writing:
+            if self._slots - self._base_slots >= max(RECENT_SLOTS_MIN, self._base_slots // RECENT_SHARE):
+                self._merge()
+            with self._lock:
+                self._vacate_slot(number)
+                slot = self._take_slot(number, length)
+                recent, high = self._recent, slot << 8
+                for key, count in counts.items():
+                    recent[key].append(high + count)
+
+    def put_many(self, memories: Iterable[tuple[int, LexicalFields]]) -> None:
+        """As `put` of each, for a rebuild: in less time and memory, and visible in groups of PUT_TOGETHER."""
+        for group in _batched(memories, PUT_TOGETHER):
+            with self._writing:
+                self._merge()
+                taken: list[tuple[int, int]] = []
+                keys, packed = array("Q"), array("I")
+                for number, fields in group:
+                    counts, length = self._counted(fields)
+                    slot = self._slots + len(taken)
+                    taken.append((number, length))
+                    keys.extend(counts)
+                    packed.extend([(slot << 8) + count for count in counts.values()])
+                base = _joined(self._base, _sorted(np.array(keys, np.uint64), np.array(packed, np.uint32)))
+                with self._lock:
+                    for number, length in taken:
+                        self._vacate_slot(number)
+                        self._take_slot(number, length)
+                    self._base, self._base_slots = base, self._slots
+
+    def drop(self, number: int) -> None:
+        """A memory is no longer found; without effect where it was not."""
+        with self._writing, self._lock:
+            self._vacate_slot(number)
+
+    def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> LexicalHits:
+        """The k best of the memories that hold a term of the query; any text is a query.
+
+        allowed, indexed by number, narrows the answer and changes no score; a number beyond its end is not allowed.
+        """
+        return self.search_with_postings(query, k, allowed)[0]
+
+    def search_with_postings(
+        self, query: str, k: int, allowed: NDArray[np.bool_] | None = None
+    ) -> tuple[LexicalHits, QueryPostings]:
+        """As `search`, and what `matches` takes, so that it need not look for the query's postings again."""
+        sought = self._query_postings(query)
+        found = sought.found
+        if not found.counts or k < 1:
+            return LexicalHits(np.empty(0, np.uint32), np.empty(0, np.float32)), sought
+        sums = _summed(found, sought.held)
+        hit = np.flatnonzero(sums >= _reached(found, sums, k, allowed))
+        numbers, scores = found.numbers[hit], sums[hit].astype(np.float32)
+        if allowed is not None:
+            keep = _is_allowed(numbers, allowed)
+            numbers, scores = numbers[keep], scores[keep]
+        return _best(numbers, scores, k), sought._replace(sums=sums)
+
+    def scores_of(self, sought: QueryPostings, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """The scores of `matches`, which a search has computed on its way."""
+        if sought.sums is None:
+            return self.matches(sought, numbers).scores
+        slots = self._slots_of(sought.found, np.asarray(numbers, np.int64))
+        scores: NDArray[np.float32] = sought.sums[slots].astype(np.float32)
+        scores[slots < 0] = 0
+        return scores
+
+    def matches(self, asked: str | QueryPostings, numbers: NDArray[np.integer[Any]]) -> LexicalMatches:
+        """What each of these memories holds of a query, or of one that was searched, as of the moment of the search.
+
+        A number below 0, or of what is not in the view, holds nothing. Looks into the terms' postings by halving, so
+        that the size of the view does not matter behind a search.
+        """
+        sought = asked if isinstance(asked, QueryPostings) else self._query_postings(asked)
+        found = sought.found
+        slots = self._slots_of(found, np.asarray(numbers, np.int64))
+        starts, held_by = _starts(found), dict(zip(found.keys, sought.held, strict=True))
+        places = np.empty((len(starts), len(slots)), np.intp)  # of the posting of each slot, if there is one
+        for row, start, count in zip(places, starts, found.counts, strict=True):
+            row[:] = np.searchsorted(found.slots[start : start + count - 1], slots)
+            row += start
+        hits = found.slots.take(places) == slots
+        weights = np.array([_weight(found.memories, held) for held in sought.held], np.float32)
+        frequencies, lengths = found.frequencies.take(places), found.lengths.take(places)
+        added = _parts(frequencies, lengths, weights[:, None], found.mean_length)
+        shape = len(sought.terms), len(slots)
+        holds, parts = np.zeros(shape, np.bool_), np.zeros(shape, np.float32)
+        rows = [row for row, key in enumerate(sought.terms) if key in held_by]
+        holds[rows], parts[rows] = hits, added * hits
+        rarities = np.array([_rarity(found.memories, held_by.get(key, 0)) for key in sought.terms], np.float32)
+        return LexicalMatches.of(list(sought.terms.values()), rarities, holds, parts)
+
+    def counts_by_group(self, sought: QueryPostings, groups: NDArray[np.int32], size: int) -> NDArray[np.float32]:
+        """(t, size) How often each group of memories holds each term of a query, in the order of `sought.terms`.
+
+        groups: the group of each memory by its number, 0 to size - 1. -1, or a number beyond its end: of none.
+        """
+        found = sought.found
+        if not found.counts or not len(groups):
+            return np.zeros((len(sought.terms), size), np.float32)
+        numbers = found.numbers[found.slots]
+        is_inside = np.isfinite(found.lengths) & (numbers < len(groups))
+        group = np.where(is_inside, groups.take(numbers, mode="clip"), -1)
+        places = {key: place for place, key in enumerate(sought.terms)}
+        terms = np.repeat([places[key] for key in found.keys], found.counts)
+        hits = np.flatnonzero(group >= 0)
+        cells = terms[hits] * size + group[hits]
+        counts = np.bincount(cells, found.frequencies[hits], len(sought.terms) * size)
+        return counts.astype(np.float32).reshape(-1, size)
+
+    def numbers_with_any_term(self, text: str, size: int) -> NDArray[np.bool_]:
+        """Which of the numbers below `size` hold any term of a text, stop words included."""
+        found = self._find_postings(sorted({key for chunk in chunks(text) for key in self._keys(chunk)[0]}))
+        numbers = found.numbers[found.slots[np.isfinite(found.lengths)]]
+        held = np.zeros(size, np.bool_)
+        held[numbers[numbers < size]] = True
+        return held
+
+    def numbers_with_marks(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
+        """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
+        found = self._find_postings(sorted(set(map(_mark_key, marks))))
+        numbers = np.unique(found.numbers[found.slots[np.isfinite(found.lengths)]])
+        return numbers if allowed is None else numbers[_is_allowed(numbers, allowed)]
+
+    def score_texts(self, query: str, texts: Sequence[LexicalFields]) -> NDArray[np.float32]:
+        """What `search` would score each of these texts, were it one of the view's: by the counts of what is in it.
+
+        0 for a text that holds no term of the query.
+        """
+        keys, all_held, found, _ = self._query_postings(query)
+        held = dict(zip(found.keys, all_held, strict=True))
+        counted = [self._counted(fields) for fields in texts]
+        hits = [
+            (place, counts[key], length, _weight(found.memories, held.get(key, 0)))
+            for key in keys
+            for place, (counts, length) in enumerate(counted)
+            if key in counts
+        ]
+        columns = np.array(hits, np.float64).reshape(-1, 4).T
+        frequencies, lengths, weights = columns[1:].astype(np.float32)
+        parts = _parts(frequencies, lengths, weights, found.mean_length)
+        return np.bincount(columns[0].astype(np.intp), parts, len(texts)).astype(np.float32)
+
+    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
+        """Replaces the file at path, durably, with the view as it is when this begins. `meta` must be JSON."""
+        with self._writing:
+            if self._slots > self._count or self._recent:
+                self._merge()
+            base, numbers, lengths = (
+                self._base,
+                self._numbers[: self._slots].copy(),
+                self._lengths[: self._slots].copy(),
+            )
+        arrays = {**base._asdict(), "numbers": numbers, "lengths": lengths}
+        index_file.save(path, KIND, {"terms": self.tokenizer.signature, "owner": dict(meta)}, arrays, disk)
+
+    @classmethod
+    def load(cls, path: Path, language: str = "english") -> tuple[Self, dict[str, Any]]:
+        """(view, meta) as saved. The file stays mapped.
+
+        Raises ViewMismatch for a file that is missing, damaged, or made under other rules for words.
+        """
+        view = cls(language)
+        meta, arrays = index_file.load(path, KIND, mapped=True)
+        if meta.get("terms") != view.tokenizer.signature:
+            raise IndexMismatch(f"{path.name} was made under other rules for words: {meta.get('terms')}")
+        try:
+            view._base = _Postings(arrays["keys"], arrays["offsets"], arrays["packed"])
+            view._adopt(arrays["numbers"].copy(), arrays["lengths"].copy())
+            return view, dict(meta["owner"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise IndexMismatch(f"{path.name}: its arrays do not fit together: {error}") from error
+
+    def _query_postings(self, query: str) -> QueryPostings:
+        """A query's terms, in the order in which what they contribute is added, and their postings."""
+        keys = {term_key(term): term for term in self.tokenizer.query_terms(query)}
+        terms = dict(sorted(keys.items()))
+        found = self._find_postings(list(terms))
+        return QueryPostings(terms, _held(found), found)
+
+    def _slots_of(self, found: _FoundPostings, numbers: Counts) -> NDArray[np.intp]:
+        """The slots that these numbers had at that moment; -1 for none, or for one without a term of the query."""
+        known = np.flatnonzero((numbers >= 0) & (numbers < len(found.slot_of)))
+        slots = np.full(len(numbers), -1, np.intp)
+        slots[known] = found.slot_of[numbers[known]]
+        lost = known[(slots[known] < 0) | (slots[known] >= len(found.numbers))]
+        if len(lost) and self._vacated != found.vacated:  # the postings have those that left or moved since
+            alive = found.slots[np.isfinite(found.lengths)]
+            alive = alive[np.isin(found.numbers[alive], numbers[lost])]
+            slot_of = dict(zip(found.numbers[alive].tolist(), alive.tolist(), strict=True))
+            slots[lost] = [slot_of.get(number, -1) for number in numbers[lost].tolist()]
+        return slots
+
+    def _keys(self, chunk: str) -> tuple[tuple[int, ...], int]:
+        """(keys of a chunk's terms, stop words included, with repeats; its length in words)"""
+        kept = self._keys_kept.get(chunk)
+        if kept is None:
+            pieces = self.tokenizer.pieces(chunk)
+            kept = tuple([term_key(piece.term) for piece in pieces]), sum([piece.kind == "word" for piece in pieces])
+            if len(self._keys_kept) >= CHUNKS_KEPT:
+                self._keys_kept.clear()
+            if len(chunk) <= CHUNK_CHARS_KEPT_MAX:
+                self._keys_kept[chunk] = kept
+        return kept
+
+    def _counted(self, fields: LexicalFields) -> tuple[dict[int, int], int]:
+        """(weighted count by key, up to COUNT_MAX; length in words) of a memory."""
+        found: list[int] = []
+        length = 0
+        for weight, texts in (
+            (CONTENT_WEIGHT, (fields.content,)),
+            (SPEAKER_WEIGHT, (fields.speaker,)),
+            (TAG_WEIGHT, fields.tags),
+            (HEADING_WEIGHT, fields.headings),
+        ):
+            for text in texts:
+                for chunk in chunks(text):
+                    keys, words = self._keys(chunk)
+                    found += keys * weight
+                    length += words
+        found += map(_mark_key, fields.marks)
+        counts: dict[int, int] = Counter(found)
+        if len(found) > COUNT_MAX:
+            counts = {key: min(count, COUNT_MAX) for key, count in counts.items()}
+        return counts, length
+
+    def _take_slot(self, number: int, length: int) -> int:
+        """A new slot for a memory. The caller holds the lock."""
+        slot = self._slots
+        if slot == SLOTS_MAX:
+            raise ValueError(f"the word view is full: {SLOTS_MAX} memories")
+        if slot == len(self._numbers):
+            self._numbers = _grown(self._numbers, slot + 1, 0)
+            self._lengths = _grown(self._lengths, slot + 1, np.inf)
+        if number >= len(self._slot_of):
+            self._slot_of = _grown(self._slot_of, number + 1, -1)
+        self._numbers[slot], self._lengths[slot], self._slot_of[number] = number, length, slot
+        self._slots += 1
+        self._count += 1
+        self._length_sum += length
+        return slot
+
+    def _vacate_slot(self, number: int) -> None:
+        """Kills the slot of a memory, if it has one. The caller holds the lock."""
+        if number not in self:
+            return
+        self._vacated += 1
+        slot = self._slot_of[number]
+        self._count -= 1
+        self._length_sum -= int(self._lengths[slot])
+        self._lengths[slot] = np.inf
+        self._slot_of[number] = -1
+
+    def _find_postings(self, keys: Sequence[int]) -> _FoundPostings:
+        """What every search begins with, all of one moment."""
+        wanted = np.array(keys, np.uint64)
+        parts: list[NDArray[np.uint32]] = []
+        counts: list[int] = []
+        present: list[int] = []
+        with self._lock:
+            base = self._base
+            places = np.searchsorted(base.keys, wanted)
+            for key, place in zip(keys, places.tolist(), strict=True):
+                count = 0
+                if place < len(base.keys) and base.keys[place] == key:
+                    parts.append(base.packed[base.offsets[place] : base.offsets[place + 1]])
+                    count = len(parts[-1])
+                recent = self._recent.get(key)
+                if recent is not None:
+                    parts.append(np.array(recent, np.uint32))
+                    count += len(recent)
+                if count:
+                    counts.append(count)
+                    present.append(key)
+            packed = np.concatenate(parts) if parts else np.empty(0, np.uint32)
+            slots = (packed >> 8).astype(np.intp)
+            lengths, numbers = self._lengths[slots], self._numbers[: self._slots]
+            slot_of, departures, has_departed = self._slot_of, self._vacated, self._slots > self._count
+            memories, mean_length = self._count, self.mean_length
+        frequencies = (packed & COUNT_MAX).astype(np.float32)
+        return _FoundPostings(
+            present, slots, frequencies, lengths, counts, numbers, slot_of, departures, has_departed, memories,
+            mean_length,
+        )  # fmt: skip
+
+    def _merge(self) -> None:
+        """Everything alive is in the base. The caller holds _writing; searches go on until the swap."""
+        alive = np.isfinite(self._lengths[: self._slots])
+        base, recent = self._base, _frozen(self._recent)
+        if not alive.all():
+            base, recent = _living(base, alive), _living(recent, alive)
+        base = _joined(base, recent)
+        numbers, lengths = self._numbers[: self._slots][alive], self._lengths[: self._slots][alive]
+        with self._lock:
+            self._base, self._recent = base, _no_recent()
+            self._adopt(numbers, lengths)
+
+    def _adopt(self, numbers: NDArray[np.uint32], lengths: NDArray[np.float32]) -> None:
+        """These are the slots, all alive and in the base."""
+        if numbers.shape != lengths.shape:
+            raise ValueError(f"{len(numbers)} numbers, {len(lengths)} lengths")
+        self._numbers, self._lengths = numbers, lengths
+        self._slots = self._base_slots = self._count = len(numbers)
+        self._length_sum = int(lengths.sum(dtype=np.float64))
+        slot_of = np.full(max(len(self._slot_of), int(numbers.max(initial=0)) + 1), -1, np.int32)
+        slot_of[numbers] = np.arange(len(numbers), dtype=np.int32)
+        self._slot_of = slot_of
+
+
+def _batched(memories: Iterable[tuple[int, LexicalFields]], size: int) -> Iterator[list[tuple[int, LexicalFields]]]:
+    """Lists of up to size, in order. itertools has it from Python 3.12 on."""
+    rest = iter(memories)
+    while group := list(itertools.islice(rest, size)):
+        yield group
+
+
+def _grown(items: NDArray[Item], size: int, fill: float) -> NDArray[Item]:
+    """A copy with room for at least size items, and half as many again."""
+    more = np.full(size + size // 2 + 64, fill, items.dtype)
+    more[: len(items)] = items
+    return more
+
+
+def _is_allowed(numbers: NDArray[np.uint32], allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    keep: NDArray[np.bool_] = numbers < len(allowed)
+    keep[keep] = allowed[numbers[keep]]
+    return keep
+
+
+def _summed(found: _FoundPostings, all_held: Iterable[int]) -> NDArray[np.float64]:
+    """BM25 by slot; zero where no term of the query is, or the memory has left.
+
+    ln(1 + (N - df + 0.5) / (df + 0.5)) · f · (K1 + 1) / (f + K1 · (1 - B + B · length / mean length)), summed over
+    terms; f is the term's occurrences, weighted by field as in BM25F. Robertson and Zaragoza, The Probabilistic
+    Relevance Framework (2009), with the 1 + of Lucene, which keeps the weight of common terms above zero.
+    """
+    weights = np.array([_weight(found.memories, held) for held in all_held], np.float32)
+    parts = _parts(found.frequencies, found.lengths, np.repeat(weights, found.counts), found.mean_length)
+    return np.bincount(found.slots, parts, len(found.numbers)).astype(np.float64, copy=False)  # adds in this order
+
+
+def _reached(found: _FoundPostings, sums: NDArray[np.float64], k: int, allowed: NDArray[np.bool_] | None) -> float:
+    """A score that the k best reach, above 0: what has left weighs nothing.
+
+    Of a common word most of what holds it is out at once: the k-th best of those that hold a rarer one is what the k
+    best of all reach, or better.
+    """
+    least = float(np.nextafter(0.0, 1.0))
+    enough = [(count, start) for count, start in zip(found.counts, _starts(found), strict=True) if count >= k]
+    if len(found.slots) < MANY_POSTINGS or not enough:
+        return least
+    count, start = min(enough)
+    slots = found.slots[start : start + count]
+    if allowed is not None:
+        slots = slots[_is_allowed(found.numbers[slots], allowed)]
+    if len(slots) < k:
+        return least
+    scores = sums[slots].astype(np.float32)  # two that are one score apart only as float64 are equal
+    reached = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return max(least, float(np.nextafter(reached, np.float32(0))))
+
+
+def _held(found: _FoundPostings) -> list[int]:
+    """How many memories of the view hold each of the terms."""
+    if not found.counts:
+        return []
+    if not found.has_vacated:
+        return found.counts
+    held: list[int] = np.add.reduceat(np.isfinite(found.lengths), _starts(found), dtype=np.int64).tolist()
+    return held
+
+
+def _starts(found: _FoundPostings) -> list[int]:
+    """Where the postings of each term begin."""
+    return list(itertools.accumulate(found.counts[:-1], initial=0)) if found.counts else []
+
+
+def _weight(memories: int, held: int) -> float:
+    """Of a term that so many of the memories hold."""
+    return (K1 + 1) * _rarity(memories, held)
+
+
+def _rarity(memories: int, held: int) -> float:
+    return math.log1p((memories - held + 0.5) / (held + 0.5))
+
+
+def _parts(
+    frequencies: NDArray[np.float32], lengths: NDArray[np.float32], weights: NDArray[np.float32], mean_length: float
+) -> NDArray[np.float32]:
+    """What each posting contributes to its memory's score."""
+    damping = lengths * np.float32(K1 * B / (mean_length or 1.0))
+    damping += np.float32(K1 * (1 - B))
+    damping += frequencies
+    parts = frequencies * weights
+    parts /= damping
+    return parts
+
+
+def _best(numbers: NDArray[np.uint32], scores: NDArray[np.float32], k: int) -> LexicalHits:
+    """The k highest scores, in the order of WordHits."""
+    if len(scores) > k:
+        least = np.partition(scores, len(scores) - k)[len(scores) - k]
+        keep = np.flatnonzero(scores >= least)
+        numbers, scores = numbers[keep], scores[keep]
+    order = np.lexsort((numbers, -scores))[:k]
+    return LexicalHits(numbers[order], scores[order])
+
+
+def _sorted(keys: NDArray[np.uint64], packed: NDArray[np.uint32]) -> _Postings:
+    """Postings from one key each, slots ascending."""
+    order = np.argsort(keys, kind="stable")
+    unique, first = np.unique(keys[order], return_index=True)
+    return _Postings(unique, np.append(first, len(keys)).astype(np.int64), packed[order])
+
+
+def _frozen(recent: Mapping[int, "array[int]"]) -> _Postings:
+    """The growing arrays as postings."""
+    keys = np.fromiter(recent, np.uint64, len(recent))
+    counts = [len(postings) for postings in recent.values()]
+    return _sorted(np.repeat(keys, counts), np.frombuffer(b"".join(recent.values()), np.uint32))
+
+
+def _living(postings: _Postings, alive: NDArray[np.bool_]) -> _Postings:
+    """The postings of live slots, which close up."""
+    if not len(postings.keys):
+        return postings
+    slots = postings.packed >> 8
+    keep = alive[slots]
+    counts = np.add.reduceat(keep, postings.offsets[:-1], dtype=np.int64)
+    renumbered = (np.cumsum(alive, dtype=np.uint32) - np.uint32(1)) << 8
+    packed = renumbered[slots[keep]] | (postings.packed[keep] & np.uint32(COUNT_MAX))
+    held = counts > 0
+    return _Postings(postings.keys[held], np.concatenate(([0], np.cumsum(counts[held]))), packed)
+
+
+def _joined(first: _Postings, second: _Postings) -> _Postings:
+    """Both in one; every slot of the first is below every slot of the second, which should be the smaller."""
+    keys = np.concatenate((first.keys, second.keys))
+    keys.sort(kind="stable")  # merges two rising runs; np.union1d hashes, which takes 250 times as long at a million
+    is_new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=is_new[1:])
+    keys = keys[is_new]
+    before, added = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    before[np.searchsorted(keys, first.keys)] = np.diff(first.offsets)
+    places = np.searchsorted(keys, second.keys)
+    added[places] = np.diff(second.offsets)
+    offsets = np.concatenate(([0], np.cumsum(before + added)))
+    target = np.repeat((offsets[:-1] + before)[places] - second.offsets[:-1], added[places])
+    target += np.arange(len(target))
+    packed = np.empty(int(offsets[-1]), np.uint32)
+    packed[target] = second.packed
+    rest = np.ones(len(packed), np.bool_)  # a mask, and not places as above, which would take 8 bytes a posting
+    rest[target] = False
+    packed[rest] = first.packed
+    return _Postings(keys, offsets, packed)

@@ -1,0 +1,474 @@
+"""Everything the store keeps, as one stream of JSON lines. FORMAT.md, "The stream".
+
+It is what an export is, what an import of our own reads, and what a journal that is written anew begins with. Equal
+states give equal bytes: the rows have one order, and none of them tells when or where the stream was made. Its footer
+counts and digests it, so that one that was cut off or altered is seen.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
+from typing import TypeVar, assert_never
+
+import msgspec
+
+from mnemo_store.backend import Snapshot, StateWriter, StoredMemory
+from mnemo_store.codec import FORMAT, encode_json
+from mnemo_store.errors import StoreCorruption
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    Edge,
+    Memory,
+    NoteFile,
+    PutEdge,
+    PutForgotten,
+    PutMeta,
+    PutNote,
+    PutRoot,
+    PutSkip,
+    PutTrash,
+    PutUsage,
+    Record,
+    TrashEntry,
+    Usage,
+)
+
+DUMP_VERSION = 1
+SLICE = 200  # rows of a table that are read in one snapshot at most
+SLICE_SECONDS_MAX = 0.03  # after which it is given back, whatever hangs on a row; none may live over 100 ms [SPEC 3.5]
+LOAD_BATCH = 500  # changes
+BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # no facts, but the store's own notes
+
+A = TypeVar("A")
+R = TypeVar("R")
+Made = TypeVar("Made")
+
+SnapshotSource = Callable[[], AbstractContextManager[Snapshot]]
+
+
+class MalformedDump(ValueError):
+    """A stream that cannot be read: on which line, counted from 1, and why."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}")
+        self.line = line
+        self.why = why
+
+
+class DumpHeader(Record, frozen=True):
+    """The first row of a stream."""
+
+    mnemo_stream: int  # VERSION
+    format: int  # of the records
+    last: tuple[int, str]  # seq and checksum of the last transaction that is in it
+    next_number: int  # that a new memory gets in the views
+    salt: str  # of the hashes in its skips and forgotten texts
+
+
+class VersionRow(Record, frozen=True, tag_field="record_type", tag="version"):
+    """An earlier version of a memory, under the seq that made it."""
+
+    seq: int
+    data: Memory
+
+
+class MemoryRow(Record, frozen=True, tag_field="record_type", tag="memory"):
+    """The current version of a memory, under the seq that made it, with its number in the views."""
+
+    seq: int
+    number: int
+    data: Memory
+
+
+class ChangeRow(Record, frozen=True, tag_field="record_type", tag="change"):
+    """What a transaction touched."""
+
+    seq: int
+    data: ChangeEntry
+
+
+class VectorsRow(Record, frozen=True, tag_field="record_type", tag="vectors"):
+    """The vectors of a text: key and value of the table of embeddings, the key in hexadecimal."""
+
+    key: str
+    data: bytes
+
+
+class DumpFooter(Record, frozen=True):
+    """The last row of a stream."""
+
+    end: int  # rows before it, the header included
+    digest: str  # BLAKE2b with 16 bytes over their lines
+
+
+PlainRow = PutMeta | PutRoot | PutNote | PutSkip | PutForgotten | PutUsage | PutTrash | PutEdge
+TaggedRow = PlainRow | VersionRow | MemoryRow | ChangeRow | VectorsRow
+DumpRow = DumpHeader | TaggedRow
+
+
+class _DumpVersion(msgspec.Struct):
+    """What every version of a stream begins with."""
+
+    mnemo_stream: int
+    format: int
+
+
+_HEADER = b'{"mnemo_stream":'
+_FOOTER = b'{"end":'
+_decode_kind = msgspec.json.Decoder(_DumpVersion).decode
+_decode_header = msgspec.json.Decoder(DumpHeader).decode
+_decode_footer = msgspec.json.Decoder(DumpFooter).decode
+_decode_tagged: Callable[[bytes], TaggedRow] = msgspec.json.Decoder(TaggedRow).decode
+
+
+def is_dump(line: bytes) -> bool:
+    """Whether a file that begins with this line is a stream of this kind, of whatever version."""
+    return line.startswith(_HEADER)
+
+
+def decode(line: bytes) -> DumpRow | DumpFooter:
+    """A row without its newline. Raises ValueError that says what is wrong with it."""
+    try:
+        if line.startswith(_HEADER):
+            kind = _decode_kind(line)
+            if kind.mnemo_stream > DUMP_VERSION or kind.format > FORMAT:
+                raise ValueError(
+                    f"a stream of version {kind.mnemo_stream} and format {kind.format}; "
+                    f"this program knows {DUMP_VERSION} and {FORMAT}"
+                )
+            return _decode_header(line)
+        if line.startswith(_FOOTER):
+            return _decode_footer(line)
+        return _decode_tagged(line)
+    except RecursionError as error:  # what else msgspec raises are ValueErrors
+        raise ValueError("it is nested too deeply") from error
+
+
+class Checksummer:
+    """Counts and digests the lines of a stream."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, line: bytes) -> None:
+        """Takes a line without its newline."""
+        self.rows += 1
+        self._digest.update(line)
+        self._digest.update(b"\n")
+
+    def footer(self) -> DumpFooter:
+        """What stands behind the lines taken so far."""
+        return DumpFooter(end=self.rows, digest=self._digest.hexdigest())
+
+
+# Writing
+
+
+def write(
+    source: SnapshotSource,
+    *,
+    keep: Callable[[Memory], bool] | None = None,
+    history: bool = True,
+    vectors: Iterable[tuple[bytes, bytes]] = (),
+) -> Iterator[bytes]:
+    """The lines of the stream, newlines included. What is in it is decided when the first of them is asked for.
+
+    `source` gives a fresh snapshot for each slice. What is written meanwhile: a memory that is changed is given as it
+    was at the beginning, one that is new or dropped is left out, and what has no versions is given as it is by then.
+
+    With `keep` only memories for which it is true are there, and of everything else what belongs to them; no hashes of
+    texts that must not come back, nor the salt of them. Without
+    `history` there are neither earlier versions nor changes. `vectors` are rows of the table of embeddings, in the
+    order of their keys; the caller gives only those that may be seen. Raises Damaged where a memory has no number.
+    """
+    tally = Checksummer()
+    with source() as snapshot:
+        header = DumpHeader(
+            mnemo_stream=DUMP_VERSION, format=FORMAT, last=(snapshot.seq, snapshot.meta("sum")),
+            next_number=int(snapshot.meta("next_number") or 0), salt=snapshot.meta("salt") if keep is None else "",
+        )  # fmt: skip
+    walk = _DumpWriter(source, header.last[0], keep, history)
+    rows = chain([header], walk.rows(), (VectorsRow(key=key.hex(), data=data) for key, data in vectors))
+    for row in rows:
+        line = encode_json(row)
+        tally.add(line)
+        yield line + b"\n"
+    yield encode_json(tally.footer()) + b"\n"
+
+
+class _DumpWriter:
+    """The rows of the store in their order, up to a seq."""
+
+    def __init__(self, source: SnapshotSource, seq: int, keep: Callable[[Memory], bool] | None, history: bool) -> None:
+        self._source = source
+        self._seq = seq
+        self._keep = keep
+        self._history = history
+        self._roots: set[str] = set()  # with `keep`: of notes that have a chunk that is kept
+
+    def rows(self) -> Iterator[DumpRow]:
+        yield from self._facts()
+        yield from self._notes()
+        if self._keep is None:
+            yield from self._hashes()
+        yield from self._each(
+            lambda snapshot, after: snapshot.records(after, SLICE), "", lambda one: one.memory.id, self._memory_rows
+        )
+        yield from self._each(
+            lambda snapshot, after: snapshot.edges_after(after, SLICE), None, lambda edge: edge, self._edge_rows
+        )
+        yield from self._orphans()
+        if self._history:
+            yield from self._each(
+                lambda snapshot, after: snapshot.entries(after, SLICE), 0, lambda one: one[0], self._change_rows
+            )
+
+    def _each(
+        self,
+        read: Callable[[Snapshot, A], Sequence[R]],
+        after: A,
+        key: Callable[[R], A],
+        make: Callable[[Snapshot, R], Iterable[Made]],
+    ) -> Iterator[Made]:
+        """What `make` makes of each row of a table. Nothing is yielded within a snapshot: the caller may be slow."""
+        while True:
+            made: list[Made] = []
+            taken = 0
+            with self._source() as snapshot:
+                until = time.monotonic() + SLICE_SECONDS_MAX
+                found = read(snapshot, after)
+                for one in found:
+                    made += make(snapshot, one)
+                    after, taken = key(one), taken + 1
+                    if time.monotonic() >= until:
+                        break
+            yield from made
+            if taken == len(found) < SLICE:
+                return
+
+    def _facts(self) -> Iterator[DumpRow]:
+        with self._source() as snapshot:
+            metas = snapshot.metas()
+        yield from (PutMeta(name=name, value=metas[name]) for name in sorted(metas) if name not in BOOKKEEPING)
+
+    def _notes(self) -> Iterator[DumpRow]:
+        if self._keep is not None:
+            for note in self._each(_notes_after, "", _id_of, self._note_rows):
+                self._roots.add(note.data.root)
+        with self._source() as snapshot:
+            roots = snapshot.roots()
+        yield from (PutRoot(data=root) for root in roots if self._keep is None or root.id in self._roots)
+        yield from self._each(_notes_after, "", _id_of, self._note_rows)
+
+    def _hashes(self) -> Iterator[DumpRow]:
+        """Of texts that must not come back; who sees a part of the store alone is not to guess at the rest."""
+        yield from self._each(
+            lambda snapshot, after: snapshot.skips_after(after, SLICE), None, lambda skip: skip,
+            lambda _, skip: [PutSkip(data=skip)],
+        )  # fmt: skip
+        yield from self._each(
+            lambda snapshot, after: snapshot.forgotten_after(after, SLICE), "", lambda one: one.hash,
+            lambda _, one: [PutForgotten(data=one)],
+        )  # fmt: skip
+
+    def _note_rows(self, snapshot: Snapshot, note: NoteFile) -> Iterator[PutNote]:
+        if self._is_partial(snapshot):
+            chunks = tuple(chunk for chunk in note.chunks if self._is_in(snapshot, chunk.memory))
+            if self._keep is not None and not chunks:
+                return
+            note = msgspec.structs.replace(note, chunks=chunks)
+        yield PutNote(data=note)
+
+    def _memory_rows(self, snapshot: Snapshot, stored: StoredMemory) -> Iterator[DumpRow]:
+        current = self._as_it_was(snapshot, stored)
+        if current is None or (self._keep is not None and not self._keep(current.memory)):
+            return
+        memory_id = current.memory.id
+        for version in snapshot.versions(memory_id) if self._history else ():
+            if version.seq < current.seq and (self._keep is None or self._keep(version.memory)):
+                yield VersionRow(seq=version.seq, data=version.memory)
+        number = snapshot.number(memory_id)
+        if number is None:
+            raise StoreCorruption(f"memory {memory_id} has no number in the views")
+        yield MemoryRow(seq=current.seq, number=number, data=current.memory)
+        usage, trashed = snapshot.usage(memory_id), snapshot.trash(memory_id)
+        if usage is not None:
+            yield PutUsage(data=usage)
+        if trashed is not None:
+            yield PutTrash(data=trashed)
+
+    def _edge_rows(self, snapshot: Snapshot, edge: Edge) -> Iterator[DumpRow]:
+        ends = (edge.source, edge.target)
+        if not self._is_partial(snapshot) or all(self._is_in(snapshot, end) for end in ends):
+            yield PutEdge(data=edge)
+
+    def _orphans(self) -> Iterator[DumpRow]:
+        """Use and trash entries of memories that are not there: nobody asks for them, but the state has them."""
+        if self._keep is not None:
+            return
+        yield from self._each(
+            lambda snapshot, after: snapshot.usages(after, SLICE), "", _id_of,
+            lambda snapshot, usage: [PutUsage(data=usage)] if snapshot.stored(usage.id) is None else [],
+        )  # fmt: skip
+        yield from self._each(
+            lambda snapshot, after: snapshot.trash_entries(after, SLICE), "", _id_of,
+            lambda snapshot, entry: [PutTrash(data=entry)] if snapshot.stored(entry.id) is None else [],
+        )  # fmt: skip
+
+    def _change_rows(self, snapshot: Snapshot, row: tuple[int, ChangeEntry]) -> Iterator[DumpRow]:
+        seq, entry = row
+        if seq > self._seq:
+            return
+        if self._keep is not None:
+            ids = tuple(each for each in entry.ids if self._is_in(snapshot, each))
+            used = tuple(each for each in entry.used if self._is_in(snapshot, each))
+            if ids or used:
+                entry = msgspec.structs.replace(entry, ids=ids, used=used)
+            else:
+                entry = ChangeEntry(at=entry.at, by="")  # somebody else's
+        yield ChangeRow(seq=seq, data=entry)
+
+    def _is_partial(self, snapshot: Snapshot) -> bool:
+        """Whether there may be memories that are not in the stream."""
+        return self._keep is not None or snapshot.seq > self._seq
+
+    def _is_in(self, snapshot: Snapshot, memory_id: str) -> bool:
+        stored = snapshot.stored(memory_id)
+        current = self._as_it_was(snapshot, stored) if stored is not None else None
+        return current is not None and (self._keep is None or self._keep(current.memory))
+
+    def _as_it_was(self, snapshot: Snapshot, stored: StoredMemory) -> StoredMemory | None:
+        """The version that was the current one at the beginning; None when there was none."""
+        if stored.seq <= self._seq:
+            return stored
+        earlier = [version for version in snapshot.versions(stored.memory.id) if version.seq <= self._seq]
+        return earlier[-1] if earlier else None
+
+
+def _notes_after(snapshot: Snapshot, after: str) -> list[NoteFile]:
+    return snapshot.notes(after, SLICE)
+
+
+def _id_of(record: NoteFile | Usage | TrashEntry) -> str:
+    return record.id
+
+
+# Reading
+
+
+def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
+    """The rows of a stream, the header first, without the footer. Raises Malformed.
+
+    That it was cut off, or altered, may show at its end only: nothing of it is to be relied on before that.
+    """
+    tally = Checksummer()
+    number, ended = 0, False
+    for number, raw in enumerate(lines, start=1):
+        line = raw.rstrip(b"\r\n")
+        try:
+            row = decode(line)
+        except ValueError as error:
+            raise MalformedDump(number, str(error)) from error
+        if ended:
+            raise MalformedDump(number, "something stands behind the end")
+        if isinstance(row, DumpHeader) != (number == 1):
+            raise MalformedDump(number, "a stream has one header, as its first line")
+        if isinstance(row, DumpFooter):
+            ended = True
+            if row != tally.footer():
+                raise MalformedDump(
+                    number, f"{row.end} rows were written, {tally.rows} stand here, or some are altered"
+                )
+            continue
+        tally.add(line)
+        yield row
+    if not ended:
+        raise MalformedDump(number + 1, "it is cut off: the last line of a stream says that it is the end")
+
+
+def load(
+    rows: Iterable[DumpRow], writing: StateWriter, put_vectors: Callable[[bytes, bytes], None] | None = None
+) -> None:
+    """Puts the rows of a stream into a store that has nothing yet, which then is as the one that was written.
+
+    Without a header the last transaction is not known and is the caller's to note; salt and the next number are then
+    what the rows allow. Rows of vectors are passed over without `put_vectors`, which gets key and value.
+    """
+    loading = _DumpLoader(writing)
+    for row in rows:
+        match row:
+            case DumpHeader():
+                loading.begin(row)
+            case PutMeta(name=name, value=value):
+                writing.set_meta(name, value)
+            case VersionRow(seq=seq, data=memory):
+                writing.put_version(StoredMemory(seq, memory))
+            case MemoryRow(seq=seq, number=number, data=memory):
+                loading.put_memory(StoredMemory(seq, memory), number)
+            case ChangeRow(seq=seq, data=entry):
+                loading.put_entry(seq, entry)
+            case VectorsRow(key=key, data=data):
+                if put_vectors is not None:
+                    put_vectors(bytes.fromhex(key), data)
+            case PutRoot() | PutNote() | PutSkip() | PutForgotten() | PutUsage() | PutTrash() | PutEdge():
+                loading.put(row)
+            case _:
+                assert_never(row)
+    loading.finish()
+
+
+class _DumpLoader:
+    """What has to be kept in mind while rows are put in place."""
+
+    def __init__(self, writing: StateWriter) -> None:
+        self._writing = writing
+        self._last = (0, "")
+        self._next_number = 0
+        self._changes: list[Change] = []
+        self._entry = 0  # seq of the entry that only stands in for one
+
+    def begin(self, header: DumpHeader) -> None:
+        self._last = header.last
+        self._next_number = header.next_number
+        if header.salt:
+            self._writing.set_meta("salt", header.salt)
+
+    def put_memory(self, stored: StoredMemory, number: int) -> None:
+        self._writing.put_record(stored, number)
+        self._next_number = max(self._next_number, number + 1)
+
+    def put(self, change: Change) -> None:
+        self._changes.append(change)
+        if len(self._changes) >= LOAD_BATCH:
+            self._flush()
+
+    def put_entry(self, seq: int, entry: ChangeEntry) -> None:
+        self._flush()
+        self._writing.put_entry(seq, entry)
+        if seq == self._entry:
+            self._entry = 0
+
+    def finish(self) -> None:
+        self._flush()
+        if self._entry:  # a stream without history
+            self._writing.put_entry(self._entry, self._loaded())
+        if self._next_number:
+            self._writing.set_meta("next_number", str(self._next_number))
+        if self._last[0]:
+            self._writing.set_meta("seq", str(self._last[0]))
+            self._writing.set_meta("sum", self._last[1])
+
+    def _flush(self) -> None:
+        """Applies the changes that wait, as part of the last transaction: its own entry, which stands in the stream
+        behind them, then takes the place of the one that this makes."""
+        if self._changes:
+            self._entry = max(1, self._last[0])
+            self._writing.apply(self._changes, self._entry, self._loaded())
+            self._changes = []
+
+    def _loaded(self) -> ChangeEntry:
+        return ChangeEntry(at=self._writing.now, by="", what="load")

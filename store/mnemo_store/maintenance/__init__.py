@@ -1,0 +1,1 @@
+"""Check, repair, compaction, backup and restore of a whole store."""

@@ -1,0 +1,176 @@
+"""A copy of the whole store, made while it is written to, and a store made from such a copy. SPEC 3.8, FORMAT.md.
+
+The database is copied first, as it is at one moment; then, of every segment of the journal, as much as was there at one
+later moment. So the journal of the copy has everything that its database has and what came meanwhile, and opening the
+copy is the same as starting after a crash.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from mnemo_store.codec import FORMAT
+from mnemo_store.database.integrity import is_intact
+from mnemo_store.disk import Disk, is_disk_full
+from mnemo_store.errors import BadBackup, DiskFull, StoreError
+from mnemo_store.recovery import manifest
+from mnemo_store.recovery.supervisor import StateSupervisor
+from mnemo_store.store import Store
+
+BACKUP_FILE = "backup.json"
+PIECE_BYTES = 1 << 20
+
+Progress = Callable[[str, float], None]  # what is done, and the share of it that is
+
+
+class FileChecksum(msgspec.Struct, frozen=True):
+    """A file of a backup, its path relative to the backup's folder."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`backup.json`, which is written last: a folder without it is no whole backup."""
+
+    mnemo_backup: int  # 1
+    format: int
+    store_id: str
+    seq: int  # of the last change in it
+    at: int  # ms: when it was made
+    has_database: bool  # without one, the journal restores all but the vectors
+    files: list[FileChecksum]
+
+
+class _Segment(NamedTuple):
+    """An open segment, and how much of it counts."""
+
+    name: str
+    fd: int
+    bytes: int
+
+
+class _JournalCopy(NamedTuple):
+    """The journal at one moment."""
+
+    seq: int
+    segments: list[_Segment]
+    manifest: manifest.StoreManifest
+
+
+def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, __: None) -> BackupManifest:
+    """Copies the store into a folder that is new or empty, and reads the copy back. Writes go on meanwhile.
+
+    Raises BadBackup when the copy is not what was copied or cannot be made there, and DiskFull; what was
+    begun is then removed.
+    """
+    is_new = not folder.exists()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _refusal(folder, error) from error
+    if any(folder.iterdir()):
+        raise BadBackup(f"{folder} is not empty: name a folder that is new")
+    try:
+        progress("database", 0.0)
+        (folder / "db").mkdir(mode=0o700)
+        has_database = store.copy_database(folder / "db")
+        progress("journal", 0.4)
+        moment = store.run_exclusively(_open_segments).result()
+        _copy_segments(moment, folder, disk)
+        moment.manifest.write(folder, disk)
+        progress("reading it back", 0.7)
+        if has_database and not is_intact(folder / "db"):
+            raise BadBackup("the copy of the database does not verify")
+        listed = BackupManifest(
+            mnemo_backup=1, format=FORMAT, store_id=moment.manifest.store_id, seq=moment.seq, at=store.now(),
+            has_database=has_database, files=list(file_checksums(folder)),
+        )  # fmt: skip
+        disk.replace_file(folder / BACKUP_FILE, [msgspec.json.format(msgspec.json.encode(listed), indent=1)])
+        for place in (folder / "db", folder / "journal", folder, folder.parent):
+            disk.sync_folder(place)
+    except BaseException as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not is_new:
+            folder.mkdir(mode=0o700)
+        if isinstance(error, OSError):
+            raise _refusal(folder, error) from error
+        raise
+    progress("done", 1.0)
+    return listed
+
+
+def _refusal(folder: Path, error: OSError) -> StoreError:
+    if is_disk_full(error):
+        return DiskFull(f"no room for the backup in {folder}")
+    return BadBackup(f"the backup cannot be written: {error}")
+
+
+def verify_backup(folder: Path) -> BackupManifest:
+    """What a backup says of itself, once every file of it was read and is as it was. Raises BadBackup."""
+    try:
+        listed = msgspec.json.decode((folder / BACKUP_FILE).read_bytes(), type=BackupManifest)
+    except FileNotFoundError:
+        raise BadBackup(f"{folder} is no whole backup: it has no {BACKUP_FILE}") from None
+    except msgspec.MsgspecError as error:
+        raise BadBackup(f"{folder / BACKUP_FILE} cannot be read: {error}") from error
+    if listed.format > FORMAT:
+        raise BadBackup(f"the backup is of format {listed.format}, this version knows {FORMAT}")
+    there = {found.path: found for found in file_checksums(folder)}
+    for file in listed.files:
+        if there.get(file.path) != file:
+            raise BadBackup(f"{folder / file.path} is {'damaged' if file.path in there else 'missing'}")
+    return listed
+
+
+def _open_segments(keeper: StateSupervisor) -> _JournalCopy:
+    """Between two groups, when what stands in the segments is what counts. A segment stays open under any name."""
+    own, seq = keeper.manifest, keeper.active_state().end[0]
+    fresh = manifest.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
+    segments: list[_Segment] = []
+    try:
+        for path in sorted(keeper.journal.folder.glob("*.jsonl")):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
+    except OSError:
+        _close(segments)
+        raise
+    return _JournalCopy(seq, segments, fresh)
+
+
+def _copy_segments(moment: _JournalCopy, folder: Path, disk: Disk) -> None:
+    try:
+        (folder / "journal").mkdir(mode=0o700)
+        for segment in moment.segments:
+            disk.replace_file(folder / "journal" / segment.name, _pieces(segment))
+    finally:
+        _close(moment.segments)
+
+
+def _close(segments: list[_Segment]) -> None:
+    for segment in segments:
+        os.close(segment.fd)
+
+
+def _pieces(segment: _Segment) -> Iterator[bytes]:
+    at = 0
+    while at < segment.bytes:
+        piece = os.pread(segment.fd, min(PIECE_BYTES, segment.bytes - at), at)
+        if not piece:
+            raise BadBackup(f"{segment.name} became shorter while it was copied")
+        at += len(piece)
+        yield piece
+
+
+def file_checksums(folder: Path) -> Iterator[FileChecksum]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name not in (BACKUP_FILE, "lock.mdb", "lock"):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            yield FileChecksum(str(path.relative_to(folder)), path.stat().st_size, digest)

@@ -1,0 +1,622 @@
+"""What must hold of a store: rules with names, each about the rows of one table. SPEC 3.8, FORMAT.md "Check".
+
+A rule sees one row and what it leans on within the snapshot that the row was read in, so it is true or false whatever
+is written meanwhile; a snapshot lives for a slice of rows. Whatever cannot be read is told where it stands, and every
+other rule passes it over. Nothing here changes anything.
+
+To add a rule: a function of (Look, record) that yields what is wrong, and its line in INVARIANTS.
+"""
+
+import functools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from mnemo_store import codec
+from mnemo_store.backend import StoredMemory
+from mnemo_store.codec import FORMAT, id_key, id_text, is_token_rows, seq_of
+from mnemo_store.records import (
+    CONTENT_CHARS_MAX,
+    EVIDENCE_MAX,
+    NAMESPACE_CHARS_MAX,
+    TAGS_MAX,
+    ChangeEntry,
+    Edge,
+    Memory,
+    NoteFile,
+    Skip,
+    TrashEntry,
+    Usage,
+)
+from mnemo_store.tables import (
+    HASHED_STATES,
+    TABLES,
+    TableRow,
+    TableSnapshot,
+    edge_keys,
+    hash_key,
+    name_key,
+)
+
+SLICE = 200  # rows looked at in one snapshot: some 20 ms
+ERASURE_NAMES = frozenset(
+    {"purge", "forget"}
+)  # transactions so called purged: what they removed may be named as evidence
+
+TableSource = Callable[[], AbstractContextManager[TableSnapshot]]
+YieldToQueries = Callable[[], None]  # called between two slices; may raise, to stop
+
+# How a fault is mended. told: not by a program. database: put aside and restored from the journal. reread: its rows
+# are read anew from the journal. indexes: made anew from the records. amend: a change like any other, what it takes
+# out kept in quarantine. embeddings: dropped, to be computed again. history: what is lost is marked as lost. journal:
+# written anew from the database. views, vectors: made anew from the database.
+Remedy = Literal[
+    "told", "database", "reread", "indexes", "amend", "embeddings", "history", "journal", "views", "vectors"
+]
+
+DECODE_ERRORS = (ValueError, msgspec.MsgspecError)  # what decoding a damaged row raises
+MEMORY_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_DIGITS = re.compile(r"[0-9]+")
+_SEQ_AND_TIME = re.compile(r"[0-9]+( [0-9]+)?")
+_SALT = re.compile(r"[0-9a-f]{32}")
+
+
+class InvariantViolation(NamedTuple):
+    """Something that should hold and does not."""
+
+    invariant: str
+    table: str
+    subject: str  # what it is about: an id, the number of a change, a key
+    what: str  # is wrong with it
+    remedy: Remedy
+
+
+class RowContext:
+    """One snapshot, and what several of its rows lean on."""
+
+    def __init__(self, at: TableSnapshot) -> None:
+        self.at = at
+        self._chunks: dict[str, tuple[NoteFile | None, frozenset[str]]] = {}
+        self._named: dict[int, frozenset[str] | None] = {}
+
+    @functools.cached_property
+    def next_number(self) -> int:
+        return int(self.at.meta("next_number") or 0)
+
+    @functools.cached_property
+    def history_start(self) -> int:
+        """The first change that the history has."""
+        return _history_start(self.at)
+
+    def note(self, file_id: str) -> tuple[NoteFile | None, frozenset[str]]:
+        """A note file, and the ids of the memories it lists."""
+        if file_id not in self._chunks:
+            note = self.at.note(file_id)
+            self._chunks[file_id] = (note, frozenset(chunk.memory for chunk in note.chunks) if note else frozenset())
+        return self._chunks[file_id]
+
+    def named_by(self, seq: int) -> frozenset[str] | None:
+        """The memories that a change made or dropped; None where it is not in the history."""
+        if seq not in self._named:
+            entry = self.at.entry(seq)
+            self._named[seq] = None if entry is None else frozenset(entry.ids)
+        return self._named[seq]
+
+    def has_memory(self, memory_id: str) -> bool:
+        return self.at.row("memories", id_key(memory_id)) is not None
+
+
+class Invariant(NamedTuple):
+    """`rule` is asked about every row of `table`; `walk`, where there is one, about the store as a whole."""
+
+    name: str
+    table: str
+    remedy: Remedy
+    about: str  # what holds
+    rule: Callable[[RowContext, Any], Iterator[str]] | None = None
+    walk: Callable[[TableSource, YieldToQueries], Iterator[tuple[str, str]]] | None = None  # subject and what is wrong
+
+
+# Rows as records
+
+
+class IndexPointer(NamedTuple):
+    """A row of an index: a key and the id of a memory."""
+
+    key: bytes
+    memory_id: str
+
+
+class EdgeRow(NamedTuple):
+    """A row of `edges`: one of the two under which an edge stands."""
+
+    key: bytes
+    edge: Edge
+
+
+def decode(table: str, row: TableRow) -> Any:
+    """The record that a row holds. Raises one of UNREADABLE where it holds none, or stands under another's key."""
+    return _DECODERS[table](row.key, row.value)
+
+
+def _memory_row(key: bytes, value: bytes) -> StoredMemory:
+    return StoredMemory(seq_of(value[:8]), _under_its_id(key, codec.decode_memory(value[8:])))
+
+
+def _version_row(key: bytes, value: bytes) -> StoredMemory:
+    if len(key) != 24:
+        raise ValueError("its key is not an id and the number of a change")
+    return StoredMemory(seq_of(key[16:]), _under_its_id(key[:16], codec.decode_memory(value)))
+
+
+def _entry_row(key: bytes, value: bytes) -> tuple[int, ChangeEntry]:
+    return seq_of(key), codec.decode_entry(value)
+
+
+def _number_row(key: bytes, value: bytes) -> IndexPointer:
+    return IndexPointer(_sized(value, 4), id_text(_sized(key, 16)))
+
+
+def _pointer_row(key: bytes, value: bytes) -> IndexPointer:
+    return IndexPointer(key, id_text(_sized(value, 16)))
+
+
+def _edge_row(key: bytes, value: bytes) -> EdgeRow:
+    edge = codec.decode_edge(value)
+    if key not in edge_keys(edge):
+        raise ValueError("it stands under another edge's key")
+    return EdgeRow(key, edge)
+
+
+def _skip_row(key: bytes, _: bytes) -> Skip:
+    return Skip(file=id_text(key[:16]), hash=key[16:].decode("ascii"))
+
+
+def _vectors_row(_: bytes, value: bytes) -> bytes:
+    if not value or (len(value) % 2 and not is_token_rows(value)):
+        raise ValueError(f"its {len(value)} bytes are no row of numbers")
+    return value
+
+
+def _under_its_id(key: bytes, record: Any) -> Any:
+    if id_key(record.id) != key:
+        raise ValueError(f"it is the record of {record.id}")
+    return record
+
+
+def _sized(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise ValueError(f"it has {len(data)} bytes instead of {size}")
+    return data
+
+
+_DECODERS: dict[str, Callable[[bytes, bytes], Any]] = {
+    "memories": _memory_row,
+    "versions": _version_row,
+    "changes": _entry_row,
+    "usage": lambda key, value: _under_its_id(key, codec.decode_usage(value)),
+    "numbers": _number_row,
+    "owners": _pointer_row,
+    "hashes": _pointer_row,
+    "keys": _pointer_row,
+    "trash": lambda key, value: _under_its_id(key, codec.decode_trash(value)),
+    "edges": _edge_row,
+    "notes": lambda key, value: _under_its_id(key, codec.decode_note(value)),
+    "roots": lambda key, value: _under_its_id(key, codec.decode_root(value)),
+    "skips": _skip_row,
+    "forgotten": lambda _, value: codec.decode_forgotten(value),
+    "embeddings": _vectors_row,
+    "meta": lambda key, value: (key.decode(), value.decode()),
+}
+assert set(_DECODERS) == set(TABLES)
+
+
+def subject_of(table: str, row: TableRow) -> str:
+    """What a row is about, as a report names it: `0189… 7` is a version, `0189… related 018a…` an edge. A key that is
+    none of its table's is named in hexadecimal."""
+    try:
+        return _subject_of(table, row)
+    except UnicodeDecodeError:
+        return row.key.hex()
+
+
+def _subject_of(table: str, row: TableRow) -> str:
+    key, value = row
+    match table:
+        case "hashes" | "keys" | "owners" if len(value) == 16:
+            return id_text(value)
+        case "changes" if len(key) == 8:
+            return str(seq_of(key))
+        case "versions" if len(key) == 24:
+            return f"{id_text(key[:16])} {seq_of(key[16:])}"
+        case "edges" if len(key) > 34:
+            one, relation, other = id_text(key[:16]), key[17:-17].decode("ascii"), id_text(key[-16:])
+            return f"{one} {relation} {other}" if key[16:17] == b">" else f"{other} {relation} {one}"
+        case "skips" if len(key) > 16:
+            return f"{id_text(key[:16])} {key[16:].decode('ascii')}"
+        case "meta" | "forgotten":
+            return key.decode()
+        case "memories" | "usage" | "numbers" | "trash" | "notes" | "roots" if len(key) == 16:
+            return id_text(key)
+        case _:
+            return key.hex()
+
+
+# Memories
+
+
+def _has_a_number(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    key = id_key(stored.memory.id)
+    number = look.at.row("numbers", key)
+    if number is None:
+        yield "it has no number"
+        return
+    owner = look.at.row("owners", number)
+    if owner != key:
+        other = "nobody's" if owner is None else f"that of {id_text(owner)}"
+        yield f"its number {seq_of(number)} is said to be {other}"
+    if seq_of(number) >= look.next_number:
+        yield f"its number {seq_of(number)} would be given again"
+
+
+def _is_found_by_its_text(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    memory = stored.memory
+    row = TableRow(hash_key(memory), id_key(memory.id))
+    if memory.state in HASHED_STATES and not look.at.has_row("hashes", row):
+        yield "it is not found by its text"
+
+
+def _is_found_by_its_key(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    memory = stored.memory
+    if memory.key and look.at.row("keys", name_key(memory)) is None:
+        yield f"it is not found by its key {memory.key!r}"
+
+
+def _has_its_key_alone(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    memory = stored.memory
+    found = look.at.row("keys", name_key(memory)) if memory.key else None
+    if found is not None and found != id_key(memory.id):
+        other = look.at.memory(id_text(found))
+        if other is not None and other.key and name_key(other) == name_key(memory):
+            yield f"{other.id} has the key {memory.key!r} too"
+
+
+def _has_versions_in_order(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    for before, after in pairwise(look.at.versions(stored.memory.id)):
+        older, newer = before.memory.version, after.memory.version
+        if before.seq >= after.seq:
+            yield f"version {older} is of change {before.seq}, and version {newer}, behind it, of {after.seq}"
+        if newer <= older or (newer > older + 1 and before.seq >= look.history_start):
+            yield f"behind version {older} comes version {newer}"
+
+
+def _is_named_by_its_changes(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    for made in look.at.versions(stored.memory.id):
+        if made.seq < look.history_start:
+            continue
+        named = look.named_by(made.seq)
+        if named is None or made.memory.id not in named:
+            which = "is not in the history" if named is None else "does not name it"
+            yield f"change {made.seq}, which made its version {made.memory.version}, {which}"
+
+
+def _agrees_with_the_trash(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    entry = look.at.trash(stored.memory.id)
+    if stored.memory.state == "trashed" and entry is None:
+        yield "it is in the trash, and nothing says since when and why"
+    if stored.memory.state not in ("trashed", "discarded") and entry is not None:  # which says why it was set aside
+        yield f"it is {stored.memory.state}, and has an entry in the trash"
+
+
+def _is_listed_by_its_note(look: RowContext, stored: StoredMemory) -> Iterator[str]:
+    memory = stored.memory
+    if not memory.managed or memory.state == "trashed":
+        return
+    note, listed = look.note(memory.managed)
+    if note is None:
+        yield f"its note {memory.managed} is not known"
+    elif note.missing:
+        yield f"its note {note.path} is gone"
+    elif memory.id not in listed:
+        yield f"its note {note.path} does not list it"
+
+
+def _is_within_bounds(_: RowContext, stored: StoredMemory) -> Iterator[str]:
+    memory = stored.memory
+    if not MEMORY_ID.fullmatch(memory.id):
+        yield "its id is not a UUID of version 7 in lower case"
+    if not 1 <= len(memory.content) <= CONTENT_CHARS_MAX:
+        yield f"its content has {len(memory.content)} characters"
+    if not 0.0 <= memory.importance <= 1.0:
+        yield f"its importance is {memory.importance}"
+    if not (memory.decay_rate >= 0.0 and math.isfinite(memory.decay_rate)):
+        yield f"its decay rate is {memory.decay_rate}"
+    if memory.version < 1:
+        yield f"its version is {memory.version}"
+    if min(memory.created_at, memory.modified_at, memory.expires_at) < 0:
+        yield "a time of it lies before 1970"
+    if not 1 <= len(memory.namespace) <= NAMESPACE_CHARS_MAX:
+        yield f"its namespace has {len(memory.namespace)} characters"
+    if len(memory.tags) > TAGS_MAX or len(memory.evidence) > EVIDENCE_MAX:
+        yield f"it has {len(memory.tags)} tags and {len(memory.evidence)} pieces of evidence"
+
+
+def _names_what_exists(source: TableSource, give_way: YieldToQueries) -> Iterator[tuple[str, str]]:
+    """Evidence may name what was purged since; nothing else may name what is not there."""
+    dangling: list[tuple[str, str, str]] = []
+    for look, stored in _records(source, "memories", give_way):
+        memory: Memory = stored.memory
+        evidence = [text for text in memory.evidence if MEMORY_ID.fullmatch(text)]
+        named = [("superseded_by", other) for other in (memory.superseded_by,) if other]
+        named += [("derived_from", other) for other in memory.derived_from]
+        named += [("evidence", other) for other in evidence]
+        dangling += [(memory.id, field, other) for field, other in named if not _is_there(look, other)]
+    purged: set[str] = set()
+    if dangling:
+        for _, (_, entry) in _records(source, "changes", give_way):
+            purged.update(entry.ids if entry.what in ERASURE_NAMES else ())
+    for memory_id, field, other in dangling:
+        if field != "evidence" or other not in purged:
+            yield memory_id, f"{field} names {other}, which does not exist"
+
+
+def _is_there(look: RowContext, memory_id: str) -> bool:
+    try:
+        return look.has_memory(memory_id)
+    except ValueError:
+        return False
+
+
+# What stands beside memories
+
+
+def _belongs_to_a_memory(look: RowContext, record: Usage | TrashEntry | StoredMemory) -> Iterator[str]:
+    memory_id = record.memory.id if isinstance(record, StoredMemory) else record.id
+    if not look.has_memory(memory_id):
+        yield "there is no such memory"
+
+
+def _is_older_than_the_record(look: RowContext, version: StoredMemory) -> Iterator[str]:
+    current = look.at.stored(version.memory.id)
+    if current is not None and version.seq >= current.seq:
+        yield f"it is of change {version.seq}, the record itself of {current.seq}"
+
+
+def _use_is_within_bounds(_: RowContext, usage: Usage) -> Iterator[str]:
+    if not 0.0 <= usage.strength <= 1.0:
+        yield f"its strength is {usage.strength}"
+    if min(usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch) < 0:
+        yield "a count of its use is below zero"
+
+
+def _number_is_a_memorys(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    if not look.has_memory(pointer.memory_id):
+        yield f"number {seq_of(pointer.key)} is given to it, and there is no such memory"
+
+
+def _owner_has_the_number(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    if look.at.row("numbers", id_key(pointer.memory_id)) != pointer.key:
+        yield f"number {seq_of(pointer.key)} names it, and it has another or none"
+
+
+def _text_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    memory = look.at.memory(pointer.memory_id)
+    if memory is None or memory.state not in HASHED_STATES or hash_key(memory) != pointer.key:
+        yield f"it is found by a text that {'nobody has' if memory is None else 'is not its own now'}"
+
+
+def _key_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
+    memory = look.at.memory(pointer.memory_id)
+    if memory is None or not memory.key or name_key(memory) != pointer.key:
+        yield f"it is found by a key that {'nobody has' if memory is None else 'is not its own now'}"
+
+
+def _stands_under_both_ends(look: RowContext, tie: EdgeRow) -> Iterator[str]:
+    here, there = edge_keys(tie.edge)
+    other = there if tie.key == here else here
+    value = look.at.row("edges", tie.key)
+    if value is None or not look.at.has_row("edges", TableRow(other, value)):
+        yield f"it does not stand under its {'target' if other == there else 'source'}"
+
+
+def _ties_two_memories(look: RowContext, tie: EdgeRow) -> Iterator[str]:
+    ends = (tie.edge.source, tie.edge.target)
+    gone = [end for end in ends if not look.has_memory(end)]
+    if gone and (tie.key == edge_keys(tie.edge)[0] or look.at.row("edges", edge_keys(tie.edge)[0]) is None):
+        yield f"there is no memory {' and none '.join(gone)}"
+
+
+# Notes
+
+
+def _lists_memories(look: RowContext, note: NoteFile) -> Iterator[str]:
+    gone = [chunk.memory for chunk in note.chunks if not look.has_memory(chunk.memory)]
+    if gone:
+        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+        yield f"{note.path} lists {gone[0]}{more}, which {'do' if more else 'does'} not exist"
+
+
+def _is_in_a_folder(look: RowContext, note: NoteFile) -> Iterator[str]:
+    if not note.missing and look.at.row("roots", id_key(note.root)) is None:
+        yield f"{note.path} is in a folder that is not watched"
+
+
+def _skips_of_a_note(look: RowContext, skip: Skip) -> Iterator[str]:
+    if look.at.row("notes", id_key(skip.file)) is None:
+        yield "a text is left out of a note that is not known"
+
+
+# The history and the whole
+
+
+def _has_no_gaps(source: TableSource, give_way: YieldToQueries) -> Iterator[tuple[str, str]]:
+    with source() as at:
+        expected, last = _history_start(at), at.seq
+    for look, (seq, _) in _records(source, "changes", give_way, unreadable_too=True):
+        if seq < expected:
+            continue  # what was kept of an older history
+        if seq > expected:
+            yield span(expected, seq - 1), "it is not in the history"
+        expected, last = seq + 1, look.at.seq
+    if last >= expected:
+        yield span(expected, last), "it is not in the history"
+
+
+def _ends_where_it_says(source: TableSource, _: YieldToQueries) -> Iterator[tuple[str, str]]:
+    with source() as at:
+        last = next((seq for seq, _ in at.entries_back(1)), 0)
+        if last > at.seq:
+            yield str(last), f"it is in the history, which is said to end at {at.seq}"
+
+
+def _knows_itself(source: TableSource, _: YieldToQueries) -> Iterator[tuple[str, str]]:
+    with source() as at:
+        facts = dict(decode("meta", row) for row in at.rows("meta"))
+    if facts.get("format") != str(FORMAT):
+        yield "format", f"the database says it is of format {facts.get('format')}, and is of {FORMAT}"
+    for name, shape in (("seq", _DIGITS), ("next_number", _DIGITS), ("history_from", _SEQ_AND_TIME)):
+        if name in facts and not shape.fullmatch(facts[name]):
+            yield name, f"it is {facts[name]!r}, which is no number"
+    if not MEMORY_ID.fullmatch(facts.get("store", "")):
+        yield "store", "the database does not say which store's it is"
+    if not _SALT.fullmatch(facts.get("salt", "")):
+        yield "salt", "the key of salted hashes is lost"
+
+
+def span(first: int, last: int) -> str:
+    """Changes from one to another, as a report names them."""
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _history_start(at: TableSnapshot) -> int:
+    """The first change that the history has."""
+    text = at.meta("history_from").partition(" ")[0]
+    return int(text) if _DIGITS.fullmatch(text) else 1
+
+
+def _is_found_by_its_hash(look: RowContext, forgotten: Any) -> Iterator[str]:
+    if look.at.forgotten(forgotten.hash) is None:
+        yield "it stands under another hash"
+
+
+def _is_a_vector(_: RowContext, value: bytes) -> Iterator[str]:
+    if not is_token_rows(value) and not np.isfinite(np.frombuffer(value, np.float16)).all():
+        yield "it holds a number that is none"
+
+
+INVARIANTS: tuple[Invariant, ...] = (
+    Invariant("numbers", "memories", "indexes", "every memory has a number of its own", _has_a_number),
+    Invariant("numbers", "numbers", "indexes", "every number is a memory's", _number_is_a_memorys),
+    Invariant("numbers", "owners", "indexes", "who a number names has it", _owner_has_the_number),
+    Invariant("texts", "memories", "indexes", "every memory is found by its text", _is_found_by_its_text),
+    Invariant("texts", "hashes", "indexes", "no memory is found by another's text", _text_is_its_own),
+    Invariant("keys", "memories", "indexes", "every memory is found by its key", _is_found_by_its_key),
+    Invariant("keys", "keys", "indexes", "no memory is found by another's key", _key_is_its_own),
+    Invariant("same key", "memories", "told", "no two memories have the same key", _has_its_key_alone),
+    Invariant("versions", "memories", "told", "versions follow each other", _has_versions_in_order),
+    Invariant("versions", "versions", "told", "versions are older than the record", _is_older_than_the_record),
+    Invariant("orphans", "versions", "amend", "every version is a memory's", _belongs_to_a_memory),
+    Invariant("changes", "memories", "told", "each version is named by its change", _is_named_by_its_changes),
+    Invariant("gaps", "changes", "history", "no change is missing", walk=_has_no_gaps),
+    Invariant("end", "changes", "database", "the history ends with the last change", walk=_ends_where_it_says),
+    Invariant(
+        "trash",
+        "memories",
+        "amend",
+        "what is in the trash has its entry; but for what was set aside, nothing else has one",
+        _agrees_with_the_trash,
+    ),
+    Invariant("orphans", "trash", "amend", "every trash entry is a memory's", _belongs_to_a_memory),
+    Invariant("orphans", "usage", "amend", "every use is a memory's", _belongs_to_a_memory),
+    Invariant("bounds", "usage", "told", "uses are within their bounds", _use_is_within_bounds),
+    Invariant("bounds", "memories", "told", "memories are within their bounds", _is_within_bounds),
+    Invariant("references", "memories", "told", "what a memory names exists", walk=_names_what_exists),
+    Invariant("edges", "edges", "indexes", "every edge stands under both its ends", _stands_under_both_ends),
+    Invariant("orphans", "edges", "amend", "every edge ties two memories", _ties_two_memories),
+    Invariant("chunks", "memories", "amend", "every chunk is listed by its note", _is_listed_by_its_note),
+    Invariant("chunks", "notes", "amend", "every chunk that a note lists exists", _lists_memories),
+    Invariant("folders", "notes", "told", "every note is in a watched folder", _is_in_a_folder),
+    Invariant("orphans", "skips", "amend", "every text left out is a note's", _skips_of_a_note),
+    Invariant("forgotten", "forgotten", "told", "forgotten texts are found by their hash", _is_found_by_its_hash),
+    Invariant("vectors kept", "embeddings", "embeddings", "every vector is one", _is_a_vector),
+    Invariant("identity", "meta", "told", "the database says whose it is", walk=_knows_itself),
+)
+
+READABLE = "readable"
+# Of a row that holds nothing that can be read. What the journal does not hold is made from what it does.
+_READABLE_REMEDY: dict[str, Remedy] = {
+    "numbers": "indexes", "owners": "indexes", "hashes": "indexes", "keys": "indexes", "embeddings": "embeddings",
+}  # fmt: skip
+
+
+def check(
+    source: TableSource, counts: Counter[str], give_way: YieldToQueries = lambda: None
+) -> Iterator[InvariantViolation]:
+    """Every violation of the database's own rules; `counts` grows by the rows looked at, by table."""
+    for table in TABLES:
+        rules = [each for each in INVARIANTS if each.table == table and each.rule is not None]
+        for look, row in _rows(source, table, give_way):
+            counts[table] += 1
+            yield from _faults(look, table, row, rules)
+    for each in INVARIANTS:
+        if each.walk is not None:
+            yield from _walk_faults(each, source, give_way)
+
+
+def _faults(look: RowContext, table: str, row: TableRow, rules: list[Invariant]) -> Iterator[InvariantViolation]:
+    try:
+        record = decode(table, row)
+    except DECODE_ERRORS as error:
+        remedy = _READABLE_REMEDY.get(table, "reread")
+        yield InvariantViolation(READABLE, table, subject_of(table, row), f"it cannot be read: {error}", remedy)
+        return
+    for each in rules:
+        assert each.rule is not None
+        try:
+            for what in each.rule(look, record):
+                yield InvariantViolation(each.name, table, subject_of(table, row), what, each.remedy)
+        except DECODE_ERRORS:
+            continue  # it leans on a row that cannot be read, which is told where that row stands
+
+
+def _walk_faults(each: Invariant, source: TableSource, give_way: YieldToQueries) -> Iterator[InvariantViolation]:
+    assert each.walk is not None
+    try:
+        for subject, what in each.walk(source, give_way):
+            yield InvariantViolation(each.name, each.table, subject, what, each.remedy)
+    except DECODE_ERRORS:
+        return  # as above
+
+
+def _rows(source: TableSource, table: str, give_way: YieldToQueries) -> Iterator[tuple[RowContext, TableRow]]:
+    """Every row of a table with the snapshot it was read in, which lives until the slice's last row was looked at."""
+    after: TableRow | None = None
+    while True:
+        with source() as at:
+            look, rows = RowContext(at), at.rows(table, after, SLICE)
+            for row in rows:
+                yield look, row
+        if len(rows) < SLICE:
+            return
+        after = rows[-1]
+        give_way()
+
+
+def _records(
+    source: TableSource, table: str, give_way: YieldToQueries, *, unreadable_too: bool = False
+) -> Iterator[tuple[RowContext, Any]]:
+    """Every record of a table that can be read; with `unreadable_too` of `changes`, each number with an empty entry
+    where the entry cannot be."""
+    for look, row in _rows(source, table, give_way):
+        try:
+            yield look, decode(table, row)
+        except DECODE_ERRORS:
+            if unreadable_too:
+                yield look, (seq_of(row.key), ChangeEntry(at=0, by=""))

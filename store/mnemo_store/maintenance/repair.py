@@ -1,0 +1,393 @@
+"""What mends a store: steps planned from what `check` found, and what each of them does. SPEC 3.8.
+
+Nothing is deleted: what a step takes out is `QuarantinedRow`,
+and stands in quarantine before it is taken out. The order of the
+steps matters: what the journal still holds comes back before anything is called an orphan.
+"""
+
+import base64
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from mnemo_store.backend import Snapshot
+from mnemo_store.codec import encode, seq_key, seq_of
+from mnemo_store.maintenance.check import DECODE_ERRORS, EdgeRow, InvariantViolation, Remedy, decode
+from mnemo_store.maintenance.journal_diff import TABLE_DIFFS
+from mnemo_store.records import (
+    Change,
+    ChangeEntry,
+    DropEdge,
+    DropMemory,
+    DropSkip,
+    DropTrash,
+    Edge,
+    Memory,
+    PutMemory,
+    PutNote,
+    PutTrash,
+    TrashEntry,
+)
+from mnemo_store.tables import (
+    HASHED_STATES,
+    TableRow,
+    TableSnapshot,
+    TableWriter,
+    edge_keys,
+    hash_key,
+    name_key,
+)
+
+LOST = "lost"  # what a change is called of which nothing is left
+LOST_MAX = 100_000  # changes marked as lost; more than that is no gap but a wrong number
+
+# What each remedy does, in the order in which they are done. What is not among them needs a person.
+REPAIR_STEPS: dict[Remedy, str] = {
+    "database": "put the database aside and restore it from the journal",
+    "reread": "read again from the journal what the database has lost or has otherwise",
+    "indexes": "make the indexes of the database anew from its records",
+    "amend": "put in quarantine what belongs to nothing, and mend what leaned on it",
+    "embeddings": "put in quarantine what is kept as a vector and is none; it is computed again",
+    "history": "mark in the history the changes of which nothing is left",
+    "journal": "put the journal's damaged stretches in quarantine and write it anew from the database",
+    "views": "build the word index and the columns anew",
+    "vectors": "bring the vector index in line with the vectors that are kept",
+}
+
+
+@dataclass(frozen=True)
+class PlannedRepair:
+    """What is done about all violations of one remedy."""
+
+    remedy: Remedy
+    what: str
+    why: str
+    violations: tuple[InvariantViolation, ...]
+
+    @property
+    def how_many(self) -> int:
+        return len(self.violations)
+
+
+@dataclass(frozen=True)
+class QuarantinedRow:
+    """Something that is taken out of the store."""
+
+    table: str
+    subject: str
+    why: str
+    record: Any = None  # None where it cannot be read
+    row: TableRow | None = None
+
+    def line(self, at: int) -> bytes:
+        """As it stands in quarantine: JSON, the row's value in base64."""
+        told: dict[str, Any] = {"at": at, "table": self.table, "subject": self.subject, "why": self.why}
+        if self.record is not None:
+            told["record"] = self.record
+        if self.row is not None:
+            told |= {"key": self.row.key.hex(), "value": base64.b64encode(self.row.value).decode()}
+        return msgspec.json.encode(told) + b"\n"
+
+
+def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
+    """What is to be done, in order.
+
+    What the journal may give back is neither an orphan nor lost: whether it is shows when that has been done. A history
+    that is mended is to be the journal's too.
+    """
+    found: defaultdict[Remedy, list[InvariantViolation]] = defaultdict(list)
+    for violation in violations:
+        found[violation.remedy].append(violation)
+    back = {word for each in found["reread"] for word in each.subject.split()}
+    found["amend"] = [each for each in found["amend"] if not back.intersection(_named_in(each))]
+    found["history"] = [each for each in found["history"] if not back.intersection(map(str, _changes_of(each)))]
+    if found["history"] and not found["journal"]:
+        found["journal"] = found["history"][:1]
+    return [
+        PlannedRepair(remedy, what, _why(found[remedy]), tuple(found[remedy]))
+        for remedy, what in REPAIR_STEPS.items()
+        if found[remedy]
+    ]
+
+
+def _named_in(violation: InvariantViolation) -> set[str]:
+    return {*violation.subject.split(), *violation.what.replace(",", " ").split()}
+
+
+def _changes_of(violation: InvariantViolation) -> range:
+    """The changes that a gap is about; of one that is no gap but a wrong number, none."""
+    first, _, last = violation.subject.partition("-")
+    numbers = range(int(first), int(last or first) + 1)
+    return numbers if len(numbers) <= LOST_MAX else range(0)
+
+
+def _why(violations: Sequence[InvariantViolation]) -> str:
+    first = violations[0]
+    more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""
+    return f"{first.table} {first.subject}: {first.what}{more}"
+
+
+# What the journal still holds
+
+
+def rows_without_journal(
+    here: TableSnapshot, there: Snapshot, violations: Sequence[InvariantViolation]
+) -> list[QuarantinedRow]:
+    """The rows that `reread` will drop, since the journal has nothing to put in their place."""
+    kept = []
+    for table, subject, why in _subjects(violations):
+        if _journal_record(there, table, subject) is None:
+            kept += [_kept_row(table, subject, why, row) for row in _rows_of(here, table, subject)]
+    return kept
+
+
+def reread(writing: TableWriter, there: Snapshot, violations: Sequence[InvariantViolation]) -> None:
+    """Each record is what the journal says. What leans on it is for `mend_indexes`."""
+    for table, subject, _ in _subjects(violations):
+        theirs = _journal_record(there, table, subject)
+        if theirs is None:
+            for row in _rows_of(writing, table, subject):
+                writing.delete_row(table, row)
+        else:
+            for row in TABLE_DIFFS[table].rows(theirs):
+                writing.put_row(table, row)
+
+
+def _journal_record(there: Snapshot, table: str, subject: str) -> Any:
+    """What the journal says; nothing of a row whose key is none of its table's."""
+    try:
+        return TABLE_DIFFS[table].find(there, subject)
+    except ValueError:
+        return None
+
+
+def _subjects(violations: Sequence[InvariantViolation]) -> list[tuple[str, str, str]]:
+    """Each once."""
+    found = {(each.table, each.subject): each.what for each in violations if each.remedy == "reread"}
+    return [(table, subject, why) for (table, subject), why in found.items()]
+
+
+def _rows_of(here: TableSnapshot, table: str, subject: str) -> list[TableRow]:
+    rows = [(key, here.row(table, key)) for key in _keys_of(table, subject)]
+    return [TableRow(key, value) for key, value in rows if value is not None]
+
+
+def _keys_of(table: str, subject: str) -> list[bytes]:
+    """Also of a row whose key is none of its table's, which a report names in hexadecimal."""
+    keys: list[bytes] = []
+    with contextlib.suppress(ValueError):
+        keys += TABLE_DIFFS[table].keys(subject)
+    with contextlib.suppress(ValueError):
+        keys.append(bytes.fromhex(subject))
+    return keys
+
+
+def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedRow:
+    try:
+        record = decode(table, row)
+    except DECODE_ERRORS:
+        record = None
+    return QuarantinedRow(table, subject, why, record.edge if isinstance(record, EdgeRow) else record, row)
+
+
+# What belongs to nothing
+
+
+def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    """What is taken out about a violation, and the changes that do it; neither where it no longer stands."""
+    match violation.table:
+        case "usage" | "versions" | "trash":
+            return _remove_orphan(at, violation)
+        case "memories" if violation.invariant == "trash":
+            return _amend_trash(at, violation)
+        case "memories":
+            return _detach_chunk(at, violation)
+        case "edges":
+            return _remove_edge(at, violation)
+        case "notes":
+            return _unlist_chunks(at, violation)
+        case "skips":
+            file, digest = violation.subject.split()
+            record = {"file": file, "hash": digest}
+            return [QuarantinedRow("skips", violation.subject, violation.what, record)], [
+                DropSkip(file=file, hash=digest)
+            ]
+        case _:
+            return [], []
+
+
+def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    """All that is left of a memory that is not there."""
+    memory_id = violation.subject.split()[0]
+    if at.memory(memory_id) is not None:
+        return [], []
+    left: list[tuple[str, Any]] = [("versions", version) for version in at.versions(memory_id)]
+    left += [("edges", edge) for edge in at.edges(memory_id)]
+    left += [(name, row) for name, row in (("usage", at.usage(memory_id)), ("trash", at.trash(memory_id))) if row]
+    kept = [QuarantinedRow(table, memory_id, violation.what, record) for table, record in left]
+    return kept, [DropMemory(id=memory_id)] if kept else []
+
+
+def _amend_trash(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    """A memory in the trash has an entry, though nobody knows why it went; but for what was set aside, no other has."""
+    memory, entry = at.memory(violation.subject), at.trash(violation.subject)
+    if memory is None:
+        return [], []
+    if memory.state == "trashed" and entry is None:
+        made = TrashEntry(id=memory.id, at=memory.modified_at, why="nobody knows: the entry was lost", state="active")
+        return [], [PutTrash(data=made)]
+    if memory.state not in ("trashed", "discarded") and entry is not None:
+        return [QuarantinedRow("trash", memory.id, violation.what, entry)], [DropTrash(id=memory.id)]
+    return [], []
+
+
+def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    """A chunk that no note lists becomes a memory of its own: its text is not lost with its place."""
+    memory = at.memory(violation.subject)
+    if memory is None or not memory.managed:
+        return [], []
+    note = at.note(memory.managed)
+    if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
+        return [], []
+    free = msgspec.structs.replace(memory, managed="", version=memory.version + 1, modified_at=at.now)
+    return [], [PutMemory(data=free)]
+
+
+def _remove_edge(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    source, relation, target = violation.subject.split()
+    edges = [*at.edges(source), *at.edges(target)]
+    edge = next((e for e in edges if (e.source, e.relation, e.target) == (source, relation, target)), None)
+    if edge is None or (at.memory(source) is not None and at.memory(target) is not None):
+        return [], []
+    drop = DropEdge(source=source, target=target, relation=edge.relation)
+    return [QuarantinedRow("edges", violation.subject, violation.what, edge)], [drop]
+
+
+def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
+    """The note no longer lists what is not there, and counts as unread, so that the next scan looks at it."""
+    note = at.note(violation.subject)
+    if note is None:
+        return [], []
+    chunks = tuple(chunk for chunk in note.chunks if at.memory(chunk.memory) is not None)
+    if len(chunks) == len(note.chunks):
+        return [], []
+    shorter = msgspec.structs.replace(note, chunks=chunks, hash="", mtime_ns=0, size=0)
+    return [QuarantinedRow("notes", note.id, violation.what, note)], [PutNote(data=shorter)]
+
+
+# Indexes
+
+
+def repair_indexes(writing: TableWriter) -> int:
+    """Numbers, owners, hashes, keys and edges are what the records make them; how many rows were not.
+
+    Numbers stay as they are where anything tells them. All within one transaction: some 3 s for 100,000 memories.
+    """
+    memories = dict(_memories(writing))
+    changed = _mend_numbers(writing, [row.key for row in writing.all_rows("memories")])
+    hashes = {TableRow(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
+    changed += _mend_rows(writing, "hashes", hashes)
+    changed += _mend_rows(writing, "keys", _name_rows(writing, memories))
+    return changed + _mend_edges(writing)
+
+
+def _memories(at: TableSnapshot) -> Iterator[tuple[bytes, Memory]]:
+    for row in at.all_rows("memories"):
+        try:
+            yield row.key, decode("memories", row).memory
+        except DECODE_ERRORS:
+            continue
+
+
+def _mend_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> int:
+    there = set(writing.all_rows(table))
+    for row in there - wanted:
+        writing.delete_row(table, row)
+    for row in wanted - there:
+        writing.put_row(table, row)
+    return len(there ^ wanted)
+
+
+def _name_rows(writing: TableWriter, memories: dict[bytes, Memory]) -> set[TableRow]:
+    """Of two memories with one key, which no door allows, the one that is found now stays so, else the newer."""
+    found: dict[bytes, bytes] = {}
+    for key, memory in sorted(memories.items()):
+        if memory.key:
+            name = name_key(memory)
+            if name not in found or writing.row("keys", name) != found[name]:
+                found[name] = key
+    return {TableRow(name, key) for name, key in found.items()}
+
+
+def _mend_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
+    owners = {row.key: row.value for row in writing.all_rows("owners")}
+    numbers = {row.key: row.value for row in writing.all_rows("numbers")}
+    named = {key: number for number, key in owners.items()}
+    known = set(ids)
+    given = {key: number for key, number in numbers.items() if key in known and owners.get(number) == key}
+    taken = set(given.values())
+    following = int(writing.meta("next_number") or 0)
+    following = max([following, *(seq_of(number) + 1 for number in (*owners, *numbers.values()) if len(number) == 4)])
+    for key in ids:
+        if key in given:
+            continue
+        told = (number for number in (numbers.get(key), named.get(key)) if number and len(number) == 4)
+        number = next((each for each in told if each not in taken), None)
+        if number is None:
+            number, following = following.to_bytes(4, "big"), following + 1
+        given[key] = number
+        taken.add(number)
+    changed = _mend_rows(writing, "numbers", {TableRow(key, number) for key, number in given.items()})
+    changed += _mend_rows(writing, "owners", {TableRow(number, key) for key, number in given.items()})
+    if following != int(writing.meta("next_number") or 0):
+        writing.set_meta("next_number", str(following))
+        changed += 1
+    return changed
+
+
+def _mend_edges(writing: TableWriter) -> int:
+    """Each edge stands under both its ends, the newer where they differ."""
+    edges: dict[tuple[bytes, bytes], Edge] = {}
+    for row in writing.all_rows("edges"):
+        try:
+            edge = decode("edges", row).edge
+        except DECODE_ERRORS:
+            continue
+        keys = edge_keys(edge)
+        if keys not in edges or edges[keys].at < edge.at:
+            edges[keys] = edge
+    changed = 0
+    for keys, edge in edges.items():
+        for row in (TableRow(key, encode(edge)) for key in keys):
+            if not writing.has_row("edges", row):
+                writing.put_row("edges", row)
+                changed += 1
+    return changed
+
+
+# Vectors kept, and the history
+
+
+def unusable_vectors(at: TableSnapshot, violations: Sequence[InvariantViolation]) -> list[QuarantinedRow]:
+    """The rows that hold no vector."""
+    keys = [bytes.fromhex(each.subject) for each in violations]
+    rows = [TableRow(key, value) for key in keys if (value := at.row("embeddings", key)) is not None]
+    return [QuarantinedRow("embeddings", row.key.hex(), "it holds no vector", None, row) for row in rows]
+
+
+def mark_lost(writing: TableWriter, violations: Sequence[InvariantViolation]) -> int:
+    """Each change of which nothing is left has an entry that says so; how many."""
+    marked = 0
+    for violation in violations:
+        at = 0
+        for seq in _changes_of(violation):
+            before, there = writing.entry(seq - 1), writing.row("changes", seq_key(seq))
+            at = before.at if before is not None else at
+            if there is None:
+                writing.put_entry(seq, ChangeEntry(at=at, by="repair", what=LOST))
+                marked += 1
+    return marked

@@ -1,0 +1,268 @@
+"""A store made from a backup, or from what a data folder still holds, as of now or of an earlier moment. SPEC 3.8.
+
+It is made beside the data folder, opened and looked through there, and takes its place by two renames; what stood
+there is kept. Nobody may have the store open meanwhile.
+"""
+
+import contextlib
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.codec import FORMAT, SegmentHeader, seal
+from mnemo_store.database.environment import DATABASE_FILE, Database
+from mnemo_store.database.integrity import is_intact
+from mnemo_store.disk import Disk
+from mnemo_store.errors import BadBackup, DiskFull, HistoryUnavailable, StoreLoss
+from mnemo_store.journal import dump
+from mnemo_store.journal.journal import JOURNAL_FILES, Journal
+from mnemo_store.maintenance import backup
+from mnemo_store.maintenance.backup import Progress
+from mnemo_store.maintenance.compaction import put_vectors
+from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
+from mnemo_store.recovery import folder_swap, manifest
+from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.store import Store, WriteResult
+from mnemo_store.tables import TableRow
+
+FULL_DATABASE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
+PIECE_BYTES = 1 << 20
+
+
+def check_source(source: Path, data: Path) -> None:
+    """Raises BadBackup or DiskFull where `source` is no whole backup or store, or there is no room for its copy beside
+    `data`. A store is not opened for that, since a daemon may have it open; of a backup every file is read."""
+    if (data / backup.BACKUP_FILE).exists():
+        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
+    if (source / backup.BACKUP_FILE).exists():
+        backup.verify_backup(source)
+    needed = sum(part.stat().st_size for part in _parts_of(source))
+    place = next(folder for folder in data.absolute().parents if folder.exists())
+    room = os.statvfs(place)
+    free = room.f_bavail * room.f_frsize
+    if needed > free:
+        raise DiskFull(f"no room for the copy in {place}: it needs {needed} bytes, and {free} are free")
+
+
+class _ReplacedStore(NamedTuple):
+    """What counts of the store that is replaced."""
+
+    forgotten: dict[str, dict[str, Forgotten]]  # by salt and hash, the texts that must not come back
+    spared: frozenset[str]  # ids of memories that say such a text and are there all the same: nobody forgot them
+
+
+class RestoreResult(NamedTuple):
+    """What a restore came to."""
+
+    seq: int
+    memories: int
+    kept_as: Path | None  # where what stood there is now
+    forgotten: tuple[str, ...]  # ids that had been purged since, and are to be purged again before the store is used
+    recovered: list[str]  # what was found wrong with the copy, and mended
+
+
+def restore(
+    source: Path,
+    data: Path,
+    disk: Disk,
+    now: Callable[[], int],
+    *,
+    at: int | None = None,
+    keep_forgotten: bool = True,
+    finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None,
+    progress: Progress = lambda _, __: None,
+) -> RestoreResult:
+    """Puts the store of `source` (a backup, or a data folder, `data` itself for one) in the place of `data`.
+
+    `at` (ms): as it was after the last change by then. What was purged from the store that is replaced stays away:
+    `finish` gets the store, open, and the ids of such memories, before it is put in place; with `keep_forgotten` off
+    they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it was.
+    """
+    progress("looking at what is there", 0.0)
+    if (data / backup.BACKUP_FILE).exists():
+        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
+    folder_swap.finish_swap(data, disk)
+    replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
+    lock = FolderLock.acquire(data) if data.exists() else None
+    stage = folder_swap.staging_folder(data)
+    try:
+        if (source / backup.BACKUP_FILE).exists():
+            backup.verify_backup(source)
+        shutil.rmtree(stage, ignore_errors=True)
+        stage.mkdir(mode=0o700, parents=True)
+        progress("copying", 0.2)
+        copy_parts(source, stage, disk)
+        if at is not None:
+            progress("going back", 0.4)
+            _go_back(stage, at, disk)
+        progress("opening", 0.6)
+        seq, memories, unwanted, said = _open_and_verify(stage, disk, now, replaced, finish)
+        progress("putting it in place", 0.9)
+        kept = folder_swap.swap_in(data, disk, now())
+    except BaseException:
+        shutil.rmtree(stage, ignore_errors=True)
+        raise
+    finally:
+        if lock is not None:
+            lock.release()
+    progress("done", 1.0)
+    return RestoreResult(seq, memories, kept, unwanted, said)
+
+
+def _read_replaced(data: Path) -> _ReplacedStore:
+    """As far as it can still be read."""
+    if not (data / manifest.MANIFEST_FILE).exists():
+        return _ReplacedStore({}, frozenset())
+    try:
+        store = Store.open(data, reserve_bytes=0)
+    except StoreLoss:
+        return _ReplacedStore({}, frozenset())
+    try:
+        with store.snapshot() as snapshot:
+            salt, found, after = snapshot.meta("salt"), dict[str, Forgotten](), ""
+            while rows := snapshot.forgotten_after(after, SLICE):
+                found.update((row.hash, row) for row in rows)
+                after = rows[-1].hash
+        forgotten = {salt: found} if found else {}
+        return _ReplacedStore(forgotten, frozenset(memories_with_text(store, forgotten)))
+    finally:
+        store.close()
+
+
+def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
+    """Copies what a store or a backup consists of. Raises BadBackup where there is none."""
+    for part in _parts_of(source):
+        target = stage / part.relative_to(source)
+        target.parent.mkdir(mode=0o700, exist_ok=True)
+        with part.open("rb") as file:
+            disk.replace_file(target, iter(partial(file.read, PIECE_BYTES), b""))
+
+
+def _parts_of(source: Path) -> list[Path]:
+    """The files that a store or a backup consists of. Raises BadBackup where there is neither database nor journal."""
+    parts = [
+        source / manifest.MANIFEST_FILE,
+        *sorted((source / "journal").glob("*.jsonl")),
+        source / "db" / DATABASE_FILE,
+    ]
+    if not any(part.exists() for part in parts[1:]):
+        raise BadBackup(f"{source} holds neither a database nor a journal")
+    return [part for part in parts if part.exists()]
+
+
+def _go_back(stage: Path, at: int, disk: Disk) -> None:
+    """Leaves of the journal what stood in it at that moment, and of the database only its vectors."""
+    own, _ = manifest.read(stage, lambda: ("", ""))
+    cut = stage / "journal.cut"
+    cut.mkdir(mode=0o700)
+    with contextlib.closing(Journal(stage / "journal", own.store_id, own.salt, disk)) as journal:
+        journal.open()
+        first_seq = journal.snapshot_last[0] + 1
+        reached = max((read.line.seq for read in journal.lines() if read.line.at <= at), default=first_seq - 1)
+        if reached < first_seq and first_seq > 1 and _snapshot_at(journal) > at:
+            raise HistoryUnavailable("the journal was written anew since that moment")
+        for name in JOURNAL_FILES:
+            header = seal(
+                SegmentHeader(FORMAT, name, journal.snapshot_number + 1, own.store_id, own.salt, first_seq)
+            ).data
+            disk.replace_file(cut / f"{name}.jsonl", itertools.chain([header], _lines(journal, name, reached)))
+    for path in (stage / "journal").glob("snapshot.*.jsonl"):
+        disk.rename(path, cut / path.name)
+    shutil.rmtree(stage / "journal")
+    disk.rename(cut, stage / "journal")
+    if (stage / "db").exists():
+        disk.rename(stage / "db", stage / FULL_DATABASE)
+
+
+def _lines(journal: Journal, name: str, reached: int) -> Iterator[bytes]:
+    """The lines of one file up to a seq, as they stand there."""
+    for read in journal.lines():
+        if read.line.seq > reached:
+            return
+        if name == ("long_term" if any(map(is_long_term, read.line.changes)) else "short_term"):
+            yield journal.fetch(read.location).rstrip(b"\n") + b"\n"
+
+
+def _snapshot_at(journal: Journal) -> int:
+    """When the last change of the journal's snapshot was made."""
+    rows = (row for row, _ in journal.snapshot_rows())
+    return max((row.data.at for row in rows if isinstance(row, dump.ChangeRow)), default=0)
+
+
+def _open_and_verify(
+    stage: Path,
+    disk: Disk,
+    now: Callable[[], int],
+    replaced: _ReplacedStore,
+    finish: Callable[[Store, tuple[str, ...]], None],
+) -> tuple[int, int, tuple[str, ...], list[str]]:
+    """Opens the store that is to take over, as any start does. Raises BadBackup where something of it is missing."""
+    has_database = (stage / "db" / DATABASE_FILE).exists() or (stage / FULL_DATABASE).exists()
+    store = Store.open(stage, disk=disk, now=now, reserve_bytes=0)
+    try:
+        if store.damage and not has_database:
+            where = f"{store.damage[0].segment} at byte {store.damage[0].offset}: {store.damage[0].why}"
+            raise BadBackup(f"the journal is damaged ({where}), and there is no database beside it")
+        if store.data_losses or store.degraded:
+            raise BadBackup("; ".join([*store.data_losses, *filter(None, [store.degraded])]))
+        if went_back := (stage / FULL_DATABASE).exists():
+            _take_vectors(stage / FULL_DATABASE, store, disk)
+            shutil.rmtree(stage / FULL_DATABASE)
+        unwanted = tuple(each for each in memories_with_text(store, replaced.forgotten) if each not in replaced.spared)
+        if unwanted:
+            finish(store, unwanted)
+        _keep_forgotten(store, replaced.forgotten)
+        said = [] if went_back else store.recovered  # without its database it was on purpose
+        with store.snapshot() as snapshot:
+            return snapshot.seq, snapshot.count(), unwanted, said
+    finally:
+        store.close()
+
+
+def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
+    """Vectors are kept under the hashes of their texts: those of later texts do no harm."""
+    if not is_intact(folder):
+        return
+    whole = Database.open(folder, disk)
+    try:
+        with whole.table_snapshot(0) as here:
+            after: TableRow | None = None
+            while rows := here.rows("embeddings", after, SLICE):
+                store.run_exclusively(partial(put_vectors, rows=rows)).result()
+                after = rows[-1]
+    finally:
+        whole.close()
+
+
+def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> None:
+    """Takes over what must not come back; of a store with another salt the hashes say nothing here."""
+
+    def decide(snapshot: Snapshot) -> WriteResult[None]:
+        wanted = forgotten.get(snapshot.meta("salt"), {}).values()
+        return WriteResult(
+            [PutForgotten(data=row) for row in wanted if snapshot.forgotten(row.hash) is None], None, "restore"
+        )
+
+    store.transact(decide, by="restore").result()
+
+
+def memories_with_text(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
+    """The memories of which some version is a text that was purged."""
+    found: list[str] = []
+    after = ""
+    while forgotten:
+        with store.snapshot() as snapshot:
+            memories = snapshot.memories(after, SLICE)
+            for memory in memories:
+                texts = {stored.memory.content for stored in snapshot.versions(memory.id)}
+                if any(skip_hash(salt, text) in hashes for salt, hashes in forgotten.items() for text in texts):
+                    found.append(memory.id)
+        if len(memories) < SLICE:
+            break
+        after = memories[-1].id
+    return found

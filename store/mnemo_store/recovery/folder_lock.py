@@ -1,0 +1,131 @@
+"""The lock of a data folder: one process has it open. SPEC 3.6, FORMAT.md.
+
+Two things are locked: the folder itself, which nobody can take away under another process (whatever is deleted in it,
+and wherever it is moved), and the file `lock` in it, which names the holder and is what older versions lock. Both locks
+are the kernel's, and go with the process. A copy of the folder has a folder and a file of its own, and is not locked.
+"""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from mnemo_store.errors import FolderInUse
+
+LOCK_FILE = "lock"
+
+_NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+# What file systems answer that cannot lock a folder (NFS wants a handle that writes): the file alone is then the lock.
+_NO_FOLDER_LOCK = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
+
+log = logging.getLogger("mnemo.store")
+
+
+class _Identity(NamedTuple):
+    """What tells one file from another that has its name."""
+
+    device: int
+    inode: int
+
+
+class FolderLock:
+    """The lock, held from `acquire` to `release`."""
+
+    def __init__(self, folder: Path, folder_fd: int, file_fd: int) -> None:
+        self.folder = folder
+        self._fds = [folder_fd, file_fd]
+        self._folder_identity = _identity(os.fstat(folder_fd))
+        self._file_identity = _identity(os.fstat(file_fd))
+        self._logged = ""
+
+    @classmethod
+    def acquire(cls, folder: Path) -> "FolderLock":
+        """Locks a folder that exists. Raises Locked, which names the holder, and OSError."""
+        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FolderInUse(f"{_holder(folder)} is using {folder}") from None
+            except OSError as error:
+                if error.errno not in _NO_FOLDER_LOCK:
+                    raise
+            file_fd = _lock_file(folder)
+        except BaseException:
+            os.close(folder_fd)
+            raise
+        return cls(folder, folder_fd, file_fd)
+
+    def loss(self) -> str:
+        """Why another process may be using the folder by now; "" as long as nobody can."""
+        loss = self._loss()
+        if loss != self._logged:
+            self._logged = loss
+            if loss:
+                log.error("nothing is written any more: %s", loss)
+            else:
+                log.warning("the data folder and its lock are back: writing goes on")
+        return loss
+
+    def _loss(self) -> str:
+        for path, held in ((self.folder, self._folder_identity), (self.folder / LOCK_FILE, self._file_identity)):
+            is_folder = path == self.folder
+            try:
+                found = _identity(path.stat())
+            except (FileNotFoundError, NotADirectoryError):
+                if is_folder:
+                    return f"the data folder {path} was moved or deleted; {_FOLDER_REMEDY}"
+                return f"{path} was removed; {_FILE_REMEDY}"
+            except OSError:  # it cannot be told, so that nothing says that it is lost
+                continue
+            if found != held:
+                if is_folder:
+                    return f"the data folder {path} was replaced by another folder; {_FOLDER_REMEDY}"
+                return f"{path} was replaced; {_FILE_REMEDY}"
+        return ""
+
+    def release(self) -> None:
+        """Lets both go; safe to call again."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+_FILE_REMEDY = "restart the daemon (mnemo down, then mnemo up), which locks the folder anew"
+_FOLDER_REMEDY = (
+    "put it back, and writing goes on, or keep what the daemon still holds (mnemo export FILE) before it is restarted"
+)
+
+
+def _lock_file(folder: Path) -> int:
+    path = folder / LOCK_FILE
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in _NOT_WRITABLE or not path.exists():
+            raise
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # it can still be locked, if not signed
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise FolderInUse(f"{_holder(folder)} is using {folder}") from None
+    with contextlib.suppress(OSError):  # on a disk that is full or read-only nobody gets to know who holds it
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    return fd
+
+
+def _holder(folder: Path) -> str:
+    """The process that the lock file names."""
+    try:
+        pid = (folder / LOCK_FILE).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return "another process"
+    return f"process {pid}" if pid.isdigit() else "another process"
+
+
+def _identity(found: os.stat_result) -> _Identity:
+    return _Identity(found.st_dev, found.st_ino)
