@@ -52,12 +52,19 @@ def lint(config: Path, *roots: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=config.parent)
 
 
+def siblings(layer: str) -> list[str]:
+    """The modules of one layer; `a | b` are two that may not import each other."""
+    return [name.strip() for name in layer.split("|")]
+
+
 def forbidden_imports(contract: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(importing package, imported module) for everything that contract forbids directly."""
     if contract["type"] == "layers":
-        layers = contract["layers"]
-        for i, lower in enumerate(layers):
-            yield from ((lower, higher) for higher in layers[:i])
+        layers = [siblings(layer) for layer in contract["layers"]]
+        for i, layer in enumerate(layers):
+            higher = [module for above in layers[:i] for module in above]
+            for module in layer:
+                yield from ((module, other) for other in (*higher, *layer) if other != module)
     elif contract["type"] == "forbidden":
         for source in contract["source_modules"]:
             yield from ((source, module) for module in contract["forbidden_modules"])
@@ -70,15 +77,19 @@ def write_tree(folder: Path, contract: dict[str, Any], bad: list[tuple[str, str]
     for package in LINTER["root_packages"]:
         (folder / package).mkdir(parents=True)
         (folder / package / "__init__.py").touch()
-    for name in contract.get("forbidden_modules", ()):
-        package, _, module = name.partition(".")
-        if package in SOURCES and module:
-            path = folder.joinpath(package, *module.split(".")).with_suffix(".py")
-            path.parent.mkdir(exist_ok=True)
-            (path.parent / "__init__.py").touch()
-            path.touch()
+    packages = {importing for importing, _ in forbidden_imports(contract)}
+    modules = {imported for _, imported in forbidden_imports(contract)} - packages
+    for name in sorted(packages | modules):
+        if name.partition(".")[0] in SOURCES:
+            path = folder.joinpath(*name.split("."))
+            for parent in (path, *path.parents) if name in packages else path.parents:
+                if parent != folder and parent.is_relative_to(folder):
+                    parent.mkdir(parents=True, exist_ok=True)
+                    (parent / "__init__.py").touch()
+            if name not in packages and not path.is_dir():
+                path.with_suffix(".py").touch()
     for n, (importing, imported) in enumerate(bad):
-        (folder / importing / f"bad_{n}.py").write_text(f"import {imported}\n")
+        folder.joinpath(*importing.split("."), f"bad_{n}.py").write_text(f"import {imported}\n")
     config = folder / "importlinter.toml"
     lines = [f"{key} = {value!r}" for key, value in contract.items()]
     config.write_text(
