@@ -249,8 +249,9 @@ def test_nothing_of_it_is_loaded_before_it_is_asked_for(source: Path, models: Pa
     install(source, models)
     program = (
         "import sys; from pathlib import Path; from mnemo_daemon import app;"
-        "from mnemo_daemon.models.catalogue import Catalogue; from mnemo_daemon.models.cross_encoder import Reranking;"
-        f"reranking = Reranking(Catalogue(Path({str(models)!r}))); print('onnxruntime' in sys.modules);"
+        "from mnemo_daemon.models.catalogue import ModelCatalogue;"
+        "from mnemo_daemon.models.cross_encoder import CrossEncoderService;"
+        f"reranking = CrossEncoderService(ModelCatalogue(Path({str(models)!r}))); print('onnxruntime' in sys.modules);"
         "reranking.encoder(); print('onnxruntime' in sys.modules)"
     )
     assert printed(program).split() == ["False", "True"]

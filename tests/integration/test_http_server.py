@@ -444,7 +444,7 @@ DAEMON = textwrap.dedent(
     """
     import os, sys, time
     from pathlib import Path
-    from mnemo_daemon import sockets
+    from mnemo_daemon.server import sockets
     listener = sockets.listen(Path(sys.argv[1]), os.environ)
     print("bound", flush=True)
     sys.stdin.readline()  # everything heavy is loaded from here on

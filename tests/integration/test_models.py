@@ -555,8 +555,8 @@ def test_late_interaction_is_had_unless_it_is_switched_off(minilm_folder: Path) 
 def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
     code = (
         "import sys, pathlib; from mnemo_daemon.models.embedding import EmbeddingService; "
-        "from mnemo_daemon.models.catalogue import Catalogue; "
-        "s = EmbeddingService(Catalogue(pathlib.Path('nowhere'))); s.refresh(); "
+        "from mnemo_daemon.models.catalogue import ModelCatalogue; "
+        "s = EmbeddingService(ModelCatalogue(pathlib.Path('nowhere'))); s.refresh(); "
         "print(sorted({'onnxruntime', 'onnx', 'tokenizers', 'fastembed', 'huggingface_hub'} & set(sys.modules)))"
     )
     assert printed(code).strip() == "[]"
@@ -565,8 +565,8 @@ def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
 def test_the_default_model_needs_no_fastembed_and_no_hub(minilm_folder: Path) -> None:
     code = (
         "import sys, pathlib; from mnemo_daemon.models.embedding import load_embedder; "
-        "from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, Catalogue; "
-        f"load_embedder(Catalogue(pathlib.Path({str(minilm_folder)!r})).installed(DEFAULT_EMBEDDING)); "
+        "from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue; "
+        f"load_embedder(ModelCatalogue(pathlib.Path({str(minilm_folder)!r})).installed(DEFAULT_EMBEDDING)); "
         "print(sorted({'onnx', 'fastembed', 'huggingface_hub', 'requests'} & set(sys.modules)))"
     )
     assert printed(code).strip() == "[]"

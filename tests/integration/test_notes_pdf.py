@@ -166,7 +166,9 @@ def test_reading_ends_when_the_daemon_stops() -> None:
     ["import socket; socket.socket()", "import subprocess; subprocess.run(['true'])", "import os; os.system('true')"],
 )
 def test_the_process_that_reads_reaches_no_network_and_starts_no_program(act: str) -> None:
-    program = f"from mnemo_daemon import pdf_reader; pdf_reader.confine(pdf_reader.Limits()); {act}; print('done')"
+    program = (
+        f"from mnemo_daemon.notes import pdf_reader; pdf_reader.confine(pdf_reader.Limits()); {act}; print('done')"
+    )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "PermissionError: reading a PDF file needs no" in ended.stderr
@@ -175,7 +177,7 @@ def test_the_process_that_reads_reaches_no_network_and_starts_no_program(act: st
 
 def test_the_daemon_itself_never_loads_the_library() -> None:
     program = (
-        "import sys; from mnemo_daemon import notes, pdf_reader; from tests.pdf_files import pdf_file; "
+        "import sys; from mnemo_daemon.notes import notes_service, pdf_reader; from tests.pdf_files import pdf_file; "
         "text = pdf_reader.read_pdf_file(pdf_file(['Hello'])); print(text, 'pypdf' in sys.modules)"
     )
     root = Path(__file__).resolve().parent.parent.parent

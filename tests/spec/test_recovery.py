@@ -441,7 +441,7 @@ def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_
 def test_a_follower_that_raises_takes_no_durable_write_back_and_stops_the_writer(tmp_path: Path) -> None:
     program = """
 import pathlib, sys
-from mnemo_store.errors import Closed, StoreError
+from mnemo_store.errors import StoreError
 from mnemo_store.store import Store
 from tests.samples import remember
 store = Store.open(pathlib.Path(sys.argv[1]))
@@ -458,7 +458,7 @@ store.close()
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, timeout=WAIT_SECONDS,
         check=True, cwd=Path(__file__).resolve().parents[2],
     )  # fmt: skip
-    assert result.stdout.strip() in ("Closed", "WriteFailed")
+    assert result.stdout.strip() in ("StoreClosed", "WriteFailure")
     assert "ZeroDivisionError" in result.stderr
     with opened(tmp_path) as store:
         assert "memory number 1" in contents(store)
