@@ -1,7 +1,7 @@
-"""What can be read of the store at one moment, and written in one group, whatever holds it.
+"""The interface of a state backend: snapshots to read, transactions to write.
 
-Two things hold it: the database (`tables`), and, where there is none that can be trusted, what the journal replays to
-(`replayed`). Both answer the same, number for number; tests hold one against the other.
+There are two backends: the database, and the replay of the journal (the fallback state), for when no database can be
+trusted. Both give the same answers, row number for row number; the agreement tests compare them.
 """
 
 import abc
@@ -36,18 +36,18 @@ class StoredMemory(NamedTuple):
 
 
 class TouchedMemory(NamedTuple):
-    """A memory that a transaction touched: what the views need to follow."""
+    """A memory that a transaction touched, as the indexes need it."""
 
     number: int
     memory: Memory | None  # None: its record did not change, or it was dropped
-    usage: Usage | None  # None: its use did not change
+    usage: Usage | None  # None: its usage did not change
     dropped: bool = False
 
 
 class Snapshot(abc.ABC):
-    """The store at one moment. Ids are lower-case text; what is not there is None, "" or an empty list.
+    """The store at one moment. Ids are lower-case text; a missing record is None, "" or an empty list.
 
-    A long walk goes in steps: each list is in the order of its keys, begins behind what `after` names, and has at most
+    Long lists are read in slices: a slice is in the order of its keys, begins after the key `after`, and has at most
     `limit` rows; one with fewer is the last.
     """
 
@@ -55,7 +55,7 @@ class Snapshot(abc.ABC):
 
     @property
     def seq(self) -> int:
-        """Of the last change."""
+        """The number of the last change."""
         return int(self.meta("seq") or 0)
 
     def memory(self, memory_id: str) -> Memory | None:
@@ -90,7 +90,7 @@ class Snapshot(abc.ABC):
 
     @abc.abstractmethod
     def number(self, memory_id: str) -> int | None:
-        """The row of a memory in the views."""
+        """The number of a memory: a small dense integer, its row id in the indexes."""
 
     @abc.abstractmethod
     def id_of(self, number: int) -> str | None: ...
@@ -111,11 +111,11 @@ class Snapshot(abc.ABC):
 
     @abc.abstractmethod
     def entries(self, after: int, limit: int = SLICE) -> list[tuple[int, ChangeEntry]]:
-        """What the transactions behind `after` touched, in order."""
+        """The entries of the transactions after `after`, in order."""
 
     @abc.abstractmethod
     def entries_back(self, limit: int = SLICE) -> Iterator[tuple[int, ChangeEntry]]:
-        """What the last transactions touched, the newest first."""
+        """The entries of the last transactions, the newest first."""
 
     @abc.abstractmethod
     def trash(self, memory_id: str) -> TrashEntry | None: ...
@@ -129,8 +129,8 @@ class Snapshot(abc.ABC):
 
     @abc.abstractmethod
     def edges(self, memory_id: str) -> list[Edge]:
-        """The edges that have this memory at either end: those towards it first, then those from it, each in the order
-        of relation and other end."""
+        """The edges that have this memory at either end: first those to it, then those from it, each sorted by relation
+        and other end."""
 
     @abc.abstractmethod
     def edges_after(self, after: Edge | None = None, limit: int = SLICE) -> list[Edge]:
@@ -153,7 +153,7 @@ class Snapshot(abc.ABC):
 
     @abc.abstractmethod
     def skips(self, file_id: str) -> frozenset[str]:
-        """Salted hashes of the texts that rescans of this file leave out."""
+        """Salted hashes of the texts that rescans of this file skip."""
 
     @abc.abstractmethod
     def skips_after(self, after: Skip | None = None, limit: int = SLICE) -> list[Skip]:
@@ -179,15 +179,15 @@ class Snapshot(abc.ABC):
     def joined_token_rows(
         self, space: str, text_hashes: Sequence[bytes], dimensions: int
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """The token rows of all these texts, one behind the other, and how many each has, -1 where none are kept."""
+        """The token rows of all these texts, one after the other, and the number of rows of each, -1 without any."""
 
 
 class StateWriter(Snapshot):
-    """A snapshot within a write: reads what is there, its own changes included, and makes more."""
+    """A snapshot within a write transaction: it sees its own changes, and makes more."""
 
     @abc.abstractmethod
     def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[TouchedMemory]:
-        """Makes the changes, as transaction `seq`; `entry` gets the ids. Applying the same twice leaves the same."""
+        """Applies the changes as transaction `seq`; `entry` gets the ids. Applying the same twice changes nothing."""
 
     @abc.abstractmethod
     def put_vectors(self, space: str, text_hash: bytes, rows: NDArray[np.float16] | NDArray[np.int8]) -> None:
@@ -196,42 +196,42 @@ class StateWriter(Snapshot):
     @abc.abstractmethod
     def set_meta(self, name: str, value: str) -> None: ...
 
-    # What a stream of the whole state is loaded with. FORMAT.md, "The stream"
+    # For loading a dump of the whole state. FORMAT.md, "The stream"
 
     @abc.abstractmethod
     def put_record(self, stored: StoredMemory, number: int) -> None:
-        """A current record under the seq that made it, with its number in the views."""
+        """Puts a current record under the seq that made it, with its number."""
 
     @abc.abstractmethod
     def put_version(self, stored: StoredMemory) -> None:
-        """An earlier version under the seq that made it."""
+        """Puts an earlier version under the seq that made it."""
 
     @abc.abstractmethod
     def put_entry(self, seq: int, entry: ChangeEntry) -> None: ...
 
 
 class StateTransaction(abc.ABC):
-    """Turns that become durable together. One at a time."""
+    """A transaction of several writes. One at a time."""
 
     @abc.abstractmethod
     def savepoint(self, now: int) -> AbstractContextManager[StateWriter]:
-        """Within it one turn decides and applies; nothing remains of one that raises."""
+        """A savepoint for one write: where the block raises, nothing of it remains."""
 
     @abc.abstractmethod
     def record_end(self, now: int, end: tuple[int, str]) -> None:
-        """Notes seq and checksum of the group's last transaction. After the turns, before the journal has them."""
+        """Notes seq and checksum of the last change: after all writes, before the journal has them."""
 
     @abc.abstractmethod
     def commit(self) -> None:
-        """Makes what was applied the state that snapshots begun from now on see."""
+        """Makes the changes visible to snapshots that begin from now on."""
 
     @abc.abstractmethod
     def abort(self) -> None:
-        """Nothing remains of the group. Safe after a commit that failed."""
+        """Discards all changes. Safe after a commit that failed."""
 
 
 class StateBackend(abc.ABC):
-    """What holds the store: the database, or a replay of the journal."""
+    """A backend that holds the state of the store: the database, or the replay of the journal."""
 
     end: tuple[int, str]  # seq and checksum of the last transaction applied
 

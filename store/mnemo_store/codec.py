@@ -1,4 +1,4 @@
-"""Records and keys to bytes and back. What stands on disk is described in store/FORMAT.md.
+"""The codec: records and keys to bytes and back. store/FORMAT.md describes the bytes on disk.
 
 The database holds MessagePack, the journal JSON, of the same structs. Keys of ids are their 16 bytes, keys of sequence
 numbers 8 bytes big-endian, so that LMDB's order is theirs. A default that a record leaves out is part of the format:
@@ -51,12 +51,12 @@ def encode(record: Record) -> bytes:
 
 
 def encode_json(record: Record) -> bytes:
-    """As in the journal and in an export."""
+    """Encodes a record as JSON, as in the journal and in an export."""
     return _json(record)
 
 
 def id_key(text: str) -> bytes:
-    """The 16 bytes of an id. Raises ValueError for what is not one."""
+    """The 16 bytes of an id. Raises ValueError for a text that is no id."""
     key = bytes.fromhex(text.replace("-", ""))
     if len(key) != 16:
         raise ValueError(f"not an id: {text!r}")
@@ -77,7 +77,7 @@ def seq_of(key: bytes) -> int:
 
 
 def digest_key(*parts: str | bytes) -> bytes:
-    """16 bytes that stand for the parts, in order; no two lists of parts share theirs by concatenation."""
+    """A 16-byte digest of the parts, in order, each with its length: ("a", "bc") and ("ab", "c") differ."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -87,7 +87,7 @@ def digest_key(*parts: str | bytes) -> bytes:
 
 
 def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
-    """digest_key(first, other) of each, three times as quick."""
+    """`digest_key(first, other)` for each of the others, three times as fast."""
     name = first.encode()
     begin = hashlib.blake2b(len(name).to_bytes(4, "little") + name, digest_size=16).copy
     for other in others:
@@ -97,25 +97,25 @@ def digest_keys(first: str, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def encode_rows(rows: NDArray[np.float16] | NDArray[np.int8]) -> bytes:
-    """What is kept of a text in one space: its vectors (float16), or its token rows (int8)."""
+    """Encodes the vectors (float16) or the token rows (int8) of a text."""
     return rows.astype("<f2", copy=False).tobytes() if rows.dtype == np.float16 else _TOKEN_ROWS + rows.tobytes()
 
 
 def decode_vectors(value: bytes, dimensions: int) -> NDArray[np.float16]:
-    """(windows, dimensions). Raises ValueError where it is none of that width."""
+    """Decodes vectors: (windows, dimensions). Raises ValueError for another width."""
     return np.frombuffer(value, np.float16).reshape(-1, dimensions)
 
 
 def decode_token_rows(value: bytes, dimensions: int) -> NDArray[np.int8]:
-    """(tokens, dimensions), of which there may be none. Raises ValueError where it is none of that width."""
+    """Decodes token rows: (tokens, dimensions), possibly none. Raises ValueError for another width."""
     if value[:1] != _TOKEN_ROWS:
         raise ValueError("it holds no token rows")
     return np.frombuffer(value, np.int8, -1, 1).reshape(-1, dimensions)
 
 
 def join_token_rows(values: Sequence[bytes | None], dimensions: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """The rows of all of them, one behind the other, and how many there are of each, -1 of None. Raises ValueError as
-    for each by itself."""
+    """Decodes the token rows of several texts: all rows, one after the other, and the number of rows of each, -1 for
+    None. Raises ValueError for another width."""
     kept = [value or b"" for value in values]
     sizes = np.array(list(map(len, kept)), np.int64) - len(_TOKEN_ROWS)
     counts, rest = np.divmod(sizes, dimensions)
@@ -131,7 +131,7 @@ def is_token_rows(value: bytes) -> bool:
 
 
 class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One transaction of the journal. `prev` names the line before it, in whichever file that stands."""
+    """One transaction in the journal. `prev` names the line before it, in either file."""
 
     seq: int
     at: int
@@ -159,26 +159,26 @@ _decode_header_json = msgspec.json.Decoder(SegmentHeader).decode
 
 
 class SealedLine(NamedTuple):
-    """A line of the journal as bytes, newline included, and the checksum that the next line names."""
+    """A line of the journal as bytes, with its newline, and its checksum, which the next line names."""
 
     data: bytes
     sum: str
 
 
 def seal(line: JournalLine | SegmentHeader) -> SealedLine:
-    """The line as it is written."""
+    """Encodes a line with its checksum."""
     return seal_json(_json(line))
 
 
 def seal_json(text: bytes) -> SealedLine:
-    """A JSON object with a checksum of everything before as its last field: a line of the journal."""
+    """Adds to a JSON object, as its last field, the checksum of everything before: a line of the journal."""
     body = text[:-1]
     checksum = hashlib.blake2b(body, digest_size=SUM_BYTES).hexdigest()
     return SealedLine(b'%b,"sum":"%b"}\n' % (body, checksum.encode()), checksum)
 
 
 def unseal_json(data: bytes) -> tuple[bytes, str]:
-    """What was sealed in a line without its newline, and the checksum. Raises ValueError where it is another."""
+    """The JSON object in a line without its newline, and its checksum. Raises ValueError where that does not match."""
     body, tail = data[:-_TAIL], data[-_TAIL:]
     if len(data) <= _TAIL or not tail.startswith(b',"sum":"') or not tail.endswith(b'"}'):
         raise ValueError("it has no checksum")
@@ -189,7 +189,7 @@ def unseal_json(data: bytes) -> tuple[bytes, str]:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a line without its newline is as it was written, whatever it says."""
+    """True if the checksum of a line without its newline matches, whatever the content."""
     try:
         unseal_json(data)
     except ValueError:
@@ -198,7 +198,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 def decode_line(data: bytes) -> tuple[JournalLine, str]:
-    """A line without its newline, and its checksum. Raises ValueError that says what is wrong with it."""
+    """Decodes a line without its newline, with its checksum. Raises ValueError that says what is wrong."""
     body, checksum = unseal_json(data)
     try:
         return _decode_line_json(body), checksum
@@ -207,7 +207,7 @@ def decode_line(data: bytes) -> tuple[JournalLine, str]:
 
 
 def decode_header(data: bytes) -> SegmentHeader:
-    """Raises ValueError that says what is wrong with it."""
+    """Decodes a header without its newline. Raises ValueError that says what is wrong."""
     try:
         return _decode_header_json(unseal_json(data)[0])
     except msgspec.MsgspecError as error:

@@ -1,4 +1,4 @@
-"""The few calls by which the store changes a disk, in one place so that a test can make the n-th of them fail.
+"""All calls by which the store changes a disk, in one place, so that a test can make the n-th of them fail.
 
 Every file that must survive power loss goes through here: written, fsynced, renamed into place, and the folder fsynced.
 """
@@ -24,7 +24,7 @@ else:
         os.fdatasync(fd)
 
 
-# What file systems answer that cannot sync a folder and do not need it.
+# Errors of file systems that cannot sync a folder and do not need it.
 _NO_FOLDER_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 
@@ -35,7 +35,7 @@ class Committable(Protocol):
 
 
 class Disk:
-    """The real disk. A test's subclass raises OSError where it wants to."""
+    """The real disk. A subclass in tests raises OSError at chosen calls."""
 
     def append(self, fd: int, data: bytes) -> None:
         """Writes all of data at the end of an O_APPEND file."""
@@ -44,11 +44,11 @@ class Disk:
             view = view[os.write(fd, view) :]
 
     def sync(self, fd: int) -> None:
-        """Returns once what was written to fd is on the medium."""
+        """Syncs what was written to fd to the medium."""
         _sync(fd)
 
     def sync_folder(self, folder: Path) -> None:
-        """Returns once the names in folder are on the medium."""
+        """Syncs the names in folder to the medium."""
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -65,16 +65,16 @@ class Disk:
         source.rename(target)
 
     def unlink(self, path: Path) -> None:
-        """Removes a file that may be gone already."""
+        """Removes a file, if it exists."""
         path.unlink(missing_ok=True)
 
     def allocate(self, path: Path, size: int) -> None:
-        """Makes a file of this many bytes that are surely there, mode 0600."""
+        """Makes a file of this many bytes, all allocated on the disk, mode 0600."""
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(fd, 0, size)
-            else:  # macOS: what is not written is not there
+            else:  # macOS: only bytes that are written are allocated
                 while os.lseek(fd, 0, os.SEEK_END) < size:
                     os.write(fd, bytes(1 << 20))
         except OSError:
@@ -84,11 +84,11 @@ class Disk:
             os.close(fd)
 
     def open_database(self, folder: Path, **options: Any) -> Any:
-        """An LMDB environment."""
+        """Opens an LMDB environment."""
         return lmdb.open(str(folder), **options)
 
     def copy_database(self, env: Any, folder: Path) -> None:
-        """A compacted copy of an LMDB environment, synced."""
+        """Makes a compacted, synced copy of an LMDB environment."""
         env.copy(str(folder), compact=True)
 
     def commit(self, transaction: Committable) -> None:
@@ -96,9 +96,9 @@ class Disk:
         transaction.commit()
 
     def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        """Puts a file in place, whole or not at all, mode 0600; a reader of the old one keeps the old one."""
-        beside = path.with_name(path.name + ".new")
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        """Replaces a file, completely or not at all, mode 0600; a reader of the old file keeps the old one."""
+        new = path.with_name(path.name + ".new")
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             for piece in pieces:
                 view = memoryview(piece)
@@ -106,11 +106,11 @@ class Disk:
                     view = view[os.write(fd, view) :]
             self.sync(fd)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            new.unlink(missing_ok=True)
             raise
         finally:
             os.close(fd)
-        self.rename(beside, path)
+        self.rename(new, path)
         self.sync_folder(path.parent)
 
 

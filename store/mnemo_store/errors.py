@@ -1,21 +1,22 @@
-"""What can go wrong in the store.
+"""The errors of the store.
 
 StoreError
-├── Locked              another process holds the data folder
-├── NewerFormat         written by a newer version
-├── Damaged             the database does not verify
-│   └── NothingLeft     nor is there a journal to make it anew from
-├── Busy                the write queue is full
-├── Closed              the store is shut or shutting down
-├── WriteFailed         nothing was written, and nothing of it will come back
-│   ├── DiskFull        there was no room
-│   └── LockLost        another process may be using the data folder
-├── OutcomeUnknown      it may or may not be there after the next start
-├── BadBackup           a backup that is not whole, or cannot be made there
-├── TooOld              a moment before the history that is kept
-├── NotEmpty            only a store that holds nothing can take this
-├── Conflict            the record has moved on since it was read
-└── ViewMismatch        a view's file does not belong to this store
+├── FolderInUse            another process uses the data folder
+├── NewerFormat            written by a newer version
+├── StoreCorruption        the database or the journal cannot be read
+│   └── StoreLoss          neither of them can be
+├── QueueFull              too many writes are waiting
+├── StoreClosed            the store is closed or closing
+├── WriteFailure           nothing was written, and nothing of it will appear later
+│   ├── DiskFull           there was no room
+│   └── LockLoss           another process may be using the data folder
+├── UnknownOutcome         the write may or may not be there after the next start
+├── BadBackup              an incomplete backup, or a place where none can be made
+├── HistoryUnavailable     a time before the history that is kept
+├── StoreNotEmpty          only an empty store can do this
+├── VersionConflict        the record was changed since it was read
+└── IndexMismatch          an index file that does not belong to this store
+    └── EmbeddingSpaceMismatch   vectors of another embedding space
 """
 
 
@@ -27,7 +28,7 @@ class StoreError(Exception):
 
 
 class FolderInUse(StoreError):
-    """Another process holds the data folder."""
+    """Another process uses the data folder."""
 
     code = "locked"
     hint = "stop that process, or use another data folder (MNEMO_DATA_DIR)"
@@ -41,14 +42,14 @@ class NewerFormat(StoreError):
 
 
 class StoreCorruption(StoreError):
-    """The database file does not verify and was not opened."""
+    """The database failed verification and was not opened."""
 
     code = "damaged"
-    hint = "the journal beside it still holds the memories: see `mnemo doctor`"
+    hint = "the journal still holds the memories: see `mnemo doctor`"
 
 
 class StoreLoss(StoreCorruption):
-    """There was a store, and neither its database nor its journal can be read."""
+    """The store exists, but neither its database nor its journal can be read."""
 
     hint = ""
 
@@ -71,45 +72,45 @@ class WriteFailure(StoreError):
     """The write could not be made durable; nothing of it was kept."""
 
     code = "write_failed"
-    hint = "look at the disk; the memory was not stored"
+    hint = "check the disk; the memory was not stored"
 
 
 class DiskFull(WriteFailure):
-    """There is no room left on the disk; nothing was kept."""
+    """The disk is full; nothing was kept."""
 
     code = "disk_full"
     hint = "free some space; deleting memories still works"
 
 
 class LockLoss(WriteFailure):
-    """The data folder or its lock was moved, deleted or replaced: nothing is written any more."""
+    """The data folder or its lock was moved, deleted or replaced: writing has stopped."""
 
     hint = ""
 
 
 class UnknownOutcome(StoreError):
-    """The disk failed in the middle of a write; whether it survived shows at the next start."""
+    """The disk failed during a write; the next start shows whether the write survived."""
 
     code = "outcome_unknown"
     hint = "repeat it with the same key, which cannot store it twice"
 
 
 class BadBackup(StoreError):
-    """The backup is not whole, or cannot be made where it was asked for."""
+    """The backup is incomplete, or cannot be made in that place."""
 
     code = "bad_backup"
     hint = "nothing was changed"
 
 
 class HistoryUnavailable(StoreError):
-    """The history that is kept does not reach back that far."""
+    """The history does not reach back that far."""
 
     code = "history_compacted"
-    hint = "an older backup may"
+    hint = "restore an older backup to reach further back"
 
 
 class StoreNotEmpty(StoreError):
-    """The store holds something already."""
+    """The store is not empty."""
 
     code = "not_empty"
     hint = "use an empty data folder (MNEMO_DATA_DIR)"
@@ -123,11 +124,11 @@ class VersionConflict(StoreError):
 
 
 class IndexMismatch(StoreError):
-    """A view's file does not belong to this store, is damaged, or is of another format."""
+    """An index file does not belong to this store, is damaged, or has another format."""
 
     code = "view_mismatch"
-    hint = "it is rebuilt by itself"
+    hint = "it is rebuilt automatically"
 
 
 class EmbeddingSpaceMismatch(IndexMismatch):
-    """A view's vectors cannot be compared with those of the model in use."""
+    """The vectors of an index cannot be compared with those of the model in use."""

@@ -1,4 +1,4 @@
-"""UUIDv7 ids that grow with time, also within one millisecond and when the clock steps back. RFC 9562."""
+"""UUIDv7 ids that always ascend, also within one millisecond and when the clock steps back. RFC 9562."""
 
 import os
 import threading
@@ -8,7 +8,7 @@ _SEQUENCE_BITS = 12  # of rand_a, used as a counter within one millisecond (RFC 
 
 
 class IdSource:
-    """Gives ids that sort after each other. Safe in any thread."""
+    """A source of ascending ids. Safe in any thread."""
 
     def __init__(self, now: Callable[[], int], random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._now = now
@@ -28,5 +28,5 @@ class IdSource:
 
 
 def time_of_id(id_text: str) -> int:
-    """The time in an id, in ms: when it was given, or a little later where many were given at once."""
+    """The time in an id, in ms: when it was made, or a little later where many were made at once."""
     return int(id_text[:8] + id_text[9:13], 16)

@@ -15,8 +15,7 @@ import msgspec
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.ingestion import RememberAnswer
-from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.memories import NewMemory, RememberAnswer
 from tests.running import RunningDaemon
 
 CLIENTS = 50

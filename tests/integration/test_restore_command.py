@@ -114,7 +114,7 @@ def more_than_the_disk_has_room_for(terminal: Terminal) -> list[str]:
     [
         (folder_without_a_store, "holds neither a database nor a journal"),
         (damaged_backup, "data.mdb is damaged"),
-        (backup_of_a_newer_format, "is of format 99, this version knows"),
+        (backup_of_a_newer_format, "has format 99; this version supports formats up to"),
         (more_than_the_disk_has_room_for, "no room"),
     ],
 )

@@ -258,9 +258,9 @@ def test_what_an_older_version_left_between_two_renames_is_refused_with_the_way_
         with opened(tmp_path / name) as store:
             remember(store, 1)
     (tmp_path / "data").rename(tmp_path / "data.before-restore-5")
-    with pytest.raises(StoreError, match="was cut short: move /"):
+    with pytest.raises(StoreError, match="was interrupted: move /"):
         Store.open(tmp_path / "data")
-    with pytest.raises(StoreError, match="was cut short"):  # what was forgotten there would come back
+    with pytest.raises(StoreError, match="was interrupted"):  # what was forgotten there would come back
         restore(tmp_path / "data.before-restore-5", tmp_path / "data")
     (tmp_path / "data.before-restore-5").rename(tmp_path / "data")
     with opened(tmp_path / "data") as store:
@@ -286,7 +286,7 @@ def test_a_start_does_not_finish_a_restore_that_is_under_way(tmp_path: Path) -> 
         backup.create_backup(store, tmp_path / "kept", DISK)
     disk = RivalDisk()
     restoring.restore(tmp_path / "kept", tmp_path / "data", disk, lambda: AT)
-    assert "a restore is under way" in disk.met
+    assert "a restore is running" in disk.met
     with opened(tmp_path / "data") as store:
         assert contents(store) == ["memory number 1"]
 
@@ -351,7 +351,7 @@ def test_a_backup_is_no_place_to_restore_to(tmp_path: Path) -> None:
         backup.create_backup(store, tmp_path / "other", DISK)
     before = sorted(path for path in tmp_path.rglob("*"))
     for source in (tmp_path / "one", tmp_path / "other", tmp_path / "data"):
-        with pytest.raises(BadBackup, match="is a backup, and stays one"):
+        with pytest.raises(BadBackup, match="is a backup and cannot be restored to"):
             restore(source, tmp_path / "other")
     assert sorted(path for path in tmp_path.rglob("*")) == before
     assert backup.verify_backup(tmp_path / "other").seq == 1

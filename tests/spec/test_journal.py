@@ -454,7 +454,7 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path
     newer = body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}\n'
     (tmp_path / f"{name}.000001.jsonl").write_bytes(newer)
     before = bytes_of(tmp_path)
-    with pytest.raises(NewerFormat, match="journal format 5, this version knows 4"):
+    with pytest.raises(NewerFormat, match="has format 5; this version supports formats up to 4"):
         Book(tmp_path)
     assert bytes_of(tmp_path) == before
 

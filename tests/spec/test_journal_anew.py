@@ -231,16 +231,16 @@ def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
     written = Written(tmp_path)
     fill(written)
     written.write_anew()
-    with pytest.raises(ValueError, match="the snapshot of the journal holds change 18"):
+    with pytest.raises(ValueError, match="the journal goes on after its snapshot: 18"):
         written.journal.continue_after((17, ""))
 
 
 @pytest.mark.parametrize(
     ("cut", "why"),
     [
-        (lambda lines: lines[:-1], "the stream is cut off"),
-        (lambda lines: lines[1:], "not one of the store after change 18"),
-        (lambda lines: stream_of({}, (17, "00" * 8)), "not one of the store after change 18"),
+        (lambda lines: lines[:-1], "the dump is cut off"),
+        (lambda lines: lines[1:], "not of the store after change 18"),
+        (lambda lines: stream_of({}, (17, "00" * 8)), "not of the store after change 18"),
     ],
 )
 def test_a_stream_of_another_moment_or_without_its_end_is_refused_and_changes_nothing(
@@ -456,7 +456,7 @@ def test_a_snapshot_that_can_neither_be_put_in_place_nor_removed_is_of_unknown_o
     written = Written(tmp_path, disk)
     fill(written)
     disk.is_failing = True
-    with pytest.raises(UnknownOutcome, match="could not be written anew"):
+    with pytest.raises(UnknownOutcome, match="could not be rewritten"):
         written.write_anew()
     disk.is_failing = False
     written.add("short")
@@ -555,7 +555,9 @@ def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_p
         again = Written(copy)
         assert (again.facts, again.last) == (written.facts, written.last), copy.name
         assert before | {f"{newest.name}.damaged"} <= set(names(copy)), "and it stays"
-        assert [damage.why for damage in again.journal.damage] == ["it is not whole: what it replaces is read instead"]
+        assert [damage.why for damage in again.journal.damage] == [
+            "it is incomplete: the segments that it replaces are read instead"
+        ]
         again.add("short")
         assert Written(copy).facts == again.facts
         again.write_anew()

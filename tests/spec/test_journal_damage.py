@@ -448,7 +448,7 @@ def read_at(folder: Path, damage: JournalDamage) -> bytes:
 def test_a_change_that_stands_twice_is_told(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
     (found,) = chain(tmp_path, first, first).check()
-    assert found.why == "change 1 stands here a second time"
+    assert found.why == "change 1 is here a second time"
 
 
 def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_a_file_of_the_kind_before_neighbours_is_built_anew(tmp_path: Path) -> N
         older = {name: array for name, array in arrays.items() if name not in ("before", "after", "shape", "words")}
         index_file.save(path, "columns-1", meta, older, Disk())
         views = opened(store)
-        assert views.rebuilt == ["columns.view is not a whole view of kind columns-2"]
+        assert views.rebuilt == ["columns.view is not a complete index file of kind columns-2"]
         assert links(views.attributes) == ([-1, 0], [1, -1])
 
 

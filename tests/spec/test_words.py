@@ -230,7 +230,7 @@ def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: P
     with pytest.raises(IndexMismatch):
         LexicalIndex.load(path)
     view_of("cat").save(path, {}, Disk())
-    with pytest.raises(IndexMismatch, match="other rules"):
+    with pytest.raises(IndexMismatch, match="other tokenizer rules"):
         LexicalIndex.load(path, "german")
     signature = Tokenizer().signature
     index_file.save(path, KIND, {"terms": signature, "owner": {}}, {"keys": np.zeros(1, np.uint64)}, Disk())

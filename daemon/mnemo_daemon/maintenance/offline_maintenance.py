@@ -141,7 +141,7 @@ def _check_manifest(folder: Path, report: CheckReport) -> None:
         report.notes.append(f"{manifest.MANIFEST_FILE} cannot be read ({error}): the next start writes it anew")
     else:
         if found.format > FORMAT:
-            raise NewerFormat(f"{folder} is of format {found.format}, this version knows {FORMAT}")
+            raise NewerFormat(f"{folder} has format {found.format}; this version supports formats up to {FORMAT}")
         if found.format < FORMAT:
             raise OlderFormat(f"{folder} is of format {found.format}, this version writes {FORMAT}")
 

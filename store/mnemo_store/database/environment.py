@@ -1,4 +1,4 @@
-"""The database: LMDB, opened, read in snapshots and written in groups. FORMAT.md."""
+"""The database: an LMDB environment, read in snapshots and written in transactions. FORMAT.md."""
 
 import contextlib
 import errno
@@ -27,16 +27,16 @@ MAP_BYTES_MAX = 1 << 44
 READERS_MAX = 512
 DATABASE_FILE = "data.mdb"
 
-# What the caller's own change is to blame for, not the database.
+# Errors that the caller's own change has caused, not the database.
 CALLER_ERRORS = (lmdb.BadValsizeError, lmdb.TxnFullError, lmdb.InvalidParameterError)
 
 
 class UnreadableRow(lmdb.CorruptedError):
-    """A row holds what is none, in a database of which every page verifies."""
+    """A row cannot be decoded, although every page of the database verifies."""
 
 
 class Database(StateBackend):
-    """An open environment. One a folder and process (LMDB forbids more)."""
+    """An open environment. LMDB allows one for each folder and process."""
 
     def __init__(self, env: Any, tables: TableHandles, disk: Disk) -> None:
         self.end = NO_CHANGES
@@ -64,7 +64,7 @@ class Database(StateBackend):
                 database.end = (here.seq, here.meta("sum"))
                 stored = here.meta("format")
             if stored and int(stored) > FORMAT:
-                raise NewerFormat(f"the database is of format {stored}, this version knows {FORMAT}")
+                raise NewerFormat(f"the database has format {stored}; this version supports formats up to {FORMAT}")
         except BaseException:
             env.close()
             raise
@@ -76,13 +76,13 @@ class Database(StateBackend):
 
     @contextlib.contextmanager
     def snapshot(self, now: int) -> Iterator[Snapshot]:
-        """LMDB cannot reuse pages while it lives, so it is not to be kept over 100 ms."""
+        """A snapshot. Keep it for at most 100 ms: LMDB cannot reuse pages as long as it lives."""
         with self._env.begin(buffers=False) as transaction:
             yield TableSnapshot(transaction, self._tables, now)
 
     @contextlib.contextmanager
     def table_snapshot(self, now: int) -> Iterator[TableSnapshot]:
-        """One that shows the rows of every table too."""
+        """A snapshot that also gives access to the rows of every table."""
         with self._env.begin(buffers=False) as transaction:
             yield TableSnapshot(transaction, self._tables, now)
 
@@ -90,7 +90,7 @@ class Database(StateBackend):
         return DatabaseTransaction(self, self._env, self._tables, self._disk)
 
     def write(self, now: int, act: Callable[[TableWriter], None]) -> None:
-        """One write by itself, durable on return."""
+        """Runs `act` in a transaction of its own, durable on return."""
         with self._env.begin(write=True) as transaction:
             act(TableWriter(transaction, self._tables, now))
 
@@ -98,7 +98,7 @@ class Database(StateBackend):
         self._env.sync(True)
 
     def copy(self, folder: Path) -> None:
-        """A consistent copy, without free pages, of what is there now; writes go on meanwhile."""
+        """Makes a consistent copy without free pages; writes go on meanwhile."""
         self._disk.copy_database(self._env, folder)
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Database(StateBackend):
 
 
 class DatabaseTransaction(StateTransaction):
-    """A write transaction, each turn in a nested one."""
+    """A write transaction, whose savepoints are nested transactions."""
 
     def __init__(self, database: Database, env: Any, tables: TableHandles, disk: Disk) -> None:
         self._database = database
@@ -118,7 +118,7 @@ class DatabaseTransaction(StateTransaction):
 
     @contextlib.contextmanager
     def savepoint(self, now: int) -> Iterator[StateWriter]:
-        with self._env.begin(write=True, parent=self._transaction) as child:  # aborted by what is raised in it
+        with self._env.begin(write=True, parent=self._transaction) as child:  # an exception aborts it
             yield TableWriter(child, self._tables, now)
 
     def record_end(self, now: int, end: tuple[int, str]) -> None:
@@ -137,5 +137,5 @@ class DatabaseTransaction(StateTransaction):
 
 
 def is_full(error: Exception) -> bool:
-    """Whether there was no room on the disk. LMDB tells by the text alone."""
+    """True if the disk was full, which LMDB tells only in the text of the error."""
     return os.strerror(errno.ENOSPC) in str(error) or os.strerror(errno.EDQUOT) in str(error)

@@ -1,8 +1,9 @@
-"""Whether a database file may be opened. FORMAT.md.
+"""The integrity check of a database file before it is opened. FORMAT.md.
 
-LMDB trusts its file: a truncated one kills the process on access, a torn one answers nonsense. Walking the whole tree
-finds both, at some 25 s a million memories, so it is left out where nothing but a kill can have happened: LMDB writes
-no page that is in use, and what it wrote is in the kernel's cache, so a kill leaves what a commit left.
+LMDB trusts its file: a truncated one kills the process on access, a torn one gives wrong answers. Verifying the whole
+tree finds both, in about 25 s per million memories. It is skipped where nothing but a kill can have happened: LMDB
+overwrites no page that is in use, and the kernel's cache keeps what was written, so a kill leaves the file as the last
+commit left it.
 """
 
 import logging
@@ -14,7 +15,7 @@ from pathlib import Path
 import lmdb.verify
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-# The head of a meta page of LMDB 0.9, 64 bit: page header; magic, version, address, map size; two databases, the first
+# Beginning of a meta page of LMDB 0.9, 64 bit: page header; magic, version, address, map size; two databases, the first
 # of which begins with the page size; last page, transaction.
 _META = struct.Struct("=16xI4x16xI92xQQ")
 _MAGIC = 0xBEEFC0DE
@@ -24,8 +25,8 @@ log = logging.getLogger("mnemo.store")
 
 
 def boot_mark(data: Path) -> str:
-    """Names this file in this run of the machine: the same after a kill, another for a copy or after a restart of the
-    machine. "" where the system does not tell."""
+    """Identity of this file in this run of the machine: the same after a kill, another one for a copy or after a
+    restart of the machine. "" where the system does not provide it."""
     try:
         boot = _BOOT_ID.read_text(encoding="ascii").strip()
         stat = data.stat()
@@ -35,7 +36,7 @@ def boot_mark(data: Path) -> str:
 
 
 def has_all_pages(data: Path) -> bool:
-    """Whether the file holds every page that its newest meta page counts. False also for what is no database."""
+    """True if the file has all pages that its newest meta page counts. False also for a file that is no database."""
     with data.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         first = file.read(_META.size)
@@ -55,7 +56,7 @@ def has_all_pages(data: Path) -> bool:
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether every page of the database in folder is as it should be; logs what is not."""
+    """True if every page of the database in folder verifies; logs the problems."""
     verify: Callable[[str], list[str]] = lmdb.verify.verify
     try:
         problems = verify(str(folder))

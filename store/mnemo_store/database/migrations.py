@@ -1,7 +1,6 @@
-"""From an older format to this one, forward, behind a copy of the store as it was. FORMAT.md.
+"""Migrations from older formats to this one, after a copy of the store was made. FORMAT.md.
 
-A step changes the database; the journal's lines keep the shape that they were written in, and every version reads all
-older ones.
+A step changes the database. Lines of the journal stay as they were written: every version reads all older formats.
 """
 
 import os
@@ -18,15 +17,15 @@ BACKUPS_FOLDER = "backups"
 
 
 def _from_1(_: TableWriter) -> None:
-    """2 has the table of forgotten texts, which opening makes, and snapshot segments in the journal."""
+    """Format 2 adds the table of forgotten texts, which opening creates, and snapshot segments in the journal."""
 
 
 def _from_2(_: TableWriter) -> None:
-    """3 has `NoteFile.importance`, which no manifest of before has."""
+    """Format 3 adds `NoteFile.importance`, which has a default."""
 
 
 def _from_3(_: TableWriter) -> None:
-    """4 has `NotePlace.dated` and `NoteFile.reader`, which nothing of before has: its files are read again."""
+    """Format 4 adds `NotePlace.dated` and `NoteFile.reader`; by their defaults, all note files are read again."""
 
 
 MIGRATION_STEPS: Mapping[int, Callable[[TableWriter], None]] = {1: _from_1, 2: _from_2, 3: _from_3}
@@ -35,14 +34,14 @@ assert set(MIGRATION_STEPS) == set(range(1, FORMAT)), "one step from each format
 
 
 def migrate(writing: TableWriter, stored: int) -> None:
-    """Takes a database of format `stored` to FORMAT."""
+    """Migrates a database of format `stored` to FORMAT."""
     for number in range(stored, FORMAT):
         MIGRATION_STEPS[number](writing)
     writing.set_meta("format", str(FORMAT))
 
 
 def copy_before_migration(folder: Path, stored: int, disk: Disk, now: int) -> Path:
-    """Copies what a closed store of format `stored` consists of; where to. Raises DiskFull, having left nothing."""
+    """Copies a closed store of format `stored` and returns the folder of the copy. Raises DiskFull, leaving nothing."""
     kept = folder / BACKUPS_FOLDER / f"before-format-{FORMAT}-{now}"
     kept.mkdir(mode=0o700, parents=True)
     try:
@@ -58,7 +57,7 @@ def copy_before_migration(folder: Path, stored: int, disk: Disk, now: int) -> Pa
     except OSError as error:
         shutil.rmtree(kept, ignore_errors=True)
         if is_disk_full(error):
-            message = f"no room for the copy that is kept before format {stored} becomes {FORMAT}; nothing was changed"
+            message = f"no room for the copy made before migrating format {stored} to {FORMAT}; nothing was changed"
             raise DiskFull(message) from error
         raise
     return kept

@@ -1,12 +1,12 @@
-"""What filters and rankers need of every memory, as arrays by its number. SPEC 7.2, DESIGN 3.5.
+"""The attribute store: the attributes that filters and rankers need, as arrays by memory number. SPEC 7.2, DESIGN 3.5.
 
-A view: rebuilt from the database when its file is missing or does not match. Ranking reads these, so that only the
-memories that are answered are ever decoded.
+It is an index: rebuilt from the database when its file is missing or does not match. Ranking reads these arrays, so
+that only the memories in an answer are ever decoded.
 
-`before` and `after` are the neighbours of a memory, as numbers: in its session, by event_at and then by number, or, of
-a chunk of a note, in its file. A doubly linked list each, kept by every put and drop; -1 where there is none. What is
-trashed or superseded keeps its place, so that it has it when it comes back: who reads neighbours leaves out what the
-filter does. A reader may meet a list that is being changed; what it finds there is a number of the view or -1.
+`before` and `after` are the numbers of a memory's neighbours: in its session, ordered by event_at and number, or, for a
+chunk of a note, in its file. Each session and file is a doubly linked list, which put and drop maintain; -1 stands for
+no neighbour. A trashed or superseded memory keeps its position, to have it when it comes back, so readers of neighbours
+apply the filter themselves. A reader may meet a list while it changes; it then finds a number of the index, or -1.
 """
 
 import threading
@@ -23,7 +23,7 @@ from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
 from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage, embedded_text, text_hash
 
-KIND = "columns-2"  # of the view file
+KIND = "columns-2"  # of the index file
 
 NAMED = ("namespace", "user_id", "agent_id", "run_id", "session_id", "speaker", "source", "managed")
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
@@ -33,14 +33,14 @@ UNREQUESTED_SOURCES = (
     "turn",
     "extract",
     "proxy",
-)  # sources: each text of a stream, not one that someone chose to keep
+)  # sources that take in every text of a stream, unlike `remember`
 
-WORDS_MAX = 65_535  # a longer text counts as so long
-STEPS_MAX = 64  # back through a session, one memory at a time; who belongs farther back is looked for in all at once
+WORDS_MAX = 65_535  # a longer text counts as this long
+STEPS_MAX = 64  # back through a session, one memory at a time; an earlier position is searched in all rows at once
 
 NEVER_SINCE, NEVER = -(1 << 62), 1 << 62  # ms
 _NO_STATE = 255  # of a number that has no memory
-_NO_NEIGHBOUR = -1  # where there is no neighbour
+_NO_NEIGHBOUR = -1  # in `before` and `after`
 _DTYPES: dict[str, Any] = {
     "id_high": np.uint64, "id_low": np.uint64,
     "text_high": np.uint64, "text_low": np.uint64,  # text_hash of the embedded text
@@ -52,19 +52,24 @@ _DTYPES: dict[str, Any] = {
     "strength": np.float32, "strength_epoch": np.int32, "last_accessed": np.int64,
     "access_count": np.int32, "repetition_count": np.int32, "tokens": np.int32,
     "before": np.int32, "after": np.int32,
-    "shape": np.uint32, "words": np.uint16,  # what a text looks like, as who puts it says; its words by white space
+    "shape": np.uint32, "words": np.uint16,  # features of the text, as given by the caller; its words by white space
 }  # fmt: skip
-_EMPTY = {"state": _NO_STATE, "before": _NO_NEIGHBOUR, "after": _NO_NEIGHBOUR}  # of a number that has no memory; else 0
+_EMPTY = {
+    "state": _NO_STATE,
+    "before": _NO_NEIGHBOUR,
+    "after": _NO_NEIGHBOUR,
+}  # values of a number without a memory; else 0
 
-MASKS_KEPT = 8  # filters whose masks are remembered until a row changes: what a client asks for, it asks again
+MASKS_KEPT = 8  # filters whose masks are cached until a row changes: clients repeat their filters
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 class MemoryFilter(NamedTuple):
-    """Which memories are wanted. Empty tuples and None filter nothing. SPEC 7.1
+    """A filter over memories; empty tuples and None filter nothing. SPEC 7.1
 
-    Times are ms and bound event_at: since ≤ event_at < until. `tags`: all of them, each itself or one nested in it.
+    Times are ms and bound event_at: since ≤ event_at < until. `tags`: all are required, each itself or one nested in
+    it.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -84,47 +89,45 @@ class MemoryFilter(NamedTuple):
     since: int | None = None
     until: int | None = None
     min_importance: float = 0.0
-    min_importance_unasked: float = 0.0  # of what was taken in without anyone asking for it: UNASKED
-    now: int = 0  # ms; what expired by then is out
+    min_importance_unasked: float = 0.0  # of memories of the sources in UNASKED
+    now: int = 0  # ms; memories that expired by then are left out
 
 
 class _CachedMask(NamedTuple):
-    """A mask that holds from one expiry to the next."""
+    """A mask that is valid from one expiry to the next."""
 
     mask: NDArray[np.bool_]
     since: int  # ms
     until: int
-    speakers: list[frozenset[int]]  # the codes of those who speak in it; empty until somebody asks
+    speakers: list[frozenset[int]]  # the codes of its speakers, as the only item; empty until first used
 
 
 class AttributeStore:
-    """The arrays, and names as small integers. Safe for one writer and many readers.
+    """The arrays, with names as small integers. Safe for one writer and many readers.
 
-    Readers on other threads get copies: a numpy function that reads an array twice may meet two states of it.
+    Readers on other threads get copies: a numpy function that reads an array twice could see two states of it.
     """
 
     def __init__(self, *, linked: bool = True) -> None:
-        """Without `linked`, what is put has no neighbours until `link_sessions`: for a rebuild."""
+        """Makes an empty store. Without `linked`, memories get no neighbours before `link_sessions`: for a rebuild."""
         self._lock = threading.Lock()
         self._linked = linked
-        self._last: dict[int, int] = {}  # of each session
-        self._first: dict[int, int] = {}  # of each file of notes, and of sessions that were begun from behind
+        self._last: dict[int, int] = {}  # last number of each session
+        self._first: dict[int, int] = {}  # first number of each note file, and of sessions that grew at the front
         self._size = 0
-        self.has_unsaved_counts = False  # of tokens, which come without a change of the store
+        self.has_unsaved_counts = False  # token counts, which are set without a change of the store
         self._arrays: dict[str, NDArray[Any]] = {name: np.zeros(0, dtype) for name, dtype in _DTYPES.items()}
         self._names: dict[str, list[str]] = {name: [""] for name in NAMED}
         self._codes: dict[str, dict[str, int]] = {name: {"": 0} for name in NAMED}
-        self._speaker_words: dict[str, set[int]] = {}  # a word of a name → codes of the speakers who have it
+        self._speaker_words: dict[str, set[int]] = {}  # a word of a name → codes of the speakers with that word
         self._state_counts = [0] * len(STATES)
         self._tags: dict[str, set[int]] = {}
         self._tags_of: dict[int, tuple[str, ...]] = {}
         self._masks: dict[MemoryFilter, _CachedMask] = {}
-        self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = (
-            None  # the last that `without` made, of what
-        )
+        self._narrowed: tuple[NDArray[np.bool_], bytes, _CachedMask] | None = None  # the last `without`
 
     def put(self, number: int, memory: Memory, usage: Usage | None, shape: int = 0) -> None:
-        """Sets the row of a memory, and links it in its session; usage None leaves what is known of its use.
+        """Sets the row of a memory and links it into its session; usage None leaves its usage as it is.
 
         A chunk of a note that is put for the first time has no neighbours before `link_file`.
         """
@@ -156,9 +159,9 @@ class AttributeStore:
                 self._link(number)
 
     def link_file(self, file: str, numbers: Iterable[int]) -> None:
-        """Has the chunks of a file of notes stand in this order; its other memories stand by themselves.
+        """Links the chunks of a note file in this order; the file's other memories lose their neighbours.
 
-        Passes over what is not in the view, or of another file.
+        Ignores numbers that are not in the index, or of another file.
         """
         with self._lock:
             code = self._codes["managed"].get(file)
@@ -177,13 +180,13 @@ class AttributeStore:
                 self._first[-code] = ordered[0]
 
     def first_chunks(self, files: Iterable[int]) -> NDArray[np.int32]:
-        """The number of the first chunk of each file of notes, by its code in `managed`; -1 where it has one chunk or
-        none."""
+        """The number of the first chunk of each note file, given by its code in `managed`; -1 for a file with one chunk
+        or none."""
         with self._lock:
             return np.array([self._first.get(-code, _NO_NEIGHBOUR) for code in files], np.int32)
 
     def link_sessions(self) -> None:
-        """Gives every memory of a session its neighbours, and has `put` do so from here on."""
+        """Links every session, and makes `put` do so from now on."""
         with self._lock:
             before, after = session_links({name: self._live(name) for name in _DTYPES})
             is_said = self._live("managed") == 0
@@ -192,15 +195,15 @@ class AttributeStore:
             self._find_ends()
 
     def set_usage(self, number: int, usage: Usage) -> None:
-        """Sets what is known of a memory's use."""
+        """Sets the usage of a memory."""
         with self._lock:
             if number < self._size:
                 self._set_usage(number, usage)
 
     def set_tokens(self, number: int, tokens: int, modified_at: int) -> None:
-        """Keeps how many tokens a memory's content has, unless it was changed behind the counter's back.
+        """Sets the number of tokens of a memory's content, unless it was modified since that version.
 
-        0, as after any change of it: nobody has counted.
+        0 means that they were not counted; every change of the memory resets the count.
         """
         with self._lock:
             if number < self._size and self._arrays["modified_at"][number] == modified_at:
@@ -208,7 +211,7 @@ class AttributeStore:
                 self.has_unsaved_counts = True
 
     def reset_token_counts(self) -> None:
-        """The counts are another model's."""
+        """Resets all token counts, which belong to another model."""
         with self._lock:
             self._arrays["tokens"][:] = 0
             self.has_unsaved_counts = True
@@ -224,21 +227,21 @@ class AttributeStore:
 
     @property
     def size(self) -> int:
-        """One more than the highest number seen; every array has this length."""
+        """One more than the highest number so far; the length of every array."""
         return self._size
 
     def column(self, name: str) -> NDArray[Any]:
-        """A copy of one array by its field's name: later changes of the view do not reach it."""
+        """A copy of one array by its name; later changes of the index do not reach it."""
         return self.columns(name)[0]
 
     def columns(self, *names: str) -> list[NDArray[Any]]:
-        """Copies of some arrays, all of one moment and so of the same length."""
+        """Copies of some arrays, all taken at one moment and so of equal length."""
         with self._lock:
             return [self._live(name).copy() for name in names]
 
     def values(self, name: str, numbers: NDArray[np.integer[Any]], *, clip: bool = False) -> NDArray[Any]:
-        """One field of these memories, in their order. `clip`: a number that is out of range gives any value, instead
-        of an IndexError."""
+        """The values of one array for these numbers, in their order. With `clip`, a number out of range gives any value
+        instead of an IndexError."""
         array = self._arrays[name]
         if clip and not len(array):
             return np.zeros(numbers.shape, array.dtype)
@@ -246,16 +249,16 @@ class AttributeStore:
         return taken
 
     def _live(self, name: str) -> NDArray[Any]:
-        """The array itself, which the writer changes: for callers that hold the lock, or that read it once."""
+        """The array itself, which the writer changes: for callers that hold the lock or read it only once."""
         return self._arrays[name][: self._size]
 
     def tokens_of(self, number: int) -> int:
-        """How many tokens a memory's content has; 0 when nobody has counted, or its row is still to come."""
+        """The number of tokens of a memory's content; 0 while they are not counted, or the memory has no row yet."""
         tokens = self._live("tokens")
         return int(tokens[number]) if number < len(tokens) else 0
 
     def count_by(self, name: str) -> dict[str, int]:
-        """How many memories have each value of a coded or named column; of active and archived ones but for state."""
+        """Number of memories by value of a coded or named column: active and archived ones, of `state` all."""
         with self._lock:
             states, values = self._live("state"), self._live(name)
             wanted = states != _NO_STATE if name == "state" else _has_state(states, ("active", "archived"))
@@ -264,7 +267,7 @@ class AttributeStore:
             return {names[int(code)]: int(count) for code, count in zip(codes, counts, strict=True)}
 
     def count_tags(self, wanted: MemoryFilter) -> dict[str, int]:
-        """How many memories that pass the filter have each tag, the commonest first, then by name."""
+        """Number of memories that pass the filter by tag, the commonest first, then by name."""
         mask = self.mask(wanted)
         with self._lock:
             rows = {tag: np.fromiter(numbers, np.int64, len(numbers)) for tag, numbers in self._tags.items()}
@@ -272,7 +275,7 @@ class AttributeStore:
         return dict(sorted(((tag, n) for tag, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
 
     def mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
-        """A mask by number of the memories that pass the filter. Not to be written to."""
+        """Read-only mask, by number, of the memories that pass the filter. Cached."""
         with self._lock:
             timeless = wanted._replace(now=0)
             kept = self._masks.get(timeless)
@@ -283,12 +286,12 @@ class AttributeStore:
             return kept.mask
 
     def uncached_mask(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
-        """The same for a filter that is hardly asked again: what is kept of others is not pushed out by it."""
+        """The same mask for a filter that will hardly be used again: it displaces no other from the cache."""
         with self._lock:
             return self._evaluate(wanted).mask
 
     def exclude(self, mask: NDArray[np.bool_], numbers: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-        """A mask of `allowed`, narrowed by these numbers. Not to be written to; the same again for the same."""
+        """Read-only mask without these numbers, made from one of `allowed`. The last one is cached."""
         if not len(numbers):
             return mask
         out, last = numbers.tobytes(), self._narrowed
@@ -301,7 +304,7 @@ class AttributeStore:
         return narrowed
 
     def _evaluate(self, wanted: MemoryFilter) -> _CachedMask:
-        """The filter's mask, and how long it holds."""
+        """Evaluates the filter: its mask, and how long that is valid."""
         mask = self._passing(wanted)
         expires = self._live("expires_at")
         ends = expires[expires != 0]
@@ -312,7 +315,7 @@ class AttributeStore:
         return _CachedMask(mask, int(since), int(until), [])
 
     def _passing(self, wanted: MemoryFilter) -> NDArray[np.bool_]:
-        """Of the filter all but what has expired."""
+        """Mask of the filter without regard to expiry."""
         mask = _has_state(self._live("state"), wanted.states)
         for name, values in (("kind", wanted.kinds), ("category", wanted.categories), ("layer", wanted.layers)):
             if values:
@@ -348,9 +351,9 @@ class AttributeStore:
         ]
 
     def text_hashes(self, numbers: NDArray[np.integer[Any]]) -> list[bytes]:
-        """The hash of each one's embedded text, under which its vectors and token rows are kept."""
+        """The hash of each memory's embedded text, the key of its vectors and token rows."""
         together = np.empty((len(numbers), 2), ">u8")
-        with self._lock:  # a change between the two reads would give the hash of no text
+        with self._lock:  # a change between the two reads would give a hash that belongs to no text
             together[:, 0], together[:, 1] = self._arrays["text_high"][numbers], self._arrays["text_low"][numbers]
         hashes: list[bytes] = together.view("V16").ravel().tolist()
         return hashes
@@ -367,11 +370,11 @@ class AttributeStore:
         return sorted(self.ids(int(number) for number in numbers))
 
     def count_states(self, states: Iterable[str]) -> int:
-        """How many memories are in one of these states; kept as a count, so it costs nothing."""
+        """Number of memories in any of these states; kept up to date, so it costs nothing."""
         return sum(self._state_counts[STATES.index(state)] for state in states)
 
     def has_speaker(self, word: str, mask: NDArray[np.bool_]) -> bool:
-        """Whether this word (lower case) is part of the name of someone who speaks in a memory of the mask."""
+        """True if this word (lower case) is part of the name of a speaker of some memory in the mask."""
         codes = self._speaker_words.get(word)
         if not codes:
             return False
@@ -386,18 +389,18 @@ class AttributeStore:
         return not kept.speakers[0].isdisjoint(codes)
 
     def speakers_named(self, words: Iterable[str]) -> set[int]:
-        """The codes of the speakers whose name has one of these words (lower case)."""
+        """The codes of the speakers whose name contains one of these words (lower case)."""
         return set[int]().union(*(self._speaker_words.get(word, ()) for word in words))
 
     def code(self, name: str, value: str) -> int:
-        """Of a value of one of the columns of names; -1: no memory has it."""
+        """The code of a value in a column of names; -1 where no memory has it."""
         return self._codes[name].get(value, -1)
 
     def tags_of(self, number: int) -> tuple[str, ...]:
         return self._tags_of.get(number, ())
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """Replaces the view's file."""
+        """Replaces the index file."""
         with self._lock:
             self.has_unsaved_counts = False
             arrays = {name: array[: self._size].copy() for name, array in self._arrays.items()}
@@ -410,7 +413,7 @@ class AttributeStore:
 
     @classmethod
     def load(cls, path: Path) -> tuple["AttributeStore", dict[str, Any]]:
-        """The view and the meta it was saved with. Raises ViewMismatch."""
+        """Loads a saved index and its meta. Raises ViewMismatch."""
         meta, arrays = index_file.load(path, KIND)
         flat = arrays.pop("tag_numbers")
         if set(arrays) != set(_DTYPES):
@@ -444,7 +447,7 @@ class AttributeStore:
                 mask[np.fromiter(numbers, np.int64, len(numbers))] = False
 
     def _tagged(self, tag: str) -> Iterator[set[int]]:
-        """The numbers of the memories with the tag, and with each that is nested in it: `people/friend` in `people`."""
+        """The numbers of the memories with the tag, and with each tag nested in it: `people/friend` in `people`."""
         nested = f"{tag}/"
         return (numbers for each, numbers in self._tags.items() if each == tag or each.startswith(nested))
 
@@ -481,7 +484,7 @@ class AttributeStore:
             self._speaker_words.setdefault(word, set()).add(code)
 
     def _count(self, number: int, state: int) -> None:
-        """Keeps the counts by state as a row's state becomes another; called before it does."""
+        """Updates the counts by state for a row whose state is about to change."""
         before = int(self._arrays["state"][number])
         if before != _NO_STATE:
             self._state_counts[before] -= 1
@@ -489,9 +492,10 @@ class AttributeStore:
             self._state_counts[state] += 1
 
     def _place(self, number: int) -> tuple[int, int] | None:
-        """What list a row stands in, and what it stands there by besides its number. None: in none.
+        """The list a row is in, and its sort key there next to its number; None for a row in no list.
 
-        A list of notes is minus the code of its file; the codes of a session's user, namespace and name are one number.
+        The list of a note file is the negative code of the file, that of a session a number packed from the codes of
+        its user, namespace and name.
         """
         arrays = self._arrays
         if number >= self._size or arrays["state"][number] == _NO_STATE:
@@ -504,7 +508,7 @@ class AttributeStore:
         return None
 
     def _link(self, number: int) -> None:
-        """Puts a row of a session into its list."""
+        """Links a row into the list of its session."""
         place = self._place(number)
         if place is None or place[0] < 0:
             return
@@ -522,7 +526,7 @@ class AttributeStore:
             self._last[which] = number
 
     def _unlink(self, number: int, place: tuple[int, int] | None) -> None:
-        """Takes a row out of the list it stands in; its neighbours are each other's."""
+        """Unlinks a row from its list and links its neighbours to each other."""
         if place is None:
             return
         which, before, after = place[0], self._arrays["before"], self._arrays["after"]
@@ -540,7 +544,7 @@ class AttributeStore:
                     del ends[which]
 
     def _earlier(self, number: int, which: int, event_at: int) -> int:
-        """Behind whom in a session a row belongs."""
+        """The row of a session after which a row belongs."""
         times, before = self._arrays["event_at"], self._arrays["before"]
         own = event_at, number
         first = self._first.get(which)
@@ -554,7 +558,7 @@ class AttributeStore:
         return self._earlier_of_all(number)
 
     def _earlier_of_all(self, number: int) -> int:
-        """The same, of a session of any length and order: one look at every row."""
+        """The same for a session of any length and order, found by looking at every row."""
         numbers = np.arange(self._size)
         times = self._live("event_at")
         found = (self._live("state") != _NO_STATE) & (self._live("managed") == 0)
@@ -566,14 +570,14 @@ class AttributeStore:
         return int(rows[np.lexsort((rows, times[rows]))[-1]]) if len(rows) else _NO_NEIGHBOUR
 
     def _first_of(self, which: int) -> int:
-        """The first of a session; found by walking to it where nobody has been put there."""
+        """The first row of a session; found by walking back where none was linked at the front."""
         number = self._first.get(which, self._last.get(which, _NO_NEIGHBOUR))
         while number != _NO_NEIGHBOUR and (earlier := int(self._arrays["before"][number])) != _NO_NEIGHBOUR:
             number = earlier
         return number
 
     def _find_ends(self) -> None:
-        """Who is first and last, from the neighbours."""
+        """Finds the first and last rows of all lists from the neighbours."""
         before, after, managed = self._live("before"), self._live("after"), self._live("managed")
         lasts = np.flatnonzero(_in_session({name: self._live(name) for name in _DTYPES}) & (after == _NO_NEIGHBOUR))
         names = (self._live(name)[lasts].tolist() for name in ("user_id", "namespace", "session_id"))
@@ -593,7 +597,7 @@ class AttributeStore:
 
 
 def session_links(arrays: Arrays) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """(before, after) of every row of a session by what the other columns say; -1 of the rows of none."""
+    """The arrays `before` and `after` of all sessions, computed from the other columns; -1 for rows of no session."""
     rows = np.flatnonzero(_in_session(arrays))
     owner = [arrays[name][rows] for name in ("session_id", "namespace", "user_id")]
     order = np.lexsort((rows, arrays["event_at"][rows], *owner))

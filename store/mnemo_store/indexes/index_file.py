@@ -1,14 +1,14 @@
-"""One file format for the arrays of a view: a header, then the arrays' bytes, checksummed, replaced whole.
+"""The index file format: a header and arrays, checksummed and replaced as a whole. FORMAT.md.
 
     magic · checksum of all that follows · header length, 8 bytes · header (JSON) · padding to 64 · arrays, padded to 64
 
-The header names the kind of view, what its owner wants to know of it (`meta`: the store's id, the seq applied, the
-model) and where each array stands. The checksum covers the header too: a seq with a flipped bit would skip changes. A
-view whose file is missing, damaged or of another kind is rebuilt, so every doubt here is a ViewMismatch.
+The header holds the kind of index, the owner's facts about it (`meta`: id of the store, seq applied, model) and the
+offset of each array. The checksum covers the header too: a seq with a flipped bit would skip changes. An index whose
+file is missing, damaged or of another kind is rebuilt, so every doubt raises ViewMismatch.
 
-The checksum is CRC-32: it guards against accidents, which is all that a file that can be rebuilt needs, and reads
-1.6 GB/s where SHA-256 reads 0.2 on a processor without instructions for it: with 100,000 memories a start of half a
-second more.
+The checksum is CRC-32, which guards against accidents; a file that can be rebuilt needs no more. It processes 1.6 GB/s;
+SHA-256 processes 0.2 GB/s on a processor without instructions for it, which would lengthen the start with 100,000
+memories by half a second.
 """
 
 import mmap
@@ -67,9 +67,9 @@ def save(path: Path, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, ND
 
 
 def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The meta and arrays of a file that `save` wrote, verified. Read-only when mapped, else copies of their own.
+    """Loads and verifies meta and arrays of a saved file. Arrays are read-only when mapped, else copies.
 
-    Raises ViewMismatch for anything but a whole file of this kind.
+    Raises ViewMismatch for anything but a complete file of this kind.
     """
     try:
         with path.open("rb") as file:
@@ -77,7 +77,7 @@ def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any]
     except (OSError, ValueError) as error:
         raise IndexMismatch(f"{path.name}: {error}") from error
     if buffer[: len(MAGIC)] != MAGIC:
-        raise IndexMismatch(f"{path.name} is not a view file")
+        raise IndexMismatch(f"{path.name} is not an index file")
     with memoryview(buffer) as view:
         if checksum([view[_SUM_END:]]) != int.from_bytes(view[len(MAGIC) : _SUM_END], "little"):
             raise IndexMismatch(f"{path.name}: its checksum does not match")
@@ -88,7 +88,7 @@ def load(path: Path, kind: str, *, mapped: bool = False) -> tuple[dict[str, Any]
         raise IndexMismatch(f"{path.name}: its header is of another format") from error
     start += -start % ALIGNMENT
     if header.kind != kind or len(buffer) != start + header.body:
-        raise IndexMismatch(f"{path.name} is not a whole view of kind {kind}")
+        raise IndexMismatch(f"{path.name} is not a complete index file of kind {kind}")
     arrays: dict[str, NDArray[Any]] = {}
     for name, (dtype, shape, offset) in header.arrays.items():
         count = int(np.prod(shape, dtype=np.int64))

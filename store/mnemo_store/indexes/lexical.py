@@ -1,16 +1,16 @@
-"""The lexical view: which memories hold the words of a query, best first by BM25. SPEC 3.1, 7.2
+"""The lexical index: memories found by the words of a query, ranked by BM25. SPEC 3.1, 7.2
 
-A view in memory, visible at once after `put`, kept in one file between starts.
+The index is in memory, shows a memory as soon as `put` returns, and is kept in one file between starts.
 
-Every put takes a new slot; a slot leads to a memory's number and to its length in words. Leaving the view means that
-the slot's length becomes infinite, and with it every term of that memory weighs nothing: dropping touches no
-postings. Postings stand in two places: the base, frozen arrays sorted by term that may be a mapped file, and what came
-since, one growing array a term. When enough has come, both are merged into a new base beside the old one, and dead
-slots go. A term is known by 64 bits of its BLAKE2b hash, so the arrays need no table of strings.
+Every put takes a new slot, which leads to the memory's number and to its length in words. A memory that is dropped or
+replaced leaves its slot with an infinite length, so that each of its terms weighs nothing: dropping touches no
+postings. Postings are in two places: the base, frozen arrays sorted by term, which may be a mapped file, and the recent
+ones, one growing array a term. When there are enough recent ones, both are merged into a new base, without the dead
+slots. A term is known by 64 bits of its BLAKE2b hash, so the arrays need no table of strings.
 
-How often a term occurs, how many memories there are and how long they are is counted exactly from what is alive, and
-contributions are added in the order of the terms' keys. So scores depend on the memories alone, to the byte, not on
-the history of the view.
+Term frequencies, the number of memories and their lengths are counted exactly over the live slots, and contributions
+are added in the order of the term keys. So scores depend on the memories alone, to the byte, and not on the history of
+the index.
 """
 
 import functools
@@ -43,27 +43,25 @@ KIND = "words-2"  # of the snapshot file
 SLOT_BITS = 24  # of a posting's 32; the other 8 are the term's weighted count
 SLOTS_MAX = 1 << SLOT_BITS
 COUNT_MAX = 255  # a term counted more often counts this often; BM25 has long levelled off
-RECENT_SLOTS_MIN = 4096  # at least so many puts between two merges,
-RECENT_SHARE = 8  # and at least one for so many slots of the base: a merge costs 0.2 s at 100,000 memories
-MANY_POSTINGS = 10_000  # of a query's terms together: from so many on it pays to leave most of them out
+RECENT_SLOTS_MIN = 4096  # puts between two merges at least,
+RECENT_SHARE = 8  # and at least one put for so many slots of the base: a merge costs 0.2 s at 100,000 memories
+MANY_POSTINGS = 10_000  # of all terms of a query: from here on it pays to leave most of them out
 PUT_TOGETHER = 16_384  # memories that put_many merges at a time
 CHUNKS_KEPT = 32_768  # chunks whose keys are remembered; at most some 8 MB, and only in a process that writes
-CHUNK_CHARS_KEPT_MAX = 40  # longer ones do not come again
+CHUNK_CHARS_KEPT_MAX = 40  # longer ones hardly occur twice
 
 Counts = NDArray[np.int64]
 Item = TypeVar("Item", bound=np.generic)
 
 
 class LexicalFields(NamedTuple):
-    """What of a memory can be found by words."""
+    """The parts of a memory that can be found by words."""
 
     content: str
     speaker: str = ""
     tags: tuple[str, ...] = ()
     headings: tuple[str, ...] = ()
-    marks: tuple[
-        str, ...
-    ] = ()  # what `holding` is asked for; no word of a query is ever one, and none counts in a score
+    marks: tuple[str, ...] = ()  # for `holding` alone; no word of a query matches one, and none counts in a score
 
 
 class LexicalHits(NamedTuple):
@@ -74,27 +72,27 @@ class LexicalHits(NamedTuple):
 
 
 class LexicalMatches(NamedTuple):
-    """What some memories hold of a query: a row a term, a column for each number that was asked about."""
+    """The terms of a query that some memories hold: a row a term, a column for each number asked about."""
 
-    terms: list[str]  # all of the query's, in the order in which `search` adds what they contribute
-    weights: NDArray[np.float32]  # of each term: how rare it is, the first factor of BM25
+    terms: list[str]  # all terms of the query, in the order in which `search` adds their contributions
+    weights: NDArray[np.float32]  # of each term: its rarity, the first factor of BM25
     holds: NDArray[np.bool_]
-    parts: NDArray[np.float32]  # what each term contributes to each score; 0 where it is not held
-    scores: NDArray[np.float32]  # what `search` scores each of them, to the byte; 0 for one that holds no term
+    parts: NDArray[np.float32]  # contribution of each term to each score; 0 where it is not held
+    scores: NDArray[np.float32]  # the score that `search` gives each of them, to the byte; 0 without any term
 
     @classmethod
     def of(
         cls, terms: list[str], weights: NDArray[np.float32], holds: NDArray[np.bool_], parts: NDArray[np.float32]
     ) -> Self:
-        """With the scores that the parts add up to."""
+        """Returns the matches with the scores that the contributions add up to."""
         sums = np.zeros(parts.shape[1], np.float64)
-        for part in parts:  # in this order, as there
+        for part in parts:  # in this order, as in `search`
             sums += part
         return cls(terms, weights, holds, parts, sums.astype(np.float32))
 
 
 class _Postings(NamedTuple):
-    """Who holds which term. Postings are slot << 8 | count; those of a term ascend by slot, no term is without."""
+    """Postings by term: slot << 8 | count, ascending by slot within a term; every term has at least one."""
 
     keys: NDArray[np.uint64]  # ascending
     offsets: Counts  # one more than keys: a term's postings are packed[offsets[i]:offsets[i + 1]]
@@ -102,28 +100,28 @@ class _Postings(NamedTuple):
 
 
 class _FoundPostings(NamedTuple):
-    """One moment's postings of a query's terms, and what their scores need."""
+    """The postings of a query's terms at one moment, and the figures that their scores need."""
 
     keys: list[int]  # of the terms that have postings
     slots: NDArray[np.intp]  # of each posting, term after term
     frequencies: NDArray[np.float32]  # of each posting: the weighted count of its term in its memory
-    lengths: NDArray[np.float32]  # of each posting's memory; infinite where it has left the view
+    lengths: NDArray[np.float32]  # of each posting's memory; infinite where it has left the index
     counts: list[int]  # postings of each term, none zero
     numbers: NDArray[np.uint32]  # by slot
-    slot_of: NDArray[np.int32]  # by number; goes on changing with the view
-    vacated: int  # by then
-    has_vacated: bool  # some of the slots are left
+    slot_of: NDArray[np.int32]  # by number; not a copy: changes with the index
+    vacated: int  # the index's own count at that moment
+    has_vacated: bool  # some slots are dead
     memories: int
     mean_length: float
 
 
 class QueryPostings(NamedTuple):
-    """The terms of a query and their postings, found once for a search and for what is asked about its hits."""
+    """The terms of a query and their postings, found once for a search and for questions about its hits."""
 
     terms: dict[int, str]  # by key, in the order of the keys
-    held: list[int]  # of each term that has postings: how many memories of the view hold it
+    held: list[int]  # number of memories that hold it, of each term that has postings
     found: _FoundPostings
-    sums: NDArray[np.float64] | None = None  # by slot, once it was searched: the score of every memory
+    sums: NDArray[np.float64] | None = None  # score of every memory by slot; set by a search
 
 
 def _no_postings() -> _Postings:
@@ -135,12 +133,12 @@ def _no_recent() -> defaultdict[int, "array[int]"]:
 
 
 def term_key(term: str) -> int:
-    """The 64 bits a term is known by, the same on every machine."""
+    """The 64-bit key of a term, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest(), "little")
 
 
 def _mark_key(mark: str) -> int:
-    """The same of a mark. No term holds a space, so that none is taken for a mark."""
+    """The key of a mark. No term contains a space, so none has the key of a mark."""
     return term_key(f" {mark}")
 
 
@@ -148,19 +146,19 @@ class LexicalIndex:
     """Memories, by number, found by their words. One thread writes at a time, any thread searches meanwhile."""
 
     def __init__(self, language: str = "english") -> None:
-        """An empty view. language: the stemmer's, one of Snowball's, else ValueError."""
+        """Makes an empty index. language: one of Snowball's stemmers, else ValueError."""
         self.tokenizer = Tokenizer(language)
         self._keys_kept: dict[str, tuple[tuple[int, ...], int]] = {}  # of short chunks
-        self._writing = threading.RLock()  # held by put, drop and save from end to end
+        self._writing = threading.RLock()  # held by put, drop and save from beginning to end
         self._lock = threading.Lock()  # held where the fields below change or are read together
         self._base = _no_postings()
         self._recent = _no_recent()
         self._numbers = np.empty(0, np.uint32)  # by slot, with room to grow
-        self._lengths = np.empty(0, np.float32)  # by slot, in words; infinite: left
+        self._lengths = np.empty(0, np.float32)  # by slot, in words; infinite: dead
         self._slots = 0  # in use, dead ones included
         self._base_slots = 0
-        self._slot_of = np.empty(0, np.int32)  # by number; -1: not in the view
-        self._vacated = 0  # how often a slot was left; counted before it is
+        self._slot_of = np.empty(0, np.int32)  # by number; -1: not in the index
+        self._vacated = 0  # slots that died so far; counted before each dies
         self._count = 0
         self._length_sum = 0
 
@@ -172,21 +170,21 @@ class LexicalIndex:
 
     @property
     def size(self) -> int:
-        """One more than the highest number it may hold."""
+        """One more than the highest number the index may hold."""
         return len(self._slot_of)
 
     @property
     def mean_length(self) -> float:
-        """Words a memory, stop words not counted."""
+        """Mean number of words of a memory, without stop words."""
         return self._length_sum / max(1, self._count)
 
     def document_frequency(self, term: str) -> int:
-        """How many memories hold a term, as `terms` spells it, in any field."""
+        """The number of memories that hold a term, spelled as the tokenizer does, in any field."""
         found = self._find_postings([term_key(term)])
         return int(np.count_nonzero(np.isfinite(found.lengths)))
 
     def put(self, number: int, fields: LexicalFields) -> None:
-        """From now on a memory is found by these words alone. Arrays are indexed by number, so it should be dense."""
+        """Indexes a memory by these words and no others. Arrays are indexed by number, so it should be dense."""
         counts, length = self._counted(fields)
         with self._writing:
             if self._slots - self._base_slots >= max(RECENT_SLOTS_MIN, self._base_slots // RECENT_SHARE):
@@ -199,7 +197,7 @@ class LexicalIndex:
                     recent[key].append(high + count)
 
     def put_many(self, memories: Iterable[tuple[int, LexicalFields]]) -> None:
-        """As `put` of each, for a rebuild: in less time and memory, and visible in groups of PUT_TOGETHER."""
+        """Does `put` for each, for a rebuild: takes less time and memory, and shows groups of PUT_TOGETHER."""
         for group in _batched(memories, PUT_TOGETHER):
             with self._writing:
                 self._merge()
@@ -219,21 +217,21 @@ class LexicalIndex:
                     self._base, self._base_slots = base, self._slots
 
     def drop(self, number: int) -> None:
-        """A memory is no longer found; without effect where it was not."""
+        """Removes a memory; without effect where it is not in the index."""
         with self._writing, self._lock:
             self._vacate_slot(number)
 
     def search(self, query: str, k: int, allowed: NDArray[np.bool_] | None = None) -> LexicalHits:
         """The k best of the memories that hold a term of the query; any text is a query.
 
-        allowed, indexed by number, narrows the answer and changes no score; a number beyond its end is not allowed.
+        `allowed`, indexed by number, narrows the answer and changes no score; a number beyond its end is not allowed.
         """
         return self.search_with_postings(query, k, allowed)[0]
 
     def search_with_postings(
         self, query: str, k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[LexicalHits, QueryPostings]:
-        """As `search`, and what `matches` takes, so that it need not look for the query's postings again."""
+        """The hits of `search` together with the postings, which `matches` then need not look up again."""
         sought = self._query_postings(query)
         found = sought.found
         if not found.counts or k < 1:
@@ -247,7 +245,7 @@ class LexicalIndex:
         return _best(numbers, scores, k), sought._replace(sums=sums)
 
     def scores_of(self, sought: QueryPostings, numbers: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """The scores of `matches`, which a search has computed on its way."""
+        """The scores of these memories, which a search has already computed."""
         if sought.sums is None:
             return self.matches(sought, numbers).scores
         slots = self._slots_of(sought.found, np.asarray(numbers, np.int64))
@@ -256,10 +254,10 @@ class LexicalIndex:
         return scores
 
     def matches(self, asked: str | QueryPostings, numbers: NDArray[np.integer[Any]]) -> LexicalMatches:
-        """What each of these memories holds of a query, or of one that was searched, as of the moment of the search.
+        """The terms that each of these memories holds, of a query or of one that was searched, at that moment.
 
-        A number below 0, or of what is not in the view, holds nothing. Looks into the terms' postings by halving, so
-        that the size of the view does not matter behind a search.
+        A number below 0, or one that is not in the index, holds nothing. Uses binary search in the postings, so that
+        the size of the index hardly matters.
         """
         sought = asked if isinstance(asked, QueryPostings) else self._query_postings(asked)
         found = sought.found
@@ -281,9 +279,9 @@ class LexicalIndex:
         return LexicalMatches.of(list(sought.terms.values()), rarities, holds, parts)
 
     def counts_by_group(self, sought: QueryPostings, groups: NDArray[np.int32], size: int) -> NDArray[np.float32]:
-        """(t, size) How often each group of memories holds each term of a query, in the order of `sought.terms`.
+        """Occurrences of each term of a query in each group of memories: (terms, size), in the order of `sought.terms`.
 
-        groups: the group of each memory by its number, 0 to size - 1. -1, or a number beyond its end: of none.
+        `groups`: the group of each memory by its number, 0 to size - 1; -1, or a number beyond its end: no group.
         """
         found = sought.found
         if not found.counts or not len(groups):
@@ -299,7 +297,7 @@ class LexicalIndex:
         return counts.astype(np.float32).reshape(-1, size)
 
     def numbers_with_any_term(self, text: str, size: int) -> NDArray[np.bool_]:
-        """Which of the numbers below `size` hold any term of a text, stop words included."""
+        """Mask of the numbers below `size` that hold any term of a text, stop words included."""
         found = self._find_postings(sorted({key for chunk in chunks(text) for key in self._keys(chunk)[0]}))
         numbers = found.numbers[found.slots[np.isfinite(found.lengths)]]
         held = np.zeros(size, np.bool_)
@@ -307,13 +305,13 @@ class LexicalIndex:
         return held
 
     def numbers_with_marks(self, marks: Iterable[str], allowed: NDArray[np.bool_] | None = None) -> NDArray[np.uint32]:
-        """The numbers of the memories that were put with any of these marks, ascending; `allowed` as in `search`."""
+        """The numbers of the memories that have any of these marks, ascending; `allowed` as in `search`."""
         found = self._find_postings(sorted(set(map(_mark_key, marks))))
         numbers = np.unique(found.numbers[found.slots[np.isfinite(found.lengths)]])
         return numbers if allowed is None else numbers[_is_allowed(numbers, allowed)]
 
     def score_texts(self, query: str, texts: Sequence[LexicalFields]) -> NDArray[np.float32]:
-        """What `search` would score each of these texts, were it one of the view's: by the counts of what is in it.
+        """The scores that `search` would give these texts if they were indexed, with the statistics of the index.
 
         0 for a text that holds no term of the query.
         """
@@ -332,28 +330,25 @@ class LexicalIndex:
         return np.bincount(columns[0].astype(np.intp), parts, len(texts)).astype(np.float32)
 
     def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """Replaces the file at path, durably, with the view as it is when this begins. `meta` must be JSON."""
+        """Replaces the file at path, durably, with the index as it is at the call. `meta` must be JSON."""
         with self._writing:
             if self._slots > self._count or self._recent:
                 self._merge()
-            base, numbers, lengths = (
-                self._base,
-                self._numbers[: self._slots].copy(),
-                self._lengths[: self._slots].copy(),
-            )
+            base = self._base
+            numbers, lengths = self._numbers[: self._slots].copy(), self._lengths[: self._slots].copy()
         arrays = {**base._asdict(), "numbers": numbers, "lengths": lengths}
         index_file.save(path, KIND, {"terms": self.tokenizer.signature, "owner": dict(meta)}, arrays, disk)
 
     @classmethod
     def load(cls, path: Path, language: str = "english") -> tuple[Self, dict[str, Any]]:
-        """(view, meta) as saved. The file stays mapped.
+        """Loads a saved index and its meta; the file stays mapped.
 
-        Raises ViewMismatch for a file that is missing, damaged, or made under other rules for words.
+        Raises ViewMismatch for a file that is missing, damaged, or made with other tokenizer rules.
         """
         view = cls(language)
         meta, arrays = index_file.load(path, KIND, mapped=True)
         if meta.get("terms") != view.tokenizer.signature:
-            raise IndexMismatch(f"{path.name} was made under other rules for words: {meta.get('terms')}")
+            raise IndexMismatch(f"{path.name} was made with other tokenizer rules: {meta.get('terms')}")
         try:
             view._base = _Postings(arrays["keys"], arrays["offsets"], arrays["packed"])
             view._adopt(arrays["numbers"].copy(), arrays["lengths"].copy())
@@ -362,19 +357,19 @@ class LexicalIndex:
             raise IndexMismatch(f"{path.name}: its arrays do not fit together: {error}") from error
 
     def _query_postings(self, query: str) -> QueryPostings:
-        """A query's terms, in the order in which what they contribute is added, and their postings."""
+        """The terms of a query, in the order in which their contributions are added, and their postings."""
         keys = {term_key(term): term for term in self.tokenizer.query_terms(query)}
         terms = dict(sorted(keys.items()))
         found = self._find_postings(list(terms))
         return QueryPostings(terms, _held(found), found)
 
     def _slots_of(self, found: _FoundPostings, numbers: Counts) -> NDArray[np.intp]:
-        """The slots that these numbers had at that moment; -1 for none, or for one without a term of the query."""
+        """The slots of these numbers at that moment; -1 for none, or for one without a term of the query."""
         known = np.flatnonzero((numbers >= 0) & (numbers < len(found.slot_of)))
         slots = np.full(len(numbers), -1, np.intp)
         slots[known] = found.slot_of[numbers[known]]
         lost = known[(slots[known] < 0) | (slots[known] >= len(found.numbers))]
-        if len(lost) and self._vacated != found.vacated:  # the postings have those that left or moved since
+        if len(lost) and self._vacated != found.vacated:  # the postings still have those that died or moved since
             alive = found.slots[np.isfinite(found.lengths)]
             alive = alive[np.isin(found.numbers[alive], numbers[lost])]
             slot_of = dict(zip(found.numbers[alive].tolist(), alive.tolist(), strict=True))
@@ -382,7 +377,7 @@ class LexicalIndex:
         return slots
 
     def _keys(self, chunk: str) -> tuple[tuple[int, ...], int]:
-        """(keys of a chunk's terms, stop words included, with repeats; its length in words)"""
+        """Keys of a chunk's terms, stop words and repeats included, and its length in words."""
         kept = self._keys_kept.get(chunk)
         if kept is None:
             pieces = self.tokenizer.pieces(chunk)
@@ -394,7 +389,7 @@ class LexicalIndex:
         return kept
 
     def _counted(self, fields: LexicalFields) -> tuple[dict[int, int], int]:
-        """(weighted count by key, up to COUNT_MAX; length in words) of a memory."""
+        """Weighted count by key, up to COUNT_MAX, and length in words of a memory."""
         found: list[int] = []
         length = 0
         for weight, texts in (
@@ -415,10 +410,10 @@ class LexicalIndex:
         return counts, length
 
     def _take_slot(self, number: int, length: int) -> int:
-        """A new slot for a memory. The caller holds the lock."""
+        """Gives a memory a new slot. The caller holds the lock."""
         slot = self._slots
         if slot == SLOTS_MAX:
-            raise ValueError(f"the word view is full: {SLOTS_MAX} memories")
+            raise ValueError(f"the lexical index is full: it holds {SLOTS_MAX} memories at most")
         if slot == len(self._numbers):
             self._numbers = _grown(self._numbers, slot + 1, 0)
             self._lengths = _grown(self._lengths, slot + 1, np.inf)
@@ -431,7 +426,7 @@ class LexicalIndex:
         return slot
 
     def _vacate_slot(self, number: int) -> None:
-        """Kills the slot of a memory, if it has one. The caller holds the lock."""
+        """Marks the slot of a memory as dead, if it has one. The caller holds the lock."""
         if number not in self:
             return
         self._vacated += 1
@@ -442,7 +437,7 @@ class LexicalIndex:
         self._slot_of[number] = -1
 
     def _find_postings(self, keys: Sequence[int]) -> _FoundPostings:
-        """What every search begins with, all of one moment."""
+        """Looks up the postings of these keys, all at one moment."""
         wanted = np.array(keys, np.uint64)
         parts: list[NDArray[np.uint32]] = []
         counts: list[int] = []
@@ -474,7 +469,7 @@ class LexicalIndex:
         )  # fmt: skip
 
     def _merge(self) -> None:
-        """Everything alive is in the base. The caller holds _writing; searches go on until the swap."""
+        """Merges all live slots into a new base. The caller holds `_writing`; searches go on until the swap."""
         alive = np.isfinite(self._lengths[: self._slots])
         base, recent = self._base, _frozen(self._recent)
         if not alive.all():
@@ -486,7 +481,7 @@ class LexicalIndex:
             self._adopt(numbers, lengths)
 
     def _adopt(self, numbers: NDArray[np.uint32], lengths: NDArray[np.float32]) -> None:
-        """These are the slots, all alive and in the base."""
+        """Makes these the slots, all alive and in the base."""
         if numbers.shape != lengths.shape:
             raise ValueError(f"{len(numbers)} numbers, {len(lengths)} lengths")
         self._numbers, self._lengths = numbers, lengths
@@ -498,7 +493,7 @@ class LexicalIndex:
 
 
 def _batched(memories: Iterable[tuple[int, LexicalFields]], size: int) -> Iterator[list[tuple[int, LexicalFields]]]:
-    """Lists of up to size, in order. itertools has it from Python 3.12 on."""
+    """Lists of up to `size` items, in order; `itertools.batched` from Python 3.12 on."""
     rest = iter(memories)
     while group := list(itertools.islice(rest, size)):
         yield group
@@ -518,7 +513,7 @@ def _is_allowed(numbers: NDArray[np.uint32], allowed: NDArray[np.bool_]) -> NDAr
 
 
 def _summed(found: _FoundPostings, all_held: Iterable[int]) -> NDArray[np.float64]:
-    """BM25 by slot; zero where no term of the query is, or the memory has left.
+    """BM25 by slot; zero where no term of the query is, or the slot is dead.
 
     ln(1 + (N - df + 0.5) / (df + 0.5)) · f · (K1 + 1) / (f + K1 · (1 - B + B · length / mean length)), summed over
     terms; f is the term's occurrences, weighted by field as in BM25F. Robertson and Zaragoza, The Probabilistic
@@ -530,10 +525,10 @@ def _summed(found: _FoundPostings, all_held: Iterable[int]) -> NDArray[np.float6
 
 
 def _reached(found: _FoundPostings, sums: NDArray[np.float64], k: int, allowed: NDArray[np.bool_] | None) -> float:
-    """A score that the k best reach, above 0: what has left weighs nothing.
+    """A score above 0 that the k best surely reach, so that lower ones need no sorting.
 
-    Of a common word most of what holds it is out at once: the k-th best of those that hold a rarer one is what the k
-    best of all reach, or better.
+    The k-th best of the memories that hold a rare term of the query is such a bound: most memories that hold only a
+    common term are then left out at once.
     """
     least = float(np.nextafter(0.0, 1.0))
     enough = [(count, start) for count, start in zip(found.counts, _starts(found), strict=True) if count >= k]
@@ -551,7 +546,7 @@ def _reached(found: _FoundPostings, sums: NDArray[np.float64], k: int, allowed: 
 
 
 def _held(found: _FoundPostings) -> list[int]:
-    """How many memories of the view hold each of the terms."""
+    """Number of memories in the index that hold each of the terms."""
     if not found.counts:
         return []
     if not found.has_vacated:
@@ -561,12 +556,12 @@ def _held(found: _FoundPostings) -> list[int]:
 
 
 def _starts(found: _FoundPostings) -> list[int]:
-    """Where the postings of each term begin."""
+    """Index of the first posting of each term."""
     return list(itertools.accumulate(found.counts[:-1], initial=0)) if found.counts else []
 
 
 def _weight(memories: int, held: int) -> float:
-    """Of a term that so many of the memories hold."""
+    """BM25 weight of a term that `held` of the memories hold."""
     return (K1 + 1) * _rarity(memories, held)
 
 
@@ -577,7 +572,7 @@ def _rarity(memories: int, held: int) -> float:
 def _parts(
     frequencies: NDArray[np.float32], lengths: NDArray[np.float32], weights: NDArray[np.float32], mean_length: float
 ) -> NDArray[np.float32]:
-    """What each posting contributes to its memory's score."""
+    """Contribution of each posting to its memory's score."""
     damping = lengths * np.float32(K1 * B / (mean_length or 1.0))
     damping += np.float32(K1 * (1 - B))
     damping += frequencies
@@ -597,21 +592,21 @@ def _best(numbers: NDArray[np.uint32], scores: NDArray[np.float32], k: int) -> L
 
 
 def _sorted(keys: NDArray[np.uint64], packed: NDArray[np.uint32]) -> _Postings:
-    """Postings from one key each, slots ascending."""
+    """Builds postings from one key each, slots ascending."""
     order = np.argsort(keys, kind="stable")
     unique, first = np.unique(keys[order], return_index=True)
     return _Postings(unique, np.append(first, len(keys)).astype(np.int64), packed[order])
 
 
 def _frozen(recent: Mapping[int, "array[int]"]) -> _Postings:
-    """The growing arrays as postings."""
+    """Builds postings from the growing arrays."""
     keys = np.fromiter(recent, np.uint64, len(recent))
     counts = [len(postings) for postings in recent.values()]
     return _sorted(np.repeat(keys, counts), np.frombuffer(b"".join(recent.values()), np.uint32))
 
 
 def _living(postings: _Postings, alive: NDArray[np.bool_]) -> _Postings:
-    """The postings of live slots, which close up."""
+    """The postings of live slots, numbered again without gaps."""
     if not len(postings.keys):
         return postings
     slots = postings.packed >> 8
@@ -624,7 +619,7 @@ def _living(postings: _Postings, alive: NDArray[np.bool_]) -> _Postings:
 
 
 def _joined(first: _Postings, second: _Postings) -> _Postings:
-    """Both in one; every slot of the first is below every slot of the second, which should be the smaller."""
+    """Joins both; every slot of the first is below every slot of the second, which should be the smaller."""
     keys = np.concatenate((first.keys, second.keys))
     keys.sort(kind="stable")  # merges two rising runs; np.union1d hashes, which takes 250 times as long at a million
     is_new = np.ones(len(keys), np.bool_)
@@ -639,7 +634,7 @@ def _joined(first: _Postings, second: _Postings) -> _Postings:
     target += np.arange(len(target))
     packed = np.empty(int(offsets[-1]), np.uint32)
     packed[target] = second.packed
-    rest = np.ones(len(packed), np.bool_)  # a mask, and not places as above, which would take 8 bytes a posting
+    rest = np.ones(len(packed), np.bool_)  # a mask, not positions as above, which would take 8 bytes a posting
     rest[target] = False
     packed[rest] = first.packed
     return _Postings(keys, offsets, packed)

@@ -1,13 +1,12 @@
-"""Text to search terms: what the words of a memory and of a query are, and where they stand. SPEC 2.3, 7.2
+"""The tokenizer: turns a text into search terms with their positions. SPEC 2.3, 7.2
 
-A text is cut at white space into chunks, and each chunk is analysed by itself, so that an index may remember the
-answer for a chunk it has seen. A chunk becomes pieces:
+A text is cut at white space into chunks, and each chunk is analysed by itself, so that an index may cache the answer
+for a chunk it has seen. A chunk becomes pieces:
 
     word        memories → memori · 東京都 → 東京, 京都 · part of an identifier · 3.11.2
-    whole       an identifier as one: mnemo_store/indexes/lexical.py, wordview (for wordView, word-view), c++,
-    3.11 of 3.11.2
+    whole       an identifier as one term: src/words.py, wordview (for wordView, word-view), c++, 3.11 of 3.11.2
     character   one character of a run of Chinese, Japanese, Korean, Thai …, for queries of one character
-    stop word   the, is, who: indexed, and asked for only by a query that has nothing else
+    stop word   the, is, who: indexed, and used only by a query that has nothing else
 
 Before that, every character is folded: compatibility forms and accents go (ﬁ → fi, é → e, Ａ → A), its shape is
 noted in ASCII (capital, small, digit, unspaced script, symbol), and the structure is read off the shapes. Nothing a
@@ -23,9 +22,9 @@ from typing import Any, Literal, NamedTuple
 
 from py_rust_stemmers import SnowballStemmer  # type: ignore[attr-defined]  # its stub is empty
 
-RULES = 1  # version of what this module does: an index made under another one is rebuilt
+RULES = 1  # version of this module's rules: an index made with another one is rebuilt
 TERM_CHARS_MAX = 64  # code points; longer identifiers are known by their parts, longer parts by their beginning
-QUERY_TERMS_MAX = 256  # distinct terms, in order of appearance; what follows in a longer query is not looked up
+QUERY_TERMS_MAX = 256  # distinct terms, in order of appearance; the rest of a longer query is not looked up
 CHINESE_WORD_CHARS_MIN = 3  # shorter ones are bigrams already
 
 _STOPS = """
@@ -37,14 +36,14 @@ own same shall shant she should shouldnt so some such than that the their theirs
 this those through to too under until up upon very was wasnt we were werent what when where which while who whom whose
 why with wont would wouldnt yet you your yours yourself yourselves
 """
-ENGLISH_STOPS = frozenset(_STOPS.split())  # without may, us, will: a month, a country, a name
+ENGLISH_STOPS = frozenset(_STOPS.split())  # without may, us, will, which are also a month, a country, a name
 
 Kind = Literal["word", "whole", "character", "stop"]
 Segmenter = Callable[[str], list[tuple[str, int, int]]]  # Han text to (word, start, end), overlaps allowed
 
 
 class Token(NamedTuple):
-    """A term and where it stands: offsets in code points of the original text, end exclusive."""
+    """A term and its position: offsets in code points of the original text, end exclusive."""
 
     term: str
     start: int
@@ -52,7 +51,7 @@ class Token(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A token of one chunk, and what it is."""
+    """A token of one chunk, and its kind."""
 
     term: str
     start: int
@@ -69,13 +68,13 @@ class _Folded(NamedTuple):
     ends: range | list[int]
 
 
-# Shapes. ASCII stands for itself; the rest of Unicode is told by one of these. The two that are not ASCII are for
-# private use, which is itself a gap, so no text can forge them.
+# Shapes. ASCII stands for itself; all other characters are represented by one of these. The two that are not ASCII are
+# private-use characters, which in a text count as gaps, so no text can forge them.
 _CAPITAL, _SMALL, _DIGIT, _UNSPACED, _SYMBOL, _GAP = "A", "a", "0", "\ue000", "\ue001", " "
 _SYMBOLS_FROM = "\u2190"  # arrows, dingbats, emoji can be looked for; © and ° cannot
 
 _CHUNK = re.compile(r"\S+")  # as str.split cuts
-# What most texts are made of.
+# A plain word, which is what most texts consist of: the fast path.
 _PLAIN_WORD = re.compile(rf"""[("'\[*]*([A-Z]?[a-z]{{1,{TERM_CHARS_MAX - 1}}})[.,:;!?)"'\]*]*""")
 _WORD = r"[A-Za-z0-9_]+"
 _COMPOUND = re.compile(
@@ -107,8 +106,8 @@ _ACCENTS = re.compile(
 _PLAIN_LETTERS = frozenset("йЙ")  # letters of their own whose mark is no accent
 _APOSTROPHES = frozenset("\u2019\u02bc\u2032")
 _HYPHENS = frozenset("\u2010\u2212")
-_BREAK = "\u200b"  # zero-width space: invisible, and still the end of a word
-_FOLDS_KEPT = 8192  # character clusters whose folding is remembered; a text has some hundreds, Chinese thousands
+_BREAK = "\u200b"  # zero-width space: invisible, yet it ends a word
+_FOLDS_KEPT = 8192  # character clusters whose folding is cached; a text has some hundreds, Chinese thousands
 
 
 def chunks(text: str) -> list[str]:
@@ -118,13 +117,13 @@ def chunks(text: str) -> list[str]:
 
 @functools.lru_cache(_FOLDS_KEPT)
 def _extends(character: str) -> bool:
-    """Whether it composes with the character before it: marks, the later Jamo of a syllable, halfwidth voicing."""
+    """True for what composes with the character before it: marks, the later Jamo of a syllable, halfwidth voicing."""
     return unicodedata.category(character)[0] == "M" or "\u1160" <= character <= "\u11ff" or character in "\uff9e\uff9f"
 
 
 @functools.lru_cache(_FOLDS_KEPT)
 def _fold(cluster: str) -> tuple[str, str]:
-    """(plain, shape) of a character with what extends it; both empty for what only formats."""
+    """Plain form and shape of a character with what extends it; both empty for formatting characters."""
     plain = unicodedata.normalize("NFC", cluster)
     if plain not in _PLAIN_LETTERS:
         plain = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", cluster)))
@@ -196,7 +195,7 @@ class Tokenizer:
         self.signature = f"{RULES}/{unicodedata.unidata_version}/{language}/{'zh' if segmented else '-'}"
 
     def tokens(self, text: str, *, keep_stops: bool = False) -> list[Token]:
-        """Every term a query could find this text by, with its place. Identifiers come before their parts."""
+        """Every term by which a query could find this text, with its position. Identifiers come before their parts."""
         found: list[Token] = []
         for match in _CHUNK.finditer(text):
             at = match.start()
@@ -208,7 +207,7 @@ class Tokenizer:
         return found
 
     def query_terms(self, text: str) -> list[str]:
-        """What to look up, each term once, at most QUERY_TERMS_MAX. Stop words only where there is nothing else."""
+        """The terms to look up, each once, at most QUERY_TERMS_MAX; stop words only where there is nothing else."""
         terms: dict[str, None] = {}
         stops: dict[str, None] = {}
         for chunk in chunks(text):
@@ -321,14 +320,14 @@ class Tokenizer:
 
 
 def _version(plain: str, start: int, end: int) -> Iterator[Piece]:
-    """3.11.2, and what it is a case of: 3.11, 3."""
+    """A version and its prefixes: 3.11.2, 3.11, 3."""
     yield Piece(plain[start:end], start, end, "word")
     while (end := plain.rfind(".", start, end)) > start:
         yield Piece(plain[start:end], start, end, "whole")
 
 
 def _closed_up(folded: _Folded, start: int, end: int) -> str:
-    """An identifier as one word: - _ ' go, but between digits, so that wi-fi is wifi and 2024-05-01 stays a date."""
+    """An identifier as one word: without - _ ', except between digits, so that wi-fi is wifi and 2024-05-01 stays."""
     kept: list[str] = []
     for at in range(start, end):
         joint = folded.shape[at] in "-_'"

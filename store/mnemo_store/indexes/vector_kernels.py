@@ -1,11 +1,11 @@
-"""Rows of unit vectors and what a query makes of them: the arithmetic under the vector view. SPEC 2.3, 7.2.
+"""Vector kernels: the arithmetic on rows of unit vectors under the vector index. SPEC 2.3, 7.2.
 
-Every comparison ends in `Question.sims`, whose score for a row depends on the query and that row alone, not on where
-the row stands or what stands beside it. What is scored is found through 8-bit codes: each row knows how far it is from
-its code, so the rows that could still be among the best are known for certain, and a search that reads a quarter of
-float32's bytes is exact all the same. Comparing the codes of 10,000 rows takes 0.27 ms on a quiet machine.
+Every comparison ends in `Question.sims`, whose score for a row depends on the query and that row alone, not on the
+position of the row or on other rows. Candidates are found through 8-bit codes: each row knows the error of its code, so
+the rows that could still be among the best are known for certain, and a search that reads a quarter of the bytes of
+float32 is exact all the same. Comparing the codes of 10,000 rows takes 0.27 ms on an idle machine.
 
-numkong is what usearch itself computes with; one thread, no lock of the interpreter, 2 MB.
+numkong is the library that usearch itself computes with; one thread, without the interpreter lock, 2 MB.
 """
 
 import math
@@ -26,23 +26,23 @@ Mask = NDArray[np.bool_]
 NORM_TOLERANCE = 0.01  # a unit vector's length may be off by this; f16 rounding alone gives 0.0003
 CODE_MAX = 127  # the largest 8-bit code, for the row's largest component
 ROUNDING = 1e-5  # above the sum of all float32 rounding in a comparison of two approximate scores
-LOW_HALF = 2048.0  # 2^11: what f16 loses of a component, scaled back into its range
-FETCH_GROWTH = 4  # how much more is fetched when too little came
+LOW_HALF = 2048.0  # 2^11: scales the part of a component that f16 loses back into its range
+FETCH_GROWTH = 4  # factor by which more is fetched when too little came
 
 
 class BadVector(ValueError):
-    """A vector that cannot be compared: nothing was changed."""
+    """A vector that cannot be compared; nothing was changed."""
 
 
 class VectorHits(NamedTuple):
-    """Best first; one row a number; equal similarities by number."""
+    """Hits, best first; each number once; equal similarities by number."""
 
     numbers: NDArray[np.uint32]
     sims: NDArray[np.float32]
 
 
 class RowBlock(NamedTuple):
-    """Rows side by side. What stands in them once never changes."""
+    """A block of rows, stored by column. Rows never change once written."""
 
     serials: Integers  # (n,), rising
     numbers: Integers  # (n,)
@@ -98,12 +98,14 @@ def _fault(vector: NDArray[np.floating[Any]]) -> str:
 
 
 class QueryVector:
-    """A query, ready to be compared: in f16 as a high and a low half, which together are float32, and as a code."""
+    """A query ready to be compared: in f16 as a high and a low half, which together are float32, and as a code."""
 
     def __init__(self, query: ArrayLike, dimensions: int):
         vector = np.asarray(query, dtype=np.float32)
         if vector.shape != (dimensions,):
-            raise BadVector(f"the query has shape {vector.shape}, this view ({dimensions},): embed it with its model")
+            raise BadVector(
+                f"the query has shape {vector.shape}, this index ({dimensions},): embed it with the model of the index"
+            )
         norm = math.sqrt(np.dot(vector, vector))
         if not abs(norm - 1) <= NORM_TOLERANCE:  # not so for NaN either
             raise BadVector(f"the query: {_fault(vector)}")
@@ -114,12 +116,12 @@ class QueryVector:
         self.scale = np.float32(np.abs(vector).max() / CODE_MAX)
         self.code = np.rint(vector / self.scale).astype(np.int8)[None]
         lost = vector - self.code[0] * self.scale
-        # How much its code's product with a row's code · scale can be off. That is no longer than the row, which is 1,
-        # and the row's slack, which is a few hundredths: 1.1 covers both.
+        # Maximum error of the product of its code with a row's code · scale, which is at most as long as the row, that
+        # is 1, plus the row's slack of a few hundredths: 1.1 covers both.
         self.slack = np.float32(1.1 * math.sqrt(np.dot(lost, lost)))
 
     def sims(self, vectors: Halves) -> Floats:
-        """The score of each of (n, d) rows, whatever its place among them."""
+        """The score of each of (n, d) rows, independent of its position."""
         if not len(vectors):
             return np.empty(0, np.float32)
         products: NDArray[Any] = np.asarray(numkong.cdist(self.halves, vectors, "dot")).reshape(2, len(vectors))
@@ -127,7 +129,7 @@ class QueryVector:
         return together
 
     def estimates(self, codes: Codes, scales: Floats) -> Floats:
-        """The same, off by at most the row's slack and the question's."""
+        """Approximate scores, off by at most the row's slack plus the query's."""
         if not len(codes):
             return np.empty(0, np.float32)
         products: Floats = np.asarray(numkong.cdist(self.code, codes, "dot", out_dtype="float32")).reshape(-1)
@@ -135,16 +137,16 @@ class QueryVector:
 
 
 class RowsSnapshot(NamedTuple):
-    """The rows as they stood at one moment: first those of the base, then those since."""
+    """The rows at one moment: first those of the base, then those of the tail."""
 
     base: RowBlock
     tail: RowBlock
     alive: Mask
-    serial: int  # the next one to be given
-    spread: int  # rows a number, rounded up
+    serial: int  # the next one
+    spread: int  # mean rows of a number, rounded up
 
     def take(self, column: str, rows: Positions | None) -> NDArray[Any]:
-        """One column at those rows, or at all of them."""
+        """One column at these rows, or at all of them."""
         base: NDArray[Any] = getattr(self.base, column)
         tail: NDArray[Any] = getattr(self.tail, column)
         if not len(base) or not len(tail):
@@ -164,7 +166,7 @@ class RowsSnapshot(NamedTuple):
         return np.concatenate([question.estimates(part.codes, part.scales) for part in (self.base, self.tail)])
 
     def find(self, serials: NDArray[Any]) -> Positions:
-        """Where the rows with those serials are, leaving out what is gone."""
+        """The positions of the rows with these serials, without those that are gone."""
         places = []
         for part, start in ((self.base, 0), (self.tail, len(self.base.serials))):
             if len(part.serials) and part.serials[0] <= serials.max(initial=0):
@@ -173,21 +175,21 @@ class RowsSnapshot(NamedTuple):
         return np.concatenate(places) if places else np.empty(0, np.int64)
 
     def first_from(self, serial: int) -> int:
-        """The first row with that serial or a later one."""
+        """The position of the first row with this serial or a later one."""
         key = np.uint32(serial)
         in_base = int(np.searchsorted(self.base.serials, key))
         return in_base if in_base < len(self.base.serials) else in_base + int(np.searchsorted(self.tail.serials, key))
 
 
 def find_candidates(moment: RowsSnapshot, question: QueryVector, rows: Positions | None, fetch: int) -> Positions:
-    """Some of the rows (None: all that live), with the `fetch` best and all their equals surely among them.
+    """A subset of the rows (None: all that live) that surely contains the `fetch` best and all their equals.
 
-    Shown by lower bounds: `fetch` rows surely reach the fetch-th best of these, so what surely does not is out.
+    At least `fetch` rows reach the fetch-th highest lower bound, so a row whose upper bound is below it is out.
     """
     rejected: Mask | None = None
     if rows is None:
         rejected = None if moment.alive.all() else ~moment.alive
-    elif 2 * len(rows) > len(moment.alive):  # comparing all of them in place costs less than gathering these
+    elif 2 * len(rows) > len(moment.alive):  # comparing all rows in place costs less than gathering these
         rejected = np.ones(len(moment.alive), np.bool_)
         rejected[rows] = False
         rows = None
@@ -204,7 +206,7 @@ def find_candidates(moment: RowsSnapshot, question: QueryVector, rows: Positions
 
 
 def rank(numbers: Integers, sims: Floats, k: int, *, distinct: bool) -> VectorHits:
-    """The k best numbers, each with its best window; `distinct` says that each has but one."""
+    """The k best numbers, each with its best window; `distinct`: each has only one window."""
     order = np.lexsort((numbers, -sims))
     if not distinct:
         first = np.unique(numbers[order], return_index=True)[1]
@@ -215,13 +217,13 @@ def rank(numbers: Integers, sims: Floats, k: int, *, distinct: bool) -> VectorHi
 
 
 def find_exactly(moment: RowsSnapshot, question: QueryVector, rows: Positions | None, k: int) -> VectorHits:
-    """The k best numbers among those rows (None: all that live), of which there must be one."""
+    """The k best numbers among these rows (None: all that live), of which there must be at least one."""
     eligible = np.count_nonzero(moment.alive) if rows is None else len(rows)
     fetch = k * moment.spread
     while True:
         near = find_candidates(moment, question, rows, fetch)
         sims, numbers = question.sims(moment.take("vectors", near)), moment.take("numbers", near)
-        if fetch < eligible:  # only down to the fetch-th best row is it known that none is missing
+        if fetch < eligible:  # completeness is known only down to the fetch-th best row
             known = sims >= np.partition(sims, len(sims) - fetch)[len(sims) - fetch]
             sims, numbers = sims[known], numbers[known]
         hits = rank(numbers, sims, k, distinct=moment.spread == 1)
@@ -231,7 +233,7 @@ def find_exactly(moment: RowsSnapshot, question: QueryVector, rows: Positions | 
 
 
 def are_allowed(numbers: Integers, allowed: Mask) -> Mask:
-    """Which of the numbers the mask, indexed by number, lets in: none beyond its end."""
+    """Mask of the numbers that the mask `allowed`, indexed by number, lets in: none beyond its end."""
     inside = numbers < len(allowed)
     inside[inside] = allowed[numbers[inside]]
     return inside

@@ -1,28 +1,28 @@
-"""The vector view: which memories lie nearest to a query, by their best window. SPEC 2.3, 3.1, 7.2.
+"""The vector index: the memories most similar to a query, by their best window. SPEC 2.3, 3.1, 7.2.
 
 A memory is known by its `number`, the small dense integer the store gives it, and has one row a window. Rows are f16,
 in the order they came, and each carries a serial that is never given twice; a memory that is replaced or dropped only
-leaves dead rows behind. There are three ways to an answer, and all of them end in the same arithmetic:
+leaves dead rows behind. A search combines three methods, which end in the same arithmetic:
 
-    exact    Every row in question is compared through 8-bit codes, whose error is known for each row, and whatever
-             could still be among the best is scored again from its f16 row. So this is exact, though it reads a
-             quarter of the bytes of float32 (tests/bench/bench_vectors.py has both).
-    graph    Above EXACT_MAX rows: a usearch index over the rows up to some serial, on disk, viewed read-only.
+    exact    Every row in scope is compared through 8-bit codes, whose error is known for each row, and every row that
+             could still be among the best is scored again from its f16 form. So this is exact, though it reads a
+             quarter of the bytes of float32 (tests/bench/bench_vectors.py measures both).
+    graph    Above EXACT_MAX rows: a usearch index over the rows up to some serial, on disk, mapped read-only.
     delta    The rows after that serial, exactly.
 
-The score of a row depends on the query and on that row, not on where the row stands or what stands beside it, and ties
-go by number: an exact answer is the same to the byte whatever order the memories came in.
+The score of a row depends on the query and on that row alone, and ties go by number: an exact answer is the same to the
+byte whatever order the memories came in.
 
 On disk, in one folder (FORMAT.md):
 
-    vectors.view           the rows since the base, which rows live, the owner's meta, and the names and fingerprints
-                           of the other two: renaming it into place is what makes a save true
+    vectors.view           the tail (rows after the base), the live rows, the owner's meta, and the names and
+                           fingerprints of the other two: renaming this file into place completes a save
     vectors-N.rows         the base: most rows, never changed once written, mapped
     vectors-N.usearch      the graph, never changed once written, mapped
 
-A save writes the base anew only when the rows since have grown to a share of it, so that a small change never costs
-the whole matrix. (Appending to one file would save that too, but a torn append has to be found and cut, and a mapped
-file must not grow under its readers.)
+A save rewrites the base only when the tail has grown to a share of it, so that a small change never costs the whole
+matrix. (Appending to one file would save that too, but a torn append must be found and cut, and a mapped file must not
+grow under its readers.)
 
 One thread applies changes, any number search, a background thread saves and builds. A search copies references under
 the lock and works outside it.
@@ -69,26 +69,26 @@ VIEW_KIND = "vectors-2"
 BASE_KIND = "vectors-base-2"
 
 EXACT_MAX = 20_000  # rows; up to here every search is exact. SPEC 7.2
-NUMBER_MAX = 1 << 26  # a number above this is a mistake: two arrays are as long as the highest one
+NUMBER_MAX = 1 << 26  # a number above this is an error: two arrays are as long as the highest one
 WINDOWS_MAX = 0xFFFF  # rows of one number
 
 CAPACITY_MIN = 256  # rows; the first allocation
-TAIL_MAX = 4_096  # rows (4.8 MB at 384 dimensions) a save may write again before they go into the base
+TAIL_MAX = 4_096  # rows (4.8 MB at 384 dimensions) that a save may rewrite before they go into the base
 TAIL_SHARE = 8  # or an eighth of the base, where that is more: each row is then rewritten 8 times at most
 
 CONNECTIVITY = 16  # edges a node. With these three recall@10 is above 0.99 at 100,000: tests/bench/bench_vectors.py
-EXPANSION_ADD = 128  # candidates looked at to place a row
-EXPANSION_SEARCH = 64  # and to find one; usearch looks at as many as are fetched, if that is more
-WHOLE_GRAPH_MAX = 1_000  # rows; so small a graph is compared row by row: it costs no more, and HNSW can miss a row
-GRAPH_BATCH = 256  # rows added between two looks at `cancelled`: 0.1 to 0.3 s
-FETCH_SHARE = 200  # one more candidate from the graph costs (6 µs) what a 200th of EXACT_MAX rows cost exactly
-DELTA_SHARE_OF_GRAPH = 20  # a twentieth of the graph, or a quarter of EXACT_MAX, may wait outside it
-DEAD_SHARE_OF_GRAPH = 4  # a quarter of its rows may be dead before it is built anew
+EXPANSION_ADD = 128  # candidates considered to place a row
+EXPANSION_SEARCH = 64  # and to find one; usearch considers as many as are fetched, if that is more
+WHOLE_GRAPH_MAX = 1_000  # rows; a graph this small is compared row by row: it costs no more, and HNSW can miss a row
+GRAPH_BATCH = 256  # rows added between two checks of `cancelled`: 0.1 to 0.3 s
+FETCH_SHARE = 200  # one more candidate from the graph (6 µs) costs as much as a 200th of EXACT_MAX rows exactly
+DELTA_SHARE_OF_GRAPH = 20  # a twentieth of the graph, or a quarter of EXACT_MAX, may be in the delta
+DEAD_SHARE_OF_GRAPH = 4  # a quarter of its rows may be dead before it is rebuilt
 
 
 class _Scope(NamedTuple):
-    """What a mask that nobody writes to lets in, of one moment. rows: None where it is all that lives, or so many that
-    the graph is asked."""
+    """The rows that a read-only mask lets in at one moment. rows: None for all live rows, or for so many that the graph
+    is searched."""
 
     allowed: Mask
     in_scope: int
@@ -96,12 +96,13 @@ class _Scope(NamedTuple):
 
 
 class _SearchGraph:
-    """A usearch index over the rows with serials below `end`, viewed from a file that no one changes."""
+    """A usearch index over the rows with serials below `end`, mapped from a file that never changes."""
 
     def __init__(self, path: Path, checksum: int, end: int, dimensions: int):
-        """Opens the file, which must be the one that hash was taken of. Raises ViewMismatch."""
-        # 0.2 s and 40 MB, which a small store never pays. With usearch 2.26.6 imported first, the import of onnxruntime
-        # crashes: a process that uses both imports that before. The daemon does, as it has vectors only of a model.
+        """Opens the file, which must have this checksum. Raises ViewMismatch."""
+        # The import costs 0.2 s and 40 MB, which a small store never pays. With usearch 2.26.6 imported first, the
+        # import of onnxruntime crashes: a process that uses both imports onnxruntime first. The daemon does, since it
+        # has vectors only from a model.
         from usearch.index import Index
 
         self.path, self.checksum, self.end = path, checksum, end
@@ -119,13 +120,13 @@ class _SearchGraph:
         self.rows = len(index)
 
     def nearest(self, question: QueryVector, fetch: int) -> Integers:
-        """The serials of about the `fetch` nearest rows, dead ones too. usearch lets one search in at a time."""
+        """The serials of about the `fetch` nearest rows, dead ones included. usearch runs one search at a time."""
         found = self._index.search(question.vector, fetch, threads=1, exact=self.rows <= WHOLE_GRAPH_MAX)
         return np.asarray(found.keys).astype(np.uint32)
 
 
 def _owner(counts: Mapping[int, int], row: int) -> int:
-    """Whose row it is, where each number has so many, one after the other."""
+    """The number that a row belongs to, where `counts` tells how many rows each number has, one after the other."""
     for number, count in counts.items():
         if row < count:
             return number
@@ -134,7 +135,7 @@ def _owner(counts: Mapping[int, int], row: int) -> int:
 
 
 def _needs_rebuild(graph: _SearchGraph, moment: RowsSnapshot) -> bool:
-    """Whether so many of the graph's rows are dead that it is built anew rather than added to."""
+    """True if so many of the graph's rows are dead that it is rebuilt rather than extended."""
     living = int(np.count_nonzero(moment.alive[: moment.first_from(graph.end)]))
     return graph.rows - living > graph.rows // DEAD_SHARE_OF_GRAPH
 
@@ -142,7 +143,7 @@ def _needs_rebuild(graph: _SearchGraph, moment: RowsSnapshot) -> bool:
 def _extend_graph(
     old: _SearchGraph | None, dimensions: int, batches: Iterator[RowBlock], cancelled: Callable[[], bool]
 ) -> memoryview | None:
-    """The bytes of a graph over the old one's rows and these, or None if cancelled. Slow; lets others run."""
+    """The bytes of a graph over the rows of the old one and these, or None if cancelled. Slow; other threads run."""
     from usearch.index import Index
 
     if old is None:
@@ -168,13 +169,13 @@ def _extend_graph(
 
 
 def _new_path(folder: Path, suffix: str) -> Path:
-    """A name that no file here has had since the last cleaning: what is mapped is never written over."""
+    """A name that no file here has: a mapped file is never overwritten."""
     taken = [int(path.stem.split("-")[1]) for path in folder.glob("vectors-*.*") if path.stem.split("-")[1].isdigit()]
     return folder / f"vectors-{max(taken, default=0) + 1}{suffix}"
 
 
 def _fingerprint(rows: RowBlock) -> str:
-    """Of a base: its file's own checksum guards the content, this one says which base it is."""
+    """Fingerprint of a base: the checksum of its file guards the content, this one tells which base it is."""
     columns = (rows.serials, rows.numbers, rows.scales)
     return f"{index_file.checksum(np.ascontiguousarray(column).data for column in columns):08x}-{len(rows.serials)}"
 
@@ -183,7 +184,7 @@ class VectorIndex:
     """The vectors of one embedding space, searchable by similarity. Safe to use from several threads."""
 
     def __init__(self, dimensions: int, space: str, *, exact_max: int = EXACT_MAX):
-        """An empty view. `space` names the model and template whose vectors these are; only a load compares it."""
+        """Makes an empty index. `space` names the model and template of the vectors; only a load compares it."""
         self.dimensions, self.space, self.exact_max = dimensions, space, exact_max
         self._lock = threading.Lock()  # everything below; held for moments only
         self._base = no_rows(0, dimensions)
@@ -191,19 +192,19 @@ class VectorIndex:
         self._tail = no_rows(CAPACITY_MIN, dimensions)  # of which the first _used are rows
         self._used = 0
         self._alive = np.zeros(CAPACITY_MIN, np.bool_)  # of the base, then the tail
-        self._first = np.zeros(0, np.int32)  # a number's first row; they stand side by side
-        self._windows = np.zeros(0, np.uint16)  # and how many it has: 0 for a number without vectors
+        self._first = np.zeros(0, np.int32)  # first row of a number; its rows are adjacent
+        self._windows = np.zeros(0, np.uint16)  # number of its rows: 0 for a number without vectors
         self._live_rows = self._live_numbers = self._serial = 0
-        self._rows_cached: RowsSnapshot | None = None  # kept from one look to the next, as long as nothing changes
-        self._scope_cached: _Scope | None = None  # and what the last mask lets in
+        self._rows_cached: RowsSnapshot | None = None  # cached as long as nothing changes
+        self._scope_cached: _Scope | None = None  # cached for the last mask
         self._graph: _SearchGraph | None = None
-        self.graph_lost: str | None = None  # why the graph that was saved could not be used, if so
+        self.graph_lost: str | None = None  # why the saved graph could not be used, if so
         self._files = threading.RLock()  # one at a time writes, names and removes files
 
     # What is there
 
     def __len__(self) -> int:
-        """How many numbers have vectors."""
+        """Number of memories that have vectors."""
         return self._live_numbers
 
     def __contains__(self, number: int) -> bool:
@@ -212,16 +213,16 @@ class VectorIndex:
 
     @property
     def rows(self) -> int:
-        """How many vectors they have together."""
+        """Number of all their vectors."""
         return self._live_rows
 
     def numbers(self) -> NDArray[np.uint32]:
-        """The numbers that have vectors, rising."""
+        """The numbers that have vectors, ascending."""
         with self._lock:
             return np.flatnonzero(self._windows).astype(np.uint32)
 
     def vectors_of(self, number: int) -> NDArray[np.float16] | None:
-        """That number's windows, (w, d)."""
+        """The windows of a number, (w, d); None where it has none."""
         with self._lock:
             if not 0 <= number < len(self._windows) or not self._windows[number]:
                 return None
@@ -244,11 +245,11 @@ class VectorIndex:
     # Changing
 
     def put(self, number: int, windows: NDArray[Any]) -> None:
-        """The number has these windows and no others: (w, d), f16 or f32, unit. Raises BadVector."""
+        """Sets the windows of a number: (w, d), f16 or f32, unit length. Raises BadVector."""
         self.put_many([number], [windows])
 
     def put_many(self, numbers: Sequence[int], windows: Sequence[NDArray[Any]]) -> None:
-        """As if put one by one, but all of them or, raising BadVector, none."""
+        """Puts all of them or, raising BadVector, none."""
         if len(numbers) != len(windows):
             raise ValueError(f"{len(numbers)} numbers for {len(windows)} lists of windows")
         latest = dict(zip(numbers, windows, strict=True))
@@ -265,7 +266,7 @@ class VectorIndex:
             self._append(counts, halves, codes, scales, slacks)
 
     def drop(self, number: int) -> None:
-        """The number has no vectors."""
+        """Removes the vectors of a number."""
         with self._lock:
             self._kill(number)
 
@@ -275,7 +276,7 @@ class VectorIndex:
         if windows.ndim != 2 or windows.shape[1] != self.dimensions or windows.dtype.kind != "f":
             raise BadVector(
                 f"memory {number}: windows of shape {windows.shape} and type {windows.dtype}, "
-                f"this view holds floats of shape (windows, {self.dimensions})"
+                f"this index holds floats of shape (windows, {self.dimensions})"
             )
         if not 1 <= len(windows) <= WINDOWS_MAX:
             raise BadVector(f"memory {number}: {len(windows)} windows; 1 to {WINDOWS_MAX} are possible")
@@ -315,7 +316,7 @@ class VectorIndex:
         self._live_numbers += len(counts)
 
     def _rows_now(self) -> RowsSnapshot:
-        """The rows as they are now, which no later change touches. Under the lock."""
+        """The rows as they are now; later changes do not reach them. The caller holds the lock."""
         if self._rows_cached is None:
             self._scope_cached = None
             self._rows_cached = RowsSnapshot(
@@ -328,7 +329,8 @@ class VectorIndex:
         return self._rows_cached
 
     def _relocate(self, base: RowBlock, room: int) -> None:
-        """The rows lie in this base and, what lives and came after it, in a new tail with room. Under the lock."""
+        """Moves the rows: those in this base stay there, the live ones after it go into a new tail with room. The
+        caller holds the lock."""
         before = self._rows_now()
         living = np.flatnonzero(before.alive)
         serials = before.take("serials", living)
@@ -344,23 +346,23 @@ class VectorIndex:
         self._find_numbers()
 
     def _find_numbers(self) -> None:
-        """Makes what is known by number agree with the rows that live. Under the lock."""
+        """Rebuilds the arrays by number from the live rows. The caller holds the lock."""
         self._rows_cached = None
         now = self._rows_now()
         living = np.flatnonzero(now.alive)
         numbers = now.take("numbers", living)
-        starts = np.flatnonzero(np.diff(numbers, prepend=np.int64(-1)))  # a number's rows stand side by side
+        starts = np.flatnonzero(np.diff(numbers, prepend=np.int64(-1)))  # the rows of a number are adjacent
         room = max(len(self._windows), int(numbers.max(initial=0)) + 1)
         self._first, self._windows = np.zeros(room, np.int32), np.zeros(room, np.uint16)
         self._first[numbers[starts]] = living[starts]
         self._windows[numbers[starts]] = np.diff(starts, append=len(living))
         self._live_rows, self._live_numbers = len(living), len(starts)
-        self._rows_cached = None  # which knows how many windows a number has
+        self._rows_cached = None  # its `spread` depends on these arrays
 
-    # Asking
+    # Searching
 
     def prepare_query(self, query: ArrayLike) -> QueryVector:
-        """A query made ready, for who asks more than once. Raises BadVector for one that is not a unit vector."""
+        """Prepares a query for several searches. Raises BadVector for one that is not a unit vector."""
         return QueryVector(query, self.dimensions)
 
     def nearest(
@@ -371,10 +373,10 @@ class VectorIndex:
         *,
         exact: bool = False,
     ) -> VectorHits:
-        """The k numbers whose best window is most similar to the query: fewer only where there are fewer.
+        """The k numbers whose best window is most similar to the query; fewer only where there are fewer.
 
-        `allowed` is indexed by number; a number beyond its end is not allowed. Up to `exact_max` rows in question,
-        without a graph, and with `exact` the answer is exact. Raises BadVector for a query that is not a unit vector.
+        `allowed` is indexed by number; a number beyond its end is not allowed. The answer is exact with `exact`, with
+        up to `exact_max` rows in scope, and without a graph. Raises BadVector for a query that is not a unit vector.
         """
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
@@ -394,7 +396,7 @@ class VectorIndex:
         return find_exactly(moment, question, rows, k)
 
     def sims(self, query: NDArray[Any] | QueryVector, numbers: ArrayLike) -> NDArray[np.float32]:
-        """The similarity of each of the numbers, in their order: NaN where one has no vector."""
+        """The similarity of each of the numbers, in their order; NaN where one has no vector."""
         question = query if isinstance(query, QueryVector) else self.prepare_query(query)
         wanted = np.asarray(numbers, np.int64)
         with self._lock:
@@ -410,7 +412,7 @@ class VectorIndex:
         return best
 
     def _scope(self, allowed: Mask | None, exact: bool) -> tuple[int, Positions | None]:
-        """How many rows are in question, and which, as in _Scope. Under the lock, behind `_moment`."""
+        """The number of rows in scope, and which, as in _Scope. The caller holds the lock and has called `_moment`."""
         if allowed is None:
             return self._live_rows, None
         known = self._scope_cached
@@ -424,7 +426,7 @@ class VectorIndex:
         return in_scope, rows
 
     def _count(self, allowed: Mask) -> int:
-        """How many rows the allowed numbers have. Under the lock."""
+        """The number of rows of the allowed numbers. The caller holds the lock."""
         both = min(len(allowed), len(self._windows))
         windows = self._windows[:both]
         if self._live_rows == self._live_numbers:
@@ -432,7 +434,7 @@ class VectorIndex:
         return int((windows * allowed[:both]).sum(dtype=np.int64))
 
     def _rows_of(self, numbers: Positions) -> Positions:
-        """The rows of those numbers, in their order; each must be within the arrays. Under the lock."""
+        """The rows of these numbers, in their order; each must be within the arrays. The caller holds the lock."""
         counts = self._windows[numbers].astype(np.int64)
         if self._live_rows == self._live_numbers:
             return self._first[numbers[counts > 0]].astype(np.int64)
@@ -449,7 +451,7 @@ class VectorIndex:
         allowed: Mask | None,
         in_scope: int,
     ) -> VectorHits | None:
-        """The k best of the graph's candidates and the delta, or None where looking at every row costs no more."""
+        """The k best of the graph's candidates and the delta, or None where comparing every row costs no more."""
         delta = np.arange(moment.first_from(graph.end), len(moment.alive))
         delta = delta[moment.alive[delta]]
         if allowed is not None:
@@ -465,8 +467,8 @@ class VectorIndex:
                 rows = np.concatenate([rows, find_candidates(moment, question, delta, fetch)])
             sims = question.sims(moment.take("vectors", rows))
             hits = rank(moment.take("numbers", rows), sims, k, distinct=moment.spread == 1)
-            # What the graph did not give is no nearer than the farthest it gave. Where most of that is dead or not
-            # allowed, the delta alone could make up k, and nearer rows of the graph would be missing.
+            # Rows that the graph did not return are no nearer than the farthest it returned. Where most of those are
+            # dead or not allowed, the delta alone could fill the k places, and nearer rows of the graph be missing.
             if len(hits.numbers) == k and from_graph and hits.sims[-1] >= sims[:from_graph].min():
                 return hits
             fetch *= FETCH_GROWTH
@@ -475,7 +477,7 @@ class VectorIndex:
     # Building the graph
 
     def needs_index(self) -> bool:
-        """Whether `build_index` would have something to do."""
+        """True if `build_index` would have something to do."""
         with self._lock:
             moment, graph, living = self._rows_now(), self._graph, self._live_rows
         if living <= self.exact_max:
@@ -486,10 +488,10 @@ class VectorIndex:
         return outside > max(self.exact_max // 4, graph.rows // DELTA_SHARE_OF_GRAPH)
 
     def build_index(self, folder: Path, disk: Disk, cancelled: Callable[[], bool]) -> None:
-        """The graph covers every row that was there at the call. For one background thread: 0.5 to 1.2 ms of CPU a row.
+        """Builds a graph over every row there is at the call, in a background thread: 0.5 to 1.2 ms of CPU a row.
 
-        Searches and changes go on meanwhile and see the new graph when it is whole. It is found again after a
-        restart once `save` has run. Returns within about a second with nothing changed when `cancelled` says so.
+        Searches and changes go on meanwhile and use the new graph when it is complete. After a restart it is found
+        again if `save` has run. Returns within about a second, with nothing changed, when `cancelled` says so.
         """
         with self._lock:
             moment, old = self._rows_now(), self._graph
@@ -511,11 +513,11 @@ class VectorIndex:
             with self._lock:
                 self._graph, self._scope_cached = graph, None
 
-    # Keeping
+    # Files
 
     def save(self, folder: Path, meta: Mapping[str, Any], disk: Disk) -> None:
-        """A load from this folder gives this view, and `meta`: what holds of it at least (a change applied while this
-        runs may be in it, and is applied again after a load without harm).
+        """Saves the index and `meta` for `load`. A change applied during the save may be in it although `meta` does not
+        count it yet: applying it again after a load does no harm.
         """
         with self._files:
             with self._lock:
@@ -549,7 +551,7 @@ class VectorIndex:
         return len(moment.tail.serials) > outgrown or dead > max(TAIL_MAX, len(moment.alive) // 4)
 
     def _fold(self, moment: RowsSnapshot, folder: Path, disk: Disk) -> None:
-        """What lives is in a new base, mapped from its file; what came since that moment is in the tail."""
+        """Writes the live rows into a new base, mapped from its file; later rows stay in the tail."""
         living = np.flatnonzero(moment.alive)
         path = _new_path(folder, ".rows")
         index_file.save(
@@ -568,10 +570,10 @@ class VectorIndex:
     def load(
         cls, folder: Path, dimensions: int, space: str, *, exact_max: int = EXACT_MAX
     ) -> tuple[Self, dict[str, Any]]:
-        """The view that was saved there, and its owner's meta.
+        """Loads the saved index and its meta.
 
-        Raises ViewMismatch if there is none, it is damaged, or it is of another space: then it is built from the
-        store. A graph that is damaged or gone costs only itself: answers stay exact until `build_index` has run.
+        Raises ViewMismatch where there is none, or it is damaged or of another space: it is then rebuilt from the
+        store. If only the graph is damaged or missing, answers are exact until `build_index` has run.
         """
         head, arrays = index_file.load(folder / VIEW_FILE, VIEW_KIND)
         if (head["space"], head["dimensions"]) != (space, dimensions):
@@ -579,10 +581,12 @@ class VectorIndex:
                 f"{VIEW_FILE} holds {head['space']} ({head['dimensions']}), not {space} ({dimensions})"
             )
         view = cls(dimensions, space, exact_max=exact_max)
-        with ThreadPoolExecutor(max_workers=1) as beside:  # the two large files are checked at once
+        with ThreadPoolExecutor(max_workers=1) as executor:  # the two large files are verified in parallel
             graph: Future[_SearchGraph] | None = None
             if (saved := head["graph"]) is not None:
-                graph = beside.submit(_SearchGraph, folder / saved["file"], saved["checksum"], saved["end"], dimensions)
+                graph = executor.submit(
+                    _SearchGraph, folder / saved["file"], saved["checksum"], saved["end"], dimensions
+                )
             if head["base"] is not None:
                 view._base_path = folder / head["base"]["file"]
                 view._base = RowBlock(**index_file.load(view._base_path, BASE_KIND, mapped=True)[1])

@@ -1,11 +1,11 @@
 """The JSONL journal: two files of one global sequence, in segments, behind a snapshot. SPEC 3.3, FORMAT.md.
 
-`journal/long_term.jsonl` and `journal/short_term.jsonl` are the segments being written; full ones are renamed to
-`short_term.000001.jsonl`, … One transaction is one line. What is appended is durable when `append` returns; when it
-raises, what it tried to append is void: cut off, and behind the header of a new segment.
+`journal/long_term.jsonl` and `journal/short_term.jsonl` are the active segments; full ones are renamed to
+`short_term.000001.jsonl`, … One transaction is one line. Lines are durable when `append` returns. When it raises, the
+lines are void: cut off, or made void by the header of a new segment.
 
-A journal that was written anew begins with `snapshot.000007.jsonl`: all that the store held after some transaction,
-as a stream. It stands in the place of every segment with its number or a lower one.
+A journal that was rewritten begins with `snapshot.000007.jsonl`: a dump of all that the store held after some
+transaction. It replaces every segment with its number or a lower one.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ from mnemo_store.journal.segments import (
 
 JOURNAL_FILES = ("long_term", "short_term")
 SNAPSHOT = "snapshot"
-SEGMENT_BYTES = 16 << 20  # a segment is full at this size; small enough to copy, scan and rewrite at once
+SEGMENT_BYTES = 16 << 20  # size of a full segment; small enough to copy, scan and rewrite at once
 PIECE_BYTES = 1 << 20  # of a snapshot, written at once
-NO_CHANGES = (0, "")  # what the first line of all has for `prev`
+NO_CHANGES = (0, "")  # `prev` of the very first line
 
 _NUMBERED = re.compile(r"(long_term|short_term|snapshot)\.(\d{6})\.jsonl")
 
@@ -58,9 +58,9 @@ class JournalDamage(NamedTuple):
 
 
 class LineLocation(NamedTuple):
-    """Where a line stands, without its newline. Holds until the journal is closed or the segment removed."""
+    """The location of a line, without its newline. Valid until the journal is closed or the segment removed."""
 
-    file: int  # the journal's own number of the segment
+    file: int  # number of the segment in `segments.Places`
     offset: int
     length: int
 
@@ -81,20 +81,20 @@ ReportDamage = Callable[[JournalDamage], None]
 
 @dataclass
 class _ActiveSegment:
-    """The segment of one file that is being written."""
+    """The active segment of one of the two files."""
 
     name: str
     path: Path
     fd: int = -1
-    file_number: int = 0  # of what stands in it: the first part of a Place
-    size: int = 0  # bytes that count
-    number: int = 0  # of this segment; 0 where its header does not say it
+    file_number: int = 0  # its number in `segments.Places`
+    size: int = 0  # valid bytes
+    number: int = 0  # of this segment; 0 where its header cannot be read
     first_seq: int = 1
-    lines: int = 0  # bytes of size that are not the header
-    is_appendable: bool = False  # when not, a new segment is begun before anything is appended
+    lines: int = 0  # bytes of size without the header
+    is_appendable: bool = False  # if not, a new segment is begun before the next line is appended
 
     def is_empty_from(self, first_seq: int) -> bool:
-        """Whether it holds nothing but a header that already makes older lines from first_seq on void."""
+        """True if it has no lines, only a header that already makes older lines from first_seq on void."""
         return self.is_appendable and self.lines == 0 and self.first_seq == first_seq
 
     def close(self) -> None:
@@ -106,33 +106,33 @@ class _ActiveSegment:
 
 @dataclass
 class Journal:
-    """Append and replay. One thread at a time, but for `fetch`."""
+    """Appends and replays. For one thread at a time, except `fetch`."""
 
     folder: Path
     store_id: str
     salt: str
     disk: Disk
     segment_bytes: int = SEGMENT_BYTES
-    last: tuple[int, str] = NO_CHANGES  # seq and checksum of the last line that counts
+    last: tuple[int, str] = NO_CHANGES  # seq and checksum of the last valid line
     snapshot_last: tuple[int, str] = (
-        NO_CHANGES  # of the last one that is in the snapshot; "" where its checksum is lost
+        NO_CHANGES  # of the last transaction in the snapshot; "" where its checksum is lost
     )
-    snapshot_number: int = 0  # number of the snapshot: of the segments only those with a higher one count
+    snapshot_number: int = 0  # number of the snapshot: only segments with a higher one are read
     damage: list[JournalDamage] = field(default_factory=list)
     _files: dict[str, _ActiveSegment] = field(default_factory=dict)
     _segment_files: SegmentFiles = field(default_factory=SegmentFiles)
     _snapshot: Path | None = None
-    _highest: int = 0  # number of any snapshot that may stand here
-    _replaces: bool = False  # whether what the snapshot stands for may be removed
-    _rejected_snapshots: list[Path] = field(default_factory=list)  # snapshots that are damaged and that nobody needs
+    _highest: int = 0  # number of any snapshot in the folder
+    _replaces: bool = False  # the segments that the snapshot replaces may be removed
+    _rejected_snapshots: list[Path] = field(default_factory=list)  # damaged snapshots that are not needed
     _read_only: bool = False
-    _found_at_open: list[JournalDamage] = field(default_factory=list)  # damage that only opening notices
+    _found_at_open: list[JournalDamage] = field(default_factory=list)  # damage that only `open` notices
 
     def open(self, *, read_only: bool = False) -> None:
-        """Opens both files; torn ends are cut off, kept beside as `.torn`, and listed in `damage`.
+        """Opens both files; torn ends are cut off, kept in a file `.torn`, and listed in `damage`.
 
-        Nothing is appended before `begin`. With `read_only` nothing on the disk is changed, by this or by `begin`; the
-        first `append` then puts the disk in order, or fails. Raises NewerFormat, having changed nothing.
+        Call `begin` before the first `append`. With `read_only` neither of them changes the disk; the first `append`
+        then puts the disk in order, or fails. Raises NewerFormat, having changed nothing.
         """
         self._read_only, self._found_at_open = read_only, []
         if not read_only:
@@ -154,12 +154,12 @@ class Journal:
         self.last = max((self.snapshot_last, *map(self._last_line, JOURNAL_FILES)), key=lambda last: last[0])
 
     def continue_after(self, last: tuple[int, str]) -> None:
-        """Makes `last` the line after which the next one comes. Lines behind it, if any stand there, are void.
+        """Makes the next line follow the line `last`. Lines after it, if there are any, become void.
 
-        On a disk that has no room for a new segment, the next `append` has to make it, or fail.
+        On a disk without room for a new segment, the next `append` makes it, or fails.
         """
         if last[0] < self.snapshot_last[0]:
-            raise ValueError(f"the snapshot of the journal holds change {self.snapshot_last[0]}: it begins behind that")
+            raise ValueError(f"the journal goes on after its snapshot: {self.snapshot_last[0]}, not after {last[0]}")
         self.last = last
         if self._read_only:
             return
@@ -169,16 +169,15 @@ class Journal:
                 with contextlib.suppress(OSError):
                     self._start_segment(file, last[0] + 1)
         with contextlib.suppress(OSError):
-            while self._rejected_snapshots:  # or a later start, with other lines to read, could choose one after all
+            while self._rejected_snapshots:  # renamed, or a later start that reads other lines could choose one
                 path = self._rejected_snapshots.pop()
                 self.disk.rename(path, _unused_path(path.with_name(f"{path.name}.damaged")))
             self._remove_replaced()
 
     def append(self, lines: Sequence[tuple[SealedLine, bool]], first_seq: int) -> list[LineLocation]:
-        """Makes the lines durable; each says whether it is long-term. Nothing of them remains if this raises.
+        """Makes the lines durable; each comes with whether it is long-term. Returns their locations.
 
-        Returns where they stand. Raises DiskFull or WriteFailed when nothing was kept, OutcomeUnknown when that could
-        not be made sure.
+        Raises DiskFull or WriteFailed where nothing of them remains, OutcomeUnknown where that could not be ensured.
         """
         parts = {
             "long_term": b"".join(sealed.data for sealed, long_term in lines if long_term),
@@ -208,24 +207,24 @@ class Journal:
         return places
 
     def rotate_full(self) -> None:
-        """Starts a new segment where one is full. Where that fails, it is tried again before the next line."""
+        """Starts a new segment for each full one. Where that fails, it is tried again before the next line."""
         for file in self._files.values():
             if file.size >= self.segment_bytes:
                 with contextlib.suppress(OSError):
                     self._start_segment(file, self.last[0] + 1)
 
     def lines(self, after: int = 0) -> Iterator[LocatedLine]:
-        """The lines behind the snapshot that count, with seq > after, in order. Unreadable stretches are passed over
-        and in `damage`. What is appended meanwhile may be among them."""
+        """The valid lines after the snapshot with seq > after, in order. Unreadable stretches are skipped and listed in
+        `damage`. Lines that are appended meanwhile may be included."""
         return self._lines(self.snapshot_number, max(after, self.snapshot_last[0]), self._note)
 
     def snapshot_rows(self) -> Iterator[LocatedRow]:
-        """The rows of the snapshot but its footer, its header first; none where there is no snapshot. Unreadable
-        stretches are passed over and in `damage`."""
+        """The rows of the snapshot, from its header to the row before its footer; none without a snapshot. Unreadable
+        stretches are skipped and listed in `damage`."""
         return self._rows(self._note)
 
     def fetch(self, place: LineLocation) -> bytes:
-        """The bytes that stand there. Raises OSError where they are gone or cannot be read. Safe in any thread."""
+        """The bytes at a location. Raises OSError where they are gone or cannot be read. Safe in any thread."""
         return self._segment_files.fetch(*place)
 
     def size(self) -> int:
@@ -237,24 +236,23 @@ class Journal:
         return total
 
     def close(self) -> None:
-        """Closes all files. Places hold no longer."""
+        """Closes all files. Locations become invalid."""
         for file in self._files.values():
             file.close()
         self._segment_files.close()
 
-    # Written anew
+    # Rewriting
 
     def rewrite(self, rows: Iterable[bytes], last: tuple[int, str]) -> None:
-        """Begins the journal with the stream that is `rows`, which is what the store holds after transaction `last`;
-        what stood here before is removed.
+        """Replaces the journal by a snapshot: `rows` is a dump of the store after transaction `last`.
 
-        Raises DiskFull or WriteFailed: then the journal is as before, or it is the new one and some of what it
-        replaces is still there, to be removed at the next start. OutcomeUnknown where the next start shows which.
+        Raises DiskFull or WriteFailed: the journal is then as before, or it is the new one and some replaced segments
+        are still there until the next start. Raises OutcomeUnknown where only the next start shows which.
         """
         number = self._highest_number() + 1
         path = self.folder / f"{SNAPSHOT}.{number:06d}.jsonl"
         for file in self._files.values():
-            file.is_appendable = False  # lines behind the snapshot need a segment with a higher number
+            file.is_appendable = False  # lines after the snapshot need a segment with a higher number
         self._highest = number
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -273,14 +271,14 @@ class Journal:
         self.damage.clear()
 
     def _sealed(self, rows: Iterable[bytes], number: int, last: tuple[int, str]) -> Iterator[bytes]:
-        """The bytes of a snapshot. Raises ValueError when the stream is not one of the state after `last`."""
+        """The bytes of a snapshot. Raises ValueError where the dump is not of the state after `last`."""
         parts = [seal(SegmentHeader(FORMAT, SNAPSHOT, number, self.store_id, self.salt, last[0] + 1)).data]
         size, row = 0, b""
         for index, row in enumerate(rows):
             if index == 0:
                 header = dump.decode(row.rstrip(b"\n"))
                 if not isinstance(header, DumpHeader) or header.last != last:
-                    raise ValueError(f"the stream is not one of the store after change {last[0]}")
+                    raise ValueError(f"the dump is not of the store after change {last[0]}")
             parts.append(seal_json(row.rstrip(b"\n")).data)
             size += len(row)
             if size >= PIECE_BYTES:
@@ -288,22 +286,22 @@ class Journal:
                 parts, size = [], 0
         footer = dump.decode(row.rstrip(b"\n"))
         if not isinstance(footer, DumpFooter):
-            raise ValueError("the stream is cut off")  # noqa: TRY004 - of the right type, but not the last row
+            raise ValueError("the dump is cut off")  # noqa: TRY004 - of the right type, but not the last row
         yield b"".join(parts)
 
     def _revert_snapshot(self, path: Path, error: OSError) -> None:
-        """Makes sure that a snapshot that could not be put in place is not there at the next start either."""
+        """Removes a snapshot that could not be put in place, so that the next start does not find it either."""
         try:
             if path.exists():
                 self.disk.unlink(path)
                 self.disk.sync_folder(self.folder)
         except OSError as second:
-            message = f"the journal could not be written anew ({error}), and what there is of it not removed ({second})"
+            message = f"the journal could not be rewritten ({error}), nor the incomplete rewrite removed ({second})"
             raise UnknownOutcome(message) from error
 
     def _remove_replaced(self) -> None:
-        """Removes what the snapshot stands for, and what was never put in place. Raises what kept it from that, having
-        removed all that it could."""
+        """Removes the segments that the snapshot replaces, and files that were never put in place. Raises the first
+        error after all that can be removed is removed."""
         failure: OSError | None = None
         paths = [*self.folder.glob("*.new"), *(self._replaced(self.snapshot_number) if self._replaces else ())]
         for path in paths:
@@ -318,7 +316,7 @@ class Journal:
             raise failure
 
     def _replaced(self, number: int) -> list[Path]:
-        """The segments that a snapshot of this number stands for, but those being written."""
+        """The segments that a snapshot of this number replaces, without the active ones."""
         older = [path for name in JOURNAL_FILES for each, path in self._numbered(name) if each <= number]
         return older + [path for each, path in self._numbered(SNAPSHOT) if each < number]
 
@@ -329,7 +327,7 @@ class Journal:
     # The snapshot
 
     def _choose_snapshot(self) -> None:
-        """The newest one, unless it is damaged and what it was made from is still there whole."""
+        """Chooses the newest snapshot, unless it is damaged and everything it was made from is still there."""
         self._snapshot, self.snapshot_number, self._replaces, self.snapshot_last = None, 0, False, NO_CHANGES
         self._rejected_snapshots = []
         snapshots = self._numbered(SNAPSHOT)
@@ -341,7 +339,7 @@ class Journal:
             is_replacing = bool(old_files or self._replaced(number))
             is_whole = is_replacing and segments.is_complete(path)
             if is_replacing and not is_whole and self._is_complete_without(last[0], snapshots):
-                why = "it is not whole: what it replaces is read instead"
+                why = "it is incomplete: the segments that it replaces are read instead"
                 self._notice(JournalDamage(path.name, 0, path.stat().st_size, why))
                 self._rejected_snapshots.append(path)
                 continue
@@ -349,7 +347,7 @@ class Journal:
             return
 
     def _is_complete_without(self, seq: int, older: list[tuple[int, Path]]) -> bool:
-        """Whether everything up to seq and behind it can be read without the snapshot that ends there."""
+        """True if everything up to `seq` and after it can be read without the snapshot that ends there."""
         floor, end = 0, 0
         if older:
             floor, path = older[-1]
@@ -363,7 +361,7 @@ class Journal:
         return end >= seq
 
     def _learn_checksum(self) -> None:
-        """That of the snapshot's last transaction, from the line behind it, where the snapshot has lost it."""
+        """Takes the checksum of the snapshot's last transaction from the line after it, where the snapshot lost it."""
         seq, checksum = self.snapshot_last
         if seq and not checksum:
             behind = next(self.lines(seq), None)
@@ -389,17 +387,17 @@ class Journal:
         if footer != tally.footer() and not is_lost:
             note(JournalDamage(path.name, path.stat().st_size, 0, "rows of it are missing"))
 
-    # Looked through
+    # Checking
 
     def check(self) -> list[JournalDamage]:
-        """What is wrong with the journal as it stands on the disk: stretches of snapshot and segments that cannot be
-        read, and lines that do not follow on the one before. Reads everything; changes nothing."""
+        """The damage of the journal on the disk: unreadable stretches of snapshot and segments, and lines that do not
+        follow the one before. Reads everything; changes nothing."""
         lost, breaks = self._examine()
         return sorted({*lost, *breaks, *(self._found_at_open if self._read_only else ())})
 
     def quarantine(self, folder: Path) -> list[Path]:
-        """Keeps in folder what cannot be read and would be gone with the segments: torn ends and damaged snapshots,
-        which are moved there, and copies of the stretches that `check` finds. Returns them. Raises OSError."""
+        """Keeps in folder the unreadable data that would go with the segments: torn ends and damaged snapshots are
+        moved there, the stretches that `check` finds are copied. Returns the files. Raises OSError."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = []
         for path in sorted([*self.folder.glob("*.torn"), *self.folder.glob("*.damaged")]):
@@ -415,7 +413,7 @@ class Journal:
         return kept
 
     def _examine(self) -> tuple[list[JournalDamage], list[JournalDamage]]:
-        """The stretches that cannot be read, and the lines that do not follow on the one before."""
+        """The unreadable stretches, and the lines that do not follow the one before."""
         lost, breaks, counted = list[JournalDamage](), list[JournalDamage](), dict[str, int]()
         for _ in self._rows(lost.append):
             pass
@@ -423,7 +421,7 @@ class Journal:
         for line, checksum, place in self._lines(self.snapshot_number, end[0], lost.append):
             why = ""
             if line.seq <= end[0]:
-                why = f"change {line.seq} stands here a second time"
+                why = f"change {line.seq} is here a second time"
             elif line.seq > end[0] + 1:
                 why = f"changes {end[0] + 1} to {line.seq - 1} are missing before it"
             elif line.prev != end and (end == NO_CHANGES or end[1]):
@@ -438,7 +436,7 @@ class Journal:
         return lost, breaks
 
     def _missing_at_end(self, seq: int) -> list[JournalDamage]:
-        """Whether a segment was begun when there was more than the lines up to seq."""
+        """The damage where the header of a segment shows that there were lines after `seq`."""
         paths = [path for name in JOURNAL_FILES for path in self._segments(name, self.snapshot_number)]
         begun = [(header.first_seq, path.name) for path in paths if (header := segments.header_of(path)) is not None]
         first_seq, name = max(begun, default=(0, ""))
@@ -447,8 +445,8 @@ class Journal:
         return [JournalDamage(name, 0, 0, f"changes {seq + 1} to {first_seq - 1} are missing before it")]
 
     def _is_of_refused_lines(self, damage: JournalDamage, last_counted: int) -> bool:
-        """Whether, in a journal that misses no line, this is the end of a given-up segment, behind its last line that
-        counts: lines that could not be written and not be cut off either, or that a power loss left in part."""
+        """True if, in a journal without a missing line, this is the end of an abandoned segment, after its last valid
+        line: lines that could be neither written completely nor cut off, or that a power loss left in part."""
         match = _NUMBERED.fullmatch(damage.segment)
         is_end = match is not None and match[1] in JOURNAL_FILES and damage.offset > last_counted
         if not is_end or damage.offset == 0:
@@ -456,16 +454,16 @@ class Journal:
         return self._bytes_in(damage.segment, damage.offset - 1, 1) == b"\n"
 
     def _bytes_in(self, segment: str, offset: int, length: int) -> bytes:
-        """As far as they can be read."""
+        """Reads these bytes of a segment, with zeros for those that cannot be read."""
         with (self.folder / segment).open("rb") as file:
             return segments.read_bytes(file.fileno(), offset, length)
 
     # Segments
 
     def _revert_append(self, files: Sequence[_ActiveSegment], first_seq: int, error: OSError) -> None:
-        """Cuts each file back and begins a new segment, either of which makes what was tried void for good.
+        """Cuts each file back and begins a new segment; either makes the attempted lines void for good.
 
-        Raises OutcomeUnknown when neither could be done.
+        Raises OutcomeUnknown where neither could be done.
         """
         unsure: OSError | None = None
         for file in files:
@@ -489,10 +487,10 @@ class Journal:
         return True
 
     def _start_segment(self, file: _ActiveSegment, first_seq: int) -> None:
-        """Puts the segment in use aside under its number and an empty one, with its header, in its place.
+        """Renames the active segment to its number and puts an empty one, with its header, in its place.
 
-        From the moment the new header may stand on the disk, nothing must be appended to the old segment: it would be
-        void. So the file is not sound until the new one is open.
+        From the moment the new header may be on the disk, a line appended to the old segment would be void. So the file
+        is not sound until the new one is open.
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if file.path.exists():
@@ -501,7 +499,7 @@ class Journal:
             try:
                 self._segment_files.rename(file.path, self.folder / f"{file.name}.{number:06d}.jsonl", self.disk)
             finally:
-                if not file.path.exists():  # also where a rename that failed was done
+                if not file.path.exists():  # also where a rename that reported an error has happened
                     file.is_appendable, file.number = False, number + 1
             self.disk.sync_folder(self.folder)  # or a power loss could keep the name's second change and not its first
         file.number = max(file.number, self._highest + 1)
@@ -523,19 +521,20 @@ class Journal:
         return sorted(found)
 
     def _segments(self, name: str, floor: int) -> list[Path]:
-        """Those of one file that count beside the snapshot with the number `floor`, in order."""
+        """The segments of one file that are read after the snapshot with the number `floor`, in order."""
         file = self._files[name]
         is_active = file.path.exists() and not 0 < file.number <= floor
         return [path for number, path in self._numbered(name) if number > floor] + ([file.path] if is_active else [])
 
     def _open_active(self, file: _ActiveSegment) -> None:
-        """Opens the segment for appending, its torn end cut off. Where that cannot be, it is left to be put aside."""
+        """Opens the segment for appending, with its torn end cut off. Where that fails, a new segment will replace
+        it."""
         try:
             data = file.path.read_bytes()
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            # its end cannot be told from a torn one
+            # a complete end cannot be told from a torn one
             self._notice(
                 JournalDamage(file.path.name, 0, file.path.stat().st_size, f"it cannot be read: {error.strerror}")
             )
@@ -571,7 +570,7 @@ class Journal:
         return True
 
     def _locations_of(self, lines: Sequence[tuple[SealedLine, bool]]) -> list[LineLocation]:
-        """Where lines stand that were appended just now."""
+        """The locations of lines that were appended just now."""
         numbers = {name: file.file_number for name, file in self._files.items()}
         offsets = {name: file.size for name, file in self._files.items()}
         places = []
@@ -590,7 +589,7 @@ class Journal:
             self.damage.append(damage)
 
     def _last_line(self, name: str) -> tuple[int, str]:
-        """Seq and checksum of the file's last line that counts."""
+        """Seq and checksum of the last valid line of a file."""
         limit: int | None = None
         for path in reversed(self._segments(name, self.snapshot_number)):
             with self._segment_files.opened(self._segment_files.number(path)) as (fd, end):
@@ -630,13 +629,13 @@ class Journal:
 
 
 def newest_header(folder: Path) -> SegmentHeader | None:
-    """The header of the segment begun last, which names the store. None where there is no journal."""
+    """The header of the newest segment, which names the store. None where there is no journal."""
     headers = [header for path in folder.glob("*.jsonl") if (header := segments.header_of(path)) is not None]
     return max(headers, key=lambda header: (header.segment, header.first_seq), default=None)
 
 
 def _unused_path(path: Path) -> Path:
-    """The path, or one like it, at which nothing stands yet."""
+    """The path, or one with a number added, at which there is no file yet."""
     number, free = 1, path
     while free.exists():
         number += 1
@@ -651,9 +650,9 @@ def _append_failure(error: OSError) -> WriteFailure:
 
 
 def _check_format(path: Path) -> None:
-    """Raises NewerFormat. Looks at the number alone, since all else of the header may have changed with it, but for
-    how it is sealed: or one bit that is flipped in the number would keep the store shut."""
+    """Raises NewerFormat. Reads the number alone, since everything else in the header may have changed with the format,
+    except the checksum: without that, one flipped bit in the number would keep the store closed."""
     first = segments.first_line(path)
     match = re.match(rb'\{"journal":(\d+)', first)
     if match and int(match[1]) > FORMAT and is_sealed(first.removesuffix(b"\n")):
-        raise NewerFormat(f"{path.name} is of journal format {int(match[1])}, this version knows {FORMAT}")
+        raise NewerFormat(f"{path.name} has format {int(match[1])}; this version supports formats up to {FORMAT}")

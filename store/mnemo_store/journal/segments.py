@@ -1,7 +1,7 @@
-"""The files of the journal: what can be read in one, and where they are. FORMAT.md.
+"""The segment files of the journal: reading what is readable in them, and finding them when renamed. FORMAT.md.
 
-A line holds no newline but the one that ends it, and nothing within it looks like the beginning of another. So where
-some bytes are damaged, a newline among them, the lines beside them are found all the same.
+A line contains no newline but the one that ends it, and nothing in it looks like the beginning of another line. So
+where some bytes are damaged, a newline among them, the neighbouring lines are found all the same.
 """
 
 import contextlib
@@ -35,8 +35,8 @@ from mnemo_store.journal.dump import (
 )
 
 CHUNK_BYTES = 1 << 20  # read at once
-BLOCK_BYTES = 4096  # what one fault of the medium costs at least
-OPEN_FILES_MAX = 64  # for fetching; a segment more closes the one that was used longest ago
+BLOCK_BYTES = 4096  # the unit that is lost where the medium fails
+OPEN_FILES_MAX = 64  # for fetching; one more closes the least recently used
 
 T = TypeVar("T")
 Identity = tuple[int, int]  # device and inode of a file
@@ -46,7 +46,7 @@ _TAIL = re.compile(rb',"sum":"[0-9a-f]{16}"\}')
 
 
 class FoundLine(NamedTuple, Generic[T]):
-    """A line that is as it was written. Offset and length are those of its bytes without the newline."""
+    """An intact line. Offset and length are those of its bytes without the newline."""
 
     offset: int
     length: int
@@ -54,7 +54,7 @@ class FoundLine(NamedTuple, Generic[T]):
 
 
 class UnreadableStretch(NamedTuple):
-    """A stretch that is no line."""
+    """A stretch of bytes that is no line."""
 
     offset: int
     length: int
@@ -62,7 +62,7 @@ class UnreadableStretch(NamedTuple):
 
 
 class LineFormat(NamedTuple, Generic[T]):
-    """What the lines of a file look like: how they begin, and how one is opened, which raises ValueError."""
+    """The format of the lines of a file: how they begin, and a decoder, which raises ValueError."""
 
     start_pattern: re.Pattern[bytes]
     decode: Callable[[bytes], T]
@@ -102,7 +102,7 @@ DUMP_LINES: LineFormat[SegmentHeader | DumpLine] = LineFormat(
 
 
 def read(fd: int, end: int, shape: LineFormat[T]) -> Iterator[FoundLine[T] | UnreadableStretch]:
-    """What the first `end` bytes of a file are, in order. Lost stretches that touch are one."""
+    """Reads the first `end` bytes of a file: lines and unreadable stretches, in order; adjacent stretches as one."""
     lost: UnreadableStretch | None = None
     for offset, raw in _split(fd, end):
         for piece in _pieces(offset, raw, shape):
@@ -125,7 +125,7 @@ def read(fd: int, end: int, shape: LineFormat[T]) -> Iterator[FoundLine[T] | Unr
 
 
 def read_backwards(data: bytes, shape: LineFormat[T]) -> Iterator[FoundLine[T]]:
-    """The lines that stand in data, the last first."""
+    """The lines in data, the last first."""
     end = len(data)
     while end > 0:
         start = data.rfind(b"\n", 0, end - 1) + 1
@@ -135,7 +135,7 @@ def read_backwards(data: bytes, shape: LineFormat[T]) -> Iterator[FoundLine[T]]:
 
 
 def header_of(path: Path) -> SegmentHeader | None:
-    """The header that a segment begins with; None when it has none that can be read."""
+    """The header of a segment; None where it cannot be read."""
     for piece in _pieces(0, first_line(path), JOURNAL_LINES):
         if isinstance(piece, FoundLine):
             return piece.value if isinstance(piece.value, SegmentHeader) else None
@@ -143,14 +143,14 @@ def header_of(path: Path) -> SegmentHeader | None:
 
 
 def first_line(path: Path) -> bytes:
-    """Of a segment, with its newline, as far as a block holds it: a header is far shorter."""
+    """The first line of a segment with its newline, cut after one block: a header is far shorter."""
     with path.open("rb") as file:
         line, newline, _ = read_bytes(file.fileno(), 0, BLOCK_BYTES).partition(b"\n")
     return line + newline
 
 
 def first_seq_of(path: Path) -> int | None:
-    """What a segment's header says, or, where it is damaged, the first line that is not."""
+    """The first seq of a segment by its header or, where that is damaged, by its first readable line."""
     header = header_of(path)
     if header is not None:
         return header.first_seq
@@ -162,13 +162,13 @@ def first_seq_of(path: Path) -> int | None:
 
 
 def read_snapshot(path: Path) -> Iterator[FoundLine[SegmentHeader | DumpLine] | UnreadableStretch]:
-    """What a snapshot consists of, in order."""
+    """Reads a snapshot: rows and unreadable stretches, in order."""
     with path.open("rb") as file:
         yield from read(file.fileno(), os.fstat(file.fileno()).st_size, DUMP_LINES)
 
 
 def is_complete(path: Path) -> bool:
-    """Whether a snapshot has every row that was written."""
+    """True if a snapshot has every row that was written."""
     tally, footer = Checksummer(), None
     for piece in read_snapshot(path):
         if isinstance(piece, FoundLine) and isinstance(piece.value, DumpLine):
@@ -180,9 +180,9 @@ def is_complete(path: Path) -> bool:
 
 
 def end_of_snapshot(path: Path) -> tuple[int, str]:
-    """Seq and checksum of the last transaction that is in a snapshot; the checksum "" where that row is lost.
+    """Seq and checksum of the last transaction in a snapshot; the checksum is "" where its row is lost.
 
-    Where the segment's header is lost too, the highest seq of the rows stands in, which is that of the last change.
+    Where the header of the segment is lost too, the highest seq of the rows is used, which is that of the last change.
     """
     seq, highest = None, 0
     for piece in read_snapshot(path):
@@ -200,8 +200,8 @@ def end_of_snapshot(path: Path) -> tuple[int, str]:
 
 
 def read_bytes(fd: int, offset: int, length: int) -> bytes:
-    """What stands there, less of it where the file ends. A block that the disk cannot read comes as zeros, which are no
-    line: it costs what stands in it, and not what stands beside it."""
+    """Reads these bytes, fewer at the end of the file. A block that the disk cannot read becomes zeros, which are no
+    line: only the lines in that block are lost, not those next to it."""
     parts, end = [], offset + length
     while offset < end:
         block = min(end - offset, BLOCK_BYTES - offset % BLOCK_BYTES)
@@ -219,7 +219,7 @@ def read_bytes(fd: int, offset: int, length: int) -> bytes:
 
 
 def _split(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """What stands between the newlines of a file, each with its newline and its offset."""
+    """Splits a file at its newlines; each part with its newline and its offset."""
     start = position = 0
     parts: list[bytes] = []
     while position < end and (chunk := read_bytes(fd, position, min(CHUNK_BYTES, end - position))):
@@ -236,7 +236,7 @@ def _split(fd: int, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _pieces(offset: int, raw: bytes, shape: LineFormat[T]) -> Sequence[FoundLine[T] | UnreadableStretch]:
-    """What stands between two newlines: a line, or a stretch that is none with the lines that may be within it."""
+    """Decodes one part of a file: a line, or an unreadable stretch with the lines that may be within it."""
     body = raw.removesuffix(b"\n")
     try:
         return (FoundLine(offset, len(body), shape.decode(body)),)
@@ -245,7 +245,7 @@ def _pieces(offset: int, raw: bytes, shape: LineFormat[T]) -> Sequence[FoundLine
 
 
 def _salvage(offset: int, raw: bytes, shape: LineFormat[T], why: str) -> Iterator[FoundLine[T] | UnreadableStretch]:
-    """The lines within a stretch that is none, and what is left of it."""
+    """Finds the lines within an unreadable stretch; yields them and the rest of the stretch."""
     done = 0
     begins = [match.start() for match in shape.start_pattern.finditer(raw)]
     for start, limit in pairwise([*begins, len(raw)]):
@@ -265,10 +265,10 @@ def _salvage(offset: int, raw: bytes, shape: LineFormat[T], why: str) -> Iterato
 
 
 class SegmentFiles:
-    """The files of the journal under numbers that they keep when they are renamed. What a name stands for is seen from
-    the file itself: another journal may be writing here, while this one reads.
+    """The files of the journal by numbers that they keep when they are renamed. Files are told apart by device and
+    inode: another journal object may be writing here while this one reads.
 
-    Fetching is safe in any thread, all else is for one.
+    `fetch` is safe in any thread; everything else is for one thread.
     """
 
     def __init__(self) -> None:
@@ -284,7 +284,7 @@ class SegmentFiles:
         return self._number(path, path.stat())
 
     def number_of(self, fd: int, path: Path) -> int:
-        """Of a file that is open, and was opened by that name."""
+        """The number of an open file that was opened by that name."""
         return self._number(path, os.fstat(fd))
 
     def _number(self, path: Path, stat: os.stat_result) -> int:
@@ -301,20 +301,20 @@ class SegmentFiles:
         return self._paths[number]
 
     def set_end(self, number: int, end: int) -> None:
-        """Has only so many bytes of the file count."""
+        """Limits the file to its first `end` bytes."""
         self._ends[number] = end
 
     def rename(self, source: Path, target: Path, disk: Disk) -> None:
         with self._lock:
             try:
                 disk.rename(source, target)
-            finally:  # a rename that failed may be done
+            finally:  # a rename that reported an error may have happened
                 number = self._numbers.get(_identity(target.stat())) if target.exists() else None
                 if number is not None:
                     self._paths[number] = target
 
     def discard(self, path: Path) -> None:
-        """Nothing can be fetched from it any more."""
+        """Removes a file from the set: nothing can be fetched from it any more."""
         number = self.number(path)
         with self._lock:
             del self._numbers[self._identities.pop(number)], self._paths[number]
@@ -324,7 +324,7 @@ class SegmentFiles:
 
     @contextlib.contextmanager
     def opened(self, number: int) -> Iterator[tuple[int, int]]:
-        """A descriptor of the file for as long as the block lasts, and how many of its bytes count."""
+        """A descriptor of the file for the duration of the block, and the number of valid bytes."""
         with self._lock:
             fd = self._open_file(number)
         try:
@@ -334,7 +334,7 @@ class SegmentFiles:
             os.close(fd)
 
     def fetch(self, number: int, offset: int, length: int) -> bytes:
-        """Raises OSError where the file is gone, or cannot be read."""
+        """Reads bytes of a file. Raises OSError where it is gone or cannot be read."""
         with self._lock:
             if number not in self._open:
                 self._open[number] = self._open_file(number)
@@ -344,7 +344,7 @@ class SegmentFiles:
             return os.pread(self._open[number], length, offset)
 
     def close(self) -> None:
-        """Closes and forgets all files; what was said of places in them holds no longer."""
+        """Closes all files; locations in them become invalid."""
         with self._lock:
             for fd in self._open.values():
                 os.close(fd)

@@ -1,7 +1,7 @@
-"""A copy of the whole store, made while it is written to, and a store made from such a copy. SPEC 3.8, FORMAT.md.
+"""Backups: a copy of the whole store, made while it is in use. SPEC 3.8, FORMAT.md.
 
-The database is copied first, as it is at one moment; then, of every segment of the journal, as much as was there at one
-later moment. So the journal of the copy has everything that its database has and what came meanwhile, and opening the
+The database is copied first, as it is at one moment; then every segment of the journal, as far as it went at one later
+moment. So the journal of the copy has everything that its database has and the changes made meanwhile, and opening the
 copy is the same as starting after a crash.
 """
 
@@ -25,7 +25,7 @@ from mnemo_store.store import Store
 BACKUP_FILE = "backup.json"
 PIECE_BYTES = 1 << 20
 
-Progress = Callable[[str, float], None]  # what is done, and the share of it that is
+Progress = Callable[[str, float], None]  # the current step, and the share of all work that is done
 
 
 class FileChecksum(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class FileChecksum(msgspec.Struct, frozen=True):
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`backup.json`, which is written last: a folder without it is no whole backup."""
+    """`backup.json`, which is written last: without it a backup is incomplete."""
 
     mnemo_backup: int  # 1
     format: int
@@ -49,7 +49,7 @@ class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Segment(NamedTuple):
-    """An open segment, and how much of it counts."""
+    """An open segment, and the number of its bytes to copy."""
 
     name: str
     fd: int
@@ -65,10 +65,10 @@ class _JournalCopy(NamedTuple):
 
 
 def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = lambda _, __: None) -> BackupManifest:
-    """Copies the store into a folder that is new or empty, and reads the copy back. Writes go on meanwhile.
+    """Copies the store into a new or empty folder and verifies the copy. Writes go on meanwhile.
 
-    Raises BadBackup when the copy is not what was copied or cannot be made there, and DiskFull; what was
-    begun is then removed.
+    Raises BadBackup where the copy fails verification or cannot be made there, and DiskFull; the incomplete copy is
+    then removed.
     """
     is_new = not folder.exists()
     try:
@@ -76,7 +76,7 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = l
     except OSError as error:
         raise _refusal(folder, error) from error
     if any(folder.iterdir()):
-        raise BadBackup(f"{folder} is not empty: name a folder that is new")
+        raise BadBackup(f"{folder} is not empty: choose a new folder")
     try:
         progress("database", 0.0)
         (folder / "db").mkdir(mode=0o700)
@@ -87,7 +87,7 @@ def create_backup(store: Store, folder: Path, disk: Disk, progress: Progress = l
         moment.manifest.write(folder, disk)
         progress("reading it back", 0.7)
         if has_database and not is_intact(folder / "db"):
-            raise BadBackup("the copy of the database does not verify")
+            raise BadBackup("the copy of the database fails verification")
         listed = BackupManifest(
             mnemo_backup=1, format=FORMAT, store_id=moment.manifest.store_id, seq=moment.seq, at=store.now(),
             has_database=has_database, files=list(file_checksums(folder)),
@@ -113,15 +113,15 @@ def _refusal(folder: Path, error: OSError) -> StoreError:
 
 
 def verify_backup(folder: Path) -> BackupManifest:
-    """What a backup says of itself, once every file of it was read and is as it was. Raises BadBackup."""
+    """Verifies every file of a backup and returns its manifest. Raises BadBackup."""
     try:
         listed = msgspec.json.decode((folder / BACKUP_FILE).read_bytes(), type=BackupManifest)
     except FileNotFoundError:
-        raise BadBackup(f"{folder} is no whole backup: it has no {BACKUP_FILE}") from None
+        raise BadBackup(f"{folder} is not a complete backup: it has no {BACKUP_FILE}") from None
     except msgspec.MsgspecError as error:
         raise BadBackup(f"{folder / BACKUP_FILE} cannot be read: {error}") from error
     if listed.format > FORMAT:
-        raise BadBackup(f"the backup is of format {listed.format}, this version knows {FORMAT}")
+        raise BadBackup(f"the backup has format {listed.format}; this version supports formats up to {FORMAT}")
     there = {found.path: found for found in file_checksums(folder)}
     for file in listed.files:
         if there.get(file.path) != file:
@@ -130,7 +130,7 @@ def verify_backup(folder: Path) -> BackupManifest:
 
 
 def _open_segments(keeper: StateSupervisor) -> _JournalCopy:
-    """Between two groups, when what stands in the segments is what counts. A segment stays open under any name."""
+    """Opens the segments between two commit groups, when all their bytes are valid. They stay open when renamed."""
     own, seq = keeper.manifest, keeper.active_state().end[0]
     fresh = manifest.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
     segments: list[_Segment] = []

@@ -1,8 +1,8 @@
-"""Database and journal written anew: smaller, or without what must leave no trace. SPEC 3.3, 3.7, FORMAT.md.
+"""Compaction: rewrites database and journal, to make them smaller or to erase data. SPEC 3.3, 3.7, FORMAT.md.
 
-LMDB and the journal only ever add; what was changed or dropped stays in free pages and old lines. Writing both anew is
-the only way to be rid of it. All of this runs alone on the writer thread (`Store.maintain`): writes wait, reads go on,
-and every step that is cut short leaves a store that is whole.
+LMDB and the journal only add; what was changed or deleted stays in free pages and old lines, and only rewriting both
+removes it. All of this runs alone on the writer thread (`Store.maintain`): writes wait, reads go on, and an
+interruption at any step leaves a complete store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,11 +20,11 @@ from mnemo_store.tables import TABLES, TableRow, TableSnapshot, TableWriter
 
 ROWS = 5000  # copied in one commit
 
-RowFilter = Callable[[str, TableRow], bool]  # of a table and a row: whether it goes along
+RowFilter = Callable[[str, TableRow], bool]  # of a table and a row: True if it is copied
 
 
 class CompactionSizes(NamedTuple):
-    """Bytes on the disk, before and after."""
+    """Bytes on the disk before and after."""
 
     database_before: int
     database: int
@@ -33,10 +33,10 @@ class CompactionSizes(NamedTuple):
 
 
 def compact(keeper: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> CompactionSizes:
-    """Writes database and journal anew with what answers for every moment from the change `oldest` on, and the vectors
-    of these spaces for texts that some memory has (None: all vectors); the rest is given up.
+    """Rewrites database and journal with everything that is needed for any time from the change `oldest` on, and with
+    the vectors of these spaces for texts that some memory has (None: all vectors). The rest is removed.
 
-    Raises Damaged while the journal stands in for the database; what the disk refuses is raised with nothing changed.
+    Raises Damaged while the journal stands in for the database, and errors of the disk with nothing changed.
     """
     _database_of(keeper)
     before = _sizes(keeper)
@@ -62,37 +62,37 @@ def _write_database(keeper: StateSupervisor, oldest: int, spaces: Sequence[str] 
 
 
 def rewrite_journal(keeper: StateSupervisor) -> None:
-    """From the database: a snapshot plus the kept versions. What stood in older segments alone is gone."""
+    """Rewrites the journal from the database as a snapshot with the kept versions. Older segments are removed."""
     keeper.rewrite_journal(_database_of(keeper))
 
 
 def install_dump(keeper: StateSupervisor, rows: Iterable[dump.DumpRow]) -> None:
-    """Takes over a whole stream, exactly: seqs, versions, numbers, history.
+    """Loads a complete dump into an empty store, exactly: seqs, versions, numbers, history.
 
-    Raises NotEmpty where the store holds something, and whatever the stream is refused with, nothing changed. What the
-    disk refuses may be done all the same: the store is then `broken` until it has read what stands there.
+    Raises NotEmpty where the store holds something, and errors of the dump, with nothing changed. After an error of the
+    disk the dump may be there all the same: the store takes no writes until a recovery has read what is there.
     """
     database = _database_of(keeper)
     with database.snapshot(keeper.now()) as here:
         if here.count() or here.notes(limit=1):
-            raise StoreNotEmpty("only an empty store can take over a whole stream")
+            raise StoreNotEmpty("only an empty store can load a complete dump")
     before, salt = database.end, keeper.manifest.salt
     try:
         with keeper.new_database() as target:
             target.write(keeper.now(), lambda writing: dump.load(rows, writing))
             keeper.take_ownership(target)
-            keeper.rewrite_journal(target)  # from here on a start would load it, should the next line not be reached
+            keeper.rewrite_journal(target)  # from here on any start would load it
         keeper.swap_in_database()
     except BaseException as error:
         keeper.manifest.salt = keeper.journal.salt = salt
-        if isinstance(error, UnknownOutcome) or keeper.journal.last != before:  # what is written now would not count
-            keeper.broken = UnknownOutcome(f"the stream may have been taken over: {error}")
+        if isinstance(error, UnknownOutcome) or keeper.journal.last != before:  # a line written now would be void
+            keeper.broken = UnknownOutcome(f"the dump may have been loaded: {error}")
         raise
     keeper.row_id_resets += 1
 
 
 def put_vectors(keeper: StateSupervisor, rows: Sequence[TableRow]) -> None:
-    """Rows of the table of embeddings, from another database of the same format."""
+    """Puts rows of the table of embeddings from another database of the same format."""
 
     def act(writing: TableWriter) -> None:
         for row in rows:
@@ -132,8 +132,8 @@ def _kept(keeper: StateSupervisor, database: Database, oldest: int, spaces: Sequ
 
 
 def _versions(keeper: StateSupervisor, database: Database, oldest: int) -> Iterator[tuple[bytes, str]]:
-    """Id and seq, and embedded text, of the current records and of the versions that were current at `oldest` or
-    since."""
+    """Id with seq, and embedded text, of the current records and of the versions that were current at `oldest` or
+    later."""
     with database.table_snapshot(keeper.now()) as here:
         for row in here.all_rows("memories"):
             yield row.key + row.value[:8], embedded_text(decode_memory(row.value[8:]))
@@ -147,7 +147,7 @@ def _versions(keeper: StateSupervisor, database: Database, oldest: int) -> Itera
 
 
 def _if_kept(here: TableSnapshot, row: TableRow, after: TableRow | None, oldest: int) -> Iterator[tuple[bytes, str]]:
-    """A version is kept if the one behind it was made by `oldest` or later."""
+    """Yields a version if the one after it was made by the change `oldest` or a later one."""
     if after is not None and after.key[:16] == row.key[:16]:
         next_seq = seq_of(after.key[16:])
     else:
@@ -158,7 +158,7 @@ def _if_kept(here: TableSnapshot, row: TableRow, after: TableRow | None, oldest:
 
 
 def _copy(keeper: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
-    """Row by row and in order, so that no page of the copy has ever held anything else."""
+    """Copies row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(keeper.now()) as here:
         for table in TABLES:
             for rows in _slices(row for row in here.all_rows(table) if keep(table, row)):

@@ -1,8 +1,7 @@
-"""What mends a store: steps planned from what `check` found, and what each of them does. SPEC 3.8.
+"""Repair: steps planned from the violations that `check` found, and the functions that do them. SPEC 3.8.
 
-Nothing is deleted: what a step takes out is `QuarantinedRow`,
-and stands in quarantine before it is taken out. The order of the
-steps matters: what the journal still holds comes back before anything is called an orphan.
+Nothing is deleted: a row that a step removes is written to quarantine first (`QuarantinedRow`). The order of the steps
+matters: what the journal still holds is restored before anything is treated as an orphan.
 """
 
 import base64
@@ -42,26 +41,26 @@ from mnemo_store.tables import (
     name_key,
 )
 
-LOST = "lost"  # what a change is called of which nothing is left
-LOST_MAX = 100_000  # changes marked as lost; more than that is no gap but a wrong number
+LOST = "lost"  # the operation of a change of which nothing is left
+LOST_MAX = 100_000  # changes marked as lost; more than that is not a gap but a wrong number
 
-# What each remedy does, in the order in which they are done. What is not among them needs a person.
+# The remedies in the order in which they are applied. A remedy that is not listed here needs a person.
 REPAIR_STEPS: dict[Remedy, str] = {
-    "database": "put the database aside and restore it from the journal",
-    "reread": "read again from the journal what the database has lost or has otherwise",
-    "indexes": "make the indexes of the database anew from its records",
-    "amend": "put in quarantine what belongs to nothing, and mend what leaned on it",
-    "embeddings": "put in quarantine what is kept as a vector and is none; it is computed again",
-    "history": "mark in the history the changes of which nothing is left",
-    "journal": "put the journal's damaged stretches in quarantine and write it anew from the database",
-    "views": "build the word index and the columns anew",
-    "vectors": "bring the vector index in line with the vectors that are kept",
+    "database": "quarantine the database and restore it from the journal",
+    "reread": "restore the records that are missing from the database, or differ, from the journal",
+    "indexes": "rebuild the indexes of the database from its records",
+    "amend": "quarantine rows that belong to nothing, and correct the records that refer to them",
+    "embeddings": "quarantine rows that hold no valid vector; it is computed again",
+    "history": "mark the changes of which nothing is left as lost",
+    "journal": "quarantine the damaged stretches of the journal and rewrite it from the database",
+    "views": "rebuild the lexical index and the attribute store",
+    "vectors": "bring the vector index in line with the stored vectors",
 }
 
 
 @dataclass(frozen=True)
 class PlannedRepair:
-    """What is done about all violations of one remedy."""
+    """A step of a repair: one remedy for all violations that need it."""
 
     remedy: Remedy
     what: str
@@ -75,7 +74,7 @@ class PlannedRepair:
 
 @dataclass(frozen=True)
 class QuarantinedRow:
-    """Something that is taken out of the store."""
+    """A row that is removed from the store."""
 
     table: str
     subject: str
@@ -84,7 +83,7 @@ class QuarantinedRow:
     row: TableRow | None = None
 
     def line(self, at: int) -> bytes:
-        """As it stands in quarantine: JSON, the row's value in base64."""
+        """The line in quarantine: JSON, with the row's value in base64."""
         told: dict[str, Any] = {"at": at, "table": self.table, "subject": self.subject, "why": self.why}
         if self.record is not None:
             told["record"] = self.record
@@ -94,10 +93,10 @@ class QuarantinedRow:
 
 
 def plan(violations: Iterable[InvariantViolation]) -> list[PlannedRepair]:
-    """What is to be done, in order.
+    """Plans the steps of a repair, in order.
 
-    What the journal may give back is neither an orphan nor lost: whether it is shows when that has been done. A history
-    that is mended is to be the journal's too.
+    A record that the journal may restore is neither an orphan nor lost; the check after that step decides. After a step
+    that corrects the history the journal is rewritten too.
     """
     found: defaultdict[Remedy, list[InvariantViolation]] = defaultdict(list)
     for violation in violations:
@@ -119,7 +118,7 @@ def _named_in(violation: InvariantViolation) -> set[str]:
 
 
 def _changes_of(violation: InvariantViolation) -> range:
-    """The changes that a gap is about; of one that is no gap but a wrong number, none."""
+    """The changes of a gap; none where the gap is so large that a number must be wrong."""
     first, _, last = violation.subject.partition("-")
     numbers = range(int(first), int(last or first) + 1)
     return numbers if len(numbers) <= LOST_MAX else range(0)
@@ -131,13 +130,13 @@ def _why(violations: Sequence[InvariantViolation]) -> str:
     return f"{first.table} {first.subject}: {first.what}{more}"
 
 
-# What the journal still holds
+# Restoring from the journal
 
 
 def rows_without_journal(
     here: TableSnapshot, there: Snapshot, violations: Sequence[InvariantViolation]
 ) -> list[QuarantinedRow]:
-    """The rows that `reread` will drop, since the journal has nothing to put in their place."""
+    """The rows that `reread` will remove, since the journal has no record for them."""
     kept = []
     for table, subject, why in _subjects(violations):
         if _journal_record(there, table, subject) is None:
@@ -146,7 +145,7 @@ def rows_without_journal(
 
 
 def reread(writing: TableWriter, there: Snapshot, violations: Sequence[InvariantViolation]) -> None:
-    """Each record is what the journal says. What leans on it is for `mend_indexes`."""
+    """Replaces each record by that of the journal. `mend_indexes` then corrects the rows derived from records."""
     for table, subject, _ in _subjects(violations):
         theirs = _journal_record(there, table, subject)
         if theirs is None:
@@ -158,7 +157,7 @@ def reread(writing: TableWriter, there: Snapshot, violations: Sequence[Invariant
 
 
 def _journal_record(there: Snapshot, table: str, subject: str) -> Any:
-    """What the journal says; nothing of a row whose key is none of its table's."""
+    """The record in the journal; None for a row whose key is invalid in its table."""
     try:
         return TABLE_DIFFS[table].find(there, subject)
     except ValueError:
@@ -166,7 +165,7 @@ def _journal_record(there: Snapshot, table: str, subject: str) -> Any:
 
 
 def _subjects(violations: Sequence[InvariantViolation]) -> list[tuple[str, str, str]]:
-    """Each once."""
+    """Table, subject and message of the violations to reread, each subject once."""
     found = {(each.table, each.subject): each.what for each in violations if each.remedy == "reread"}
     return [(table, subject, why) for (table, subject), why in found.items()]
 
@@ -177,7 +176,7 @@ def _rows_of(here: TableSnapshot, table: str, subject: str) -> list[TableRow]:
 
 
 def _keys_of(table: str, subject: str) -> list[bytes]:
-    """Also of a row whose key is none of its table's, which a report names in hexadecimal."""
+    """The keys of a subject, or of a row whose key is invalid in its table, which a report names in hexadecimal."""
     keys: list[bytes] = []
     with contextlib.suppress(ValueError):
         keys += TABLE_DIFFS[table].keys(subject)
@@ -194,11 +193,11 @@ def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedR
     return QuarantinedRow(table, subject, why, record.edge if isinstance(record, EdgeRow) else record, row)
 
 
-# What belongs to nothing
+# Orphans
 
 
 def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    """What is taken out about a violation, and the changes that do it; neither where it no longer stands."""
+    """The rows to remove for a violation and the changes that do so; neither where the violation is gone."""
     match violation.table:
         case "usage" | "versions" | "trash":
             return _remove_orphan(at, violation)
@@ -221,7 +220,7 @@ def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[Quarantined
 
 
 def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    """All that is left of a memory that is not there."""
+    """Removes all rows of a memory that does not exist."""
     memory_id = violation.subject.split()[0]
     if at.memory(memory_id) is not None:
         return [], []
@@ -233,12 +232,13 @@ def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
 
 
 def _amend_trash(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    """A memory in the trash has an entry, though nobody knows why it went; but for what was set aside, no other has."""
+    """Gives a trashed memory without an entry one, and removes the entry of a memory that is not trashed or
+    discarded."""
     memory, entry = at.memory(violation.subject), at.trash(violation.subject)
     if memory is None:
         return [], []
     if memory.state == "trashed" and entry is None:
-        made = TrashEntry(id=memory.id, at=memory.modified_at, why="nobody knows: the entry was lost", state="active")
+        made = TrashEntry(id=memory.id, at=memory.modified_at, why="unknown: the entry was lost", state="active")
         return [], [PutTrash(data=made)]
     if memory.state not in ("trashed", "discarded") and entry is not None:
         return [QuarantinedRow("trash", memory.id, violation.what, entry)], [DropTrash(id=memory.id)]
@@ -246,7 +246,7 @@ def _amend_trash(at: Snapshot, violation: InvariantViolation) -> tuple[list[Quar
 
 
 def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    """A chunk that no note lists becomes a memory of its own: its text is not lost with its place."""
+    """Makes a chunk that no note lists a memory of its own, so that its text is not lost."""
     memory = at.memory(violation.subject)
     if memory is None or not memory.managed:
         return [], []
@@ -268,7 +268,7 @@ def _remove_edge(at: Snapshot, violation: InvariantViolation) -> tuple[list[Quar
 
 
 def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    """The note no longer lists what is not there, and counts as unread, so that the next scan looks at it."""
+    """Removes missing chunks from a note's list, and marks the note as unread for the next scan."""
     note = at.note(violation.subject)
     if note is None:
         return [], []
@@ -283,9 +283,9 @@ def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
 
 
 def repair_indexes(writing: TableWriter) -> int:
-    """Numbers, owners, hashes, keys and edges are what the records make them; how many rows were not.
+    """Rebuilds numbers, owners, hashes, keys and edges from the records; returns the number of rows changed.
 
-    Numbers stay as they are where anything tells them. All within one transaction: some 3 s for 100,000 memories.
+    Numbers stay as they are where any row still tells them. All in one transaction: about 3 s for 100,000 memories.
     """
     memories = dict(_memories(writing))
     changed = _mend_numbers(writing, [row.key for row in writing.all_rows("memories")])
@@ -313,7 +313,8 @@ def _mend_rows(writing: TableWriter, table: str, wanted: set[TableRow]) -> int:
 
 
 def _name_rows(writing: TableWriter, memories: dict[bytes, Memory]) -> set[TableRow]:
-    """Of two memories with one key, which no door allows, the one that is found now stays so, else the newer."""
+    """The rows of `keys`. Where two memories have one key, which no entry point allows, the one that is found now is
+    kept, else the newer."""
     found: dict[bytes, bytes] = {}
     for key, memory in sorted(memories.items()):
         if memory.key:
@@ -350,7 +351,7 @@ def _mend_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
 
 
 def _mend_edges(writing: TableWriter) -> int:
-    """Each edge stands under both its ends, the newer where they differ."""
+    """Puts each edge under both its ends, the newer one where they differ."""
     edges: dict[tuple[bytes, bytes], Edge] = {}
     for row in writing.all_rows("edges"):
         try:
@@ -369,18 +370,18 @@ def _mend_edges(writing: TableWriter) -> int:
     return changed
 
 
-# Vectors kept, and the history
+# Vectors and history
 
 
 def unusable_vectors(at: TableSnapshot, violations: Sequence[InvariantViolation]) -> list[QuarantinedRow]:
-    """The rows that hold no vector."""
+    """The rows that hold no valid vector."""
     keys = [bytes.fromhex(each.subject) for each in violations]
     rows = [TableRow(key, value) for key in keys if (value := at.row("embeddings", key)) is not None]
-    return [QuarantinedRow("embeddings", row.key.hex(), "it holds no vector", None, row) for row in rows]
+    return [QuarantinedRow("embeddings", row.key.hex(), "it holds no valid vector", None, row) for row in rows]
 
 
 def mark_lost(writing: TableWriter, violations: Sequence[InvariantViolation]) -> int:
-    """Each change of which nothing is left has an entry that says so; how many."""
+    """Gives each change of which nothing is left an entry that says so; returns their number."""
     marked = 0
     for violation in violations:
         at = 0

@@ -1,7 +1,7 @@
-"""A store made from a backup, or from what a data folder still holds, as of now or of an earlier moment. SPEC 3.8.
+"""Restore: a store made from a backup or from another data folder, as of now or of an earlier time. SPEC 3.8.
 
-It is made beside the data folder, opened and looked through there, and takes its place by two renames; what stood
-there is kept. Nobody may have the store open meanwhile.
+The store is made next to the data folder, opened and verified there, and takes its place by two renames; the replaced
+store is kept. No process may have the store open meanwhile.
 """
 
 import contextlib
@@ -30,15 +30,14 @@ from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TableRow
 
-FULL_DATABASE = "db.whole"  # of a store that goes back: the database as it was, for its vectors
+FULL_DATABASE = "db.whole"  # of a store that goes back in time: the database as it was, for its vectors
 PIECE_BYTES = 1 << 20
 
 
 def check_source(source: Path, data: Path) -> None:
-    """Raises BadBackup or DiskFull where `source` is no whole backup or store, or there is no room for its copy beside
-    `data`. A store is not opened for that, since a daemon may have it open; of a backup every file is read."""
-    if (data / backup.BACKUP_FILE).exists():
-        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
+    """Raises BadBackup or DiskFull where `source` is no complete backup or store, or there is no room for its copy next
+    to `data`. Every file of a backup is verified; a store is not opened, since a daemon may have it open."""
+    _refuse_backup_as_target(data)
     if (source / backup.BACKUP_FILE).exists():
         backup.verify_backup(source)
     needed = sum(part.stat().st_size for part in _parts_of(source))
@@ -50,20 +49,20 @@ def check_source(source: Path, data: Path) -> None:
 
 
 class _ReplacedStore(NamedTuple):
-    """What counts of the store that is replaced."""
+    """The facts about the replaced store that still matter."""
 
     forgotten: dict[str, dict[str, Forgotten]]  # by salt and hash, the texts that must not come back
-    spared: frozenset[str]  # ids of memories that say such a text and are there all the same: nobody forgot them
+    spared: frozenset[str]  # ids of its memories with such a text: they exist, so they were not erased
 
 
 class RestoreResult(NamedTuple):
-    """What a restore came to."""
+    """The result of a restore."""
 
     seq: int
     memories: int
-    kept_as: Path | None  # where what stood there is now
-    forgotten: tuple[str, ...]  # ids that had been purged since, and are to be purged again before the store is used
-    recovered: list[str]  # what was found wrong with the copy, and mended
+    kept_as: Path | None  # where the replaced store is now
+    forgotten: tuple[str, ...]  # ids that were erased since the backup, and were erased again before the store is used
+    recovered: list[str]  # what was wrong with the copy and was recovered
 
 
 def restore(
@@ -77,15 +76,15 @@ def restore(
     finish: Callable[[Store, tuple[str, ...]], None] = lambda _, __: None,
     progress: Progress = lambda _, __: None,
 ) -> RestoreResult:
-    """Puts the store of `source` (a backup, or a data folder, `data` itself for one) in the place of `data`.
+    """Replaces `data` by the store of `source`: a backup, or a data folder, also `data` itself.
 
-    `at` (ms): as it was after the last change by then. What was purged from the store that is replaced stays away:
-    `finish` gets the store, open, and the ids of such memories, before it is put in place; with `keep_forgotten` off
-    they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it was.
+    `at` (ms): as it was after the last change by then. Texts that were erased from the replaced store stay erased:
+    `finish` gets the open store and the ids of memories with such texts before it is put in place; with
+    `keep_forgotten` off they come back. Raises Locked, BadBackup, TooOld, StoreError, OSError; `data` is then as it
+    was.
     """
-    progress("looking at what is there", 0.0)
-    if (data / backup.BACKUP_FILE).exists():
-        raise BadBackup(f"{data} is a backup, and stays one: name a data folder to restore to")
+    progress("reading what is there", 0.0)
+    _refuse_backup_as_target(data)
     folder_swap.finish_swap(data, disk)
     replaced = _read_replaced(data) if keep_forgotten else _ReplacedStore({}, frozenset())
     lock = FolderLock.acquire(data) if data.exists() else None
@@ -114,8 +113,13 @@ def restore(
     return RestoreResult(seq, memories, kept, unwanted, said)
 
 
+def _refuse_backup_as_target(data: Path) -> None:
+    if (data / backup.BACKUP_FILE).exists():
+        raise BadBackup(f"{data} is a backup and cannot be restored to: choose a data folder")
+
+
 def _read_replaced(data: Path) -> _ReplacedStore:
-    """As far as it can still be read."""
+    """Reads the replaced store, as far as it can be read."""
     if not (data / manifest.MANIFEST_FILE).exists():
         return _ReplacedStore({}, frozenset())
     try:
@@ -135,7 +139,7 @@ def _read_replaced(data: Path) -> _ReplacedStore:
 
 
 def copy_parts(source: Path, stage: Path, disk: Disk) -> None:
-    """Copies what a store or a backup consists of. Raises BadBackup where there is none."""
+    """Copies the files of a store or a backup. Raises BadBackup where there is none."""
     for part in _parts_of(source):
         target = stage / part.relative_to(source)
         target.parent.mkdir(mode=0o700, exist_ok=True)
@@ -156,7 +160,7 @@ def _parts_of(source: Path) -> list[Path]:
 
 
 def _go_back(stage: Path, at: int, disk: Disk) -> None:
-    """Leaves of the journal what stood in it at that moment, and of the database only its vectors."""
+    """Cuts the journal back to that time, and leaves of the database only its vectors."""
     own, _ = manifest.read(stage, lambda: ("", ""))
     cut = stage / "journal.cut"
     cut.mkdir(mode=0o700)
@@ -165,7 +169,7 @@ def _go_back(stage: Path, at: int, disk: Disk) -> None:
         first_seq = journal.snapshot_last[0] + 1
         reached = max((read.line.seq for read in journal.lines() if read.line.at <= at), default=first_seq - 1)
         if reached < first_seq and first_seq > 1 and _snapshot_at(journal) > at:
-            raise HistoryUnavailable("the journal was written anew since that moment")
+            raise HistoryUnavailable("the journal was rewritten since that time")
         for name in JOURNAL_FILES:
             header = seal(
                 SegmentHeader(FORMAT, name, journal.snapshot_number + 1, own.store_id, own.salt, first_seq)
@@ -180,7 +184,7 @@ def _go_back(stage: Path, at: int, disk: Disk) -> None:
 
 
 def _lines(journal: Journal, name: str, reached: int) -> Iterator[bytes]:
-    """The lines of one file up to a seq, as they stand there."""
+    """The lines of one file up to a seq, as bytes."""
     for read in journal.lines():
         if read.line.seq > reached:
             return
@@ -189,7 +193,7 @@ def _lines(journal: Journal, name: str, reached: int) -> Iterator[bytes]:
 
 
 def _snapshot_at(journal: Journal) -> int:
-    """When the last change of the journal's snapshot was made."""
+    """The time of the last change in the journal's snapshot."""
     rows = (row for row, _ in journal.snapshot_rows())
     return max((row.data.at for row in rows if isinstance(row, dump.ChangeRow)), default=0)
 
@@ -201,13 +205,13 @@ def _open_and_verify(
     replaced: _ReplacedStore,
     finish: Callable[[Store, tuple[str, ...]], None],
 ) -> tuple[int, int, tuple[str, ...], list[str]]:
-    """Opens the store that is to take over, as any start does. Raises BadBackup where something of it is missing."""
+    """Opens the restored store, as any start does. Raises BadBackup where something of it is missing."""
     has_database = (stage / "db" / DATABASE_FILE).exists() or (stage / FULL_DATABASE).exists()
     store = Store.open(stage, disk=disk, now=now, reserve_bytes=0)
     try:
         if store.damage and not has_database:
             where = f"{store.damage[0].segment} at byte {store.damage[0].offset}: {store.damage[0].why}"
-            raise BadBackup(f"the journal is damaged ({where}), and there is no database beside it")
+            raise BadBackup(f"the journal is damaged ({where}), and there is no database")
         if store.data_losses or store.degraded:
             raise BadBackup("; ".join([*store.data_losses, *filter(None, [store.degraded])]))
         if went_back := (stage / FULL_DATABASE).exists():
@@ -217,7 +221,7 @@ def _open_and_verify(
         if unwanted:
             finish(store, unwanted)
         _keep_forgotten(store, replaced.forgotten)
-        said = [] if went_back else store.recovered  # without its database it was on purpose
+        said = [] if went_back else store.recovered  # its database is missing on purpose then
         with store.snapshot() as snapshot:
             return snapshot.seq, snapshot.count(), unwanted, said
     finally:
@@ -225,7 +229,7 @@ def _open_and_verify(
 
 
 def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
-    """Vectors are kept under the hashes of their texts: those of later texts do no harm."""
+    """Takes over all vectors. They are kept under the hashes of their texts, so those of later texts do no harm."""
     if not is_intact(folder):
         return
     whole = Database.open(folder, disk)
@@ -240,7 +244,7 @@ def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
 
 
 def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> None:
-    """Takes over what must not come back; of a store with another salt the hashes say nothing here."""
+    """Takes over the hashes of erased texts; those of a store with another salt mean nothing here."""
 
     def decide(snapshot: Snapshot) -> WriteResult[None]:
         wanted = forgotten.get(snapshot.meta("salt"), {}).values()
@@ -252,7 +256,7 @@ def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, Forgotten]]) ->
 
 
 def memories_with_text(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
-    """The memories of which some version is a text that was purged."""
+    """The ids of the memories with a version whose text was erased."""
     found: list[str] = []
     after = ""
     while forgotten:

@@ -1,8 +1,8 @@
-"""The lock of a data folder: one process has it open. SPEC 3.6, FORMAT.md.
+"""The lock of a data folder: one process at a time has it open. SPEC 3.6, FORMAT.md.
 
-Two things are locked: the folder itself, which nobody can take away under another process (whatever is deleted in it,
-and wherever it is moved), and the file `lock` in it, which names the holder and is what older versions lock. Both locks
-are the kernel's, and go with the process. A copy of the folder has a folder and a file of its own, and is not locked.
+Two things are locked: the folder itself, whose lock holds whatever is deleted in the folder and wherever it is moved,
+and the file `lock` in it, which names the holder and is the lock of older versions. Both locks belong to the kernel and
+end with the process. A copy of the folder is another folder with another file, and is not locked.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ from mnemo_store.errors import FolderInUse
 LOCK_FILE = "lock"
 
 _NOT_WRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
-# What file systems answer that cannot lock a folder (NFS wants a handle that writes): the file alone is then the lock.
+# Errors of file systems that cannot lock a folder (NFS needs a writable handle): the file alone is then the lock.
 _NO_FOLDER_LOCK = frozenset({errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 
 log = logging.getLogger("mnemo.store")
 
 
 class _Identity(NamedTuple):
-    """What tells one file from another that has its name."""
+    """The identity of a file, which tells it from another file with the same name."""
 
     device: int
     inode: int
 
 
 class FolderLock:
-    """The lock, held from `acquire` to `release`."""
+    """The lock of a folder, held from `acquire` to `release`."""
 
     def __init__(self, folder: Path, folder_fd: int, file_fd: int) -> None:
         self.folder = folder
@@ -43,7 +43,7 @@ class FolderLock:
 
     @classmethod
     def acquire(cls, folder: Path) -> "FolderLock":
-        """Locks a folder that exists. Raises Locked, which names the holder, and OSError."""
+        """Locks an existing folder. Raises Locked, which names the holder, and OSError."""
         folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:
@@ -60,12 +60,12 @@ class FolderLock:
         return cls(folder, folder_fd, file_fd)
 
     def loss(self) -> str:
-        """Why another process may be using the folder by now; "" as long as nobody can."""
+        """Reason why another process may be using the folder by now; "" as long as none can."""
         loss = self._loss()
         if loss != self._logged:
             self._logged = loss
             if loss:
-                log.error("nothing is written any more: %s", loss)
+                log.error("writing stops: %s", loss)
             else:
                 log.warning("the data folder and its lock are back: writing goes on")
         return loss
@@ -79,7 +79,7 @@ class FolderLock:
                 if is_folder:
                     return f"the data folder {path} was moved or deleted; {_FOLDER_REMEDY}"
                 return f"{path} was removed; {_FILE_REMEDY}"
-            except OSError:  # it cannot be told, so that nothing says that it is lost
+            except OSError:  # unknown: nothing says that the lock is lost
                 continue
             if found != held:
                 if is_folder:
@@ -88,14 +88,14 @@ class FolderLock:
         return ""
 
     def release(self) -> None:
-        """Lets both go; safe to call again."""
+        """Releases both locks; safe to call again."""
         while self._fds:
             os.close(self._fds.pop())
 
 
-_FILE_REMEDY = "restart the daemon (mnemo down, then mnemo up), which locks the folder anew"
+_FILE_REMEDY = "restart the daemon (mnemo down, then mnemo up) to lock the folder again"
 _FOLDER_REMEDY = (
-    "put it back, and writing goes on, or keep what the daemon still holds (mnemo export FILE) before it is restarted"
+    "put it back to go on, or export what the daemon still holds (mnemo export FILE) before restarting the daemon"
 )
 
 
@@ -106,20 +106,20 @@ def _lock_file(folder: Path) -> int:
     except OSError as error:
         if error.errno not in _NOT_WRITABLE or not path.exists():
             raise
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # it can still be locked, if not signed
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # it can still be locked, though the holder is not noted in it
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
         raise FolderInUse(f"{_holder(folder)} is using {folder}") from None
-    with contextlib.suppress(OSError):  # on a disk that is full or read-only nobody gets to know who holds it
+    with contextlib.suppress(OSError):  # on a full or read-only disk the file does not name the holder
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
     return fd
 
 
 def _holder(folder: Path) -> str:
-    """The process that the lock file names."""
+    """The process named in the lock file."""
     try:
         pid = (folder / LOCK_FILE).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""Putting a restored store in the place of another, in steps that the next start can finish. SPEC 3.8, FORMAT.md.
+"""The folder swap: puts a restored store in the place of another, in steps that the next start can finish. SPEC 3.8.
 
-The restored store stands in DATA.restoring until it is whole; then it gets the file `restored.json`, DATA is renamed to
-DATA.before-restore-MS, and DATA.restoring to DATA. What a kill leaves of that is told apart by that file: without it
-the restore had not come to its end, and what stands there is a copy that nobody needs.
+The restored store is in DATA.restoring until it is complete; then it gets the file `restored.json`, DATA is renamed to
+DATA.before-restore-MS, and DATA.restoring to DATA. After a kill this file tells what to do: without it the restore had
+not finished, and the folder DATA.restoring is a copy that nobody needs.
 """
 
 import contextlib
@@ -32,12 +32,12 @@ class SwapMarker(msgspec.Struct, frozen=True):
 
 
 def staging_folder(data: Path) -> Path:
-    """Where a store is made that is to take the place of `data`."""
+    """The folder in which the store that will replace `data` is made."""
     return data.with_name(f"{data.name}{RESTORING}")
 
 
 def swap_in(data: Path, disk: Disk, now: int) -> Path | None:
-    """Puts the store in `stage_of(data)`, which is whole and closed, in the place of `data`; where that is kept."""
+    """Replaces `data` by the complete and closed store in `stage_of(data)`; returns where the old one is kept."""
     stage = staging_folder(data)
     while (kept := data.with_name(f"{data.name}{REPLACED}{now}")).exists():
         now += 1
@@ -57,16 +57,16 @@ def swap_in(data: Path, disk: Disk, now: int) -> Path | None:
 
 
 def finish_swap(data: Path, disk: Disk) -> None:
-    """Finishes what a kill left between the first change of name and the last step of a restore, if anything.
+    """Finishes a restore that was killed between its first rename and its last step, if there is one.
 
-    Raises StoreError where a restore is under way, and where an older version left what cannot be told apart.
+    Raises StoreError where a restore is running, and where an older version left an ambiguous state.
     """
     stage = staging_folder(data)
     if (stage / SWAP_MARKER).exists():
         has_begun = not _has_store(data) or not (stage / "journal").exists()
         with _staging_lock(stage):
             if has_begun:
-                log.warning("the restore of %s was cut short, and is finished", data)
+                log.warning("the restore of %s was interrupted and is finished now", data)
                 data.mkdir(mode=0o700, exist_ok=True)
                 _move_into(stage, data, disk)
     if (data / SWAP_MARKER).exists():
@@ -75,16 +75,16 @@ def finish_swap(data: Path, disk: Disk) -> None:
         return
     kept = sorted(data.parent.glob(f"{data.name}{REPLACED}*"))
     if kept and stage.exists():
-        why = f"a restore of {data} was cut short"
-        raise StoreError(f"{why}: move {kept[-1]} back there and restore again, or remove {stage} to do without it")
+        why = f"a restore of {data} was interrupted"
+        raise StoreError(f"{why}: move {kept[-1]} back there and restore again, or remove {stage} to give it up")
 
 
 def remove_staging(data: Path) -> None:
-    """Removes what a restore that was killed before its end left beside `data`, which the caller has locked: a copy
-    that may hold what is forgotten later."""
+    """Removes the copy that an unfinished restore left next to `data`, which the caller has locked: it could hold texts
+    that are erased later."""
     stage = staging_folder(data)
     if stage.is_dir() and _has_store(data):
-        log.warning("a restore of %s had been cut short: %s is removed", data, stage.name)
+        log.warning("a restore of %s had been interrupted: %s is removed", data, stage.name)
         shutil.rmtree(stage, ignore_errors=True)
 
 
@@ -94,11 +94,11 @@ def _has_store(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def _staging_lock(stage: Path) -> Iterator[None]:
-    """The lock of the stage, so that a start does not finish what a restore is about to."""
+    """Holds the lock of the staging folder, so that no start finishes a restore that is still running."""
     try:
         lock = FolderLock.acquire(stage)
     except FolderInUse as locked:
-        raise StoreError(f"a restore is under way ({locked}): start again when it is done") from locked
+        raise StoreError(f"a restore is running ({locked}): start again when it is done") from locked
     try:
         yield
     finally:
@@ -106,8 +106,8 @@ def _staging_lock(stage: Path) -> Iterator[None]:
 
 
 def _move_into(stage: Path, data: Path, disk: Disk) -> None:
-    """Moves everything into a folder that is there and has no store: the journal first and the mark last, by which a
-    move that is cut short is known."""
+    """Moves everything into an existing folder without a store: the journal first and the marker last, so that an
+    interrupted move is recognised."""
     names = [
         path.name
         for path in stage.iterdir()
@@ -131,7 +131,8 @@ def _merge(source: Path, target: Path, disk: Disk) -> None:
 
 
 def _finish_inside(data: Path, disk: Disk) -> None:
-    """What is left to do once the restored store has its place: backups belong to the place, not to the store."""
+    """Does the last steps in the replaced folder: backups belong to the folder, not to the store, and are moved
+    over."""
     disk.sync_folder(data.parent)
     try:
         mark = msgspec.json.decode((data / SWAP_MARKER).read_bytes(), type=SwapMarker)
@@ -139,9 +140,7 @@ def _finish_inside(data: Path, disk: Disk) -> None:
         mark = SwapMarker("")
     backups = data.with_name(mark.kept) / BACKUPS_FOLDER if mark.kept else None
     if backups is not None and backups.is_dir() and any(backups.iterdir()):
-        (data / BACKUPS_FOLDER).mkdir(
-            mode=0o700, exist_ok=True
-        )  # it is there where what was restored has been migrated
+        (data / BACKUPS_FOLDER).mkdir(mode=0o700, exist_ok=True)  # it exists if the restored store was migrated
         for each in sorted(backups.iterdir()):
             disk.rename(each, data / BACKUPS_FOLDER / each.name)
     disk.unlink(data / SWAP_MARKER)

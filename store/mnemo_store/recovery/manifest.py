@@ -1,4 +1,4 @@
-"""`store.json`: whose store this is, and how it was closed. FORMAT.md."""
+"""The store manifest, `store.json`: identity of the store, and how it was closed. FORMAT.md."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,25 +14,26 @@ MANIFEST_FILE = "store.json"
 
 
 class StoreManifest(msgspec.Struct, kw_only=True):
-    """Where it is lost, the journal's headers and the database know the id and the salt too."""
+    """The content of `store.json`. Id and salt are also in the headers of the journal and in the database."""
 
     format: int
     store_id: str
     salt: str  # 16 bytes in hexadecimal: the key of salted hashes
     clean: bool = False
     seq: int = 0  # at the last clean close
-    database_bytes: int = 0  # then; a database of another size or time is verified before it is opened
+    database_bytes: int = 0  # at that close; a database of another size or time is verified before it is opened
     database_mtime_ns: int = 0
-    running: str = ""  # the file that is open, in this run of the machine; "" where it is to be verified in any case
+    running: str = ""  # identity of the open file in this run of the machine; "": verify the database at the next start
 
     def write(self, folder: Path, disk: Disk) -> None:
         disk.replace_file(folder / MANIFEST_FILE, [msgspec.json.encode(self)])
 
 
 def read(folder: Path, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifest, str]:
-    """The manifest of the store in folder, and why it is not the one that stood there ("" when it is).
+    """Reads the manifest of the store in folder; also returns why it had to be rebuilt ("" where it was not).
 
-    One that is missing or damaged is what the journal's newest header says; without a journal, `new` gives id and salt.
+    A missing or damaged one is rebuilt from the newest header of the journal; without a journal, `new` gives id and
+    salt.
     """
     path = folder / MANIFEST_FILE
     try:
@@ -43,7 +44,7 @@ def read(folder: Path, new: Callable[[], tuple[str, str]]) -> tuple[StoreManifes
         path.rename(path.with_name(f"{MANIFEST_FILE}.damaged"))
         return _lost(folder, "damaged", new)
     if manifest.format > FORMAT:
-        raise NewerFormat(f"{folder} is of format {manifest.format}, this version knows {FORMAT}")
+        raise NewerFormat(f"{folder} has format {manifest.format}; this version supports formats up to {FORMAT}")
     return manifest, ""
 
 
@@ -53,4 +54,4 @@ def _lost(folder: Path, what: str, new: Callable[[], tuple[str, str]]) -> tuple[
         store_id, salt = new()
         return StoreManifest(format=FORMAT, store_id=store_id, salt=salt), ""
     manifest = StoreManifest(format=header.journal, store_id=header.store, salt=header.salt)
-    return manifest, f"{MANIFEST_FILE} was {what} and is written anew from the journal"
+    return manifest, f"{MANIFEST_FILE} was {what} and was rebuilt from the journal"

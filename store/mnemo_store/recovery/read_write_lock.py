@@ -1,4 +1,4 @@
-"""Access of threads to the database: many readers or one alone. SPEC 3.6."""
+"""A read-write lock: many readers at a time, or one thread with exclusive access."""
 
 import contextlib
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 class ReadWriteLock:
-    """Many readers or one who needs to be alone with the database."""
+    """Shared access for readers; exclusive access for the thread that closes or reopens the database."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -15,12 +15,12 @@ class ReadWriteLock:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether who wants to read has to wait."""
+        """True while a reader would have to wait."""
         return self._closed
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Within it the database stays open; waits while someone is alone with it."""
+        """Shared access within the block; waits while a thread has exclusive access."""
         with self._condition:
             while self._closed:
                 self._condition.wait()
@@ -35,7 +35,7 @@ class ReadWriteLock:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Within it nobody reads; waits until those who do have done."""
+        """Exclusive access within the block; waits for the readers there are. New readers wait."""
         with self._condition:
             self._closed = True
             while self._readers:

@@ -1,4 +1,4 @@
-"""What a full disk is given back, so that deleting goes on. SPEC 3.4."""
+"""The disk reserve: space that is released when the disk is full, so that deleting still works. SPEC 3.4."""
 
 import logging
 import os
@@ -12,27 +12,27 @@ log = logging.getLogger("mnemo.store")
 
 
 class DiskReserve:
-    """A file that takes room for nothing, until there is none left."""
+    """A file without content of its own, which keeps space free for a full disk."""
 
     def __init__(self, path: Path, disk: Disk, size: int) -> None:
-        self.is_released = False  # it is given back: only what frees space is taken
+        self.is_released = False  # released: only writes that free space are accepted
         self._path = path
         self._disk = disk
         self._size = size  # 0: there is none
 
     def release(self) -> bool:
-        """Gives it back to a disk that is full; False when there was none."""
+        """Frees the space of the reserve on a full disk; False where there was none."""
         self.is_released = True
         try:
             size = self._path.stat().st_size
             self._disk.unlink(self._path)
         except OSError:
             return False
-        log.error("the disk is full: the reserve of %d bytes is given back", size)
+        log.error("the disk is full: the reserve of %d bytes is released", size)
         return size > 0
 
     def allocate(self) -> None:
-        """Makes it, or finds that there is no room for it."""
+        """Allocates the reserve, or finds that there is no room for it."""
         if not self._size:
             self.is_released = False
             return
@@ -41,16 +41,16 @@ class DiskReserve:
                 self._disk.allocate(self._path, self._size)
         except OSError as error:
             self.is_released = is_disk_full(error)
-            log.warning("the reserve could not be made: %s", error)
+            log.warning("the reserve could not be allocated: %s", error)
         else:
             self.is_released = False
 
     def reallocate_if_room(self) -> None:
-        """Makes it again once there is room for as much besides."""
+        """Allocates the reserve again once the disk has room for twice its size."""
         try:
             usage = os.statvfs(self._path.parent)
         except OSError as error:
-            log.warning("it cannot be told whether there is room on the disk again: %s", error)
+            log.warning("the free space of the disk is unknown: %s", error)
             return
         if usage.f_bavail * usage.f_frsize >= 2 * self._size:
             self.allocate()
