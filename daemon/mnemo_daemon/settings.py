@@ -18,6 +18,7 @@ from msgspec import Meta, inspect
 from mnemo_client import paths
 from mnemo_client.protocol.validation import describe
 from mnemo_core.ingest.policies import OWN_POLICY, POLICIES, IngestPolicy, PolicyName
+from mnemo_core.retrieval.ranking.rankers import Ranker
 from mnemo_core.retrieval.recall_defaults import RECALL_DEFAULTS, RecallDefaults
 from mnemo_daemon.models.catalogue import DEFAULT_RERANKER, models_folder
 
@@ -75,10 +76,7 @@ class IngestSettings(Section, frozen=True):
 class RecallSettings(Section, frozen=True):
     """Parameters of a recall that gives none."""
 
-    ranker: Annotated[
-        Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"],
-        Meta(description="how answers are ranked"),
-    ] = "auto"
+    ranker: Annotated[Ranker, Meta(description="how answers are ranked")] = "auto"
     top_k: Annotated[int, Meta(ge=1, le=100, description="how many answers")] = 5
     token_budget: Annotated[
         int, Meta(ge=0, le=1_000_000, description="tokens of all answers together; 0: no limit")

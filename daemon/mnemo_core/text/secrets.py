@@ -15,6 +15,7 @@ SecretKind = Literal[
     "jwt", "url_password", "bearer_token", "password",
 ]  # fmt: skip
 
+SENSITIVE_TAG = "sensitive"  # the tag of a memory that holds a secret; agents do not see such a memory. SPEC 5.1
 DISTINCT_CHARS_MIN = 8  # in a random token of 20 characters there are more
 SECRET_DIGITS_MIN = 6  # MAX_TOKENS=4096 is no secret, PIN codes of a .env are longer
 FINGERPRINT_CHARS = 8  # hex digits: enough to tell one person's secrets apart, far too few to search for the secret

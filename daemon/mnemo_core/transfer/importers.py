@@ -20,6 +20,7 @@ import msgspec
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.text import cleaning, secrets
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
     KEY_CHARS_MAX,
@@ -38,7 +39,6 @@ Tool = Literal["mem0", "mcp-memory", "engram"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 
 SOURCE = "import"  # what every imported memory says of where it came from. SPEC 2.1
-SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
 COUNT_MAX = 1 << 31  # of accesses and repetitions, as the columns hold them
 FIRST_SHOWN = 10  # items looked at to tell whose they are
 
@@ -410,8 +410,8 @@ def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: Se
         raise ImportItemError(f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it")
     tags = cleaning.valid_tags(told.tags)
     lost_tags = {tag.strip().lower() for tag in told.tags if tag.strip()} - {*tags}
-    if guard.mask == "off" and SENSITIVE not in tags and secrets.find_secrets(content):
-        tags = cleaning.valid_tags((SENSITIVE, *tags))
+    if guard.mask == "off" and SENSITIVE_TAG not in tags and secrets.find_secrets(content):
+        tags = cleaning.valid_tags((SENSITIVE_TAG, *tags))
     draft = Draft(
         content=content,
         namespace=_short(into.namespace or told.namespace or "default", "namespace", NAMESPACE_CHARS_MAX),

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta
 from mnemo_client.protocol import memories as protocol
 from mnemo_client.protocol import retrieval
 from mnemo_core.retrieval import context_block
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.api.backup_routes import BackupApi, refuse_agents
 from mnemo_daemon.api.check_routes import CheckApi
@@ -22,7 +23,7 @@ from mnemo_daemon.api.transfer_routes import TransferApi
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HistoryReader
-from mnemo_daemon.memories.memory_service import SENSITIVE, MemoryService
+from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.times import MS_DIGITS_MAX, parse_interval, parse_past_time
@@ -364,8 +365,8 @@ class Api:
             session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
         question = self._question(request, inner)
-        if SENSITIVE not in question.filter.tags:
-            question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE,)))
+        if SENSITIVE_TAG not in question.filter.tags:
+            question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE_TAG,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._recall(question, dry=False)
         block, kept = await self._on_thread(self._context_block, recalled.hits, asked)
@@ -526,7 +527,7 @@ _NOT_EDITED = frozenset({
 
 def _hidden_tags(request: Request, asked: list[str]) -> tuple[str, ...]:
     """The tags whose memories this request does not see, unless it asks for them."""
-    return () if wire_codec.sees_sensitive(request) or SENSITIVE in asked else (SENSITIVE,)
+    return () if wire_codec.sees_sensitive(request) or SENSITIVE_TAG in asked else (SENSITIVE_TAG,)
 
 
 def _query_time(value: str | None) -> int | str | None:

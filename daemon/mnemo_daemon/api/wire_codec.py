@@ -13,11 +13,12 @@ from mnemo_core.ingest.trust import OWNER, importance_source, lowest_trust
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
 from mnemo_core.retrieval.context_block import ContextLine
 from mnemo_core.text import cleaning, secrets
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
-from mnemo_daemon.memories.memory_service import SENSITIVE, Caller, MemoryDetails
+from mnemo_daemon.memories.memory_service import Caller, MemoryDetails
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.settings import Settings
@@ -163,8 +164,8 @@ def draft_of(
     content = _content(asked.content)
     tags = _tags(_or(asked.tags, []))
     content, masked, is_sensitive = _guarded(content, trust, mask_key, mask)
-    if is_sensitive and SENSITIVE not in tags:
-        tags = _tags([*tags, SENSITIVE])
+    if is_sensitive and SENSITIVE_TAG not in tags:
+        tags = _tags([*tags, SENSITIVE_TAG])
     trace = _or(asked.trace, None)
     draft = Draft(
         content=content,
@@ -329,7 +330,7 @@ def edited_fields(request: Request, patch: memories.Patch, mask_key: bytes, mask
 
 def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
     """The tags, with `sensitive` where the content holds a secret of a known shape."""
-    return _tags([*tags, SENSITIVE]) if secrets.find_secrets(content) and SENSITIVE not in tags else tags
+    return _tags([*tags, SENSITIVE_TAG]) if secrets.find_secrets(content) and SENSITIVE_TAG not in tags else tags
 
 
 def question_of(
@@ -443,7 +444,7 @@ def _filter(
         layers=tuple(asked.layers),
         states=("active", "archived", *included),
         tags=tags,
-        without_tags=() if SENSITIVE in tags or sees_sensitive(request) else (SENSITIVE,),
+        without_tags=() if SENSITIVE_TAG in tags or sees_sensitive(request) else (SENSITIVE_TAG,),
         source=asked.source,
         speaker=asked.speaker,
         trust_min=asked.trust_min,
@@ -514,9 +515,9 @@ def _content(text: str) -> str:
 
 def _tagged(draft: Draft, is_sensitive: bool) -> Draft:
     """With the tag `sensitive` where it still holds a secret."""
-    if not is_sensitive or SENSITIVE in draft.tags:
+    if not is_sensitive or SENSITIVE_TAG in draft.tags:
         return draft
-    return draft._replace(tags=_tags([*draft.tags, SENSITIVE]))
+    return draft._replace(tags=_tags([*draft.tags, SENSITIVE_TAG]))
 
 
 def _tags(tags: list[str]) -> tuple[str, ...]:

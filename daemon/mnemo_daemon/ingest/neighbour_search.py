@@ -25,9 +25,10 @@ from mnemo_core.ingest.write_plan import COMPARED_STATES, NEW_ID_PREFIX, IngestI
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_core.text.dates.time_mentions import said_at
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows
 from mnemo_daemon.indexing.views import Views
-from mnemo_daemon.memories.memory_service import SENSITIVE, Caller, is_visible
+from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.times import utc_offset
@@ -307,7 +308,7 @@ def _filter(item: IngestItem, caller: Caller, now: int) -> MemoryFilter:
         agent_id=draft.agent_id if "agent_id" in compared else None,
         run_id=draft.run_id if "run_id" in compared else None,
         states=COMPARED_STATES,
-        without_tags=() if caller.sees_sensitive else (SENSITIVE,),
+        without_tags=() if caller.sees_sensitive else (SENSITIVE_TAG,),
         now=now,
     )
 

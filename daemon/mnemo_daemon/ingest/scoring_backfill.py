@@ -17,10 +17,11 @@ from mnemo_core.ingest.note_sync import needs_rescoring
 from mnemo_core.ingest.policies import EntryPoint, IngestPolicy, final_importance
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
 from mnemo_core.text.dates.time_mentions import said_at
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.centroids import Scope
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
-from mnemo_daemon.memories.memory_service import ADD, SENSITIVE, Caller
+from mnemo_daemon.memories.memory_service import ADD, Caller
 from mnemo_daemon.notes import note_writer
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
@@ -169,7 +170,7 @@ class ScoringBackfill:
         if not is_chunk:
             item = item._replace(said_at=_event_time(memory))
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
-        caller = Caller(BY, sees_sensitive=not is_chunk or SENSITIVE in memory.tags)
+        caller = Caller(BY, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
         found = self._neighbours.search_batch([wanted], serving, caller).get(0, [])
         earlier = [near for near in found if _was_there(near.memory, behind)]
         if not earlier:

@@ -18,6 +18,7 @@ from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState
@@ -41,7 +42,6 @@ from mnemo_store.records import (
 )
 from mnemo_store.store import Store, WriteReceipt, WriteResult
 
-SENSITIVE = "sensitive"  # the tag of what agents do not see. SPEC 5.1
 ID_DIGITS = 32  # of a whole id
 ID_DIGITS_MIN = 8  # of a prefix or suffix; people are shown the last 8
 CANDIDATES_SHOWN = 10  # of an ambiguous id
@@ -375,7 +375,7 @@ def _written_memory(decision: Decision) -> Memory:
 
 def is_visible(memory: Memory | None, caller: Caller) -> bool:
     """Whether the memory is there, as far as this caller is concerned."""
-    return memory is not None and (caller.sees_sensitive or SENSITIVE not in memory.tags)
+    return memory is not None and (caller.sees_sensitive or SENSITIVE_TAG not in memory.tags)
 
 
 def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:

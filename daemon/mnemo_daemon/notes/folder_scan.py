@@ -33,6 +33,7 @@ from mnemo_core.documents.word_file import WordFileError, read_word_file
 from mnemo_core.ingest.note_sync import NoteChunk, NoteContent
 from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import normalize_text, remove_private_spans, valid_tags
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.notes import pdf_reader
 from mnemo_daemon.times import utc_offset
 from mnemo_store.records import NoteFile, NoteRoot
@@ -45,7 +46,6 @@ SUFFIX_CHARS_MAX = 16
 EXCLUDED_NAMES = "left out by a rule"  # of an ignore file, or by default
 READER = 1  # grows with what is read of a file: those that were read by an older one are read again
 WITH_INLINE_TAGS = frozenset({".md", ".markdown", ".txt", ".canvas", ".ipynb"})
-SENSITIVE = "sensitive"  # the tag of what holds a secret [SPEC 5.1]
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -271,7 +271,7 @@ def parse_note(
         if (secret_lines and _is_sensitive(chunk, secret_lines)) or (
             not is_markup and secrets.find_secrets(chunk.text)
         ):
-            tags = (SENSITIVE, *tags)
+            tags = (SENSITIVE_TAG, *tags)
         tags = valid_tags(tags)
         date = headings.nearest(chunk.headings)
         if date is None and own_date is None:

@@ -14,6 +14,7 @@ import msgspec
 from mnemo_client.protocol import maintenance, memories
 from mnemo_client.protocol.validation import printable
 from mnemo_core.ingest import trust
+from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_core.transfer import importers
 from mnemo_core.transfer.importers import (
     ImportCandidate,
@@ -25,7 +26,7 @@ from mnemo_core.transfer.importers import (
 )
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS
-from mnemo_daemon.memories.memory_service import SENSITIVE, Caller
+from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import QueueFull, StoreError
@@ -188,7 +189,7 @@ class ToolImport:
             if wanted.dry_run:
                 self._seen.add(name)
         before = snapshot.memory(known) if known else None
-        if before is not None and SENSITIVE in before.tags and not wanted.caller.sees_sensitive:
+        if before is not None and SENSITIVE_TAG in before.tags and not wanted.caller.sees_sensitive:
             return "hidden", ()
         usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
         outcome, changes = importers.decide_import(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
