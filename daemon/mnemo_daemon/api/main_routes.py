@@ -31,7 +31,7 @@ from mnemo_store.indexes.attributes import MemoryFilter
 
 T = TypeVar("T")
 
-THREADS = 4  # for what reads or waits off the loop: recall above all
+THREADS = 4  # for what reads or waits off the loop; recall has threads of its own
 RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
 RESCAN_POLL_SECONDS = 0.01
 YEAR_DIGITS = 4
@@ -472,7 +472,7 @@ class Api:
 
     async def _recall(self, question: Question, *, dry: bool) -> RecallOutcome:
         with self._daemon.priority.query_running():
-            recalled = await self._on_thread(self._daemon.recall.answer, question)
+            recalled = await asyncio.wrap_future(self._daemon.recall.submit(question))
         if not dry:
             self._daemon.usage.record(recalled.hits)
         return recalled

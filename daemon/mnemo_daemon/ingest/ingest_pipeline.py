@@ -10,7 +10,6 @@ import asyncio
 import logging
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
@@ -51,7 +50,6 @@ BULK_FROM = 16  # texts; so many are embedded by the background threads, and the
 SCORED_TOGETHER = 64  # texts of a batch: they are judged and written while the model has those behind them
 SLICE = 100  # memories in one write turn [SPEC 3.5]
 SLICES_AHEAD = 8  # on their way to the disk
-CREDITED_MAX = 4096  # memories credited as recalled by an echo, of the latest sessions
 WORDS_KNOWN_MIN = 200  # memories from which on the word index can tell what is rare
 RARE_WORDS_KEPT = 50_000
 
@@ -129,7 +127,6 @@ class IngestPipeline:
         self._embedders = ThreadPoolExecutor(EMBEDDING_THREADS, "mnemo-door")
         self._lock = threading.Lock()
         self._shown = HandoutLog()
-        self._echoes_recorded: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._rarities: tuple[int, dict[str, float]] = (0, {})
 
     def close(self) -> None:
@@ -158,7 +155,6 @@ class IngestPipeline:
         self.neighbours.clear_caches()
         with self._lock:
             self._shown, self._rarities = HandoutLog(), (0, {})
-            self._echoes_recorded.clear()
 
     def profile(self, namespace: str) -> IngestPolicy:
         """By whose letter the namespace takes in. SPEC 15"""
@@ -220,11 +216,7 @@ class IngestPipeline:
     def record_echoes(self, session: str, ids: Sequence[str]) -> None:
         """What came back counts as recalled, once a session and memory. SPEC 5.5a"""
         with self._lock:
-            new = [memory_id for memory_id in ids if (session, memory_id) not in self._echoes_recorded]
-            for memory_id in new:
-                self._echoes_recorded[session, memory_id] = None
-            while len(self._echoes_recorded) > CREDITED_MAX:
-                self._echoes_recorded.popitem(last=False)
+            new = self._shown.first_returns(session, ids)
         if new:
             self._memories.record_use(new)
 

@@ -28,7 +28,7 @@ from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 from mnemo_daemon.indexing.views import Views, words_of
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
-from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.retrieval.question import Question, reaches
 from mnemo_daemon.retrieval.result_builder import RankedCandidates, ResultPage
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import STATES
@@ -318,13 +318,13 @@ def not_answered(ranked: RankedCandidates, answered: ResultPage, ids: Sequence[s
     ranks = {row: rank for rank, row in enumerate(ranked.rows)}
     first = min((ranks[row] for row in ranks if is_in[row]), default=len(ranks))
     left = _below_cutoff(ranked, answered)
+    is_enough = reaches(scored.scores, question.min_score)
     for row, number in enumerate(numbers.tolist()):
         if is_in[row]:
             continue
         if row not in ranks:
             is_floor = bool(scored.dropped[row])
-            is_low = scored.scores[row] < np.float32(question.min_score)
-            why = "no_score" if scored.scores[row] <= 0 else "min_score" if is_low else "same_note"
+            why = "no_score" if scored.scores[row] <= 0 else "same_note" if is_enough[row] else "min_score"
             found[row] = scored.reason if is_floor else why
         elif row not in left:
             found[row] = "cut"

@@ -2,6 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mnemo_client.protocol.retrieval import RecallTrace
 from mnemo_core.retrieval.ranking.rankers import Mode, ModeUsed, Ranker
 from mnemo_daemon.memories.memory_service import MemoryDetails
@@ -37,6 +40,12 @@ class Question(NamedTuple):
     working_session: str | None = None
     working_any: bool = False  # `kinds` names `working`
     as_of: int | None = None
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is answered in milliseconds, from what is in memory: no other time, no model that reads texts, no
+        ranker that goes by the tokens of the texts."""
+        return self.as_of is None and not self.exact and self.ranker not in ("deterministic", "hybrid", "rerank")
 
     @property
     def is_cut(self) -> bool:
@@ -84,3 +93,13 @@ class RecallOutcome(NamedTuple):
 def shown_score(score: float) -> float:
     """The score as answers show it, and as `min_score` compares it."""
     return round(score, SCORE_DIGITS)
+
+
+def reaches(scores: NDArray[np.float32], min_score: float) -> NDArray[np.bool_]:
+    """Which of the scores, as answers show them, are at least `min_score`.
+
+    A score is compared in the form in which it was returned. Compared as it was computed, a score that was rounded up
+    would not reach itself, and which scores are rounded up depends on the processor.
+    """
+    shown: NDArray[np.float64] = scores.astype(np.float64).round(SCORE_DIGITS)
+    return shown >= min_score

@@ -7,6 +7,7 @@ written here: what was recalled is noted after the answer (`Touches`).
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,7 @@ from mnemo_daemon.retrieval.result_builder import (
 from mnemo_store.indexes.vector_kernels import BadVector
 from mnemo_store.store import Store
 
+SLOW_THREADS = 2
 LAG_MAX = 64  # memories without a vector from which on an answer says so
 
 log = logging.getLogger("mnemo.recall")
@@ -52,7 +54,7 @@ class _RecallRun(NamedTuple):
 
 
 class Recall:
-    """The service. `ask` is synchronous and runs on a worker thread."""
+    """The recall service. `ask` is synchronous; `submit` runs it on a thread of its own."""
 
     def __init__(
         self, store: Store, views: Views, indexing: VectorIndexer, embedding: EmbeddingService,
@@ -69,13 +71,23 @@ class Recall:
         self._result_builder = ResultBuilder(store, views, indexing, embedding)
         self._explainer = Explainer(views)
         self._why = RecallDiagnosis(store, views, self._explainer, self._result_builder.tokens)
+        # One thread for quick questions: several contend for the interpreter, and each answer takes longer. What may
+        # take long has threads of its own, so that it holds up nobody.
+        self._quick = ThreadPoolExecutor(1, "mnemo-recall")
+        self._slow = ThreadPoolExecutor(SLOW_THREADS, "mnemo-recall-slow")
 
     def close(self) -> None:
+        for threads in (self._quick, self._slow):
+            threads.shutdown(cancel_futures=True)
         self._retrieval.close()
 
     def clear_caches(self) -> None:
         """Nothing is kept of the texts that were looked at."""
         self._ranking_inputs.clear_caches()
+
+    def submit(self, question: Question) -> Future[RecallOutcome]:
+        """Answers on another thread; questions that can be answered quickly in the order in which they come."""
+        return (self._quick if question.is_quick else self._slow).submit(self.answer, question)
 
     def answer(self, question: Question) -> RecallOutcome:
         """Answers from what is there now. Without a model, or while it loads, by words alone, and says so."""

@@ -24,7 +24,7 @@ from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.retrieval.candidate_reader import CandidateReader
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
 from mnemo_daemon.retrieval.candidates.learned_ranking import LearnedScores
-from mnemo_daemon.retrieval.question import SCORE_DIGITS, BestPassage, Hit, Question, shown_score
+from mnemo_daemon.retrieval.question import SCORE_DIGITS, BestPassage, Hit, Question, reaches
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.records import Memory, embedded_text, text_hash
@@ -264,10 +264,7 @@ def sort_candidates(
     """The places of the candidates from best to worst, or newest to oldest, without what has too low a score."""
     scores, order = scored.scores, rankers.order(scored, candidates)
     in_order = scores[order]
-    is_enough = in_order > 0
-    if question.min_score > 0:
-        is_enough &= np.array([shown_score(score) >= question.min_score for score in in_order.tolist()], np.bool_)
-    order = order[is_enough]
+    order = order[(in_order > 0) & reaches(in_order, question.min_score)]
     if question.sort == "recent":
         order = order[np.argsort(-candidates.event_at[order], kind="stable")]
     elif question.sort == "accessed":  # what was never recalled has 0, and comes last
