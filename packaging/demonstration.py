@@ -17,7 +17,8 @@ from pathlib import Path
 from mnemo_client import process
 from mnemo_client.cli import terminal
 from mnemo_client.cli.admin import try_notes
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.answers import hit_lines, recall_summary
+from mnemo_client.cli.format.units import percent
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
@@ -141,7 +142,7 @@ def wait_for_vectors(client: Client, began: float) -> bool:
         if time.monotonic() - told >= TELL_SECONDS:
             told = time.monotonic()
             steps = {
-                "ready": f"vectors: {display.percent(vectors.share)}",
+                "ready": f"vectors: {percent(vectors.share)}",
                 "loading": "the embedding model is being loaded",
             }
             what = steps.get(model.state, "the embedding model is being fetched")
@@ -169,8 +170,8 @@ def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")
-        say(*display.hit_lines(answer.memories, look, Path.cwd(), Path.home()))
-        say(display.recall_summary(answer, None, look))
+        say(*hit_lines(answer.memories, look, Path.cwd(), Path.home()))
+        say(recall_summary(answer, None, look))
 
 
 def edit_and_ask(client: Client, notes: Path) -> None:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from mnemo_client.protocol import memories as protocol
 from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import NoteView
+from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 
 class Asked(NamedTuple):
@@ -161,10 +162,10 @@ def recalled(**fields: Any) -> retrieval.RecalledMemory:
     return retrieval.RecalledMemory(**{**whole, **fields})
 
 
-def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> protocol.NoteView:
+def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> NoteView:
     whole: dict[str, Any] = {"path": path, "title": "Deploy", "headings": ["Deploy", "Rollback"], "ordinal": 0,
                              "lines": (40, 52)}  # fmt: skip
-    return protocol.NoteView(**{**whole, **fields})
+    return NoteView(**{**whole, **fields})
 
 
 def best(text: str, *marks: tuple[int, int], line: int | None = None) -> retrieval.BestSentence:
@@ -177,20 +178,20 @@ def recall_answer(*memories: retrieval.RecalledMemory, **fields: Any) -> retriev
     return retrieval.RecallAnswer(**{**whole, **fields})
 
 
-def status(**fields: Any) -> protocol.StatusAnswer:
+def status(**fields: Any) -> StatusAnswer:
     whole: dict[str, Any] = {
         "state": "warming", "reasons": ["the model is being loaded"], "version": "0.1.0", "pid": 4711, "started_at": 0,
         "data_dir": "/h/ines/.local/share/mnemo", "socket": "/run/user/1000/mnemo/mnemo.sock", "memories": 12345,
         "by_state": {"active": 12000, "archived": 345, "trashed": 0}, "namespaces": {"default": 12345},
         "trash": {"count": 2, "bytes": 1500}, "seq": 9, "queue": {"writes": 0, "vectors": 7},
-        "models": {"embedding": protocol.ModelStatus(name="mini", state="loading")},
+        "models": {"embedding": ModelStatus(name="mini", state="loading")},
         "views": {"words": view("ready", 1.0), "vectors": view("building", 0.4299, lag=7, lag_seconds=3.0)},
-        "notes": protocol.NotesStatus(roots=[]), "disk": {"database": 2_000_000, "free": 45_000_000_000},
+        "notes": NotesStatus(roots=[]), "disk": {"database": 2_000_000, "free": 45_000_000_000},
         "memory_private_bytes": 84_200_000, "uptime_seconds": 11_420.0,
     }  # fmt: skip
-    return protocol.StatusAnswer(**{**whole, **fields})
+    return StatusAnswer(**{**whole, **fields})
 
 
-def view(state: Any, share: float, **fields: Any) -> protocol.ViewStatus:
+def view(state: Any, share: float, **fields: Any) -> ViewStatus:
     whole: dict[str, Any] = {"applied_seq": 2, "lag": 0, "lag_seconds": 0.0, "items": 5190}
-    return protocol.ViewStatus(state=state, share=share, **{**whole, **fields})
+    return ViewStatus(state=state, share=share, **{**whole, **fields})

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client.protocol.maintenance import EraseAnswer
+from mnemo_client.protocol.erasure import EraseAnswer
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.erasure import Erasure

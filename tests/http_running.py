@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client.protocol.memories import READ_ONLY, Limit, NewMemories, NewMemory, RequestBody
+from mnemo_client.protocol.ingestion import NewMemories
+from mnemo_client.protocol.memories import READ_ONLY, NewMemory
+from mnemo_client.protocol.primitives import Limit, RequestBody
 from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route
 from mnemo_daemon.server.sockets import bind

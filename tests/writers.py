@@ -18,7 +18,8 @@ import msgspec
 
 from mnemo_client.client import Client
 from mnemo_client.errors import InterruptedAnswerError, RefusalError, UnreachableError
-from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from tests.running import RunningDaemon
 
 NAMESPACE = "written"

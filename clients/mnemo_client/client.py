@@ -17,16 +17,54 @@ from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
-from mnemo_client.errors import (
-    InterruptedAnswerError,
-    InvalidAnswerError,
-    RefusalError,
-    UnreachableError,
-    UsageError,
-)
+from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
-from mnemo_client.protocol import maintenance, retrieval
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
+from mnemo_client.protocol.ingestion import (
+    IngestAnswer,
+    IngestRequest,
+    NewMemories,
+    PieceAnswer,
+    ReclassifyAnswer,
+    ReclassifyRequest,
+    RememberAnswer,
+    TurnsRequest,
+)
+from mnemo_client.protocol.maintenance import (
+    BackupAnswer,
+    BackupRequest,
+    CheckAnswer,
+    CompactAnswer,
+    CompactRequest,
+    ImportAnswer,
+    RepairAnswer,
+    RepairRequest,
+)
+from mnemo_client.protocol.memories import (
+    BulkDeleteAnswer,
+    DeleteAnswer,
+    MemoryPage,
+    MemoryView,
+    NewMemory,
+    Patch,
+    TagsAnswer,
+    TrashPage,
+)
+from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer, ImportTool
+from mnemo_client.protocol.status import (
+    ConfigAnswer,
+    HealthAnswer,
+    ModelsAnswer,
+    NewRootRequest,
+    NotesRootStatus,
+    NotesStatus,
+    ReindexAnswer,
+    ReindexRequest,
+    StatusAnswer,
+    UseModelRequest,
+)
+from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 
 T = TypeVar("T")
 
@@ -95,62 +133,62 @@ class Client:
 
     # Memories
 
-    def remember(self, memory: str | protocol.NewMemory, **fields: Any) -> protocol.RememberAnswer:
+    def remember(self, memory: str | NewMemory, **fields: Any) -> RememberAnswer:
         """Keep one memory. `fields` are those of NewMemory; with a `key` it can safely be repeated."""
-        asked = protocol.NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
-        return self._request("POST", "/memories", protocol.RememberAnswer, asked, repeatable=asked.key is not None)
+        asked = NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
+        return self._request("POST", "/memories", RememberAnswer, asked, repeatable=asked.key is not None)
 
     def remember_many(
-        self, memories: Sequence[protocol.NewMemory], namespace: str | None = None
-    ) -> list[protocol.RememberAnswer | protocol.FailureAnswer]:
+        self, memories: Sequence[NewMemory], namespace: str | None = None
+    ) -> list[RememberAnswer | FailureAnswer]:
         """Keep up to 1,000; the outcome of each, in order."""
         raw = [msgspec.Raw(_encode(memory)) for memory in memories]
-        asked = protocol.NewMemories(memories=raw, namespace=namespace)
+        asked = NewMemories(memories=raw, namespace=namespace)
         keyed = all(memory.key is not None for memory in memories)
         answer = self._request("POST", "/memories/batch", _RawBatchAnswer, asked, repeatable=keyed)
         return [_decode_result(result) for result in answer.results]
 
-    def ingest(self, text: str | protocol.IngestRequest, **fields: Any) -> protocol.IngestAnswer:
+    def ingest(self, text: str | IngestRequest, **fields: Any) -> IngestAnswer:
         """Keep a text, piece by piece; what became of each. `fields` are those of IngestRequest."""
-        asked = protocol.IngestRequest(text=text, **fields) if isinstance(text, str) else text
+        asked = IngestRequest(text=text, **fields) if isinstance(text, str) else text
         return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
 
-    def turns(self, asked: protocol.TurnsRequest) -> protocol.IngestAnswer:
+    def turns(self, asked: TurnsRequest) -> IngestAnswer:
         """Keep what was said in a conversation; what became of each turn."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
-    def reclassify(self, asked: protocol.ReclassifyRequest) -> protocol.ReclassifyAnswer:
+    def reclassify(self, asked: ReclassifyRequest) -> ReclassifyAnswer:
         """Route and score anew what a rule did; with `dry_run` only say what would change."""
-        return self._request("POST", "/reclassify", protocol.ReclassifyAnswer, asked)
+        return self._request("POST", "/reclassify", ReclassifyAnswer, asked)
 
-    def get(self, id: str, as_of: int | str | None = None) -> protocol.MemoryView:  # noqa: A002 - the field's own name
+    def get(self, id: str, as_of: int | str | None = None) -> MemoryView:  # noqa: A002 - the field's own name
         """One memory, by its whole id or 8 or more hex digits of its start or end; as it was at a time, where named."""
-        return self._request("GET", f"/memories/{_percent_encoded(id)}", protocol.MemoryView, query={"as_of": as_of})
+        return self._request("GET", f"/memories/{_percent_encoded(id)}", MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
-    ) -> protocol.MemoryPage:
+    ) -> MemoryPage:
         """A page of memories; `cursor` of the last page leads to the next."""
         query = {"limit": limit, "cursor": cursor, **filters}
-        return self._request("GET", "/memories", protocol.MemoryPage, query=query, namespace=namespace)
+        return self._request("GET", "/memories", MemoryPage, query=query, namespace=namespace)
 
-    def patch(self, id: str, change: protocol.Patch) -> protocol.MemoryView:  # noqa: A002
-        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", protocol.MemoryView, change)
+    def patch(self, id: str, change: Patch) -> MemoryView:  # noqa: A002
+        return self._request("PATCH", f"/memories/{_percent_encoded(id)}", MemoryView, change)
 
-    def delete(self, id: str, why: str | None = None) -> protocol.DeleteAnswer:  # noqa: A002
+    def delete(self, id: str, why: str | None = None) -> DeleteAnswer:  # noqa: A002
         """Move one to the trash, with the reason where there is one."""
-        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", protocol.DeleteAnswer, query={"why": why})
+        return self._request("DELETE", f"/memories/{_percent_encoded(id)}", DeleteAnswer, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
-    ) -> protocol.BulkDeleteAnswer:
+    ) -> BulkDeleteAnswer:
         """Move to the trash what the filters name; without `confirm` only say what that would be."""
         query = {**filters, "confirm": confirm or None}
-        return self._request("DELETE", "/memories", protocol.BulkDeleteAnswer, query=query, namespace=namespace)
+        return self._request("DELETE", "/memories", BulkDeleteAnswer, query=query, namespace=namespace)
 
-    def delete_ids(self, ids: Sequence[str]) -> protocol.BulkDeleteAnswer:
+    def delete_ids(self, ids: Sequence[str]) -> BulkDeleteAnswer:
         """Move these to the trash in one change: all of them, or none where one is not there."""
-        return self._request("DELETE", "/memories", protocol.BulkDeleteAnswer, query={"id": ids, "confirm": True})
+        return self._request("DELETE", "/memories", BulkDeleteAnswer, query={"id": ids, "confirm": True})
 
     def trash(
         self,
@@ -159,15 +197,15 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
         namespace: str | None = None,
-    ) -> protocol.TrashPage:
+    ) -> TrashPage:
         """What was deleted; with `set_aside`, what a door set aside instead."""
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
-        return self._request("GET", "/trash", protocol.TrashPage, query=query, namespace=namespace)  # fmt: skip
+        return self._request("GET", "/trash", TrashPage, query=query, namespace=namespace)  # fmt: skip
 
-    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> maintenance.EmptyTrashAnswer:
+    def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> EmptyTrashAnswer:
         """Drop what is in the trash for good; without `confirm` only say what that would be."""
         query = {"confirm": confirm or None}
-        return self._request("DELETE", "/trash", maintenance.EmptyTrashAnswer, query=query, namespace=namespace)
+        return self._request("DELETE", "/trash", EmptyTrashAnswer, query=query, namespace=namespace)
 
     def erase(
         self,
@@ -176,38 +214,34 @@ class Client:
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> maintenance.EraseAnswer:
+    ) -> EraseAnswer:
         """Forget one memory, every trace of it, and what was derived from it."""
-        asked = maintenance.EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
-        return self.with_long_timeout()._request(
-            "POST", f"/memories/{_percent_encoded(id)}/purge", maintenance.EraseAnswer, asked
-        )
+        asked = EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
+        return self.with_long_timeout()._request("POST", f"/memories/{_percent_encoded(id)}/purge", EraseAnswer, asked)
 
     def erase_many(
         self,
         ids: Sequence[str] = (),
         *,
-        filter: maintenance.EraseFilter | None = None,  # noqa: A002 - the field's own name
+        filter: EraseFilter | None = None,  # noqa: A002 - the field's own name
         dry_run: bool = False,
         quoting: bool = False,
         everywhere: bool = False,
-    ) -> maintenance.EraseAnswer:
+    ) -> EraseAnswer:
         """Forget these, or all that pass the filter; `quoting`: and what says the same as one of them; `everywhere`:
         out of the backups too."""
-        asked = maintenance.EraseRequest(
-            ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere
-        )
+        asked = EraseRequest(ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         named = filter.namespace if filter is not None else None
-        return self.with_long_timeout()._request("POST", "/purge", maintenance.EraseAnswer, asked, namespace=named)
+        return self.with_long_timeout()._request("POST", "/purge", EraseAnswer, asked, namespace=named)
 
-    def restore(self, id: str) -> protocol.MemoryView:  # noqa: A002
+    def restore(self, id: str) -> MemoryView:  # noqa: A002
         """Bring one back from the trash."""
-        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", protocol.MemoryView)
+        return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", MemoryView)
 
-    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> protocol.HistoryAnswer:  # noqa: A002
+    def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> HistoryAnswer:  # noqa: A002
         """Its versions, the newest first."""
         query = {"limit": limit, "cursor": cursor}
-        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", protocol.HistoryAnswer, query=query)
+        return self._request("GET", f"/memories/{_percent_encoded(id)}/history", HistoryAnswer, query=query)
 
     def diff(
         self,
@@ -217,15 +251,15 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
         namespace: str | None = None,
-    ) -> protocol.DiffAnswer:
+    ) -> DiffAnswer:
         """What became of each memory since a time or `seq:N`."""
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
-        return self._request("GET", "/diff", protocol.DiffAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/diff", DiffAnswer, query=query, namespace=namespace)
 
-    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> protocol.UndoAnswer:
+    def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> UndoAnswer:
         """Take back the last change, or the one named."""
-        asked = protocol.UndoRequest(seq=seq, group=group, dry_run=dry_run)
-        return self._request("POST", "/undo", protocol.UndoAnswer, asked, repeatable=dry_run)
+        asked = UndoRequest(seq=seq, group=group, dry_run=dry_run)
+        return self._request("POST", "/undo", UndoAnswer, asked, repeatable=dry_run)
 
     # Answers
 
@@ -254,9 +288,9 @@ class Client:
         query = {"limit": limit, **filters}
         return self._request("GET", "/recent", retrieval.SearchAnswer, query=query, namespace=namespace)
 
-    def tags(self, namespace: str | None = None) -> protocol.TagsAnswer:
+    def tags(self, namespace: str | None = None) -> TagsAnswer:
         """How many memories of the namespace have each tag."""
-        return self._request("GET", "/tags", protocol.TagsAnswer, namespace=namespace)
+        return self._request("GET", "/tags", TagsAnswer, namespace=namespace)
 
     def why(self, id: str, query: str, **fields: Any) -> retrieval.WhyAnswer:  # noqa: A002
         """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
@@ -270,70 +304,68 @@ class Client:
 
     # The daemon and its parts
 
-    def health(self) -> protocol.HealthAnswer:
-        return self._request("GET", "/health", protocol.HealthAnswer)
+    def health(self) -> HealthAnswer:
+        return self._request("GET", "/health", HealthAnswer)
 
-    def status(self) -> protocol.StatusAnswer:
-        return self._request("GET", "/status", protocol.StatusAnswer)
+    def status(self) -> StatusAnswer:
+        return self._request("GET", "/status", StatusAnswer)
 
-    def back_up(self, folder: Path | str | None = None) -> maintenance.BackupAnswer:
+    def back_up(self, folder: Path | str | None = None) -> BackupAnswer:
         """A copy of the whole store, in a folder that is new or empty, or in the data folder's `backups`."""
-        asked = maintenance.BackupRequest(folder=None if folder is None else str(folder))
-        return self.with_long_timeout()._request("POST", "/backup", maintenance.BackupAnswer, asked)
+        asked = BackupRequest(folder=None if folder is None else str(folder))
+        return self.with_long_timeout()._request("POST", "/backup", BackupAnswer, asked)
 
-    def compact(self, *, dry_run: bool = False) -> maintenance.CompactAnswer:
+    def compact(self, *, dry_run: bool = False) -> CompactAnswer:
         """Gives up the history that `history.keep` does not ask for, and the room it took."""
-        asked = maintenance.CompactRequest(dry_run=dry_run)
-        return self.with_long_timeout()._request("POST", "/compact", maintenance.CompactAnswer, asked)
+        asked = CompactRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/compact", CompactAnswer, asked)
 
-    def check(self) -> maintenance.CheckAnswer:
+    def check(self) -> CheckAnswer:
         """Whether everything the daemon keeps is as it should be."""
-        return self.with_long_timeout()._request("POST", "/check", maintenance.CheckAnswer, {}, repeatable=True)
+        return self.with_long_timeout()._request("POST", "/check", CheckAnswer, {}, repeatable=True)
 
-    def repair(self, *, dry_run: bool = False) -> maintenance.RepairAnswer:
+    def repair(self, *, dry_run: bool = False) -> RepairAnswer:
         """Mends what can be mended; deletes nothing."""
-        asked = maintenance.RepairRequest(dry_run=dry_run)
-        return self.with_long_timeout()._request("POST", "/repair", maintenance.RepairAnswer, asked, repeatable=dry_run)
+        asked = RepairRequest(dry_run=dry_run)
+        return self.with_long_timeout()._request("POST", "/repair", RepairAnswer, asked, repeatable=dry_run)
 
-    def config(self) -> protocol.ConfigAnswer:
-        return self._request("GET", "/config", protocol.ConfigAnswer)
+    def config(self) -> ConfigAnswer:
+        return self._request("GET", "/config", ConfigAnswer)
 
     def shutdown(self) -> int:
         """Ask the daemon to stop; its process id. It answers first and stops then."""
         return self._request("POST", "/shutdown", _ShutdownAnswer, {}).pid
 
-    def models(self) -> protocol.ModelsAnswer:
-        return self._request("GET", "/models", protocol.ModelsAnswer)
+    def models(self) -> ModelsAnswer:
+        return self._request("GET", "/models", ModelsAnswer)
 
-    def use_model(self, name: str) -> protocol.ModelsAnswer:
-        return self._request("POST", "/models/use", protocol.ModelsAnswer, protocol.UseModelRequest(name=name))
+    def use_model(self, name: str) -> ModelsAnswer:
+        return self._request("POST", "/models/use", ModelsAnswer, UseModelRequest(name=name))
 
-    def reindex(
-        self, *, dry_run: bool = False, force: bool = False, batch_size: int | None = None
-    ) -> protocol.ReindexAnswer:
-        asked = protocol.ReindexRequest(dry_run=dry_run, force=force)
+    def reindex(self, *, dry_run: bool = False, force: bool = False, batch_size: int | None = None) -> ReindexAnswer:
+        asked = ReindexRequest(dry_run=dry_run, force=force)
         if batch_size is not None:
             asked.batch_size = batch_size
-        return self._request("POST", "/models/reindex", protocol.ReindexAnswer, asked, repeatable=True)
+        return self._request("POST", "/models/reindex", ReindexAnswer, asked, repeatable=True)
 
-    def notes_status(self) -> protocol.NotesStatus:
-        return self._request("GET", "/notes/status", protocol.NotesStatus)
+    def notes_status(self) -> NotesStatus:
+        return self._request("GET", "/notes/status", NotesStatus)
 
-    def notes_roots(self) -> list[protocol.NotesRootStatus]:
-        return self._request("GET", "/notes/roots", protocol.NotesStatus).roots
+    def notes_roots(self) -> list[NotesRootStatus]:
+        return self._request("GET", "/notes/roots", NotesStatus).roots
 
-    def add_root(self, path: Path | str, namespace: str | None = None) -> protocol.NotesRootStatus:
+    def add_root(self, path: Path | str, namespace: str | None = None) -> NotesRootStatus:
         """Watch a folder of notes."""
-        asked = protocol.NewRootRequest(path=str(path), namespace=namespace)
-        return self._request("POST", "/notes/roots", protocol.NotesRootStatus, asked)
+        asked = NewRootRequest(path=str(path), namespace=namespace)
+        return self._request("POST", "/notes/roots", NotesRootStatus, asked)
 
-    def remove_root(self, id: str) -> protocol.BulkDeleteAnswer:  # noqa: A002 - the field's own name
+    def remove_root(self, id: str) -> BulkDeleteAnswer:  # noqa: A002 - the field's own name
         """No longer watch the folder of that id; its memories go to the trash, its files are not touched."""
-        return self._request("DELETE", "/notes/roots", protocol.BulkDeleteAnswer, query={"id": id})
+        return self._request("DELETE", "/notes/roots", BulkDeleteAnswer, query={"id": id})
 
-    def rescan(self) -> protocol.NotesStatus:
+    def rescan(self) -> NotesStatus:
         """Look through every watched folder now."""
-        return self._request("POST", "/notes/rescan", protocol.NotesStatus, {})
+        return self._request("POST", "/notes/rescan", NotesStatus, {})
 
     def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
         """Everything, or all of one namespace, one JSON value a line, as it comes in.
@@ -356,13 +388,13 @@ class Client:
         self,
         pieces: Iterable[bytes],
         *,
-        tool: protocol.ImportTool | None = None,
+        tool: ImportTool | None = None,
         namespace: str | None = None,
         user_id: str | None = None,
         allow_forgotten: bool = False,
         dry_run: bool = False,
         watch: Callable[[int, int], None] = lambda done, of: None,
-    ) -> maintenance.ImportAnswer:
+    ) -> ImportAnswer:
         """Take in an export, ours or another tool's, from its bytes; everything into one namespace where it is named.
 
         The client's own namespace does not count. `watch` hears how much is done, of how much, where it takes long.
@@ -388,7 +420,7 @@ class Client:
             ) from broken
         finally:
             self.close()
-        return _decode(self.last_body, maintenance.ImportAnswer)
+        return _decode(self.last_body, ImportAnswer)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
         """Send any request, and yield its answer line by line, without line ends. `path` stands below the version."""
@@ -444,7 +476,7 @@ class Client:
         connection = self._connect()
         try:
             self._used_at = time.monotonic()
-            return connection.exchange(method, f"/{protocol.API_VERSION}{target}", self._headers(data, namespace), data)
+            return connection.exchange(method, f"/{API_VERSION}{target}", self._headers(data, namespace), data)
         except TimeoutError as late:
             self.close()
             raise _timeout_error(self.timeout) from late
@@ -498,40 +530,40 @@ class Client:
         return self.last_body
 
 
-class _ShutdownAnswer(protocol.AnswerBody):
+class _ShutdownAnswer(AnswerBody):
     pid: int
 
 
-class _RawBatchAnswer(protocol.AnswerBody):
-    """As protocol.BatchAnswer, each result still to be told apart."""
+class _RawBatchAnswer(AnswerBody):
+    "As BatchAnswer, each result still to be told apart."
 
     results: list[msgspec.Raw]
 
 
-class _RawIngestAnswer(protocol.IngestAnswer):
+class _RawIngestAnswer(IngestAnswer):
     """As protocol.TakenAnswer, each result still to be told apart."""
 
     results: list[msgspec.Raw]  # type: ignore[assignment]
 
 
-class _ErrorOrProgress(protocol.AnswerBody):
+class _ErrorOrProgress(AnswerBody):
     error: dict[str, Any] | None = None
     progress: tuple[int, int] | None = None
 
 
-def _decode_result(result: msgspec.Raw) -> protocol.RememberAnswer | protocol.FailureAnswer:
+def _decode_result(result: msgspec.Raw) -> RememberAnswer | FailureAnswer:
     if _decode(result, _ErrorOrProgress).error is not None:
-        return _decode(result, protocol.FailureAnswer)
-    return _decode(result, protocol.RememberAnswer)
+        return _decode(result, FailureAnswer)
+    return _decode(result, RememberAnswer)
 
 
-def _decode_pieces(answer: _RawIngestAnswer) -> protocol.IngestAnswer:
+def _decode_pieces(answer: _RawIngestAnswer) -> IngestAnswer:
     """The answer with every result decoded that is no Failure."""
     results: list[Any] = [
-        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, protocol.PieceAnswer)
+        each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, PieceAnswer)
         for each in answer.results
     ]
-    return protocol.IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
+    return IngestAnswer(**{**msgspec.structs.asdict(answer), "results": results})
 
 
 def _target(route: str, query: Mapping[str, Filter]) -> str:

@@ -16,7 +16,18 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol.primitives import DaemonState
+from mnemo_client.protocol.status import (
+    CatalogueModel,
+    ModelsAnswer,
+    ModelStatus,
+    NotesRootStatus,
+    NotesStatus,
+    ReindexAnswer,
+    ReindexRequest,
+    StatusAnswer,
+    ThreadStatus,
+)
 from mnemo_daemon import allocator
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.errors import Refusal
@@ -204,7 +215,7 @@ class Daemon:
             self.store.close()
         self.embedding.close()
 
-    def state(self) -> tuple[protocol.DaemonState, list[str]]:
+    def state(self) -> tuple[DaemonState, list[str]]:
         """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
         if not self._is_open:
             return "warming", ["opening the store"]
@@ -230,7 +241,7 @@ class Daemon:
         state, why = self._readiness(model)
         return state, [*why, *self.store.recovered]
 
-    def _readiness(self, model: protocol.ModelStatus) -> tuple[protocol.DaemonState, list[str]]:
+    def _readiness(self, model: ModelStatus) -> tuple[DaemonState, list[str]]:
         """With nothing out of order."""
         if model.state == "absent":
             return "degraded", [f"no embedding model: answers are by words alone; {model.hint}"]
@@ -251,14 +262,14 @@ class Daemon:
         """Why the store is not what it should be at this moment; "" when it is."""
         return (self.store.degraded or self.store.write_obstacle) if self._is_open else ""
 
-    def status(self) -> protocol.StatusAnswer:
+    def status(self) -> StatusAnswer:
         state, reasons = self.state()
         folders = self.configuration.folders
-        status = protocol.StatusAnswer(
+        status = StatusAnswer(
             state=state, reasons=reasons, version=self.version, pid=os.getpid(), started_at=self.started_at,
             data_dir=str(folders.data), socket=str(folders.socket), memories=0, by_state={}, namespaces={},
             trash={"count": 0, "bytes": 0}, seq=0, models=self._model_statuses(), views={},
-            notes=protocol.NotesStatus(roots=[]), queue={"writes": 0, "vectors": 0}, disk={},
+            notes=NotesStatus(roots=[]), queue={"writes": 0, "vectors": 0}, disk={},
             memory_private_bytes=_private_bytes(),
             uptime_seconds=round(time.time() - self.started_at / 1000, 1),
         )  # fmt: skip
@@ -275,11 +286,11 @@ class Daemon:
         """The folders of notes by their ids."""
         return self.notes.root_paths()
 
-    def list_models(self) -> protocol.ModelsAnswer:
+    def list_models(self) -> ModelsAnswer:
         """The catalogue: what is installed, and what of it is in use."""
         statuses = self._model_statuses()
         models = [
-            protocol.CatalogueModel(
+            CatalogueModel(
                 name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
                 sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
                 in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, self.cross_encoder.name),
@@ -287,7 +298,7 @@ class Daemon:
             )
             for entry in self.catalogue.listing()
         ]  # fmt: skip
-        return protocol.ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
+        return ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
 
     def use_model(self, name: str) -> None:
         """Switches to an installed embedding model for good; its vectors are filled beside the old ones. SPEC 4.4"""
@@ -296,28 +307,28 @@ class Daemon:
         self.store.transact(lambda _: WriteResult((change,), None, "models use"), by="models").result()
         self.embedding.use(name)
 
-    def reindex(self, asked: protocol.ReindexRequest) -> protocol.ReindexAnswer:
+    def reindex(self, asked: ReindexRequest) -> ReindexAnswer:
         """Has vectors computed: those that are missing, with `force` all of them."""
         serving, waiting = self.indexing.serving(), self.indexing.waiting()
         total = self.indexing.eligible()
         if not asked.dry_run:
             self.indexing.reindex(anew=asked.force, batch=asked.batch_size)
-        return protocol.ReindexAnswer(
+        return ReindexAnswer(
             total=total, with_vectors=total - waiting, queued=total if asked.force else waiting,
             dimensions=serving.embedder.dimensions if serving else None, dry_run=asked.dry_run,
         )  # fmt: skip
 
-    def notes_status(self) -> protocol.NotesStatus:
+    def notes_status(self) -> NotesStatus:
         return self.notes.status()
 
-    def add_root(self, path: str, namespace: str) -> protocol.NotesRootStatus:
+    def add_root(self, path: str, namespace: str) -> NotesRootStatus:
         root = self.notes.add_root(path, namespace)
         return next(row for row in self.notes.status().roots if row.id == root.id)
 
     def remove_root(self, which: str) -> list[str]:
         return self.notes.remove_root(which)
 
-    def _fill(self, status: protocol.StatusAnswer) -> None:
+    def _fill(self, status: StatusAnswer) -> None:
         columns, seq, now = self.views.attributes, self.store.seq, time.monotonic()
         words, vectors = self.views.progress(), self.indexing.progress()
         status.memories = columns.count_states(("active", "archived"))
@@ -334,7 +345,7 @@ class Daemon:
             status.views["tokens"] = wire_codec.view_status(tokens, seq, now)
         status.notes = self.notes.status()
         status.threads = {
-            each.name: protocol.ThreadStatus(
+            each.name: ThreadStatus(
                 failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
                 failed_at=each.failed_at or None,
             )
@@ -367,10 +378,10 @@ class Daemon:
             self._trash_size_at = (seq, {"count": count, "bytes": size})
         return self._trash_size_at[1]
 
-    def _model_statuses(self) -> dict[str, protocol.ModelStatus]:
+    def _model_statuses(self) -> dict[str, ModelStatus]:
         return {
             "embedding": self.embedding.status(),
-            "llm": protocol.ModelStatus(name=None, state="absent", reason="no language model is in use yet"),
+            "llm": ModelStatus(name=None, state="absent", reason="no language model is in use yet"),
         }
 
     def _mask_key(self) -> bytes:

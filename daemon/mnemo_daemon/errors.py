@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from mnemo_client.protocol.memories import ErrorBody, FailureAnswer
+from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer
 from mnemo_daemon.models import catalogue
 from mnemo_store import errors
 

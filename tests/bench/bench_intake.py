@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import IngestRequest, NewMemory, PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.ingestion import IngestRequest, PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.text import secrets
 from mnemo_core.text.cleaning import clean_text
 from mnemo_core.text.dates.local_days import Zone

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import NewMemory, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import Ranker
 from tests import recall_sets
 from tests.bench import bench_documents

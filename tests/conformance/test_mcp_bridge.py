@@ -12,9 +12,11 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from mnemo_client.mcp import tools
 from mnemo_client.mcp.bridge import HANDSHAKE, LINE_BYTES_MAX
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.mcp.tool_types import RememberArguments, schema
+from mnemo_client.mcp.tools import TOOLS
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.primitives import Category, Kind
 from tests.canned import ID, CannedDaemon, best, note, recalled, view
 from tests.canned import recall_answer as canned_answer
 from tests.canned import status as canned_status
@@ -142,18 +144,18 @@ def test_the_tools_say_what_they_take_and_all_four_hints(agent: Agent) -> None:
 
 
 def test_the_tools_say_what_kinds_and_categories_mean_and_that_the_trash_can_be_emptied_by_no_agent() -> None:
-    remember = tools.schema(tools.RememberArguments)["properties"]
-    for name, values in (("kind", memories.Kind), ("category", memories.Category)):
+    remember = schema(RememberArguments)["properties"]
+    for name, values in (("kind", Kind), ("category", Category)):
         assert all(value in remember[name]["description"] for value in get_args(values))
         assert {*remember[name]["enum"]} == {*get_args(values)}
-    forgets = tools.TOOLS["memory_forget"].description
+    forgets = TOOLS["memory_forget"].description
     assert "trash" in forgets
     assert "a person can bring it back" in forgets
 
 
 def test_every_text_number_and_list_that_an_agent_sends_has_a_bound() -> None:
-    for tool in tools.TOOLS.values():
-        for name, part in tools.schema(tool.arguments)["properties"].items():
+    for tool in TOOLS.values():
+        for name, part in schema(tool.arguments)["properties"].items():
             bounded = {"string": "maxLength", "array": "maxItems", "integer": "maximum", "number": "maximum"}
             assert "enum" in part or bounded[part["type"]] in part, name
 
@@ -173,7 +175,7 @@ def test_discovery_needs_no_handshake(agent: Agent) -> None:
 def test_stateless_lists_and_calls_say_that_they_are_whole(agent: Agent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer())
     listed = agent.ask("tools/list", modern=True)["result"]
-    assert len(listed["tools"]) == len(tools.TOOLS)
+    assert len(listed["tools"]) == len(TOOLS)
     assert (listed["resultType"], listed["cacheScope"]) == ("complete", "public")
     called = agent.call("memory_recall", {"query": "who has the key"}, modern=True)
     assert (called["resultType"], called["isError"]) == ("complete", False)

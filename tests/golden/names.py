@@ -19,8 +19,9 @@ import msgspec
 
 from mnemo_client.cli import command_table
 from mnemo_client.mcp.tools import descriptions
+from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
-from mnemo_client.protocol.memories import FailureAnswer, PieceAnswer, RememberAnswer
+from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from mnemo_daemon import settings
 from mnemo_daemon.lifecycle.erasure import ErasureMark as ForgettingMark

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError, UsageError
-from mnemo_client.protocol.memories import NewMemory, PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.memories import NewMemory
 from mnemo_core.text.cleaning import InvalidTextError, clean_text
 from mnemo_store.records import CONTENT_CHARS_MAX
 from tests.running import running

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import NewMemory, Patch, PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.ingestion import PieceAnswer, Turn, TurnsRequest
+from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory
 from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
 from mnemo_daemon.models.embedding import EmbeddingService

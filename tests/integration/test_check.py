@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import RepairRequest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_daemon import settings
 from mnemo_daemon.api.check_routes import CheckApi
@@ -432,7 +432,7 @@ def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
 def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
     house.serving()
     api = CheckApi(house.daemon)
-    request = Request(ask=maintenance.RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
+    request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
 
     async def ask() -> list[Any]:
         together = await asyncio.gather(api.check(request), api.repair(request), return_exceptions=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import NewMemory, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.ingest.neighbour_search import CANDIDATES
 from tests.bench.texts import texts
 from tests.running import RunningDaemon, running

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecalledMemory
 from tests.running import RunningDaemon, running
 

@@ -12,7 +12,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.memories import ModelStatus
+from mnemo_client.protocol.status import ModelStatus
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, MANIFEST, ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService

@@ -15,7 +15,9 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.maintenance import ImportAnswer
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
+from mnemo_client.protocol.status import NotesRootStatus
 from mnemo_store.records import (
     ChunkRef,
     DropTrash,
@@ -48,7 +50,7 @@ STORED = {"mem0.json": 5, "mcp-memory.jsonl": 6, "engram.json": 3}
 SKIPPED = {"mem0.json": 1, "mcp-memory.jsonl": 3, "engram.json": 1}
 
 
-def take_in(client: Client, name: str, **options: Any) -> maintenance.ImportAnswer:
+def take_in(client: Client, name: str, **options: Any) -> ImportAnswer:
     return client.import_from([(EXPORTS / name).read_bytes()], **options)
 
 
@@ -85,7 +87,7 @@ def test_an_export_of_another_tool_comes_in_once_and_can_be_taken_back(client: C
     assert {m.content for u in {"local", *user.values()} for m in _all(client, into, u)} == found
 
 
-def _all(client: Client, namespace: str, user: str) -> list[memories.MemoryView]:
+def _all(client: Client, namespace: str, user: str) -> list[MemoryView]:
     return client.list_memories(namespace=namespace, user_id=user, limit=500).memories
 
 
@@ -150,7 +152,7 @@ def test_engram_keeps_namespace_kind_importance_times_and_use(client: Client) ->
 def test_what_was_edited_here_is_not_undone_by_the_same_export(client: Client) -> None:
     take_in(client, "mem0.json", namespace="edited", user_id="local")
     (mine,) = [m for m in _all(client, "edited", "local") if m.content.startswith("Ines keeps")]
-    client.patch(mine.id, memories.Patch(content="Tom keeps the spare key now."))
+    client.patch(mine.id, Patch(content="Tom keeps the spare key now."))
     again = take_in(client, "mem0.json", namespace="edited", user_id="local")
     assert (again.older, again.duplicate, again.updated) == (1, 4, 0)
     assert client.get(mine.id).content == "Tom keeps the spare key now."
@@ -204,7 +206,7 @@ def test_only_a_person_has_taken_in_again_what_was_forgotten(daemon: RunningDaem
 def test_an_agent_may_import_and_cannot_reach_what_it_does_not_see(daemon: RunningDaemon, client: Client) -> None:
     take_in(client, "mcp-memory.jsonl", namespace="hidden")
     (one,) = [m for m in _all(client, "hidden", "local") if "tide" in m.content]
-    client.patch(one.id, memories.Patch(tags=["sensitive"]))
+    client.patch(one.id, Patch(tags=["sensitive"]))
     with daemon.client(door="mcp") as agent:
         found = take_in(agent, "mcp-memory.jsonl", namespace="hidden")
     assert (found.duplicate, found.skipped) == (5, 4)
@@ -353,7 +355,7 @@ def test_an_export_taken_over_by_an_empty_store_gives_the_same_export(
         assert len(rows(client)) == len(exported) + 4  # memory, usage, change, where the near check begins
 
 
-def _settled_roots(client: Client) -> list[memories.NotesRootStatus]:
+def _settled_roots(client: Client) -> list[NotesRootStatus]:
     deadline = time.monotonic() + 20.0
     while time.monotonic() < deadline:
         roots = client.notes_status().roots
@@ -500,8 +502,8 @@ def test_of_two_stores_that_went_apart_the_later_text_stands_in_both(short_folde
         kept = mine.remember("The key is with Ines.").memory
         moved = mine.remember("The boat is in Porto.").memory
         theirs.import_from(whole(list(mine.export())))
-        theirs.patch(kept.id, memories.Patch(content="The key is with Tom."))
-        mine.patch(moved.id, memories.Patch(content="The boat is in Lisbon."))
+        theirs.patch(kept.id, Patch(content="The key is with Tom."))
+        mine.patch(moved.id, Patch(content="The boat is in Lisbon."))
         back = mine.import_from(whole(list(theirs.export())))
         forth = theirs.import_from(whole(list(mine.export())))
         assert (back.updated, back.older, forth.updated, forth.duplicate) == (1, 1, 1, 1)
@@ -610,7 +612,7 @@ def test_vectors_come_along_where_they_can_be_compared(short_folder: Path, minil
     model = {"MNEMO_MODELS_FOLDER": str(minilm_folder)}
     texts = ["The spare key is with Ines.", "The boat is in Porto.", "Prune the apple trees."]
     with running(short_folder / "a", model) as daemon, daemon.client() as client:
-        client.remember_many([memories.NewMemory(content=text) for text in texts])
+        client.remember_many([NewMemory(content=text) for text in texts])
         daemon.wait_for_vectors()
         with_vectors = list(client.export(vectors=True))
         assert sum(b'"record_type":"vectors"' in line for line in with_vectors) == 3

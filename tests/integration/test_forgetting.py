@@ -11,8 +11,9 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, RefusalError
-from mnemo_client.protocol.maintenance import EraseFilter
-from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.erasure import EraseFilter
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory, Patch
 from tests.grounds import CANARY, SECONDS_MAX, traces, wait_until
 from tests.running import RunningDaemon
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mnemo_client.errors import MnemoError
-from mnemo_client.protocol.memories import IngestRequest
+from mnemo_client.protocol.ingestion import IngestRequest
 from tests.growth import repeated
 from tests.running import RunningDaemon, running
 from tests.samples import quick_folder

@@ -11,16 +11,15 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol import memories
-from mnemo_client.protocol.memories import (
+from mnemo_client.protocol.ingestion import (
     IngestRequest,
-    NewMemory,
-    Patch,
     PieceAnswer,
+    ReclassifyRequest,
     RememberAnswer,
     Turn,
     TurnsRequest,
 )
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from tests.running import RunningDaemon, running
 from tests.samples import opened, quick_folder
 
@@ -70,7 +69,7 @@ def count(client: Client) -> int:
     return len(client.list_memories(limit=500).memories)
 
 
-def until_changed(client: Client, memory_id: str) -> memories.MemoryView:
+def until_changed(client: Client, memory_id: str) -> MemoryView:
     """The memory once it has another version than its first."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (found := client.get(memory_id)).version == 1:
@@ -598,10 +597,10 @@ def test_reclassifying_changes_what_a_rule_set_and_nothing_that_a_person_said(
         daemon.start()
         with daemon.client() as client:
             daemon.wait_for_vectors()
-            dry = client.reclassify(memories.ReclassifyRequest())
+            dry = client.reclassify(ReclassifyRequest())
             assert (dry.looked_at, dry.changed, dry.left, dry.group) == (2, 1, 1, None)
             assert client.get(ruled.id).kind == "semantic"
-            done = client.reclassify(memories.ReclassifyRequest(dry_run=False))
+            done = client.reclassify(ReclassifyRequest(dry_run=False))
             (change,) = done.changes
             assert change.id == ruled.id
             assert (change.before["kind"], change.after["kind"]) == ("semantic", "procedural")
@@ -629,5 +628,5 @@ def test_reclassifying_leaves_a_piece_of_a_text_what_it_scored(client: Client, s
     assert isinstance(piece, PieceAnswer)
     assert piece.memory is not None
     assert 0.3 <= piece.memory.importance < 0.4
-    dry = client.reclassify(memories.ReclassifyRequest(namespace=namespace))
+    dry = client.reclassify(ReclassifyRequest(namespace=namespace))
     assert (dry.looked_at, [each.id for each in dry.changes]) == (4, [])

@@ -15,7 +15,8 @@ import msgspec
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.memories import NewMemory, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory
 from tests.running import RunningDaemon
 
 CLIENTS = 50

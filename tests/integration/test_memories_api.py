@@ -10,7 +10,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from tests.running import RunningDaemon
 
 

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.memories import NewMemory, Patch, RememberAnswer
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory, Patch
 from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon, running
 

@@ -17,7 +17,11 @@ from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.cli.option_parser import build_parser
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import BulkDeleteAnswer, DeleteAnswer, MemoryView
+from mnemo_client.protocol.status import ModelStatus, NotesRootStatus, NotesStatus, ReindexAnswer, ThreadStatus
+from mnemo_client.protocol.versions import UndoAnswer
 from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
 
 
@@ -112,7 +116,7 @@ def test_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) ->
 
 
 def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/memories", memories.RememberAnswer(outcome="stored", memory=recalled()), 201)
+    say(canned, "POST /v1/memories", RememberAnswer(outcome="stored", memory=recalled()), 201)
     assert (
         person.give("add", "the", "key", "-t", "home", "-t", "keys", "--at", "2026-05-01", "--importance", "0.9") == 0
     )
@@ -133,7 +137,7 @@ def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon)
 def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[ID], deleted=1))
+    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("show", "1") == 3
     assert "there is no last answer" in person.err
     person.give("recall", "x")
@@ -241,7 +245,7 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
 
 def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon) -> None:
     other = ID.replace("c0ffee01", "c0ffee02")
-    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[ID, other], deleted=2))
+    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID, other], deleted=2))
     assert person.give("rm", ID, other) == 0
     assert (person.out, person.err) == (
         "moved to the trash: c0ffee01, c0ffee02\n", "take them back with: mnemo undo\n"
@@ -250,7 +254,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     assert person.give("rm", ID, "abc") == 2
     assert person.err.startswith("mnemo: 'abc' is too short for an id\n")
     assert len(canned.asked) == 1
-    say(canned, "DELETE /v1/memories", memories.BulkDeleteAnswer(ids=[], deleted=0))
+    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[], deleted=0))
     assert person.give("rm", ID) == 0
     assert person.err == "already in the trash\n"
 
@@ -271,10 +275,10 @@ def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
 
 
 def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedDaemon) -> None:
-    root = memories.NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
+    root = NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
                                     chunks=0, waiting=0)  # fmt: skip
-    say(canned, "GET /v1/notes/roots", memories.NotesStatus(roots=[root]))
-    say(canned, "DELETE /v1/notes/roots", memories.BulkDeleteAnswer(ids=[ID], deleted=1))
+    say(canned, "GET /v1/notes/roots", NotesStatus(roots=[root]))
+    say(canned, "DELETE /v1/notes/roots", BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("notes", "rm", "/gone/notes/") == 0
     assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are as they were\n"
     assert canned.asked[-1].query == {"id": ["r1"]}
@@ -293,7 +297,7 @@ def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
     folder = short_folder / "vault"
     folder.mkdir()
     (folder / ".mnemo.toml").write_text('namespace = "vault"\n')
-    root = memories.NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
+    root = NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
                                     waiting=0)  # fmt: skip
     say(canned, "POST /v1/notes/roots", root, 201)
     assert person.give("notes", "add", str(folder)) == 0
@@ -312,13 +316,13 @@ def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: C
 def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Person, canned: CannedDaemon) -> None:
     for total, said in ((1, "1 of 1"), (5190, "1 of 5,190")):
         say(canned, "POST /v1/models/reindex",
-            memories.ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
+            ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
         assert person.give("reindex", "--stats") == 0
         assert person.out == f"memories with their vector: {said}, 384 dimensions\n"
 
 
 def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/undo", memories.UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
+    say(canned, "POST /v1/undo", UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
     assert person.out == "would undo: moving to the trash (change 7: c0ffee01)\n"
     assert canned.asked[0].body == {"dry_run": True}
@@ -553,7 +557,7 @@ def test_the_doctor_knows_where_each_system_keeps_it() -> None:
 
 def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
     ill = status(
-        version="0.0.9", models={"embedding": memories.ModelStatus(name=None, state="absent")},
+        version="0.0.9", models={"embedding": ModelStatus(name=None, state="absent")},
         views={"words": view("stale", 1.0), "vectors": view("building", 0.5)},
     )  # fmt: skip
     checks = {check.name: check for check in doctor.status_checks(ill)}
@@ -566,11 +570,11 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_mends_it() -> None:
 
 
 def test_the_doctor_tells_of_threads_that_failed() -> None:
-    quiet = memories.ThreadStatus(failing=False, restarts=0)
-    mended = memories.ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
-    ill = memories.ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
+    quiet = ThreadStatus(failing=False, restarts=0)
+    mended = ThreadStatus(failing=False, restarts=2, last_failure="IndexError: 5", failed_at=1)
+    ill = ThreadStatus(failing=True, restarts=9, last_failure="KeyError: 7", failed_at=2)
 
-    def found(**threads: memories.ThreadStatus) -> doctor.DoctorCheck:
+    def found(**threads: ThreadStatus) -> doctor.DoctorCheck:
         (check,) = (each for each in doctor.status_checks(status(threads=threads)) if each.name == "threads")
         return check
 
@@ -595,13 +599,11 @@ def test_the_doctor_remembers_finds_and_removes(person: Person, canned: CannedDa
 
     def remember(asked: Any) -> Any:
         kept.append(asked.body)
-        return msgspec.to_builtins(
-            memories.RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"]))
-        )
+        return msgspec.to_builtins(RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"])))
 
     canned.answers["POST /v1/memories"] = remember
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, f"DELETE /v1/memories/{ID}", memories.DeleteAnswer(deleted=1, id=ID))
+    say(canned, f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
     say(canned, "GET /v1/status", status())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
@@ -642,7 +644,7 @@ def test_a_folder_of_one_file_gives_its_other_headings_too() -> None:
 
 
 def test_questions_come_from_headings_that_stand_once_and_from_different_files() -> None:
-    def passage(path: str, heading: str, content: str) -> memories.MemoryView:
+    def passage(path: str, heading: str, content: str) -> MemoryView:
         return recalled(content=content, note=note(path, headings=["Top", heading]))
 
     passages = [

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from mnemo_client.client import Client
-from mnemo_client.mcp import tools
+from mnemo_client.mcp.tool_types import RecallArguments
+from mnemo_client.mcp.tools import recall
 from mnemo_client.protocol import retrieval
 from tests.canned import CannedDaemon, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
@@ -43,7 +44,7 @@ def test_recall_and_search_hand_on_what_was_said(
 
 def test_an_agent_may_say_them_too(canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, tools.RecallArguments)
+    arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, RecallArguments)
     with Client(canned.path) as client:
-        tools.recall(client, arguments)
+        recall(client, arguments)
     assert (canned.asked[0].body["since"], canned.asked[0].body["until"]) == ("last week", "2h")

@@ -8,9 +8,37 @@ from typing import Any
 import pytest
 
 from mnemo_client.cli import terminal
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.answers import (
+    BEST_LINES_MAX,
+    degraded_text,
+    heading_trail,
+    highlight_marks,
+    hit_lines,
+    location,
+    recall_summary,
+)
+from mnemo_client.cli.format.records import listed_lines, memory_lines, remember_line
+from mnemo_client.cli.format.state import (
+    config_lines,
+    model_lines,
+    notes_lines,
+    rate_text,
+    remaining_work_lines,
+    status_lines,
+)
+from mnemo_client.cli.format.units import duration_text, local_date, percent, short_path, size_text
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, table
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.status import (
+    CatalogueModel,
+    ConfigAnswer,
+    ConfigValue,
+    ModelsAnswer,
+    ModelStatus,
+    NotesRootStatus,
+    NotesStatus,
+    SkippedFile,
+)
 from tests.canned import ID, NOON, best, note, recall_answer, recalled, status, view
 
 HERE, HOME = Path("/w/app"), Path("/h/ines")
@@ -39,7 +67,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_sizes_read_as_people_say_them(count: int, shown: str) -> None:
-    assert display.size(count) == shown
+    assert size_text(count) == shown
 
 
 @pytest.mark.parametrize(
@@ -47,24 +75,24 @@ def test_sizes_read_as_people_say_them(count: int, shown: str) -> None:
     [(-1, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (11_420, "3 h 10 min"), (356_400, "4 d 3 h")],
 )
 def test_spans_show_their_two_largest_units(seconds: float, shown: str) -> None:
-    assert display.duration(seconds) == shown
+    assert duration_text(seconds) == shown
 
 
 def test_a_hundred_percent_means_all() -> None:
-    assert [display.percent(share) for share in (0.0, 0.4299, 0.9999, 1.0)] == ["0%", "42%", "99%", "100%"]
+    assert [percent(share) for share in (0.0, 0.4299, 0.9999, 1.0)] == ["0%", "42%", "99%", "100%"]
 
 
 def test_a_time_that_no_calendar_has_is_shown_as_its_number() -> None:
-    assert display.local_date(NOON) == "2025-12-01"
-    assert display.local_date(10**18) == "1000000000000000000 ms"
+    assert local_date(NOON) == "2025-12-01"
+    assert local_date(10**18) == "1000000000000000000 ms"
 
 
 def test_paths_are_shown_from_here_or_from_home_where_that_is_shorter() -> None:
-    assert display.short_path("/w/app/docs/a.md", HERE, HOME) == "docs/a.md"
-    assert display.short_path("/h/ines/notes/a.md", HERE, HOME) == "~/notes/a.md"
-    assert display.short_path("/etc/a.md", HERE, HOME) == "/etc/a.md"
-    assert display.short_path("/w/app/docs/a.md", None, HOME) == "/w/app/docs/a.md"
-    assert display.short_path("/h/ines/notes/a.md", None, HOME) == "~/notes/a.md"
+    assert short_path("/w/app/docs/a.md", HERE, HOME) == "docs/a.md"
+    assert short_path("/h/ines/notes/a.md", HERE, HOME) == "~/notes/a.md"
+    assert short_path("/etc/a.md", HERE, HOME) == "/etc/a.md"
+    assert short_path("/w/app/docs/a.md", None, HOME) == "/w/app/docs/a.md"
+    assert short_path("/h/ines/notes/a.md", None, HOME) == "~/notes/a.md"
 
 
 def test_stored_text_cannot_drive_the_terminal() -> None:
@@ -79,16 +107,16 @@ def test_stored_text_cannot_drive_the_terminal() -> None:
 def test_a_long_path_leaves_half_of_a_listed_line_to_the_text() -> None:
     deep = note("/w/app/projects/2026/decisions/0007-blue-green-deployment-of-all-services.md", lines=(2, 2))
     memories = [recalled(), recalled(note=deep, content="We deploy in blue and green.")]
-    lines = display.listed_lines(memories, TextStyle(width=60), HERE, HOME)
+    lines = listed_lines(memories, TextStyle(width=60), HERE, HOME)
     assert lines == [
         "1  2025-12-01  c0ffee01                  The key is with In…",
         "2  2025-12-01  …nt-of-all-services.md:2  We deploy in blue…",
     ]
     undated = recalled(note=note(lines=(2, 2), dated=False))
-    assert display.listed_lines([undated], TextStyle(), HERE, HOME) == [
+    assert listed_lines([undated], TextStyle(), HERE, HOME) == [
         "1              docs/deploy.md:2  The key is with Ines."
     ], "the time of a file is not shown as a day on which something happened"
-    whole = display.listed_lines(memories, TextStyle(), HERE, HOME)[1]
+    whole = listed_lines(memories, TextStyle(), HERE, HOME)[1]
     assert "projects/2026/decisions/0007-blue-green-deployment-of-all-services.md:2" in whole
 
 
@@ -125,44 +153,41 @@ def test_text_breaks_at_spaces_and_inside_words_only_where_it_must(
 def test_a_hit_shows_its_number_score_place_heading_date_and_best_sentence() -> None:
     sentence = best("To roll back, run make rollback.", (3, 7), (23, 31), line=44)
     hit = recalled(note=note(), best=sentence)
-    assert list(display.hit_lines([hit], PLAIN, HERE, HOME)) == [
+    assert list(hit_lines([hit], PLAIN, HERE, HOME)) == [
         "1  0.82  docs/deploy.md:44 · Deploy › Rollback · 2025-12-01",
         "         To *roll* back, run make *rollback*.",
     ]
 
 
 def test_what_is_no_note_shows_the_end_of_its_id_and_who_said_it() -> None:
-    lines = list(display.hit_lines([recalled(speaker="Ines")], PLAIN, HERE, HOME))
+    lines = list(hit_lines([recalled(speaker="Ines")], PLAIN, HERE, HOME))
     assert lines == ["1  0.82  c0ffee01 · Ines · 2025-12-01", "         The key is with Ines."]
 
 
 def test_what_a_newer_value_replaced_is_shown_as_what_was() -> None:
-    lines = list(display.hit_lines([recalled(was=True)], PLAIN, HERE, HOME))
+    lines = list(hit_lines([recalled(was=True)], PLAIN, HERE, HOME))
     assert lines[0] == "1  0.82  c0ffee01 · was, 2025-12-01"
 
 
 def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
     hit = recalled(note=note(title="A title of many words", headings=["Some part of it", "Rollback"]))
-    lines = list(display.hit_lines([hit], TextStyle(width=60), HERE, HOME))
+    lines = list(hit_lines([hit], TextStyle(width=60), HERE, HOME))
     assert lines[0] == "1  0.82  docs/deploy.md:40 · … › Rollback · 2025-12-01"
 
 
 def test_a_title_that_is_no_heading_goes_before_them() -> None:
-    assert display.heading_trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
-    assert (
-        display.heading_trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"])))
-        == "Deploy › Rollback"
-    )
-    assert display.heading_trail(recalled(note=note(title="Deploy", headings=[]))) == "Deploy"
-    assert display.heading_trail(recalled()) == ""
+    assert heading_trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
+    assert heading_trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"]))) == "Deploy › Rollback"
+    assert heading_trail(recalled(note=note(title="Deploy", headings=[]))) == "Deploy"
+    assert heading_trail(recalled()) == ""
 
 
 def test_a_note_without_a_best_line_opens_at_the_passage() -> None:
-    assert display.location(recalled(note=note()), HERE, HOME) == "docs/deploy.md:40"
+    assert location(recalled(note=note()), HERE, HOME) == "docs/deploy.md:40"
 
 
 def test_numbers_of_ten_hits_stand_below_each_other() -> None:
-    lines = list(display.hit_lines([recalled()] * 2, PLAIN, HERE, HOME, first=9))
+    lines = list(hit_lines([recalled()] * 2, PLAIN, HERE, HOME, first=9))
     assert lines[0].startswith(" 9  0.82")
     assert lines[2].startswith("10  0.82")
 
@@ -170,22 +195,22 @@ def test_numbers_of_ten_hits_stand_below_each_other() -> None:
 def test_on_a_terminal_the_querys_words_are_painted_and_long_sentences_wrapped() -> None:
     text = "word " * 60
     hit = recalled(best=best(text.strip(), (0, 4)))
-    lines = list(display.hit_lines([hit], COLOUR, HERE, HOME))
+    lines = list(hit_lines([hit], COLOUR, HERE, HOME))
     assert "\x1b[1;33mword\x1b[0m" in lines[1]
-    assert len(lines) == 1 + display.BEST_LINES_MAX
+    assert len(lines) == 1 + BEST_LINES_MAX
     assert lines[-1].endswith("…")
     assert all(terminal.cell_width(line) <= 62 for line in lines)
 
 
 def test_marks_are_cut_at_line_ends_and_overlaps_count_once() -> None:
-    assert display.highlight_marks("abcdef", [(1, 3), (2, 5)], 0, 6, PLAIN) == "a*bc**de*f"
-    assert display.highlight_marks("abcdef", [(1, 5)], 0, 3, PLAIN) == "a*bc*"
-    assert display.highlight_marks("abcdef", [(1, 5)], 3, 6, PLAIN) == "*de*f"
-    assert display.highlight_marks("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
+    assert highlight_marks("abcdef", [(1, 3), (2, 5)], 0, 6, PLAIN) == "a*bc**de*f"
+    assert highlight_marks("abcdef", [(1, 5)], 0, 3, PLAIN) == "a*bc*"
+    assert highlight_marks("abcdef", [(1, 5)], 3, 6, PLAIN) == "*de*f"
+    assert highlight_marks("abc", [(2, 99)], 0, 3, PLAIN) == "ab*c*"
 
 
 def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
-    line = display.recall_summary(recall_answer(recalled()), None, PLAIN)
+    line = recall_summary(recall_answer(recalled()), None, PLAIN)
     assert line == "1 of 12 · 4.1 ms · fused · namespace default"
 
 
@@ -199,13 +224,13 @@ def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
     ],
 )
 def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors: Any, said: str) -> None:
-    models = {"embedding": protocol.ModelStatus(name=model[0], state=model[1])}
+    models = {"embedding": ModelStatus(name=model[0], state=model[1])}
     known = status(models=models, views={"vectors": view(*vectors)})
-    assert display.degraded_text(["vectors"], known) == f"answered by words only: {said}"
+    assert degraded_text(["vectors"], known) == f"answered by words only: {said}"
 
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
-    words = display.degraded_text(["store", "llm", "hot\x1b"], None)
+    words = degraded_text(["store", "llm", "hot\x1b"], None)
     assert words == ("the store is out of order (mnemo status); without the language model; without hot�")
 
 
@@ -213,7 +238,7 @@ def test_other_things_that_were_missing_have_their_words_too() -> None:
 
 
 def test_the_status_is_a_line_a_part() -> None:
-    assert display.status_lines(status(), PLAIN, HOME) == [
+    assert status_lines(status(), PLAIN, HOME) == [
         "mnemod 0.1.0 · warming · pid 4711 · up 3 h 10 min · 84.2 MB of memory",
         "  ! the model is being loaded",
         "  memories         12,345 (345 archived)",
@@ -231,13 +256,13 @@ def test_the_status_is_a_line_a_part() -> None:
 
 
 def test_notes_show_their_folders_and_what_was_passed_over() -> None:
-    root = protocol.NotesRootStatus(
+    root = NotesRootStatus(
         id="r", path="/h/ines/notes", namespace="default", state="polling", files=1, chunks=2, waiting=3,
         reason="too few watches",
     )  # fmt: skip
-    skipped = [protocol.SkippedFile(path="/h/ines/notes/a.bin", reason="binary")]
-    notes = protocol.NotesStatus(roots=[root], skipped=skipped, skipped_total=2)
-    assert display.notes_lines(notes, PLAIN, HERE, HOME) == [
+    skipped = [SkippedFile(path="/h/ines/notes/a.bin", reason="binary")]
+    notes = NotesStatus(roots=[root], skipped=skipped, skipped_total=2)
+    assert notes_lines(notes, PLAIN, HERE, HOME) == [
         "~/notes  polling · 1 file · 2 passages · namespace default · 3 waiting",
         "  ! too few watches",
         "2 files passed over:",
@@ -247,17 +272,15 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
 
 
 def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
-    answer = protocol.RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
-    assert display.remember_line(answer, PLAIN) == (
+    answer = RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
+    assert remember_line(answer, PLAIN) == (
         "remembered · c0ffee01 · namespace default · kept, but the store is out of order (mnemo status)"
     )
 
 
 def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
-    answer = protocol.RememberAnswer(
-        outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"]
-    )
-    assert display.remember_line(answer, PLAIN) == (
+    answer = RememberAnswer(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
+    assert remember_line(answer, PLAIN) == (
         "updated to version 3 · c0ffee01 · namespace default · masked: token"
         " · holds what looks like a secret: tagged sensitive"
     )
@@ -265,7 +288,7 @@ def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
 
 def test_a_whole_memory_is_shown_with_its_fields_and_its_text_as_it_is() -> None:
     memory = recalled(content="one\n\ntwo\x1b", key="k", tags=["a", "b"], note=note(), pinned=True)
-    lines = display.memory_lines(memory, PLAIN, HERE, HOME)
+    lines = memory_lines(memory, PLAIN, HERE, HOME)
     assert lines[0] == f"id          {ID}"
     assert "state       active · pinned" in lines
     assert "note        docs/deploy.md:40-52" in lines
@@ -275,15 +298,15 @@ def test_a_whole_memory_is_shown_with_its_fields_and_its_text_as_it_is() -> None
 
 
 def test_a_model_that_is_wanted_and_not_installed_is_not_in_use() -> None:
-    def model(name: str, *, installed: bool, in_use: bool) -> protocol.CatalogueModel:
-        return protocol.CatalogueModel(name=name, role="embedding", bytes=1000, licence="MIT", sha256="", sources=[],
+    def model(name: str, *, installed: bool, in_use: bool) -> CatalogueModel:
+        return CatalogueModel(name=name, role="embedding", bytes=1000, licence="MIT", sha256="", sources=[],
                                        installed=installed, in_use=in_use)  # fmt: skip
 
-    absent = protocol.ModelStatus(name="a", state="absent")
+    absent = ModelStatus(name="a", state="absent")
     listed = [model("a", installed=False, in_use=True), model("b", installed=True, in_use=True),
               model("c", installed=True, in_use=False)]  # fmt: skip
-    answer = protocol.ModelsAnswer(models=listed, embedding=absent, llm=absent)
-    assert display.model_lines(answer, PLAIN) == [
+    answer = ModelsAnswer(models=listed, embedding=absent, llm=absent)
+    assert model_lines(answer, PLAIN) == [
         "a  embedding  not installed  1.0 KB · MIT",
         "b  embedding  in use         1.0 KB · MIT",
         "c  embedding  installed      1.0 KB · MIT",
@@ -292,12 +315,12 @@ def test_a_model_that_is_wanted_and_not_installed_is_not_in_use() -> None:
 
 def test_the_configuration_shows_each_value_and_where_it_came_from() -> None:
     values = [
-        protocol.ConfigValue(key="trash.keep_days", value=0, origin="default"),
-        protocol.ConfigValue(key="client.project_namespaces", value=True, origin="/c.toml:3"),
-        protocol.ConfigValue(key="models.folder", value="", origin="MNEMO_MODELS_FOLDER"),
+        ConfigValue(key="trash.keep_days", value=0, origin="default"),
+        ConfigValue(key="client.project_namespaces", value=True, origin="/c.toml:3"),
+        ConfigValue(key="models.folder", value="", origin="MNEMO_MODELS_FOLDER"),
     ]
-    answer = protocol.ConfigAnswer(values=values, file="/c.toml")
-    assert display.config_lines(answer, PLAIN) == [
+    answer = ConfigAnswer(values=values, file="/c.toml")
+    assert config_lines(answer, PLAIN) == [
         "trash.keep_days            0     default",
         "client.project_namespaces  true  /c.toml:3",
         'models.folder              ""    MNEMO_MODELS_FOLDER',
@@ -347,18 +370,16 @@ def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
 
 
 def test_what_is_still_to_be_read_says_how_fast_and_how_long() -> None:
-    assert display.rate_text(24.6) == "25 a second"
-    assert display.rate_text(0.5) == "30 a minute"
-    assert display.degraded_text(["notes"], None) == "notes are still being read (mnemo status)"
-    root = protocol.NotesRootStatus(
-        id="r", path="/n", namespace="default", state="scanning", files=1, chunks=2, waiting=30
-    )
+    assert rate_text(24.6) == "25 a second"
+    assert rate_text(0.5) == "30 a minute"
+    assert degraded_text(["notes"], None) == "notes are still being read (mnemo status)"
+    root = NotesRootStatus(id="r", path="/n", namespace="default", state="scanning", files=1, chunks=2, waiting=30)
     now = status()
-    now.notes, now.queue = protocol.NotesStatus(roots=[root]), {"vectors": 1200}
+    now.notes, now.queue = NotesStatus(roots=[root]), {"vectors": 1200}
     now.views["vectors"].rate, now.views["vectors"].seconds_left = 10.0, 119.0
-    assert display.remaining_work_lines(now) == [
+    assert remaining_work_lines(now) == [
         "30 notes still to be read; all of them can be recalled as they come in",
         "1,200 passages to be found by meaning too, until then by words, 10 a second, about 2 min 0 s left",
     ]
-    [shown] = [line for line in display.status_lines(now, PLAIN, HOME) if line.startswith("  vectors")]
+    [shown] = [line for line in status_lines(now, PLAIN, HOME) if line.startswith("  vectors")]
     assert "10 a second, about 2 min 0 s left" in shown

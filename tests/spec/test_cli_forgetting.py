@@ -9,24 +9,25 @@ import pytest
 
 from mnemo_client.cli import main
 from mnemo_client.cli.terminal import Terminal
-from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
+from mnemo_client.protocol.primitives import AnswerBody
 from tests.canned import ID, CannedDaemon, recalled
 from tests.spec.test_cli_commands import Person, say
 
 OTHER = "01890000-0000-7000-8000-00000000beef"
-REPORT = maintenance.EraseAnswer(
+REPORT = EraseAnswer(
     purged=[ID],
     derived=[OTHER],
     rederive={OTHER: [ID[:-8] + "5ca1ab1e"]},
     revived=[ID[:-8] + "5ca1ab1e"],
     places=[
-        maintenance.SearchedPlace(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
-        maintenance.SearchedPlace(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
+        SearchedPlace(place="db", state="clean", detail="written anew: 20 to 10 bytes"),
+        SearchedPlace(place="quarantine/5.jsonl", state="removed", detail="it held a word"),
     ],
     backups=["/data/backups/one"],
-    searched=maintenance.ResidueSearch(files=9, bytes=1_500_000, needles=12),
+    searched=ResidueSearch(files=9, bytes=1_500_000, needles=12),
 )
-PLAN = maintenance.EraseAnswer(purged=[ID], derived=[OTHER], dry_run=True)
+PLAN = EraseAnswer(purged=[ID], derived=[OTHER], dry_run=True)
 
 
 class Seat(io.StringIO):
@@ -46,7 +47,7 @@ def person(canned: CannedDaemon, short_folder: Path) -> Person:
                    "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
-def protocol_json(answer: memories.AnswerBody) -> bytes:
+def protocol_json(answer: AnswerBody) -> bytes:
     return msgspec.json.encode(answer)
 
 
@@ -78,10 +79,8 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
 
 
 def test_forget_ends_with_1_where_something_is_still_there(person: Person, canned: CannedDaemon) -> None:
-    place = maintenance.SearchedPlace(
-        place=f"memory {OTHER}", state="still there", detail="its version 1 says the same"
-    )
-    left = maintenance.EraseAnswer(purged=[ID], derived=[], places=[place], complete=False)
+    place = SearchedPlace(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
+    left = EraseAnswer(purged=[ID], derived=[], places=[place], complete=False)
     canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
     assert person.give("forget", ID, "-y") == 1
     assert f"  still there memory {OTHER}: its version 1 says the same\n" in person.out
@@ -106,8 +105,8 @@ def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: Person,
 
 
 def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(person: Person, canned: CannedDaemon) -> None:
-    quotation = maintenance.Quotation(id=OTHER, version=2, excerpt="you told me that")
-    plan = maintenance.EraseAnswer(purged=[ID], derived=[], candidates=[quotation], backups=["/data/b"], dry_run=True)
+    quotation = Quotation(id=OTHER, version=2, excerpt="you told me that")
+    plan = EraseAnswer(purged=[ID], derived=[], candidates=[quotation], backups=["/data/b"], dry_run=True)
     canned.answers["POST /v1/purge"] = lambda asked: json.loads(
         protocol_json(plan if asked.body.get("dry_run") else REPORT)
     )
@@ -144,9 +143,7 @@ def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(person:
 
 
 def test_forget_says_when_nothing_passes(person: Person, canned: CannedDaemon) -> None:
-    canned.answers["POST /v1/purge"] = lambda _: json.loads(
-        protocol_json(maintenance.EraseAnswer(purged=[], derived=[]))
-    )
+    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(EraseAnswer(purged=[], derived=[])))
     assert person.give("forget", "--tag", "x", "-y") == 3
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from mnemo_client.cli.commands import changes
 from mnemo_client.cli.terminal import TextStyle
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
 
@@ -28,15 +30,15 @@ def person(canned: CannedDaemon, short_folder: Path) -> Person:
                    "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
-def memory(**fields: Any) -> memories.MemoryView:
+def memory(**fields: Any) -> MemoryView:
     return recalled(**fields)
 
 
-def version(seq: int, what: str, by: str = "cli", group: str | None = None, **fields: Any) -> memories.VersionView:
-    return memories.VersionView(seq=seq, at=NOON + 1000 * seq, by=by, what=what, group=group, memory=memory(**fields))
+def version(seq: int, what: str, by: str = "cli", group: str | None = None, **fields: Any) -> VersionView:
+    return VersionView(seq=seq, at=NOON + 1000 * seq, by=by, what=what, group=group, memory=memory(**fields))
 
 
-VERSIONS = memories.HistoryAnswer(
+VERSIONS = HistoryAnswer(
     versions=[
         version(9, "undo:7", version=4, content="The key is with Otto.", tags=["house"], strength=0.9),
         version(7, "rm", "mcp:planner", version=3, content="The key is with Otto.", tags=["house"], state="trashed"),
@@ -65,10 +67,10 @@ def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, 
 
 
 def test_history_says_where_versions_are_missing(person: Person, canned: CannedDaemon) -> None:
-    say(canned, f"GET /v1/memories/{ID}/history", memories.HistoryAnswer(versions=VERSIONS.versions[:2]))
+    say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2]))
     person.give("history", ID)
     assert "earlier versions were not kept\n" in person.err
-    say(canned, f"GET /v1/memories/{ID}/history", memories.HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
+    say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
     person.give("history", ID)
     assert "there are earlier versions; show more with: mnemo history ID --top 500\n" in person.err
 
@@ -79,14 +81,14 @@ def test_history_as_json_is_the_daemons_own_answer(person: Person, canned: Canne
     assert person.out == '{"versions": [], "cursor": null, "new": 1}\n'
 
 
-def difference(how: Any, seq: int, what: str, **fields: Any) -> memories.DifferenceView:
+def difference(how: Any, seq: int, what: str, **fields: Any) -> DifferenceView:
     whole: dict[str, Any] = {"id": ID, "at": NOON, "by": "cli", "memory": memory()}
-    return memories.DifferenceView(how=how, seq=seq, what=what, **{**whole, **fields})
+    return DifferenceView(how=how, seq=seq, what=what, **{**whole, **fields})
 
 
 def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: CannedDaemon) -> None:
     gone = "01936f2e-7c00-7000-8000-0000deadbeef"
-    answer = memories.DiffAnswer(
+    answer = DiffAnswer(
         since_seq=3, until_seq=12, namespace="default",
         added=[difference("added", 12, "add"), difference("restored", 11, "restore")],
         changed=[difference("changed", 9, "edit", fields=["content", "pinned", "expires_at"],
@@ -111,7 +113,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
 
 
 def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, canned: CannedDaemon) -> None:
-    answer = memories.DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
+    answer = DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
                                  removed=[], added=[difference("added", 12, "add")])  # fmt: skip
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "2h", "--top", "1") == 0
@@ -120,7 +122,7 @@ def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, can
 
 
 def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) -> None:
-    answer = memories.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
+    answer = DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "1700000000000", "-n", "boat") == 0
     assert (person.out, person.err) == ("", "nothing changed in namespace boat\n")
@@ -136,7 +138,7 @@ def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: Person, words
 
 
 def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/diff", memories.DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
+    say(canned, "GET /v1/diff", DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
                                                     namespace="default"))  # fmt: skip
     assert person.give("diff", "2025") == 0
     assert canned.asked[0].query == {"since": ["2025"]}
@@ -157,14 +159,14 @@ def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: Cann
 
 def test_undo_says_of_many_how_many(person: Person, canned: CannedDaemon) -> None:
     ids = [f"01890000-0000-7000-8000-0000c0ffee{number:02}" for number in range(11)]
-    say(canned, "POST /v1/undo", memories.UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
+    say(canned, "POST /v1/undo", UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
     assert person.give("undo", "--group", "g1") == 0
     ten = ", ".join(f"c0ffee{number:02}" for number in range(10))
     assert person.out == f"undone: import (change 9, 3000 memories: {ten} …)\n"
 
 
 def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: CannedDaemon) -> None:
-    undone = memories.UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
+    undone = UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
     say(canned, "POST /v1/undo", undone)
     assert person.give("undo", "--group", "g1") == 0
     assert person.out == "undone: import (changes 5 to 9: c0ffee01)\n"
@@ -217,9 +219,9 @@ def test_a_long_text_that_is_wholly_another_is_compared_in_no_time() -> None:
 def test_a_passage_of_a_note_is_told_by_its_headings_and_not_by_its_lines() -> None:
     before = memory(note=note(lines=(1, 2)))
     after = memory(note=note(lines=(8, 9), headings=["Deploy", "Undo"]))
-    versions = memories.HistoryAnswer(versions=[
-        memories.VersionView(seq=2, at=NOON, by="notes", what="notes", memory=after),
-        memories.VersionView(seq=1, at=NOON, by="notes", what="notes", memory=before),
+    versions = HistoryAnswer(versions=[
+        VersionView(seq=2, at=NOON, by="notes", what="notes", memory=after),
+        VersionView(seq=1, at=NOON, by="notes", what="notes", memory=before),
     ])  # fmt: skip
     assert (
         list(changes.version_lines(versions, PLAIN))[1] == "  note: Deploy › Deploy › Rollback → Deploy › Deploy › Undo"

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.ingestion import (
+    IngestAnswer,
+    IngestExplanation,
+    NeighbourView,
+    PieceAnswer,
+    ReclassificationView,
+    ReclassifyAnswer,
+    RememberAnswer,
+    ScoresView,
+    StatementView,
+)
+from mnemo_client.protocol.memories import TrashPage, TrashView
 from tests.canned import ID, CannedDaemon, recalled
 from tests.spec.test_cli_commands import Person, person, say, utc
 
@@ -15,23 +26,23 @@ __all__ = ["person", "utc"]
 OTHER = "01890000-0000-7000-8000-0000000000bb"
 
 
-def taken(outcome: Any = "stored", content: str = "Ines has the key.", **fields: Any) -> memories.PieceAnswer:
-    return memories.PieceAnswer(outcome=outcome, memory=recalled(content=content), **fields)
+def taken(outcome: Any = "stored", content: str = "Ines has the key.", **fields: Any) -> PieceAnswer:
+    return PieceAnswer(outcome=outcome, memory=recalled(content=content), **fields)
 
 
-def explained() -> memories.IngestExplanation:
-    near = [memories.NeighbourView(id=OTHER, relation="updates", sim=0.8312, why="Lisbon, then Porto", tied=True),
-            memories.NeighbourView(id=ID, relation="related", sim=None, why="the words", tied=False)]  # fmt: skip
-    return memories.IngestExplanation(
+def explained() -> IngestExplanation:
+    near = [NeighbourView(id=OTHER, relation="updates", sim=0.8312, why="Lisbon, then Porto", tied=True),
+            NeighbourView(id=ID, relation="related", sim=None, why="the words", tied=False)]  # fmt: skip
+    return IngestExplanation(
         profile="own", route="a statement: Ines, has, the key", found={"entity": "Ines"}, near=near
     )
 
 
 def test_add_shows_what_was_decided_and_why(person: Person, canned: CannedDaemon) -> None:
-    scores = memories.ScoresView(importance=0.66, novelty=0.9, salience=0.3)
-    answer = memories.RememberAnswer(
+    scores = ScoresView(importance=0.66, novelty=0.9, salience=0.3)
+    answer = RememberAnswer(
         outcome="stored", memory=recalled(content="Ines has the key.", importance=0.66), updates=[OTHER], scores=scores,
-        explained=explained(), statements=[memories.StatementView(text="Ines has it.", triple=("Ines", "has", "it"))],
+        explained=explained(), statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))],
     )  # fmt: skip
     say(canned, "POST /v1/memories", answer, 201)
     assert person.give("add", "Ines has the key.", "--explain", "--infer", "--dedup", "off") == 0
@@ -49,9 +60,9 @@ def test_add_shows_what_was_decided_and_why(person: Person, canned: CannedDaemon
 
 
 def test_an_importance_that_was_given_is_told_beside_the_score(person: Person, canned: CannedDaemon) -> None:
-    answer = memories.RememberAnswer(
+    answer = RememberAnswer(
         outcome="stored", memory=recalled(importance=0.5), explained=explained(),
-        scores=memories.ScoresView(importance=0.2, novelty=0.2, salience=0.2),
+        scores=ScoresView(importance=0.2, novelty=0.2, salience=0.2),
     )  # fmt: skip
     say(canned, "POST /v1/memories", answer, 201)
     person.give("add", "x", "--explain")
@@ -65,7 +76,7 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
     file.write_text("Ines has the key.\n\nok then")
     results = [taken(), taken("discarded", "ok then", reason="low_importance")]
     counts = {"stored": 1, "discarded": 1}
-    say(canned, "POST /v1/ingest", memories.IngestAnswer(results=[*results], counts=counts, group="g1"))
+    say(canned, "POST /v1/ingest", IngestAnswer(results=[*results], counts=counts, group="g1"))
     assert person.give("ingest", str(file), "--tag", "home") == 0
     assert canned.asked[0].body == {
         "text": "Ines has the key.\n\nok then", "source": "talk.rst", "tags": ["home"], "evidence": [str(file)],
@@ -96,7 +107,7 @@ def test_ingest_names_a_file_that_cannot_be_read(person: Person, tmp_path: Path)
 def test_turns_are_read_from_json_lines(person: Person, canned: CannedDaemon, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "Where is the key?"}\n\n{"role": "agent", "content": "With Ines."}\n')
-    answer = memories.IngestAnswer(results=[taken(), taken("repeats", repeats=[OTHER])],
+    answer = IngestAnswer(results=[taken(), taken("repeats", repeats=[OTHER])],
                                   counts={"stored": 1, "repeats": 1})  # fmt: skip
     say(canned, "POST /v1/turns", answer)
     assert person.give("turns", str(file), "--session", "s1") == 0
@@ -119,9 +130,9 @@ def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: Canned
 
 @pytest.mark.parametrize("dry", [True, False])
 def test_reclassify_shows_what_changes(person: Person, canned: CannedDaemon, dry: bool) -> None:
-    row = memories.ReclassificationView(id=ID, content="I prefer tea.", before={"kind": "semantic", "importance": 0.5},
+    row = ReclassificationView(id=ID, content="I prefer tea.", before={"kind": "semantic", "importance": 0.5},
                                 after={"kind": "procedural", "importance": 0.764}, why="a preference")  # fmt: skip
-    answer = memories.ReclassifyAnswer(looked_at=1200, changed=1, left=3, changes=[row], dry_run=dry,
+    answer = ReclassifyAnswer(looked_at=1200, changed=1, left=3, changes=[row], dry_run=dry,
                                        group=None if dry else "g2")  # fmt: skip
     say(canned, "POST /v1/reclassify", answer)
     assert person.give("reclassify", *(["--dry-run"] if dry else [])) == 0
@@ -136,8 +147,8 @@ def test_reclassify_shows_what_changes(person: Person, canned: CannedDaemon, dry
 
 def test_what_was_set_aside_is_listed_with_the_reason(person: Person, canned: CannedDaemon) -> None:
     aside = recalled(content="ok then", state="discarded")
-    entry = memories.TrashView(memory=aside, at=aside.modified_at, why="low_importance")
-    say(canned, "GET /v1/trash", memories.TrashPage(memories=[aside], entries=[entry]))
+    entry = TrashView(memory=aside, at=aside.modified_at, why="low_importance")
+    say(canned, "GET /v1/trash", TrashPage(memories=[aside], entries=[entry]))
     assert person.give("trash", "--set-aside") == 0
     assert canned.asked[0].query["set_aside"] == ["true"]
     assert person.out.split("  ", 1)[1] == "2025-12-01  it matters little  ok then\n"

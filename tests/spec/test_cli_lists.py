@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_client.protocol import memories as protocol
 from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import MemoryPage, TagsAnswer
+from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
 from tests.canned import Asked, CannedDaemon, Said, recalled, status
 from tests.spec.test_cli_commands import Person, person, say, utc
 
@@ -26,7 +27,7 @@ def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned
         start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query["limit"][0])
         memories = [recalled(id=each) for each in ids[start : start + limit]]
         following = str(start + limit) if start + limit < len(ids) else None
-        return Said(msgspec.to_builtins(protocol.MemoryPage(memories=list(memories), cursor=following)))
+        return Said(msgspec.to_builtins(MemoryPage(memories=list(memories), cursor=following)))
 
     canned.answers["GET /v1/memories"] = page
     assert person.give("list", "--top", "2", "--tag", "home", "--state", "trashed") == 0
@@ -53,10 +54,10 @@ def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDae
     say(canned, "GET /v1/recent", retrieval.SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recent") == 0
     assert person.out == "1  2025-12-01  c0ffee01  The key is with Ines.\n"
-    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={"home": 1200, "boat": 3}))
+    say(canned, "GET /v1/tags", TagsAnswer(tags={"home": 1200, "boat": 3}))
     assert person.give("tags") == 0
     assert person.out == "    1,200  home\n        3  boat\n"
-    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={}, namespace="x"))
+    say(canned, "GET /v1/tags", TagsAnswer(tags={}, namespace="x"))
     assert person.give("tags") == 3
     assert person.err == "nothing in namespace x has a tag\n"
     say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
@@ -79,10 +80,10 @@ def test_api_sends_a_request_and_prints_what_is_answered(person: Person, canned:
 
 def test_config_prints_the_bare_value_of_one_setting(person: Person, canned: CannedDaemon) -> None:
     values = [
-        protocol.ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
-        protocol.ConfigValue(key="recall.top_k", value=5, origin="default"),
+        ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
+        ConfigValue(key="recall.top_k", value=5, origin="default"),
     ]
-    say(canned, "GET /v1/config", protocol.ConfigAnswer(values=values, file="/c.toml"))
+    say(canned, "GET /v1/config", ConfigAnswer(values=values, file="/c.toml"))
     assert run_with(person, "config", "folders.socket") == "/run/m.sock\n"
     assert run_with(person, "config", "recall.top_k", "--json") == "5\n"
     assert person.give("config", "recall.top") == 2
@@ -93,7 +94,7 @@ def test_config_prints_the_bare_value_of_one_setting(person: Person, canned: Can
 def test_what_is_longer_than_the_screen_goes_through_the_pager(
     person: Person, canned: CannedDaemon, short_folder: Path
 ) -> None:
-    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
+    say(canned, "GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
     shown = short_folder / "shown"
     person.environ["PAGER"] = f"cat >{shown}"
     person.give("tags")
@@ -109,7 +110,7 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(
 
 def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(person: Person, canned: CannedDaemon) -> None:
     tags = {"home": 3, "$(rm x)": 1, "two words": 1, "project:boat": 1, "`id`": 1}
-    say(canned, "GET /v1/tags", protocol.TagsAnswer(tags=tags))
+    say(canned, "GET /v1/tags", TagsAnswer(tags=tags))
     say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert person.give("completion", "values", "tags") == 0
     assert person.out == "home\nproject:boat\n"

@@ -19,7 +19,9 @@ from mnemo_client.errors import (
     UsageError,
 )
 from mnemo_client.paths import config_file, data_folder, socket_path
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.ingestion import RememberAnswer
+from mnemo_client.protocol.memories import NewMemory, Patch
+from mnemo_client.protocol.primitives import FailureAnswer
 from tests.canned import ID, CannedDaemon, recall_answer, recalled
 
 
@@ -246,10 +248,10 @@ def test_a_batch_answers_each_in_order_kept_or_refused(canned: CannedDaemon) -> 
     ]
     canned.say("POST /v1/memories/batch", {"results": results})
     with Client(canned.path) as client:
-        first, second = client.remember_many([memories.NewMemory(content="a"), memories.NewMemory(content="b")])
-    assert isinstance(first, memories.FailureAnswer)
+        first, second = client.remember_many([NewMemory(content="a"), NewMemory(content="b")])
+    assert isinstance(first, FailureAnswer)
     assert first.error.field == "tags"
-    assert isinstance(second, memories.RememberAnswer)
+    assert isinstance(second, RememberAnswer)
     assert canned.asked[0].body == {"memories": [{"content": "a"}, {"content": "b"}]}
 
 
@@ -290,7 +292,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
     refused: dict[str, Any] = {"error": {"code": "x", "message": "x"}}
     with Client(canned.path) as client:
         calls: list[tuple[str, Any]] = [
-            ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", memories.Patch(importance=1.0))),
+            ("PATCH /v1/memories/abcdef12", lambda: client.patch("abcdef12", Patch(importance=1.0))),
             ("DELETE /v1/memories/abcdef12", lambda: client.delete("abcdef12")),
             ("DELETE /v1/memories", lambda: client.delete_many(confirm=True, tag=["a"])),
             ("GET /v1/trash", client.trash),

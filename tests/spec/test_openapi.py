@@ -7,8 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol import memories, retrieval
-from mnemo_client.protocol.memories import Limit, RequestBody
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.ingestion import BatchAnswer, NewMemories, RememberAnswer
+from mnemo_client.protocol.memories import MemoryPage, NewMemory
+from mnemo_client.protocol.primitives import Limit, RequestBody
+from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
+from mnemo_client.protocol.versions import HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.server.openapi import document, with_document
 from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.server.sockets import Peer
@@ -25,16 +29,16 @@ async def _handle(request: Request) -> Reply:
 
 
 ROUTES = (
-    Route("POST", "/v1/memories", _handle, memories.RememberAnswer, "One", memories.NewMemory, statuses=(200, 201)),
-    Route("GET", "/v1/memories", _handle, memories.MemoryPage, "List", query=Filter),
-    Route("POST", "/v1/memories/batch", _handle, memories.BatchAnswer, "Many", memories.NewMemories),
-    Route("GET", "/v1/memories/{id}/history", _handle, memories.HistoryAnswer, "History"),
+    Route("POST", "/v1/memories", _handle, RememberAnswer, "One", NewMemory, statuses=(200, 201)),
+    Route("GET", "/v1/memories", _handle, MemoryPage, "List", query=Filter),
+    Route("POST", "/v1/memories/batch", _handle, BatchAnswer, "Many", NewMemories),
+    Route("GET", "/v1/memories/{id}/history", _handle, HistoryAnswer, "History"),
     Route("POST", "/v1/recall", _handle, retrieval.RecallAnswer, "Recall", retrieval.RecallRequest),
-    Route("POST", "/v1/undo", _handle, memories.UndoAnswer, "Undo", memories.UndoRequest),
-    Route("GET", "/v1/config", _handle, memories.ConfigAnswer, "Config"),
+    Route("POST", "/v1/undo", _handle, UndoAnswer, "Undo", UndoRequest),
+    Route("GET", "/v1/config", _handle, ConfigAnswer, "Config"),
     Route("GET", "/v1/export", _handle, bytes, "Export", content_type="application/x-ndjson"),
-    Route("GET", "/health", _handle, memories.HealthAnswer, "Alive"),
-    Route("GET", "/v1/health", _handle, memories.HealthAnswer, "Alive"),
+    Route("GET", "/health", _handle, HealthAnswer, "Alive"),
+    Route("GET", "/v1/health", _handle, HealthAnswer, "Alive"),
 )
 
 
@@ -116,7 +120,7 @@ def test_the_schemas_hold_what_the_types_hold(made: Any) -> None:
     memory = schemas["NewMemory"]
     assert memory["required"] == ["content"]
     assert memory["additionalProperties"] is False
-    assert set(memory["properties"]) == set(memories.NewMemory.__struct_fields__)
+    assert set(memory["properties"]) == set(NewMemory.__struct_fields__)
     assert memory["properties"]["importance"]["anyOf"][0] == {"type": "number", "minimum": 0.0, "maximum": 1.0}
     assert schemas["NewMemories"]["properties"]["memories"] == {
         "type": "array",

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.validation import InvalidValue, explain
 
 
@@ -57,7 +58,7 @@ def test_an_unknown_field_is_named_with_the_one_that_was_probably_meant() -> Non
 
 
 def test_a_missing_field_is_named() -> None:
-    found = violation({}, memories.NewMemory)
+    found = violation({}, NewMemory)
     assert found == InvalidValue("missing_field", "content", "`content` is required")
 
 

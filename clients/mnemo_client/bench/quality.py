@@ -16,11 +16,13 @@ from mnemo_client.bench.datasets import Conversation, DatasetQuestion, load
 from mnemo_client.bench.metrics import METRICS, Bootstrap, Mean, percentile, score
 from mnemo_client.cli import command_table, scratch_daemon
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import percent, plural
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, pad, sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, UsageError
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.primitives import FailureAnswer
+from mnemo_client.protocol.status import StatusAnswer
 
 ANSWERS = 50
 BATCH = 500
@@ -97,19 +99,19 @@ def _store_turns(
         for start in range(0, len(conversation.turns), BATCH):
             part = conversation.turns[start : start + BATCH]
             memories = [
-                protocol.NewMemory(
+                NewMemory(
                     content=turn.text, speaker=turn.speaker, session_id=f"{number}-{turn.session}", event_at=turn.at,
                     namespace=namespace, key=f"{number}/{turn.id}",
                 )
                 for turn in part
             ]  # fmt: skip
             for turn, result in zip(part, client.remember_many(memories), strict=True):
-                if isinstance(result, protocol.FailureAnswer):
+                if isinstance(result, FailureAnswer):
                     why = result.error.message
                     raise UsageError(f"turn {turn.id} of {conversation.name} cannot be remembered: {why}")
                 ids[turn.id] = result.memory.id
             stored += len(part)
-            terminal.progress(f"storing the turns: {display.percent(stored / count)}   (^C to stop)")
+            terminal.progress(f"storing the turns: {percent(stored / count)}   (^C to stop)")
         puts += [
             PlacedQuestion(question, namespace, tuple(dict.fromkeys(ids[each] for each in question.evidence)))
             for question in conversation.questions
@@ -126,7 +128,7 @@ def _ask_all(
         client.recall(put.question.text, namespace=put.namespace, dry=True)
         for ranker in rankers:
             found[ranker].append(_ask_ranker(client, put, ranker))
-        terminal.progress(f"asking: {display.percent(number / len(puts))}   (^C to stop)")
+        terminal.progress(f"asking: {percent(number / len(puts))}   (^C to stop)")
     return found
 
 
@@ -176,7 +178,7 @@ def _in_percent(mean: Mean) -> dict[str, float]:
     return {name: round(100 * value, 2) for name, value in mean._asdict().items()}
 
 
-def describe_machine(status: protocol.StatusAnswer, has_vectors: bool) -> Machine:
+def describe_machine(status: StatusAnswer, has_vectors: bool) -> Machine:
     """Of the daemon that was measured, which is on this machine."""
     model = status.models.get("embedding")
     return Machine(
@@ -206,7 +208,7 @@ def quality_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]
     rankers: Mapping[str, Any] = measured["rankers"]
     shape = "all in one namespace" if measured["pooled"] else "each in a namespace of its own"
     counts = (("conversation", "conversations"), ("memory", "memories"), ("question", "questions"))
-    parts = [display.plural(measured[many], one, many) for one, many in counts]
+    parts = [plural(measured[many], one, many) for one, many in counts]
     yield look.bold(f"{', '.join(parts)}; {shape}" if measured["conversations"] > 1 else ", ".join(parts))
     yield look.dim(machine_line(Machine(**measured["machine"])))
     yield ""
@@ -222,7 +224,7 @@ def quality_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]
     yield from _comparison(rankers)
     for name, each in rankers.items():
         if each["answered_by_other"]:
-            of = display.plural(each["answered_by_other"], "question")
+            of = plural(each["answered_by_other"], "question")
             yield look.warn(f"{name}: {of} answered by another ranker, or without vectors")
 
 
@@ -252,7 +254,7 @@ def interval(mean: Mapping[str, float]) -> str:
 
 def machine_line(machine: Machine) -> str:
     model = machine.model or "no model, by words alone"
-    cores = display.plural(machine.cores, "core")
+    cores = plural(machine.cores, "core")
     return " · ".join([
         sanitize(model), f"mnemo {machine.version}", f"Python {machine.python}", machine.system,
         f"{sanitize(machine.processor)}, {cores}",

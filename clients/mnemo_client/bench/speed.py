@@ -12,20 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from mnemo_client.bench.metrics import percentile
-from mnemo_client.bench.quality import (
-    VECTORS_SECONDS,
-    Machine,
-    describe_machine,
-    machine_line,
-    right_table,
-)
+from mnemo_client.bench.quality import VECTORS_SECONDS, Machine, describe_machine, machine_line, right_table
 from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import number_text, percent, plural, size_text
 from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, UsageError
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.memories import NewMemory
 
 SIZES = (1000, 10_000)
 SIZE_MAX = 10_000_000
@@ -66,7 +60,7 @@ def speed(invocation: CommandContext) -> int:
             row: dict[str, Any] = {"memories": max(size, stored), "recall": []}
             row |= _fill(invocation, client, texts, size - stored, size)
             for count in clients:
-                terminal.progress(f"asking at {display.number(size)}, {display.plural(count, 'client')}   (^C to stop)")
+                terminal.progress(f"asking at {number_text(size)}, {plural(count, 'client')}   (^C to stop)")
                 asked = [next(questions) for _ in range(QUESTIONS)]
                 row["recall"].append({"clients": count, **_measure_recall(client, asked, count)})
             row["stages_ms"] = _measure_stages(client, [next(questions) for _ in range(TRACED)])
@@ -127,10 +121,10 @@ def _fill(invocation: CommandContext, client: Client, texts: Iterator[str], miss
     """Remembers what is missing; how many a second, and how long until each had its vector (None: no model)."""
     began, left = time.perf_counter(), missing
     while left > 0:
-        part = [memories.NewMemory(content=next(texts), dedup="off") for _ in range(min(BATCH, left))]
+        part = [NewMemory(content=next(texts), dedup="off") for _ in range(min(BATCH, left))]
         client.remember_many(part)
         left -= len(part)
-        invocation.terminal.progress(f"remembering {display.number(size)}: {display.percent(1 - left / missing)}")
+        invocation.terminal.progress(f"remembering {number_text(size)}: {percent(1 - left / missing)}")
     stored = time.perf_counter() - began
     has_vectors = scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS)
     return {
@@ -192,22 +186,22 @@ def speed_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]:
     for size in measured["sizes"]:
         for each in size["recall"]:
             times = [f"{each[kind][name]:.1f}" for kind in ("new", "again") for name in SHARES]
-            rows.append([display.number(size["memories"]), str(each["clients"]), *times, f"{each['per_second']:.0f}"])
+            rows.append([number_text(size["memories"]), str(each["clients"]), *times, f"{each['per_second']:.0f}"])
     yield from right_table(rows, look)
     yield ""
     rows = [["beside it", "search p50", "p95", "add p50", "p95", "stored/s", "indexed/s", "disk", "memory"]]
     for size in measured["sizes"]:
         times = [f"{size[kind][name]:.1f}" for kind in ("search", "remember") for name in ("p50", "p95")]
         rates = [_rate(size["remembered"], size[f"{done}_seconds"]) for done in ("stored", "indexed")]
-        bytes_ = [display.size(size["disk_bytes"]), display.size(size["memory_private_bytes"])]
-        rows.append([display.number(size["memories"]), *times, *rates, *bytes_])
+        bytes_ = [size_text(size["disk_bytes"]), size_text(size["memory_private_bytes"])]
+        rows.append([number_text(size["memories"]), *times, *rates, *bytes_])
     yield from right_table(rows, look)
     yield ""
     stages = list(dict.fromkeys(name for size in measured["sizes"] for name in size["stages_ms"]))
     rows = [["stages, ms", *stages]]
     for size in measured["sizes"]:
         took = [size["stages_ms"].get(name) for name in stages]
-        rows.append([display.number(size["memories"]), *("-" if each is None else f"{each:.2f}" for each in took)])
+        rows.append([number_text(size["memories"]), *("-" if each is None else f"{each:.2f}" for each in took)])
     yield from right_table(rows, look)
     yield ""
     yield look.dim("The texts are made. Times are as the client sees them, the stages' medians as the daemon does.")

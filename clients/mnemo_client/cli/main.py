@@ -110,7 +110,7 @@ def _move_common_options_last(words: list[str]) -> list[str]:
 
 def _load_function(command: command_table.Command) -> "Callable[..., int]":
     module, _, name = command.run.partition(":")
-    function: Callable[..., int] = getattr(import_module(f"mnemo_client.{module}"), name)
+    function: Callable[..., int] = getattr(import_module(module, __package__), name)
     return function
 
 

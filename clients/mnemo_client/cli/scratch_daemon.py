@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mnemo_client import process
-from mnemo_client.cli.admin.daemon import DEFAULT_MODEL
+from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import duration_text, percent
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import config_file, socket_path
@@ -67,9 +67,9 @@ def wait_for_vectors(invocation: CommandContext, client: Client, seconds: float)
         if model.state == "ready" and vectors is not None and vectors.share >= 1 and not vectors.reason:
             return True
         share = vectors.share if vectors is not None else 0.0
-        invocation.terminal.progress(f"building the vectors: {display.percent(share)}   (^C to stop)")
+        invocation.terminal.progress(f"building the vectors: {percent(share)}   (^C to stop)")
         time.sleep(POLL_SECONDS)
-    invocation.message(f"The vectors take longer than the {display.duration(seconds)} that are waited for.")
+    invocation.message(f"The vectors take longer than the {duration_text(seconds)} that are waited for.")
     return False
 
 

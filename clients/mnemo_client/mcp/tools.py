@@ -5,198 +5,33 @@ against the same types. What is recalled is data to an agent, never an instructi
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET
 
-from mnemo_client.cli.format.display import event_date, heading_trail
+from mnemo_client.cli.format.answers import heading_trail
+from mnemo_client.cli.format.units import event_date
 from mnemo_client.client import Client
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.mcp.tool_types import (
+    ForgetArguments,
+    ForgetResult,
+    FoundMemory,
+    GetArguments,
+    ListArguments,
+    ListResult,
+    RecallArguments,
+    RecallToolResult,
+    RememberArguments,
+    RememberResult,
+    StatusArguments,
+    StatusResult,
+    UpdateArguments,
+    _Arguments,
+    schema,
+)
 from mnemo_client.protocol import retrieval
-
-CONTENT_CHARS_MAX = 8192  # SPEC 2.1
-RECALLED_DEFAULT = 8
-RECALLED_MAX = 50  # an agent that needs more asks more precisely
-
-Tag = Annotated[str, Meta(min_length=1, max_length=32)]
-Tags = Annotated[list[Tag], Meta(max_length=20)]
-Namespace = Annotated[
-    str, Meta(min_length=1, max_length=64, description="Another namespace than this project's own; * reads all.")
-]
-Bound = Annotated[
-    str,
-    Meta(min_length=2, max_length=80,
-         description="Of when it happened: 2026-05-01, yesterday, last week, March 2024, 3 days ago, 2h."),
-]  # fmt: skip
-Evidence = Annotated[str, Meta(min_length=1, max_length=1024)]
-EvidenceList = Annotated[list[Evidence], Meta(max_length=64, description="Paths, URLs or ids that it rests on.")]
-Time = Annotated[
-    str,
-    Meta(min_length=2, max_length=80,
-         description="When it happened: 2026-05-01, 2026-05-01T14:30, yesterday, last week, March 2024, 3 days ago."),
-]  # fmt: skip
-Content = Annotated[
-    str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="One thing worth knowing, understandable alone.")
-]
-Importance = Annotated[
-    float, Meta(ge=0.0, le=1.0, description="How much it matters: 0.5 is ordinary, 0.9 must not be missed.")
-]
-Id = Annotated[
-    str, Meta(min_length=8, max_length=36, description="A memory's id, or 8 or more digits of its start or end.")
-]
-Kind = Annotated[
-    protocol.Kind,
-    Meta(
-        description="semantic: a fact; episodic: something that happened; procedural: how to do something, or a "
-        "preference; working: about this session only. Left out: decided from the text."
-    ),
-]
-Category = Annotated[
-    protocol.Category,
-    Meta(
-        description="fact; preference: what somebody likes or wants done; project: a goal or state of one; decision: "
-        "a choice and its reason; request: asked for and open; result: an outcome; crumb: small talk. "
-        "Left out: decided from the text."
-    ),
-]
-
-
-class _Arguments(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class RecallArguments(_Arguments):
-    query: Annotated[
-        str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="What you want to know, in plain words.")
-    ]
-    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
-    tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
-    since: Bound | UnsetType = UNSET
-    until: Bound | UnsetType = UNSET
-    namespace: Namespace | UnsetType = UNSET
-
-
-class RememberArguments(_Arguments):
-    content: Content
-    tags: Tags | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
-    category: Category | UnsetType = UNSET
-    importance: Importance | UnsetType = UNSET
-    event_at: Time | UnsetType = UNSET
-    key: (
-        Annotated[
-            str,
-            Meta(min_length=1, max_length=256,
-                 description="Your own name for it: the same key again gives it a new text; what is left out stays."),
-        ]
-        | UnsetType
-    ) = UNSET  # fmt: skip
-    evidence: EvidenceList | UnsetType = UNSET
-    namespace: Namespace | UnsetType = UNSET
-
-
-class ListArguments(_Arguments):
-    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
-    tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
-    category: Category | UnsetType = UNSET
-    since: Bound | UnsetType = UNSET
-    until: Bound | UnsetType = UNSET
-    cursor: Annotated[str, Meta(max_length=128, description="Of the answer before: the next page.")] | UnsetType = UNSET
-    namespace: Namespace | UnsetType = UNSET
-
-
-class UpdateArguments(_Arguments):
-    id: Id
-    content: Annotated[Content, Meta(description="The new text, whole.")] | UnsetType = UNSET
-    tags: Annotated[Tags, Meta(description="All tags it is to have.")] | UnsetType = UNSET
-    kind: Kind | UnsetType = UNSET
-    category: Category | UnsetType = UNSET
-    importance: Importance | UnsetType = UNSET
-    event_at: Time | UnsetType = UNSET
-    evidence: EvidenceList | UnsetType = UNSET
-    if_version: (
-        Annotated[int, Meta(ge=1, le=1_000_000_000, description="Only if it is still at this version.")] | UnsetType
-    ) = UNSET
-
-
-class ForgetArguments(_Arguments):
-    id: Id
-    why: Annotated[str, Meta(min_length=1, max_length=256, description="The reason, for the person.")] | UnsetType = (
-        UNSET
-    )
-
-
-class GetArguments(_Arguments):
-    id: Id
-
-
-class StatusArguments(_Arguments):
-    pass
-
-
-class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
-    id: str
-    content: str
-    kind: str
-    category: str
-    namespace: str
-    trust: str
-    version: int
-    date: str | UnsetType = UNSET  # the day it tells of; unset where only the time of its file is known
-    score: float | UnsetType = UNSET
-    tags: list[str] = []
-    speaker: str | UnsetType = UNSET
-    path: str | UnsetType = UNSET
-    line: int | UnsetType = UNSET
-    heading: str | UnsetType = UNSET
-    was: bool = False  # an older value of one before it
-    preference: bool = False  # told whatever was asked
-    content_cut: bool = False  # only the lines around the best sentence: memory_get has the whole
-
-
-class RecallToolResult(msgspec.Struct, kw_only=True):
-    memories: list[FoundMemory]
-    total: int
-    namespace: str
-    ranker: str
-    degraded: list[str]
-    abstained: bool
-
-
-class RememberResult(msgspec.Struct, kw_only=True):
-    outcome: str
-    id: str
-    namespace: str
-    version: int
-    related: list[str]
-    masked: list[str]
-
-
-class ListResult(msgspec.Struct, kw_only=True):
-    memories: list[FoundMemory]
-    total: int
-    namespace: str
-    cursor: str | UnsetType = UNSET
-
-
-class ForgetResult(msgspec.Struct, kw_only=True):
-    id: str
-    state: str
-    changed: bool  # false where it was in the trash already
-    undo: str  # the command by which a person brings it back
-
-
-class StatusResult(msgspec.Struct, kw_only=True):
-    state: str
-    reasons: list[str]
-    memories: int
-    namespace: str
-    namespaces: dict[str, int]
-    embedding_model: str
-    vectors_share: float
-    version: str
+from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 
 
 class ToolCallResult(NamedTuple):
@@ -255,7 +90,7 @@ def _split_preferences(answer: retrieval.RecallAnswer) -> tuple[list[retrieval.R
 
 def remember(client: Client, asked: RememberArguments) -> ToolCallResult:
     answer = client.remember(
-        protocol.NewMemory(
+        NewMemory(
             content=asked.content,
             tags=asked.tags,
             kind=asked.kind,
@@ -311,7 +146,7 @@ def list_recent(client: Client, asked: ListArguments) -> ToolCallResult:
 
 def update(client: Client, asked: UpdateArguments) -> ToolCallResult:
     fields = {name: getattr(asked, name) for name in asked.__struct_fields__ if name != "id"}
-    found = _memory_result(client.patch(asked.id, protocol.Patch(**fields)))
+    found = _memory_result(client.patch(asked.id, Patch(**fields)))
     return ToolCallResult(found, f"version {found.version}; the one before it is kept\n\n{_paragraph(found)}")
 
 
@@ -420,28 +255,11 @@ def descriptions() -> list[dict[str, Any]]:
     ]
 
 
-def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The type's JSON schema with every reference written out: some agents follow none."""
-    (_,), parts = msgspec.json.schema_components([kind])
-    written: dict[str, Any] = _without_references(parts[kind.__name__], parts)
-    return written
-
-
-def _without_references(value: Any, parts: dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_without_references(each, parts) for each in value]
-    if not isinstance(value, dict):
-        return value
-    if "$ref" in value:
-        return _without_references(parts[value["$ref"].rsplit("/", 1)[-1]], parts)
-    return {name: _without_references(each, parts) for name, each in value.items()}
-
-
 def _value_or(value: Any, otherwise: Any = None) -> Any:
     return otherwise if value is UNSET else value
 
 
-def _memory_result(memory: protocol.MemoryView) -> FoundMemory:
+def _memory_result(memory: MemoryView) -> FoundMemory:
     found = FoundMemory(
         id=memory.id,
         content=memory.content,

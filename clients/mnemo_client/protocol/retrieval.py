@@ -4,12 +4,12 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client.protocol.memories import (  # fmt: skip
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.primitives import (
     AnswerBody,
     Category,
     Kind,
     Layer,
-    MemoryView,
     Namespace,
     RequestBody,
     ShortText,

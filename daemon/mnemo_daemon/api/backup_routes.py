@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import BackupAnswer, BackupRequest, CompactAnswer, CompactRequest
 from mnemo_daemon.api.wire_codec import trust_of
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
@@ -18,22 +18,22 @@ class BackupApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/backup", self.create_backup, maintenance.BackupAnswer,
+            Route("POST", "/v1/backup", self.create_backup, BackupAnswer,
                 "Copy the store, while it is in use",
-                  ask=maintenance.BackupRequest),
-            Route("POST", "/v1/compact", self.compact, maintenance.CompactAnswer,
+                  ask=BackupRequest),
+            Route("POST", "/v1/compact", self.compact, CompactAnswer,
                   "Give up room, and the history that `history.keep` does not ask for",
-                  ask=maintenance.CompactRequest),
+                  ask=CompactRequest),
         ]  # fmt: skip
 
     async def create_backup(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         refuse_agents(request)
-        asked: maintenance.BackupRequest = request.ask
+        asked: BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
         folder, made = await asyncio.to_thread(self._daemon.maintenance.back_up, wanted)
         size = sum(file.bytes for file in made.files)
-        return Reply(maintenance.BackupAnswer(
+        return Reply(BackupAnswer(
             folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
             has_database=made.has_database,
         ))  # fmt: skip
@@ -41,12 +41,12 @@ class BackupApi:
     async def compact(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         refuse_agents(request)
-        asked: maintenance.CompactRequest = request.ask
+        asked: CompactRequest = request.ask
         done = await asyncio.to_thread(
             self._daemon.maintenance.compact, self._daemon.settings.history.keep, dry_run=asked.dry_run
         )
         sizes = self._daemon.store.disk_bytes()
-        return Reply(maintenance.CompactAnswer(
+        return Reply(CompactAnswer(
             versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
             database_before=done.sizes.database_before if done.sizes else sizes["database"],
             database=done.sizes.database if done.sizes else sizes["database"],

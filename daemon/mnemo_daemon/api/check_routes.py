@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import CheckAnswer, RepairAnswer, RepairRequest, RepairStep, ViolationView
 from mnemo_daemon.api.backup_routes import refuse_agents
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
@@ -34,9 +34,9 @@ class CheckApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/check", self.check, maintenance.CheckAnswer, "Whether everything is as it should be"),
-            Route("POST", "/v1/repair", self.repair, maintenance.RepairAnswer,
-                  "Mend what a check finds; delete nothing", ask=maintenance.RepairRequest),
+            Route("POST", "/v1/check", self.check, CheckAnswer, "Whether everything is as it should be"),
+            Route("POST", "/v1/repair", self.repair, RepairAnswer,
+                  "Mend what a check finds; delete nothing", ask=RepairRequest),
         ]  # fmt: skip
 
     async def check(self, _: Request) -> Reply:
@@ -45,7 +45,7 @@ class CheckApi:
 
     async def repair(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: maintenance.RepairRequest = request.ask
+        asked: RepairRequest = request.ask
         refuse_agents(request)
         repairing = StoreRepair(self._store_check())
         return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
@@ -64,7 +64,7 @@ class CheckApi:
             self._is_busy = False
 
 
-def check_answer(report: CheckReport) -> maintenance.CheckAnswer:
+def check_answer(report: CheckReport) -> CheckAnswer:
     """As it is answered, and printed by `python -m mnemo_daemon.offline`."""
     shown: Counter[str] = Counter()
     violations = []
@@ -72,19 +72,19 @@ def check_answer(report: CheckReport) -> maintenance.CheckAnswer:
         shown[invariant] += 1
         if shown[invariant] <= SHOWN_MAX:
             violations.append(
-                maintenance.ViolationView(
+                ViolationView(
                     invariant=invariant, table=table, subject=subject, what=what, mendable=remedy in REPAIR_STEPS
                 )
             )
-    return maintenance.CheckAnswer(
+    return CheckAnswer(
         ok=report.is_clean, checked=dict(report.checked), totals=dict(report.totals), violations=violations,
         notes=report.notes, seconds=round(report.seconds, 3),
     )  # fmt: skip
 
 
-def repair_answer(repaired: RepairReport) -> maintenance.RepairAnswer:
+def repair_answer(repaired: RepairReport) -> RepairAnswer:
     """As above."""
-    steps = [maintenance.RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
-    return maintenance.RepairAnswer(
+    steps = [RepairStep(what=step.what, why=step.why, how_many=step.how_many) for step in repaired.steps]
+    return RepairAnswer(
         steps=steps, check=check_answer(repaired.report), quarantine=repaired.quarantine, dry_run=repaired.is_dry
     )

@@ -9,7 +9,8 @@ from unicodedata import normalize
 
 import numpy as np
 
-from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
+from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.api.backup_routes import refuse_agents
 from mnemo_daemon.app import Daemon
@@ -25,9 +26,9 @@ from mnemo_store.records import STATES
 PURGED_MAX = 10_000  # memories that one request by filter forgets
 
 
-class EmptyTrashQuery(memories.RequestBody):
-    namespace: memories.Namespace | None = None
-    user_id: memories.ShortText | None = None
+class EmptyTrashQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
     confirm: bool = False
 
 
@@ -47,11 +48,11 @@ class ErasureApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/memories/{id}/purge", self.erase_one, maintenance.EraseAnswer, "Forget it, every trace",
-                  ask=maintenance.EraseOneRequest),
-            Route("POST", "/v1/purge", self.erase_many, maintenance.EraseAnswer, "Forget many, every trace",
-                  ask=maintenance.EraseRequest),
-            Route("DELETE", "/v1/trash", self.empty_trash, maintenance.EmptyTrashAnswer,
+            Route("POST", "/v1/memories/{id}/purge", self.erase_one, EraseAnswer, "Forget it, every trace",
+                  ask=EraseOneRequest),
+            Route("POST", "/v1/purge", self.erase_many, EraseAnswer, "Forget many, every trace",
+                  ask=EraseRequest),
+            Route("DELETE", "/v1/trash", self.empty_trash, EmptyTrashAnswer,
                   "Empty the trash; without `confirm` a dry run", query=EmptyTrashQuery),
         ]  # fmt: skip
 
@@ -64,7 +65,7 @@ class ErasureApi:
     async def erase_many(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         refuse_agents(request)
-        asked: maintenance.EraseRequest = request.ask
+        asked: EraseRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
             raise bad_value("name memories by `ids` or by `filter`", "ids")
         if asked.filter is not None:
@@ -93,7 +94,7 @@ class ErasureApi:
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
         forgetting = self._at_work = self._daemon.erasure
         if not ids:
-            return Reply(maintenance.EraseAnswer(purged=[], derived=[], dry_run=request.ask.dry_run))
+            return Reply(EraseAnswer(purged=[], derived=[], dry_run=request.ask.dry_run))
         if request.ask.dry_run:
             return Reply(await self._on_thread(forgetting.plan, ids))
         by, asked = wire_codec.caller_of(request).name, request.ask
@@ -115,8 +116,8 @@ class ErasureApi:
             raise Refusal(422, "refused", message, field="filter")
         return columns.ids(numbers)
 
-    def _filter(self, request: Request, asked: maintenance.EraseFilter) -> MemoryFilter:
-        if asked == maintenance.EraseFilter() and request.namespace is None:
+    def _filter(self, request: Request, asked: EraseFilter) -> MemoryFilter:
+        if asked == EraseFilter() and request.namespace is None:
             raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
         if request.namespace and asked.namespace and request.namespace != asked.namespace:
             raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")

@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import bad_value
@@ -20,17 +21,17 @@ IDS_SHOWN = 500  # of what an undo put back
 _SEQ = "seq:"
 
 
-class HistoryQuery(memories.RequestBody):
-    limit: memories.Limit = VERSIONS_MAX
+class HistoryQuery(RequestBody):
+    limit: Limit = VERSIONS_MAX
     cursor: str = ""
 
 
-class DiffQuery(memories.RequestBody):
+class DiffQuery(RequestBody):
     since: str
     until: str | None = None
-    namespace: memories.Namespace | None = None
-    user_id: memories.ShortText | None = None
-    limit: memories.Limit = memories.LIMIT_DEFAULT
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 
 
@@ -49,14 +50,14 @@ class HistoryApi:
 
     def routes(self) -> list[Route]:
         return [
-            Route("GET", "/v1/memories/{id}/history", self.history, memories.HistoryAnswer,
+            Route("GET", "/v1/memories/{id}/history", self.history, HistoryAnswer,
                 "Every version, newest first",
                   query=HistoryQuery),
-            Route("GET", "/v1/diff", self.diff, memories.DiffAnswer, "What became of each memory since then",
+            Route("GET", "/v1/diff", self.diff, DiffAnswer, "What became of each memory since then",
                   query=DiffQuery),
-            Route("POST", "/v1/undo", self.undo, memories.UndoAnswer,
+            Route("POST", "/v1/undo", self.undo, UndoAnswer,
                 "Take back a change, the last one when none is named",
-                  ask=memories.UndoRequest),
+                  ask=UndoRequest),
         ]  # fmt: skip
 
     async def history(self, request: Request) -> Reply:
@@ -66,9 +67,7 @@ class HistoryApi:
             self._history.versions, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
         )
         roots = self._daemon.root_paths()
-        return Reply(
-            memories.HistoryAnswer(versions=[wire_codec.version(row, roots) for row in rows], cursor=cursor or None)
-        )
+        return Reply(HistoryAnswer(versions=[wire_codec.version(row, roots) for row in rows], cursor=cursor or None))
 
     async def diff(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -76,12 +75,12 @@ class HistoryApi:
 
     async def undo(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: memories.UndoRequest = request.ask
+        asked: UndoRequest = request.ask
         if asked.seq is not None and asked.group is not None:
             raise bad_value("give `seq` or `group`, not both", "group")
         undoing, caller = RevertService(self._daemon.store), wire_codec.caller_of(request)
         done = await self._on_thread(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
-        return Reply(memories.UndoAnswer(
+        return Reply(UndoAnswer(
             seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
             seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
         ))  # fmt: skip
@@ -94,7 +93,7 @@ class HistoryApi:
     def _history(self) -> History:
         return History(self._daemon.store, self._daemon.memories)
 
-    def _diff(self, request: Request) -> memories.DiffAnswer:
+    def _diff(self, request: Request) -> DiffAnswer:
         query: DiffQuery = request.query
         namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
         rows, span, cursor = self._history.differences(
@@ -104,7 +103,7 @@ class HistoryApi:
         )  # fmt: skip
         roots = self._daemon.root_paths()
         shown = [wire_codec.difference(row, roots) for row in rows]
-        return memories.DiffAnswer(
+        return DiffAnswer(
             since_seq=span.since,
             until_seq=span.until,
             added=[row for row in shown if row.how in ("added", "restored")],

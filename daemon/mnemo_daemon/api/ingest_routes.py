@@ -8,7 +8,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.ingestion import (
+    BatchAnswer,
+    IngestAnswer,
+    IngestRequest,
+    NewMemories,
+    PieceAnswer,
+    ReclassifyAnswer,
+    ReclassifyRequest,
+    RememberAnswer,
+    TurnsRequest,
+)
+from mnemo_client.protocol.memories import READ_ONLY, NewMemory
+from mnemo_client.protocol.primitives import Wait
 from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets
@@ -32,7 +44,7 @@ class _BatchEntry(NamedTuple):
     """What was asked for at one place of a batch, and what its answer is to have."""
 
     submission: Submission
-    wait: memories.Wait = "stored"
+    wait: Wait = "stored"
     explain: bool = False
 
 
@@ -54,19 +66,19 @@ class IngestApi:
 
     def routes(self) -> list[Route]:
         """Of the doors, and what goes with them."""
-        read_only = memories.READ_ONLY
+        read_only = READ_ONLY
         return [
-            Route("POST", "/v1/memories", self.remember, memories.RememberAnswer, "Remember one thing",
-                  ask=memories.NewMemory, statuses=(200, 201), read_only=read_only),
-            Route("POST", "/v1/memories/batch", self.remember_many, memories.BatchAnswer, "Remember up to 1,000",
-                  ask=memories.NewMemories, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/ingest", self.ingest, memories.IngestAnswer, "Remember a text, piece by piece",
-                  ask=memories.IngestRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/turns", self.turns, memories.IngestAnswer, "Remember what was said in a conversation",
-                  ask=memories.TurnsRequest, body_max=BULK_BYTES_MAX),
-            Route("POST", "/v1/reclassify", self.reclassify, memories.ReclassifyAnswer,
+            Route("POST", "/v1/memories", self.remember, RememberAnswer, "Remember one thing",
+                  ask=NewMemory, statuses=(200, 201), read_only=read_only),
+            Route("POST", "/v1/memories/batch", self.remember_many, BatchAnswer, "Remember up to 1,000",
+                  ask=NewMemories, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/ingest", self.ingest, IngestAnswer, "Remember a text, piece by piece",
+                  ask=IngestRequest, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/turns", self.turns, IngestAnswer, "Remember what was said in a conversation",
+                  ask=TurnsRequest, body_max=BULK_BYTES_MAX),
+            Route("POST", "/v1/reclassify", self.reclassify, ReclassifyAnswer,
                   "Route and score anew what a rule did; without `dry_run: false` says what would change",
-                  ask=memories.ReclassifyRequest),
+                  ask=ReclassifyRequest),
         ]  # fmt: skip
 
     async def remember(self, request: Request) -> Reply:
@@ -80,7 +92,7 @@ class IngestApi:
         await self._daemon.wait_until_open()  # a write may have found the disk failing
         fields = await self._fields(took, put)
         view = wire_codec.memory_view(self._daemon.memories.get(took.decision.memory.id), self._daemon.root_paths())
-        answer = memories.RememberAnswer(**fields, memory=view, group=group or None)
+        answer = RememberAnswer(**fields, memory=view, group=group or None)
         return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
 
     async def remember_many(self, request: Request) -> Reply:
@@ -96,26 +108,26 @@ class IngestApi:
             ),
             "",
         )
-        results = await self._ingested(read, wire_codec.caller_of(request, agent_id), group, memories.RememberAnswer)
-        return Reply(memories.BatchAnswer(results=results, group=group))
+        results = await self._ingested(read, wire_codec.caller_of(request, agent_id), group, RememberAnswer)
+        return Reply(BatchAnswer(results=results, group=group))
 
     async def ingest(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: memories.IngestRequest = request.ask
+        asked: IngestRequest = request.ask
         size = len(asked.text) // CONTENT_CHARS_MAX
         read = await self._pipeline.run_on_thread(size, self._read_text, request, asked)
         return Reply(await self._answer(request, read))
 
     async def turns(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: memories.TurnsRequest = request.ask
+        asked: TurnsRequest = request.ask
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
         return Reply(await self._answer(request, read))
 
     async def reclassify(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         refuse_agents(request)
-        asked: memories.ReclassifyRequest = request.ask
+        asked: ReclassifyRequest = request.ask
         namespace = wire_codec.writable_namespace(request, asked.namespace)
         daemon = self._daemon
         reclassifying = Reclassification(daemon.store, daemon.views, daemon.indexing, lambda: daemon.settings)
@@ -130,7 +142,7 @@ class IngestApi:
     def _pipeline(self) -> IngestPipeline:
         return self._daemon.ingest
 
-    def _put(self, request: Request, asked: memories.NewMemory) -> _BatchEntry:
+    def _put(self, request: Request, asked: NewMemory) -> _BatchEntry:
         daemon = self._daemon
         draft, masked = wire_codec.draft_of(
             request, asked, daemon.mask_key, daemon.settings.privacy.mask, daemon.store.now()
@@ -144,7 +156,7 @@ class IngestApi:
         for place, raw in enumerate(request.ask.memories):
             at = f"memories[{place}]"
             try:
-                asked = decode(raw, memories.NewMemory, read_only=memories.READ_ONLY, at=at)
+                asked = decode(raw, NewMemory, read_only=READ_ONLY, at=at)
                 if request.namespace and asked.namespace and asked.namespace != request.namespace:
                     raise bad_value("the namespace is another than the batch's", f"{at}.namespace")
                 read.append(self._put(request, asked))
@@ -152,7 +164,7 @@ class IngestApi:
                 read.append(refusal)
         return read
 
-    def _read_text(self, request: Request, asked: memories.IngestRequest) -> list[_Read]:
+    def _read_text(self, request: Request, asked: IngestRequest) -> list[_Read]:
         """A text without what the daemon had handed out, masked, in pieces."""
         daemon, mask = self._daemon, self._daemon.settings.privacy.mask
         namespace = wire_codec.writable_namespace(request, asked.namespace)
@@ -185,7 +197,7 @@ class IngestApi:
         suffix = suffix if suffix in MARKED_UP else ".md"
         return [chunk.text for chunk in chunking.split_text(text, count, suffix)]
 
-    def _read_turns(self, request: Request, asked: memories.TurnsRequest) -> list[_Read]:
+    def _read_turns(self, request: Request, asked: TurnsRequest) -> list[_Read]:
         """Each turn by itself: what is wrong with one stops no other."""
         profile = self._pipeline.profile(wire_codec.writable_namespace(request, asked.namespace))
         now = self._daemon.store.now()
@@ -197,9 +209,7 @@ class IngestApi:
                 read.append(refusal)
         return read
 
-    def _read_turn(
-        self, request: Request, asked: memories.TurnsRequest, place: int, profile: IngestPolicy, now: int
-    ) -> _Read:
+    def _read_turn(self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int) -> _Read:
         daemon, turn, field = self._daemon, asked.turns[place], f"turns[{place}].content"
         text, echoes = self._without_echo(wire_codec.clean_text(turn.content, field), asked.session_id, profile)
         if not text:
@@ -226,13 +236,11 @@ class IngestApi:
 
     # What became of it
 
-    async def _answer(self, request: Request, read: Sequence[_Read]) -> memories.IngestAnswer:
+    async def _answer(self, request: Request, read: Sequence[_Read]) -> IngestAnswer:
         group = self._daemon.store.new_id()
-        results = await self._ingested(
-            read, wire_codec.caller_of(request, request.ask.agent_id), group, memories.PieceAnswer
-        )
-        counts = Counter(each.outcome if isinstance(each, memories.PieceAnswer) else "refused" for each in results)
-        return memories.IngestAnswer(
+        results = await self._ingested(read, wire_codec.caller_of(request, request.ask.agent_id), group, PieceAnswer)
+        counts = Counter(each.outcome if isinstance(each, PieceAnswer) else "refused" for each in results)
+        return IngestAnswer(
             results=results, counts=dict(sorted(counts.items())), group=group,
             namespace=request.namespace or request.ask.namespace or wire_codec.DEFAULT_NAMESPACE,
             degraded=self._degraded(),
@@ -243,7 +251,7 @@ class IngestApi:
         read: Sequence[_Read],
         caller: Caller,
         group: str,
-        kind: type[memories.RememberAnswer] | type[memories.PieceAnswer],
+        kind: type[RememberAnswer] | type[PieceAnswer],
     ) -> list[Any]:
         """The answer to each, in order; a text that is only begun to be told does not hold up the others."""
         puts = [each for each in read if isinstance(each, _BatchEntry)]
@@ -255,7 +263,7 @@ class IngestApi:
                 case Refusal():
                     settled.append(each)
                 case _EmptyText(reason=reason, echoes=echoes):
-                    settled.append(memories.PieceAnswer(outcome="discarded", reason=reason, related=list(echoes)))
+                    settled.append(PieceAnswer(outcome="discarded", reason=reason, related=list(echoes)))
                 case _:
                     result = next(took)
                     if isinstance(result, IngestResult):
@@ -264,9 +272,7 @@ class IngestApi:
                         settled.append(result)
         return await self._pipeline.run_on_thread(len(read), self._answers_of, settled, kind)
 
-    def _answers_of(
-        self, settled: Sequence[Any], kind: type[memories.RememberAnswer] | type[memories.PieceAnswer]
-    ) -> list[Any]:
+    def _answers_of(self, settled: Sequence[Any], kind: type[RememberAnswer] | type[PieceAnswer]) -> list[Any]:
         """The answers with their memories, on a thread: there may be thousands."""
         roots = self._daemon.root_paths()
         shaped: list[Any] = []

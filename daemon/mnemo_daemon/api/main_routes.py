@@ -9,8 +9,42 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Meta
 
-from mnemo_client.protocol import memories as protocol
 from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import (
+    READ_ONLY,
+    BulkDeleteAnswer,
+    DeleteAnswer,
+    MemoryPage,
+    MemoryView,
+    Patch,
+    TagsAnswer,
+    TrashPage,
+    TrashView,
+)
+from mnemo_client.protocol.primitives import (
+    LIMIT_DEFAULT,
+    Category,
+    Kind,
+    Layer,
+    Limit,
+    Namespace,
+    RequestBody,
+    ShortText,
+    State,
+)
+from mnemo_client.protocol.status import (
+    ConfigAnswer,
+    ConfigValue,
+    HealthAnswer,
+    ModelsAnswer,
+    NewRootRequest,
+    NotesRootStatus,
+    NotesStatus,
+    ReindexAnswer,
+    ReindexRequest,
+    StatusAnswer,
+    UseModelRequest,
+)
 from mnemo_core.retrieval import context_block
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import wire_codec
@@ -40,18 +74,18 @@ DELETE_MAX = 500  # memories that one DELETE by filter takes
 IdPath = "/v1/memories/{id}"
 
 
-class _ListFilter(protocol.RequestBody):
+class _ListFilter(RequestBody):
     """The query string of lists and of DELETE by filter."""
 
-    namespace: protocol.Namespace | None = None
-    user_id: protocol.ShortText | None = None
-    agent_id: protocol.ShortText | None = None
-    run_id: protocol.ShortText | None = None
-    session_id: protocol.ShortText | None = None
-    kind: list[protocol.Kind] = []
-    category: list[protocol.Category] = []
-    layer: list[protocol.Layer] = []
-    state: list[protocol.State] = []
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
+    agent_id: ShortText | None = None
+    run_id: ShortText | None = None
+    session_id: ShortText | None = None
+    kind: list[Kind] = []
+    category: list[Category] = []
+    layer: list[Layer] = []
+    state: list[State] = []
     tag: list[str] = []
     source: str | None = None
     speaker: str | None = None
@@ -61,11 +95,11 @@ class _ListFilter(protocol.RequestBody):
 
 class ListQuery(_ListFilter):
     as_of: str | None = None
-    limit: protocol.Limit = protocol.LIMIT_DEFAULT
+    limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 
 
-class GetQuery(protocol.RequestBody):
+class GetQuery(RequestBody):
     as_of: str | None = None
 
 
@@ -74,30 +108,30 @@ class DeleteQuery(_ListFilter):
     confirm: bool = False
 
 
-class DeleteByIdQuery(protocol.RequestBody):
+class DeleteByIdQuery(RequestBody):
     why: Annotated[str, Meta(max_length=256)] = "deleted"
 
 
-class PageQuery(protocol.RequestBody):
-    namespace: protocol.Namespace | None = None
-    limit: protocol.Limit = protocol.LIMIT_DEFAULT
+class PageQuery(RequestBody):
+    namespace: Namespace | None = None
+    limit: Limit = LIMIT_DEFAULT
     cursor: str = ""
 
 
-class TagsQuery(protocol.RequestBody):
-    namespace: protocol.Namespace | None = None
-    user_id: protocol.ShortText | None = None
+class TagsQuery(RequestBody):
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
 
 
 class TrashQuery(PageQuery):
-    user_id: protocol.ShortText | None = None
+    user_id: ShortText | None = None
     set_aside: bool = False  # what a door set aside, instead
 
 
-class SearchQuery(protocol.RequestBody):
+class SearchQuery(RequestBody):
     q: str
-    namespace: protocol.Namespace | None = None
-    user_id: protocol.ShortText | None = None
+    namespace: Namespace | None = None
+    user_id: ShortText | None = None
     tag: list[str] = []
     since: str | None = None
     until: str | None = None
@@ -110,7 +144,7 @@ class RecentQuery(ListQuery):
     hours: Annotated[float, Meta(gt=0)] | None = None
 
 
-class RootQuery(protocol.RequestBody):
+class RootQuery(RequestBody):
     path: str | None = None
     id: str | None = None
 
@@ -139,18 +173,18 @@ class Api:
         return [*own, *(route for part in parts for route in part.routes())]
 
     def _memory_routes(self) -> list[Route]:
-        one = protocol.MemoryView
-        read_only = protocol.READ_ONLY
+        one = MemoryView
+        read_only = READ_ONLY
         return [
-            Route("GET", "/v1/memories", self.list_memories, protocol.MemoryPage, "The newest first", query=ListQuery),
-            Route("DELETE", "/v1/memories", self.delete_many, protocol.BulkDeleteAnswer,
+            Route("GET", "/v1/memories", self.list_memories, MemoryPage, "The newest first", query=ListQuery),
+            Route("DELETE", "/v1/memories", self.delete_many, BulkDeleteAnswer,
                   "Move to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
             Route("GET", IdPath, self.get, one, "One memory", query=GetQuery),
-            Route("PATCH", IdPath, self.edit, one, "Edit", ask=protocol.Patch, read_only=read_only | _NOT_EDITED),
-            Route("DELETE", IdPath, self.delete, protocol.DeleteAnswer, "Move to the trash", query=DeleteByIdQuery),
+            Route("PATCH", IdPath, self.edit, one, "Edit", ask=Patch, read_only=read_only | _NOT_EDITED),
+            Route("DELETE", IdPath, self.delete, DeleteAnswer, "Move to the trash", query=DeleteByIdQuery),
             Route("POST", f"{IdPath}/restore", self.restore, one, "Back from the trash, discarded or archived"),
             Route("POST", "/v1/trash/{id}/restore", self.restore, one, "Back from the trash"),
-            Route("GET", "/v1/trash", self.trash, protocol.TrashPage, "What is in the trash", query=TrashQuery),
+            Route("GET", "/v1/trash", self.trash, TrashPage, "What is in the trash", query=TrashQuery),
         ]  # fmt: skip
 
     def _reading_routes(self) -> list[Route]:
@@ -162,7 +196,7 @@ class Api:
             Route("GET", "/v1/search", self.search, retrieval.SearchAnswer, "By words alone", query=SearchQuery),
             Route("GET", "/v1/recent", self.recent, retrieval.SearchAnswer, "By when it happened",
                   query=RecentQuery),
-            Route("GET", "/v1/tags", self.tags, protocol.TagsAnswer, "How many memories have each tag",
+            Route("GET", "/v1/tags", self.tags, TagsAnswer, "How many memories have each tag",
                   query=TagsQuery),
             Route("POST", "/v1/context", self.context, retrieval.ContextAnswer,
                   "The block to put before a prompt", ask=retrieval.ContextRequest),
@@ -172,22 +206,22 @@ class Api:
         status = ("/status", "/v1/status")
         health = ("/health", "/v1/health")
         return [
-            *(Route("GET", path, self.status, protocol.StatusAnswer, "The state of every part") for path in status),
-            *(Route("GET", path, self.health, protocol.HealthAnswer, "Whether it is alive") for path in health),
-            Route("GET", "/v1/config", self.config, protocol.ConfigAnswer, "Each setting and where it came from"),
+            *(Route("GET", path, self.status, StatusAnswer, "The state of every part") for path in status),
+            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive") for path in health),
+            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from"),
             Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop"),
-            Route("GET", "/v1/models", self.models, protocol.ModelsAnswer, "The catalogue, and what is in use"),
-            Route("POST", "/v1/models/use", self.use_model, protocol.ModelsAnswer, "Switch to an installed model",
-                  ask=protocol.UseModelRequest),
-            Route("POST", "/v1/models/reindex", self.reindex, protocol.ReindexAnswer, "Fill the vectors anew",
-                  ask=protocol.ReindexRequest),
-            Route("GET", "/v1/notes/roots", self.notes_status, protocol.NotesStatus, "The watched folders"),
-            Route("POST", "/v1/notes/roots", self.add_root, protocol.NotesRootStatus, "Watch a folder",
-                  ask=protocol.NewRootRequest),
-            Route("DELETE", "/v1/notes/roots", self.remove_root, protocol.BulkDeleteAnswer,
+            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use"),
+            Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
+                  ask=UseModelRequest),
+            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Fill the vectors anew",
+                  ask=ReindexRequest),
+            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "The watched folders"),
+            Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
+                  ask=NewRootRequest),
+            Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
                   "Watch it no more; its memories go to the trash", query=RootQuery),
-            Route("GET", "/v1/notes/status", self.notes_status, protocol.NotesStatus, "Folders, and what was skipped"),
-            Route("POST", "/v1/notes/rescan", self.rescan, protocol.NotesStatus, "Compare every folder now"),
+            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus, "Folders, and what was skipped"),
+            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare every folder now"),
         ]  # fmt: skip
 
     # Memories
@@ -197,9 +231,7 @@ class Api:
         query: ListQuery = request.query
         rows, cursor, _ = await self._on_thread(self._page, query, self._list_filter(request, query))
         roots = self._daemon.root_paths()
-        return Reply(
-            protocol.MemoryPage(memories=[wire_codec.memory_view(row, roots) for row in rows], cursor=cursor or None)
-        )
+        return Reply(MemoryPage(memories=[wire_codec.memory_view(row, roots) for row in rows], cursor=cursor or None))
 
     async def get(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -212,7 +244,7 @@ class Api:
 
     async def edit(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        patch: protocol.Patch = request.ask
+        patch: Patch = request.ask
         fields = wire_codec.edited_fields(
             request, patch, self._daemon.mask_key, self._daemon.settings.privacy.mask, self._daemon.store.now()
         )
@@ -232,7 +264,7 @@ class Api:
         memory_id = self._memories.resolve(request.path["id"], caller)
         future = self._memories.delete([memory_id], request.query.why, caller)
         done = await asyncio.wrap_future(future)
-        return Reply(protocol.DeleteAnswer(deleted=len(done.result), id=memory_id))
+        return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id))
 
     async def delete_many(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -249,13 +281,13 @@ class Api:
         ids = [row.memory.id for row in rows]
         if not query.confirm:
             total = self._daemon.views.attributes.mask(wanted).sum()
-            return Reply(protocol.BulkDeleteAnswer(ids=ids, would_delete=int(total)))
+            return Reply(BulkDeleteAnswer(ids=ids, would_delete=int(total)))
         if cursor:
             message = f"more than {DELETE_MAX} memories pass the filter: narrow it"
             raise Refusal(422, "refused", message, field="confirm")
         future = self._memories.delete(ids, "deleted by filter", wire_codec.caller_of(request))
         done = await asyncio.wrap_future(future)
-        return Reply(protocol.BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
 
     async def _delete_ids(self, request: Request, query: DeleteQuery) -> Reply:
         if any(getattr(query, name) for name in _ListFilter.__struct_fields__):
@@ -263,9 +295,9 @@ class Api:
         caller = wire_codec.caller_of(request)
         ids = [self._memories.resolve(text, caller, f"id[{place}]") for place, text in enumerate(query.id)]
         if not query.confirm:
-            return Reply(protocol.BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
+            return Reply(BulkDeleteAnswer(ids=ids, would_delete=len(ids)))
         done = await asyncio.wrap_future(self._memories.delete(ids, "deleted", caller))
-        return Reply(protocol.BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
+        return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
 
     async def restore(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -290,8 +322,8 @@ class Api:
                 views.append(wire_codec.memory_view(row, roots))
                 entry = snapshot.trash(row.memory.id)
                 if entry is not None:
-                    entries.append(protocol.TrashView(memory=views[-1], at=entry.at, why=entry.why))
-        return Reply(protocol.TrashPage(memories=views, entries=entries, cursor=cursor or None))
+                    entries.append(TrashView(memory=views[-1], at=entry.at, why=entry.why))
+        return Reply(TrashPage(memories=views, entries=entries, cursor=cursor or None))
 
     # Reading
 
@@ -355,7 +387,7 @@ class Api:
             now=self._daemon.store.now(),
         )  # fmt: skip
         counts = await self._on_thread(self._daemon.views.attributes.count_tags, wanted)
-        return Reply(protocol.TagsAnswer(tags=counts, namespace=request.namespace or wire_codec.DEFAULT_NAMESPACE))
+        return Reply(TagsAnswer(tags=counts, namespace=request.namespace or wire_codec.DEFAULT_NAMESPACE))
 
     async def context(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -382,17 +414,15 @@ class Api:
 
     async def health(self, _: Request) -> Reply:
         state, _reasons = self._daemon.state()
-        return Reply(protocol.HealthAnswer(ok=self._daemon.is_sound(), state=state, version=self._daemon.version))
+        return Reply(HealthAnswer(ok=self._daemon.is_sound(), state=state, version=self._daemon.version))
 
     async def status(self, _: Request) -> Reply:
         return Reply(await self._on_thread(self._daemon.status))
 
     async def config(self, _: Request) -> Reply:
         configuration = self._daemon.configuration
-        values = [
-            protocol.ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()
-        ]
-        return Reply(protocol.ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
+        values = [ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()]
+        return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
 
     async def shutdown(self, request: Request) -> Reply:
         refuse_agents(request)
@@ -420,7 +450,7 @@ class Api:
     async def add_root(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         refuse_agents(request)
-        asked: protocol.NewRootRequest = request.ask
+        asked: NewRootRequest = request.ask
         namespace = wire_codec.writable_namespace(request, asked.namespace)
         return Reply(await self._on_thread(self._daemon.add_root, asked.path, namespace))
 
@@ -431,7 +461,7 @@ class Api:
         if (query.path is None) == (query.id is None):
             raise bad_value("give the folder's `path` or its `id`", "path")
         ids = await self._on_thread(self._daemon.remove_root, query.id or query.path)
-        return Reply(protocol.BulkDeleteAnswer(ids=ids[:DELETE_MAX], deleted=len(ids)))
+        return Reply(BulkDeleteAnswer(ids=ids[:DELETE_MAX], deleted=len(ids)))
 
     async def rescan(self, _: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -480,7 +510,7 @@ class Api:
     def _question(self, request: Request, asked: retrieval.RecallRequest) -> Question:
         return wire_codec.question_of(request, asked, self._daemon.store.now(), self._daemon.settings)
 
-    def _view(self, memory_id: str) -> protocol.MemoryView:
+    def _view(self, memory_id: str) -> MemoryView:
         return wire_codec.memory_view(self._memories.get(memory_id), self._daemon.root_paths())
 
     def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> Any:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from msgspec import Meta
 
-from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
+from mnemo_client.protocol.primitives import ImportTool, Namespace, RequestBody
 from mnemo_core.transfer.importers import ImportTarget, SecretPolicy
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.api.backup_routes import refuse_agents
@@ -20,13 +21,7 @@ from mnemo_daemon.server.router import Reply, Request, Route
 from mnemo_daemon.transfer import store_export
 from mnemo_daemon.transfer.store_export import VectorSpace
 from mnemo_daemon.transfer.store_merge import StoreMerge
-from mnemo_daemon.transfer.tool_import import (
-    BYTE_ORDER_MARK,
-    LINE_BYTES_MAX,
-    ImportRequest,
-    ImportState,
-    ToolImport,
-)
+from mnemo_daemon.transfer.tool_import import BYTE_ORDER_MARK, LINE_BYTES_MAX, ImportRequest, ImportState, ToolImport
 from mnemo_store.disk import is_disk_full
 from mnemo_store.errors import DiskFull, WriteFailure
 from mnemo_store.journal import dump
@@ -41,15 +36,15 @@ TELL_SECONDS = 0.5  # between two lines of progress
 JSON_LINES = "application/x-ndjson"
 
 
-class ExportQuery(memories.RequestBody):
-    namespace: memories.Namespace | None = None
+class ExportQuery(RequestBody):
+    namespace: Namespace | None = None
     history: bool = True
     vectors: bool = False
 
 
-class ImportQuery(memories.RequestBody, rename={"tool": "from"}):
-    tool: memories.ImportTool | None = None
-    namespace: memories.Namespace | None = None
+class ImportQuery(RequestBody, rename={"tool": "from"}):
+    tool: ImportTool | None = None
+    namespace: Namespace | None = None
     user_id: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
     allow_forgotten: bool = False
     dry_run: bool = False
@@ -173,7 +168,7 @@ class TransferApi:
 
     def _import(
         self, spooled: BinaryIO, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState
-    ) -> maintenance.ImportAnswer:
+    ) -> ImportAnswer:
         with spooled:
             daemon, first_line = self._daemon, _first_line(spooled)
             if dump.is_dump(first_line):
@@ -185,7 +180,7 @@ class TransferApi:
         return await loop.run_in_executor(self._threads, lambda: function(*arguments, **named))
 
 
-def _consume_exception(work: "asyncio.Future[maintenance.ImportAnswer]") -> None:
+def _consume_exception(work: "asyncio.Future[ImportAnswer]") -> None:
     """What an import failed with is known, though nobody may wait for it any more."""
     if not work.cancelled():
         work.exception()
@@ -216,13 +211,11 @@ def _first_line(spooled: BinaryIO) -> bytes:
     raise Refusal(400, "unknown_export", "there is nothing in it")
 
 
-async def _progress_lines(
-    work: "asyncio.Future[maintenance.ImportAnswer]", progress: ImportState
-) -> AsyncIterator[bytes]:
+async def _progress_lines(work: "asyncio.Future[ImportAnswer]", progress: ImportState) -> AsyncIterator[bytes]:
     """How far the import is, now and then, and in the last line what it came to, or what it failed with."""
     try:
         while not work.done():
-            line = maintenance.ImportProgress(progress=(progress.done, max(progress.of, progress.done)))
+            line = ImportProgress(progress=(progress.done, max(progress.of, progress.done)))
             yield msgspec.json.encode(line) + b"\n"
             await asyncio.wait({work}, timeout=TELL_SECONDS)
     finally:

@@ -7,7 +7,20 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.ingestion import (
+    IngestExplanation,
+    IngestRequest,
+    NeighbourView,
+    ScoresView,
+    StatementView,
+    Turn,
+    TurnsRequest,
+)
+from mnemo_client.protocol.memories import MemoryView, NewMemory, NoteView, Patch, ProcedureTrace, TurnView
+from mnemo_client.protocol.primitives import TurnRole
+from mnemo_client.protocol.status import ViewStatus
+from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.ingest.trust import OWNER, importance_source, lowest_trust
 from mnemo_core.ingest.write_plan import NEW_ID_PREFIX
@@ -25,18 +38,11 @@ from mnemo_daemon.settings import Settings
 from mnemo_daemon.times import parse_bound, parse_interval, parse_past_time, parse_time
 from mnemo_store import records
 from mnemo_store.indexes.attributes import MemoryFilter
-from mnemo_store.records import (
-    CONTENT_CHARS_MAX,
-    EVIDENCE_MAX,
-    ConversationTurn,
-    Memory,
-    TraceStep,
-    Trust,
-)
+from mnemo_store.records import CONTENT_CHARS_MAX, EVIDENCE_MAX, ConversationTurn, Memory, TraceStep, Trust
 
 MIN_IMPORTANCE_UNASKED = 0.2  # [L 2.4]
 # A system prompt is the text of a program, not of the person who talks to it.
-ROLE_TRUSTS: dict[memories.TurnRole, Trust] = {
+ROLE_TRUSTS: dict[TurnRole, Trust] = {
     "user": "user", "agent": "agent", "assistant": "agent", "system": "agent", "tool": "tool",
 }  # fmt: skip
 EVERY_NAMESPACE = "*"  # recall and search in all of them, read only. SPEC 2.4
@@ -53,8 +59,8 @@ _PASSED_ON = (
 )  # fmt: skip
 
 
-def memory_view(found: MemoryDetails, root_paths: Mapping[str, str]) -> memories.MemoryView:
-    return memories.MemoryView(**_fields(found, root_paths))
+def memory_view(found: MemoryDetails, root_paths: Mapping[str, str]) -> MemoryView:
+    return MemoryView(**_fields(found, root_paths))
 
 
 def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> retrieval.RecalledMemory:
@@ -109,17 +115,15 @@ def recall_answer(
     )
 
 
-def version(row: MemoryVersion, root_paths: Mapping[str, str]) -> memories.VersionView:
+def version(row: MemoryVersion, root_paths: Mapping[str, str]) -> VersionView:
     view, entry = memory_view(row.details, root_paths), row.entry
-    return memories.VersionView(
-        seq=row.seq, at=entry.at, by=entry.by, memory=view, what=entry.what, group=entry.group or None
-    )
+    return VersionView(seq=row.seq, at=entry.at, by=entry.by, memory=view, what=entry.what, group=entry.group or None)
 
 
-def difference(row: MemoryDifference, root_paths: Mapping[str, str]) -> memories.DifferenceView:
+def difference(row: MemoryDifference, root_paths: Mapping[str, str]) -> DifferenceView:
     before, after = (memory_view(each, root_paths) if each is not None else None for each in (row.before, row.after))
     entry = row.entry
-    return memories.DifferenceView(
+    return DifferenceView(
         id=row.id, how=row.became or "dropped", seq=row.seq, at=entry.at, by=entry.by, what=entry.what,
         group=entry.group or None, memory=before if row.became == "trashed" else after, fields=list(row.fields),
         before={name: getattr(before, name) for name in row.fields},
@@ -127,10 +131,10 @@ def difference(row: MemoryDifference, root_paths: Mapping[str, str]) -> memories
     )  # fmt: skip
 
 
-def view_status(progress: IndexProgress, seq: int, monotonic: float) -> memories.ViewStatus:
+def view_status(progress: IndexProgress, seq: int, monotonic: float) -> ViewStatus:
     """The place of a view behind the store, as it is answered."""
     behind = monotonic - progress.behind_since if progress.behind_since else 0.0
-    return memories.ViewStatus(
+    return ViewStatus(
         state=progress.state,
         applied_seq=progress.applied_seq,
         lag=max(0, seq - progress.applied_seq),
@@ -150,9 +154,7 @@ _KEPT_UNDER_A_KEY = (
 )  # fmt: skip
 
 
-def draft_of(
-    request: Request, asked: memories.NewMemory, mask_key: bytes, mask: str, now: int
-) -> tuple[Draft, list[str]]:
+def draft_of(request: Request, asked: NewMemory, mask_key: bytes, mask: str, now: int) -> tuple[Draft, list[str]]:
     """What is to be remembered, checked, and the kinds of secrets that were masked. Raises a Refusal."""
     given = frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET)
     agent_id = _or(asked.agent_id, None)
@@ -196,9 +198,7 @@ def draft_of(
     return draft, masked
 
 
-def pieces_of(
-    request: Request, asked: memories.IngestRequest, mask: str, pieces: Sequence[str], now: int
-) -> list[Draft]:
+def pieces_of(request: Request, asked: IngestRequest, mask: str, pieces: Sequence[str], now: int) -> list[Draft]:
     """The pieces of a text that was ingested, which is masked already unless `mask` is off. Raises a Refusal."""
     trust = trust_of(request, asked.agent_id)
     whole = Draft(
@@ -224,7 +224,7 @@ def pieces_of(
 
 
 def turn_of(
-    request: Request, asked: memories.TurnsRequest, place: int, mask_key: bytes, mask: str, content: str, now: int
+    request: Request, asked: TurnsRequest, place: int, mask_key: bytes, mask: str, content: str, now: int
 ) -> tuple[Draft, list[str]]:
     """One side of a conversation, its content cleaned, and the kinds of secrets that were masked. Raises a Refusal."""
     turn = asked.turns[place]
@@ -248,7 +248,7 @@ def turn_of(
     return _tagged(draft, is_sensitive), masked
 
 
-def role_of(turn: memories.Turn) -> Literal["user", "agent"]:
+def role_of(turn: Turn) -> Literal["user", "agent"]:
     """The side of the conversation that a turn is stored under."""
     return "user" if turn.role == "user" else "agent"
 
@@ -271,11 +271,11 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
     scores = item.scores
     if scores is not None and (explain or decision.reason):
         rounded = (round(value, 4) for value in scores[:3])
-        fields["scores"] = memories.ScoresView(**dict(zip(("importance", "novelty", "salience"), rounded, strict=True)))
+        fields["scores"] = ScoresView(**dict(zip(("importance", "novelty", "salience"), rounded, strict=True)))
     if item.parts:
         rows = zip(item.parts, decision.parts, took.triples, strict=True)
         fields["statements"] = [
-            memories.StatementView(
+            StatementView(
                 text=part.draft.content,
                 triple=triple and (triple.subject, triple.predicate, triple.object),
                 id=each and each.memory.id,
@@ -289,17 +289,17 @@ def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
             *decision.relations,
             *(tie for tie in item.near_relations if tie.id not in tied and not tie.id.startswith(NEW_ID_PREFIX)),
         ]
-        fields["explained"] = memories.IngestExplanation(
+        fields["explained"] = IngestExplanation(
             profile=item.policy.name,
             route=item.why,
             found=dict(scores.signals) if scores is not None else {},
-            near=[memories.NeighbourView(id=tie.id, relation=tie.relation, why=tie.why, tied=tie.id in tied,
+            near=[NeighbourView(id=tie.id, relation=tie.relation, why=tie.why, tied=tie.id in tied,
                                     sim=None if tie.sim is None else round(tie.sim, 4)) for tie in near],
         )  # fmt: skip
     return fields
 
 
-def edited_fields(request: Request, patch: memories.Patch, mask_key: bytes, mask: str, now: int) -> dict[str, Any]:
+def edited_fields(request: Request, patch: Patch, mask_key: bytes, mask: str, now: int) -> dict[str, Any]:
     """The fields of a memory that a patch sets, checked, and masked as at the first writing. Raises a Refusal."""
     fields: dict[str, Any] = {}
     given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not UNSET}
@@ -476,20 +476,20 @@ def _fields(found: MemoryDetails, root_paths: Mapping[str, str]) -> dict[str, An
     ):  # fmt: skip
         fields[name] = getattr(memory, name) or None
     if memory.trace is not None:
-        fields["trace"] = memories.ProcedureTrace(**msgspec.structs.asdict(memory.trace))
+        fields["trace"] = ProcedureTrace(**msgspec.structs.asdict(memory.trace))
     if memory.turn is not None:
-        fields["turn"] = memories.TurnView(**msgspec.structs.asdict(memory.turn))
+        fields["turn"] = TurnView(**msgspec.structs.asdict(memory.turn))
     fields["note"] = _note(memory, found, root_paths)
     return fields
 
 
-def _note(memory: Memory, found: MemoryDetails, root_paths: Mapping[str, str]) -> memories.NoteView | None:
+def _note(memory: Memory, found: MemoryDetails, root_paths: Mapping[str, str]) -> NoteView | None:
     if found.note is None or memory.note is None:
         return None
     root = root_paths.get(found.note.root, "")
     for ordinal, chunk in enumerate(found.note.chunks):
         if chunk.memory == memory.id:
-            return memories.NoteView(
+            return NoteView(
                 path=f"{root}/{found.note.path}",
                 title=memory.note.title,
                 headings=list(memory.note.headings),

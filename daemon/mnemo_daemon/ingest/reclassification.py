@@ -12,17 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from mnemo_client.protocol import memories as protocol
+from mnemo_client.protocol.ingestion import ReclassificationView, ReclassifyAnswer
 from mnemo_core.ingest import mutations, scoring
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
-from mnemo_core.ingest.policies import (
-    POLICIES,
-    EntryPoint,
-    IngestPolicy,
-    default_importance,
-    final_importance,
-)
+from mnemo_core.ingest.policies import POLICIES, EntryPoint, IngestPolicy, default_importance, final_importance
 from mnemo_daemon.indexing.centroids import Scope
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
 from mnemo_daemon.indexing.views import Views
@@ -56,11 +50,11 @@ class Reclassification:
         self._indexing = indexing
         self._settings = settings
 
-    def run(self, namespace: str, user_id: str, by: str, dry_run: bool) -> protocol.ReclassifyAnswer:
+    def run(self, namespace: str, user_id: str, by: str, dry_run: bool) -> ReclassifyAnswer:
         """What would change, and, unless it is a dry run, the change, in slices under one group. What was changed
         meanwhile is left as it is."""
         profile, serving = self._settings().profile_of(namespace), self._indexing.serving()
-        answer = protocol.ReclassifyAnswer(looked_at=0, changed=0, left=0, dry_run=dry_run, namespace=namespace)
+        answer = ReclassifyAnswer(looked_at=0, changed=0, left=0, dry_run=dry_run, namespace=namespace)
         group = "" if dry_run else self._store.new_id()
         changes: list[_Change] = []
         columns = self._views.attributes
@@ -123,7 +117,7 @@ class Reclassification:
         middle = serving.centroids.centroid(Scope(memory.user_id, memory.namespace), without=rows)
         return final_importance(profile, door, scoring.score(memory.content, profile, rows, middle).importance)
 
-    def _write(self, changes: Sequence[_Change], answer: protocol.ReclassifyAnswer, by: str, group: str) -> int:
+    def _write(self, changes: Sequence[_Change], answer: ReclassifyAnswer, by: str, group: str) -> int:
         def decide(snapshot: Snapshot) -> WriteResult[list[_Change]]:
             made: list[Change] = []
             done = []
@@ -170,9 +164,9 @@ def _is_rule_based(memory: Memory) -> bool:
     return any(_route(memory, profile)[:3] == has for profile in POLICIES.values())
 
 
-def _shown(change: _Change) -> protocol.ReclassificationView:
+def _shown(change: _Change) -> ReclassificationView:
     before = {name: getattr(change.memory, name) for name in change.fields}
     content = change.memory.content[:CONTENT_SHOWN]
-    return protocol.ReclassificationView(
+    return ReclassificationView(
         id=change.memory.id, content=content, before=before, after=dict(change.fields), why=change.why
     )

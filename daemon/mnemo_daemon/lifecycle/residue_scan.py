@@ -19,7 +19,7 @@ from typing import NamedTuple
 import mnemo_core
 import mnemo_daemon
 import mnemo_store
-from mnemo_client.protocol.maintenance import Quotation, SearchedPlace
+from mnemo_client.protocol.erasure import Quotation, SearchedPlace
 from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
 from mnemo_daemon.maintenance.store_repair import QUARANTINE
 from mnemo_store.backend import SLICE

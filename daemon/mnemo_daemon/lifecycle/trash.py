@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from mnemo_client.protocol.maintenance import EmptyTrashAnswer
+from mnemo_client.protocol.erasure import EmptyTrashAnswer
 from mnemo_core.lifecycle import erasure
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete

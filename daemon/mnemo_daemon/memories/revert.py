@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from mnemo_client.protocol.memories import ErrorBody, FailureAnswer, LaterChange
+from mnemo_client.protocol.primitives import ErrorBody, FailureAnswer, LaterChange
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.protocol.memories import ModelStatus
+from mnemo_client.protocol.status import ModelStatus
 from mnemo_core.retrieval.ranking import late_interaction
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.models import encoder_graph
@@ -40,14 +40,7 @@ from mnemo_daemon.models.catalogue import (
     verify,
 )
 from mnemo_daemon.models.onnx_model import OnnxModel
-from mnemo_daemon.models.token_rows import (
-    TOKENS_MAX,
-    LateForm,
-    Projection,
-    TokenWord,
-    find_projection,
-    words_of,
-)
+from mnemo_daemon.models.token_rows import TOKENS_MAX, LateForm, Projection, TokenWord, find_projection, words_of
 from mnemo_daemon.priority import never_yield
 
 TEMPLATE_VERSION = 1  # of the text that stands for a memory (records.embedded_text): grows when that is made otherwise

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Literal
 
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFile
 from mnemo_core.documents.gitignore import IGNORE_FILE
 from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
@@ -210,16 +210,16 @@ class NotesService:
         with self._wake:
             return self._wake.wait_for(lambda: not self._is_busy and self._is_quiet(), timeout)
 
-    def status(self) -> memories.NotesStatus:
+    def status(self) -> NotesStatus:
         """The folders, their files, and what was skipped and why."""
-        roots: list[memories.NotesRootStatus] = []
+        roots: list[NotesRootStatus] = []
         # What could be a note first, what a rule leaves out last, in between some of every kind
         passed: list[tuple[int, int, str, str]] = []
         reasons: Counter[str] = Counter()
         for root in list(self._roots.values()):
             files, chunks = self._catalogue.counts(root.record.id)
             roots.append(
-                memories.NotesRootStatus(
+                NotesRootStatus(
                     id=root.record.id, path=root.record.path, namespace=root.record.namespace, state=root.state,
                     files=files, chunks=chunks, waiting=len(root.dirty) + root.waiting,
                     last_scan_at=root.last_scan_at, reason=root.reason,
@@ -232,10 +232,8 @@ class NotesService:
                 reasons[why] += 1
             reasons.update(root.uncounted)
         left_out = reasons.pop(EXCLUDED_NAMES, 0)
-        shown = [
-            memories.SkippedFile(path=path, reason=why) for *_, path, why in heapq.nsmallest(SKIPPED_SHOWN_MAX, passed)
-        ]
-        return memories.NotesStatus(
+        shown = [SkippedFile(path=path, reason=why) for *_, path, why in heapq.nsmallest(SKIPPED_SHOWN_MAX, passed)]
+        return NotesStatus(
             roots=roots, skipped=shown, skipped_total=reasons.total(), left_out=left_out,
             skipped_by_reason=dict(reasons.most_common(REASONS_SHOWN_MAX)),
         )  # fmt: skip

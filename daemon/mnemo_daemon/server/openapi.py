@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client.protocol.memories import FailureAnswer, Namespace
+from mnemo_client.protocol.primitives import FailureAnswer, Namespace
 from mnemo_daemon.server.router import ENTRY_POINTS, Reply, Request, Route
 
 PATH = "/v1/openapi.json"

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from mnemo_client.protocol import validation
-from mnemo_client.protocol.memories import Namespace, RequestBody
+from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_client.protocol.validation import printable
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.server.sockets import Peer

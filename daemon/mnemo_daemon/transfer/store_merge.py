@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import ImportAnswer
 from mnemo_core.transfer import store_merge
 from mnemo_core.transfer.store_merge import IncomingMemory, LocalState, MergeDecision
 from mnemo_daemon.errors import Refusal
@@ -29,14 +29,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.codec import digest_key, id_key
 from mnemo_store.errors import StoreError, StoreNotEmpty
 from mnemo_store.journal import dump
-from mnemo_store.journal.dump import (
-    ChangeRow,
-    DumpHeader,
-    DumpRow,
-    MemoryRow,
-    VectorsRow,
-    VersionRow,
-)
+from mnemo_store.journal.dump import ChangeRow, DumpHeader, DumpRow, MemoryRow, VectorsRow, VersionRow
 from mnemo_store.maintenance import compaction
 from mnemo_store.records import (
     Change,
@@ -94,7 +87,7 @@ class StoreMerge:
         self._progress = progress
         self._space = space
         self._renew = renew
-        self._answer = maintenance.ImportAnswer(tool="mnemo", dry_run=wanted.dry_run)
+        self._answer = ImportAnswer(tool="mnemo", dry_run=wanted.dry_run)
         self._group = store.new_id()
         self._stand_ins: dict[str, str] = {}
         self._texts: dict[bytes, bytes] = {}  # hashes of texts by the keys under which their vectors would stand
@@ -102,7 +95,7 @@ class StoreMerge:
         self._age = 0  # what to add to the stream's epoch for one of this store
         self._found: _StreamSummary
 
-    def run(self, spooled: BinaryIO) -> maintenance.ImportAnswer:
+    def run(self, spooled: BinaryIO) -> ImportAnswer:
         """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for a stream that
         is not whole; for a store that fails on the way, one that says what stays."""
         self._refuse_what_is_not_asked_of_it()

@@ -11,7 +11,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
-from mnemo_client.protocol import maintenance, memories
+from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
+from mnemo_client.protocol.primitives import ImportTool
 from mnemo_client.protocol.validation import printable
 from mnemo_core.ingest import trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
@@ -50,7 +51,7 @@ class ImportRequest(NamedTuple):
 
     caller: Caller
     trust: Trust  # of the door
-    tool: memories.ImportTool | None = None  # None: whatever it looks like
+    tool: ImportTool | None = None  # None: whatever it looks like
     into: ImportTarget = ImportTarget()
     allow_forgotten: bool = False
     dry_run: bool = False
@@ -87,11 +88,11 @@ class ToolImport:
         self._progress = progress
         self._seen: set[str] = set()  # in a dry run, the keys that would have been stored by now
 
-    def run(self, spooled: BinaryIO, first_line: bytes) -> maintenance.ImportAnswer:
+    def run(self, spooled: BinaryIO, first_line: bytes) -> ImportAnswer:
         """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for what is no
         export; for a store that fails on the way, one that says what stays."""
         tool, items = self._recognise(spooled, first_line)
-        answer = maintenance.ImportAnswer(tool=tool, dry_run=self._request.dry_run)
+        answer = ImportAnswer(tool=tool, dry_run=self._request.dry_run)
         group = self._store.new_id()
         try:
             for slice_ in slices(self._read(tool, items, answer), _key):
@@ -131,9 +132,7 @@ class ToolImport:
             self._progress.done = number
             yield item
 
-    def _read(
-        self, tool: Tool, items: Iterator[tuple[str, Any]], answer: maintenance.ImportAnswer
-    ) -> Iterator[_ImportedItem]:
+    def _read(self, tool: Tool, items: Iterator[tuple[str, Any]], answer: ImportAnswer) -> Iterator[_ImportedItem]:
         """What each item tells, through the doors; what cannot be remembered is noted in the answer."""
         salt = self._guard.key.hex()
         for place, item in items:
@@ -148,7 +147,7 @@ class ToolImport:
             except ImportItemError as unfit:
                 note_problem(answer, place, str(unfit))
 
-    def _commit(self, items: Sequence[_ImportedItem], group: str, answer: maintenance.ImportAnswer) -> None:
+    def _commit(self, items: Sequence[_ImportedItem], group: str, answer: ImportAnswer) -> None:
         """Commits a slice and counts what became of it."""
 
         def decide(snapshot: Snapshot) -> WriteResult[list[str]]:
@@ -257,10 +256,10 @@ def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], call
                 raise ImportStopped from None
 
 
-def note_problem(answer: maintenance.ImportAnswer, place: str, why: str) -> None:
+def note_problem(answer: ImportAnswer, place: str, why: str) -> None:
     answer.skipped += 1
     if len(answer.problems) < PROBLEMS_SHOWN:
-        answer.problems.append(maintenance.ImportProblem(place=place, why=why))
+        answer.problems.append(ImportProblem(place=place, why=why))
 
 
 def count_name(counts: dict[str, int], name: str, number: int = 1) -> None:
@@ -275,7 +274,7 @@ def unknown_export(why: str, first_line: bytes) -> Refusal:
     return Refusal(400, "unknown_export", f"{why}; it begins with {looks!r}. What can be imported: {KNOWN}")
 
 
-def unfinished(error: Exception, answer: maintenance.ImportAnswer) -> Refusal:
+def unfinished(error: Exception, answer: ImportAnswer) -> Refusal:
     """What stopped an import on the way, and what stays of it."""
     refusal = refusal_of(error) or Refusal(503, "stopping", "it was stopped", retry_after=1)
     changed = answer.stored + answer.updated + answer.restored
@@ -291,7 +290,7 @@ def _drafts_of(
     into: ImportTarget,
     guard: SecretPolicy,
     place: str,
-    answer: maintenance.ImportAnswer,
+    answer: ImportAnswer,
 ) -> ImportCandidate | None:
     """Of an item that tells of several, each may fail alone."""
     try:
@@ -305,7 +304,7 @@ def _key(item: _ImportedItem) -> object:
     return (item.new.draft.namespace, item.new.draft.user_id, item.new.draft.key)
 
 
-def _note_details(answer: maintenance.ImportAnswer, new: ImportCandidate) -> None:
+def _note_details(answer: ImportAnswer, new: ImportCandidate) -> None:
     for kind in new.masked:
         count_name(answer.masked, kind)
     for name in new.dropped_fields:

@@ -8,7 +8,7 @@ from pathlib import Path
 from mnemo_client import process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import plural, short_path, size_text
 from mnemo_client.errors import EXIT_DONE, UsageError
 from mnemo_client.paths import data_folder, socket_path
 
@@ -22,10 +22,8 @@ def backup(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_answer()
         return EXIT_DONE
-    shown = display.short_path(made.folder, invocation.cwd, invocation.home)
-    invocation.print(
-        f"{invocation.style.good('backed up')}: {shown}, {display.size(made.bytes)}, up to change {made.seq}"
-    )
+    shown = short_path(made.folder, invocation.cwd, invocation.home)
+    invocation.print(f"{invocation.style.good('backed up')}: {shown}, {size_text(made.bytes)}, up to change {made.seq}")
     if not made.has_database:
         invocation.message("the database is out of order: the copy has all but the vectors, which are computed again")
     if asked is None:
@@ -51,7 +49,7 @@ def restore(invocation: CommandContext) -> int:
         offline_process.run_offline(invocation, "restore", str(source), "--at", options.at, "--only-at")["at"]
     )
     if target == data and data.exists() and not options.yes:
-        shown = display.short_path(str(data), invocation.cwd, invocation.home)
+        shown = short_path(str(data), invocation.cwd, invocation.home)
         invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
     words = ["restore", str(source), "--to", str(target)]
     offline_process.run_offline(invocation, *words, "--only-check")
@@ -62,16 +60,16 @@ def restore(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_value(answer)
         return EXIT_DONE
-    what = display.plural(answer["memories"], "memory", "memories")
-    shown = display.short_path(str(target), invocation.cwd, invocation.home)
+    what = plural(answer["memories"], "memory", "memories")
+    shown = short_path(str(target), invocation.cwd, invocation.home)
     invocation.print(f"{invocation.style.good('restored')}: {shown}, {what}, up to change {answer['seq']}")
     for line in answer["said"]:
         invocation.message(f"  {line}")
     if answer["forgotten"]:
-        left_out = display.plural(len(answer["forgotten"]), "memory", "memories")
+        left_out = plural(len(answer["forgotten"]), "memory", "memories")
         invocation.message(f"left out: {left_out} that had been forgotten since")
     if answer["kept_as"]:
-        kept = display.short_path(answer["kept_as"], invocation.cwd, invocation.home)
+        kept = short_path(answer["kept_as"], invocation.cwd, invocation.home)
         invocation.message(f"what it was before is kept as {kept}; remove it when you are sure")
     return EXIT_DONE
 
@@ -97,11 +95,11 @@ def compact(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_answer()
         return EXIT_DONE
-    given_up = display.plural(answer.versions, "earlier version", "earlier versions")
+    given_up = plural(answer.versions, "earlier version", "earlier versions")
     if answer.dry_run:
         invocation.print(f"would give up {given_up}; history.keep says how much stays")
         return EXIT_DONE
     before = answer.database_before + answer.journal_before
     after = answer.database + answer.journal
-    invocation.print(f"{display.size(before)} became {display.size(after)}; {given_up} given up")
+    invocation.print(f"{size_text(before)} became {size_text(after)}; {given_up} given up")
     return EXIT_DONE

@@ -13,11 +13,11 @@ import msgspec
 from mnemo_client import process
 from mnemo_client.cli import offline_process
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import number_text, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED
 from mnemo_client.paths import socket_path
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import CheckAnswer, RepairAnswer
 
 if TYPE_CHECKING:
     from mnemo_client.client import Client
@@ -39,7 +39,7 @@ COUNT_LABELS = {
 
 def check(invocation: CommandContext) -> int:
     """Exit 0 where nothing is wrong, else 1."""
-    answer = _ask_or_run_offline(invocation, maintenance.CheckAnswer, lambda client: client.check(), ["check"])
+    answer = _ask_or_run_offline(invocation, CheckAnswer, lambda client: client.check(), ["check"])
     if not invocation.wants_json:
         invocation.page(check_lines(answer, invocation.style))
         if not answer.ok:
@@ -51,9 +51,7 @@ def repair(invocation: CommandContext) -> int:
     """Exit 0 where nothing is wrong afterwards, and after a dry run; else 1."""
     dry_run = invocation.options.dry_run
     words = ["repair", *(["--dry-run"] if dry_run else [])]
-    answer = _ask_or_run_offline(
-        invocation, maintenance.RepairAnswer, lambda client: client.repair(dry_run=dry_run), words
-    )
+    answer = _ask_or_run_offline(invocation, RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
     if not invocation.wants_json:
         invocation.print(*repair_lines(answer, invocation.style))
         if dry_run and answer.steps:
@@ -76,19 +74,19 @@ def _ask_or_run_offline(
     return msgspec.convert(said, kind)
 
 
-def check_lines(answer: maintenance.CheckAnswer, look: TextStyle) -> list[str]:
+def check_lines(answer: CheckAnswer, look: TextStyle) -> list[str]:
     """What was looked at, and what is wrong with it."""
     counts = [(answer.checked.get(name, 0), what) for name, what in COUNT_LABELS.items()]
-    looked = " · ".join(display.plural(count, *what) for count, what in counts if count)
+    looked = " · ".join(plural(count, *what) for count, what in counts if count)
     lines = [look.dim(f"looked at {looked or 'nothing'} in {answer.seconds:.1f} s")]
     lines += [look.warn(f"note: {sanitize(note)}") for note in answer.notes]
     if answer.ok:
         return [*lines, f"{look.good('everything is as it should be')}"]
-    lines += ["", look.bad(display.plural(sum(answer.totals.values()), "fault"))]
+    lines += ["", look.bad(plural(sum(answer.totals.values()), "fault"))]
     return [*lines, *_violation_lines(answer, look)]
 
 
-def _violation_lines(answer: maintenance.CheckAnswer, look: TextStyle) -> list[str]:
+def _violation_lines(answer: CheckAnswer, look: TextStyle) -> list[str]:
     rows: list[list[str]] = []
     shown: Counter[str] = Counter()
     for violation in answer.violations:
@@ -98,23 +96,23 @@ def _violation_lines(answer: maintenance.CheckAnswer, look: TextStyle) -> list[s
             first = look.bold(sanitize(name)) if shown[name] == 1 else ""
             rows.append([first, f"{violation.table} {_short_subject(violation.subject)}", sanitize(violation.what)])
         if shown[name] == EXAMPLES_PER_RULE and answer.totals[name] > EXAMPLES_PER_RULE:
-            rows.append(["", f"and {display.number(answer.totals[name] - EXAMPLES_PER_RULE)} more", ""])
+            rows.append(["", f"and {number_text(answer.totals[name] - EXAMPLES_PER_RULE)} more", ""])
     return table(rows, indent="  ", width=look.width)
 
 
 def _short_subject(subject: str) -> str:
     """Ids as people are shown them."""
-    words = [display.short_id(word) if len(word) == 36 and word.count("-") == 4 else word for word in subject.split()]
+    words = [short_id(word) if len(word) == 36 and word.count("-") == 4 else word for word in subject.split()]
     return sanitize(" ".join(words))[:SUBJECT_CELLS]
 
 
-def _next_step(answer: maintenance.CheckAnswer) -> str:
+def _next_step(answer: CheckAnswer) -> str:
     if any(violation.mendable for violation in answer.violations):
         return "see what would be done about it: mnemo repair --dry-run; then do it: mnemo repair"
     return "nothing of this can be mended by a program; look at what is named with: mnemo show ID"
 
 
-def repair_lines(answer: maintenance.RepairAnswer, look: TextStyle) -> list[str]:
+def repair_lines(answer: RepairAnswer, look: TextStyle) -> list[str]:
     """What was done, or would be, and how things are then."""
     lines = []
     for step in answer.steps:

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mnemo_client import process
-from mnemo_client.cli.admin.daemon import DEFAULT_MODEL
+from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.state import doctor_lines
+from mnemo_client.cli.format.units import number_text, percent, plural, size_text
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError
 from mnemo_client.paths import data_folder, socket_path
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer
 from mnemo_client.version import VERSION
 
 NAMESPACE = "doctor"
@@ -45,7 +47,7 @@ def run(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
     else:
-        invocation.print(*display.doctor_lines(checks, invocation.style))
+        invocation.print(*doctor_lines(checks, invocation.style))
     return EXIT_FAILED if failed else EXIT_DONE
 
 
@@ -95,12 +97,10 @@ def disk_check(folder: Path) -> DoctorCheck:
     system = os.statvfs(place)
     free = system.f_bavail * system.f_frsize
     if free < FREE_BYTES_FAIL:
-        return DoctorCheck(
-            "disk", "fail", f"{display.size(free)} free", "free some space; deleting memories still works"
-        )
+        return DoctorCheck("disk", "fail", f"{size_text(free)} free", "free some space; deleting memories still works")
     if free < FREE_BYTES_WARN:
-        return DoctorCheck("disk", "warn", f"{display.size(free)} free", "free some space soon")
-    return DoctorCheck("disk", "ok", f"{display.size(free)} free")
+        return DoctorCheck("disk", "warn", f"{size_text(free)} free", "free some space soon")
+    return DoctorCheck("disk", "ok", f"{size_text(free)} free")
 
 
 def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
@@ -157,7 +157,7 @@ def watches_check(file: Path) -> DoctorCheck:
     if watches < WATCHES_MIN:
         fix = "sudo sysctl fs.inotify.max_user_watches=524288"
         return DoctorCheck("watching", "warn", f"the kernel watches at most {watches} folders; the rest is polled", fix)
-    return DoctorCheck("watching", "ok", f"up to {display.number(watches)} folders")
+    return DoctorCheck("watching", "ok", f"up to {number_text(watches)} folders")
 
 
 def socket_check(path: Path) -> DoctorCheck:
@@ -173,7 +173,7 @@ def socket_check(path: Path) -> DoctorCheck:
     return DoctorCheck("socket", "ok", str(path))
 
 
-def status_checks(status: memories.StatusAnswer) -> Iterator[DoctorCheck]:
+def status_checks(status: StatusAnswer) -> Iterator[DoctorCheck]:
     """What the daemon's own account of itself tells."""
     if status.version == VERSION:
         yield DoctorCheck("version", "ok", VERSION)
@@ -188,21 +188,17 @@ def status_checks(status: memories.StatusAnswer) -> Iterator[DoctorCheck]:
         log = f"its log: {status.data_dir}/run/mnemod.log"
         yield DoctorCheck("store", "fail", "; ".join(status.reasons) or "degraded", log)
     else:
-        yield DoctorCheck(
-            "store", "ok", f"{display.plural(status.memories, 'memory', 'memories')}, change {status.seq}"
-        )
+        yield DoctorCheck("store", "ok", f"{plural(status.memories, 'memory', 'memories')}, change {status.seq}")
     yield _model_check(model)
     for name, view in status.views.items():
         outcome: Outcome = "fail" if view.state == "stale" else "ok" if view.share >= 1 or lacks_model else "warn"
-        found = (
-            f"{view.state.replace('_', ' ')}, {display.percent(view.share)}{': ' + view.reason if view.reason else ''}"
-        )
+        found = f"{view.state.replace('_', ' ')}, {percent(view.share)}{': ' + view.reason if view.reason else ''}"
         yield DoctorCheck(name, outcome, found, "mnemo status --watch" if outcome == "warn" else "mnemo down; mnemo up")
     yield _threads_check(status)
     yield _notes_check(status.notes)
 
 
-def _threads_check(status: memories.StatusAnswer) -> DoctorCheck:
+def _threads_check(status: StatusAnswer) -> DoctorCheck:
     """Whether every background thread of the daemon does its work."""
     log = f"its log: {status.data_dir}/run/mnemod.log"
     failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
@@ -211,14 +207,14 @@ def _threads_check(status: memories.StatusAnswer) -> DoctorCheck:
         return DoctorCheck("threads", "fail", "; ".join(failing), log)
     if failures:
         told = [
-            f"{name} was restarted {display.plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
+            f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
             for name, each in failures.items()
         ]
         return DoctorCheck("threads", "warn", "; ".join(told), log)
     return DoctorCheck("threads", "ok", "all of them work")
 
 
-def _model_check(model: memories.ModelStatus | None) -> DoctorCheck:
+def _model_check(model: ModelStatus | None) -> DoctorCheck:
     if model is None or model.state == "absent":
         return DoctorCheck(
             "model", "warn", "none is installed: answers are by words", f"mnemo models pull {DEFAULT_MODEL}"
@@ -230,7 +226,7 @@ def _model_check(model: memories.ModelStatus | None) -> DoctorCheck:
     return DoctorCheck("model", "ok", f"{model.name}, {model.state}")
 
 
-def _notes_check(notes: memories.NotesStatus) -> DoctorCheck:
+def _notes_check(notes: NotesStatus) -> DoctorCheck:
     missing = [root.path for root in notes.roots if root.state == "missing"]
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
@@ -240,9 +236,9 @@ def _notes_check(notes: memories.NotesStatus) -> DoctorCheck:
     if polled:
         return DoctorCheck("notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status says why")
     if notes.skipped_total:
-        skipped = display.plural(notes.skipped_total, "file")
+        skipped = plural(notes.skipped_total, "file")
         return DoctorCheck("notes", "warn", f"{skipped} passed over", "mnemo notes status")
-    return DoctorCheck("notes", "ok", display.plural(len(notes.roots), "folder"))
+    return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder"))
 
 
 def round_trip(client: Client) -> DoctorCheck:

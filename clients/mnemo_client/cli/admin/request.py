@@ -4,7 +4,7 @@ import json
 
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.errors import EXIT_DONE, RefusalError, UsageError
-from mnemo_client.protocol.memories import API_VERSION
+from mnemo_client.protocol.primitives import API_VERSION
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

@@ -13,11 +13,14 @@ from typing import NamedTuple
 
 from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.answers import hit_lines, recall_summary
+from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol import memories, retrieval
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.status import StatusAnswer
 
 QUESTIONS = 3
 HITS = 2  # shown for each question
@@ -50,23 +53,23 @@ def run(invocation: CommandContext) -> int:
         if not questions:
             invocation.message(f"there is nothing to ask in {folder}: no notes with text were found")
             return EXIT_NOT_FOUND
-        read = f"{display.plural(status.memories, 'passage')} of {display.plural(_files(status), 'file')}"
+        read = f"{plural(status.memories, 'passage')} of {plural(_files(status), 'file')}"
         invocation.print(invocation.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
         _ask_questions(invocation, client, questions, "words")
         if scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS):
             after = time.monotonic() - began
             invocation.print(invocation.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
             _ask_questions(invocation, client, questions, "auto")
-    shown = display.short_path(str(folder), invocation.cwd, invocation.home)
+    shown = short_path(str(folder), invocation.cwd, invocation.home)
     invocation.print("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
     return EXIT_DONE
 
 
-def _files(status: memories.StatusAnswer) -> int:
+def _files(status: StatusAnswer) -> int:
     return sum(root.files for root in status.notes.roots)
 
 
-def _wait_for_notes(invocation: CommandContext, client: Client) -> memories.StatusAnswer:
+def _wait_for_notes(invocation: CommandContext, client: Client) -> StatusAnswer:
     """The status once every file has been read, or once there is something to ask after a long while."""
     deadline = time.monotonic() + FIRST_NOTES_SECONDS
     while True:
@@ -75,8 +78,8 @@ def _wait_for_notes(invocation: CommandContext, client: Client) -> memories.Stat
         is_read = bool(roots) and all(root.state in ("watching", "polling") and not root.waiting for root in roots)
         if is_read or time.monotonic() > deadline:
             return status
-        passages = display.plural(status.memories, "passage")
-        invocation.terminal.progress(f"reading the notes: {display.plural(_files(status), 'file')}, {passages}")
+        passages = plural(status.memories, "passage")
+        invocation.terminal.progress(f"reading the notes: {plural(_files(status), 'file')}, {passages}")
         time.sleep(POLL_SECONDS)
 
 
@@ -88,15 +91,15 @@ def _ask_questions(invocation: CommandContext, client: Client, questions: Sequen
         answer = client.recall(request)
         origin = look.dim(f"(from {sanitize(question.origin)})")
         invocation.print("", f"{look.bold('?')} {sanitize(question.text)}  {origin}")
-        invocation.print(*display.hit_lines(answer.memories, look, invocation.cwd, invocation.home))
-        invocation.print(display.recall_summary(answer, None, look))
+        invocation.print(*hit_lines(answer.memories, look, invocation.cwd, invocation.home))
+        invocation.print(recall_summary(answer, None, look))
     invocation.print("")
 
 
 # Questions from the notes' own text
 
 
-def make_questions(passages: Sequence[memories.MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
+def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
     """Up to `count` questions that the passages should answer, from as many files as there are.
 
     A heading that stands over one passage only is asked as it is; where there is none, the rarest words of a passage
@@ -107,7 +110,7 @@ def make_questions(passages: Sequence[memories.MemoryView], count: int = QUESTIO
     by_heading = [
         passage for passage in passages if headings[_heading(passage)] == 1 and _is_question_like(_heading(passage))
     ]
-    makers: tuple[tuple[Sequence[memories.MemoryView], Callable[[memories.MemoryView], str]], ...] = (
+    makers: tuple[tuple[Sequence[MemoryView], Callable[[MemoryView], str]], ...] = (
         (by_heading, _heading),
         (passages, lambda passage: _rarest_words(passage, frequencies)),
     )
@@ -125,11 +128,11 @@ def make_questions(passages: Sequence[memories.MemoryView], count: int = QUESTIO
     return [question._replace(origin=Path(question.origin).name) for question in questions]
 
 
-def _path(passage: memories.MemoryView) -> str:
+def _path(passage: MemoryView) -> str:
     return passage.note.path if passage.note is not None else passage.id
 
 
-def _evenly_spaced(passages: Sequence[memories.MemoryView], count: int) -> list[memories.MemoryView]:
+def _evenly_spaced(passages: Sequence[MemoryView], count: int) -> list[MemoryView]:
     """Evenly spaced ones first, then all the others, in the order of their files."""
     ordered = sorted(
         passages, key=lambda passage: (passage.note.path, passage.note.ordinal) if passage.note else ("", 0)
@@ -138,7 +141,7 @@ def _evenly_spaced(passages: Sequence[memories.MemoryView], count: int) -> list[
     return chosen + ordered
 
 
-def _heading(passage: memories.MemoryView) -> str:
+def _heading(passage: MemoryView) -> str:
     """The heading above the passage, without the number that counts it; empty where there is none."""
     heading = passage.note.headings[-1].strip() if passage.note is not None and passage.note.headings else ""
     return _COUNT.sub("", heading)
@@ -152,11 +155,11 @@ def _is_question_like(heading: str) -> bool:
     return HEADING_WORDS[0] <= len(words) <= HEADING_WORDS[1] and any(len(word) >= WORD_CHARS_MIN for word in words)
 
 
-def _words(passage: memories.MemoryView) -> set[str]:
+def _words(passage: MemoryView) -> set[str]:
     return {word.lower() for word in _WORD.findall(passage.content) if len(word) >= WORD_CHARS_MIN}
 
 
-def _rarest_words(passage: memories.MemoryView, frequencies: Counter[str]) -> str:
+def _rarest_words(passage: MemoryView, frequencies: Counter[str]) -> str:
     """The passage's rarest words, in the order in which they stand there."""
     first_places = {word: place for place, word in reversed(list(enumerate(_WORD.findall(passage.content.lower()))))}
     rarest = sorted(_words(passage), key=lambda word: (frequencies[word], first_places.get(word, 0)))[:RARE_WORDS]

@@ -3,17 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from mnemo_client.cli.commands.remember import save_hit_numbers, time_argument
+from mnemo_client.cli.arguments import save_hit_numbers, time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.records import count_lines, listed_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol import memories as protocol
 from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import MemoryPage, MemoryView
 
 TOP_DEFAULT = 50
 PAGE_MAX = 500  # memories in one answer of the daemon
 
-Page = protocol.MemoryPage | retrieval.SearchAnswer
+Page = MemoryPage | retrieval.SearchAnswer
 
 
 def list_memories(invocation: CommandContext) -> int:
@@ -31,7 +31,7 @@ def _list(invocation: CommandContext, read: Callable[..., Page]) -> int:
     if top is not None and top < 1:
         raise UsageError(f"--top takes a whole number from 1, not {top}")
     wanted = top or TOP_DEFAULT
-    memories: list[protocol.MemoryView] = []
+    memories: list[MemoryView] = []
     cursor: str | None = None
     while len(memories) < wanted:
         page = read(limit=min(wanted - len(memories), PAGE_MAX), cursor=cursor, **_filters(invocation))
@@ -48,7 +48,7 @@ def _list(invocation: CommandContext, read: Callable[..., Page]) -> int:
 
             invocation.print_value({"memories": msgspec.to_builtins(memories), "cursor": cursor})
     elif memories:
-        invocation.page(display.listed_lines(memories, invocation.style, invocation.cwd, invocation.home))
+        invocation.page(listed_lines(memories, invocation.style, invocation.cwd, invocation.home))
         if cursor is not None:
             invocation.message(f"there are more; show them with: --top {10 * wanted}")
     else:
@@ -78,7 +78,7 @@ def tags(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_answer()
     elif answer.tags:
-        invocation.page(display.count_lines(answer.tags, invocation.style))
+        invocation.page(count_lines(answer.tags, invocation.style))
     else:
         invocation.message(f"nothing in namespace {answer.namespace} has a tag")
     return EXIT_DONE if answer.tags else EXIT_NOT_FOUND
@@ -91,7 +91,7 @@ def namespaces(invocation: CommandContext) -> int:
     if invocation.wants_json:
         invocation.print_value({"namespaces": counts, "here": chosen})
     else:
-        invocation.page(display.count_lines({chosen: 0, **counts}, invocation.style, chosen))
+        invocation.page(count_lines({chosen: 0, **counts}, invocation.style, chosen))
     return EXIT_DONE
 
 

@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from mnemo_client.cli.commands.remember import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.records import operation_text
+from mnemo_client.cli.format.units import first_line, local_minute, local_time, short_id
 from mnemo_client.cli.terminal import TextStyle, sanitize, table
 from mnemo_client.errors import EXIT_DONE, UsageError
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.versions import DifferenceView, HistoryAnswer
 
 CONTEXT_CHARS = 30  # of what stayed the same, around what changed
 EXACT_COMPARISON_MAX = 40_000  # words compared with words: 0.1 s
@@ -80,22 +82,22 @@ def _point_in_time(text: str) -> str:
 # How it looks
 
 
-def version_lines(answer: memories.HistoryAnswer, look: TextStyle) -> Iterator[str]:
+def version_lines(answer: HistoryAnswer, look: TextStyle) -> Iterator[str]:
     """For each version who made it, when and how, and below it what it changed; of the first its text."""
     for version, before in zip(answer.versions, [*answer.versions[1:], None], strict=True):
-        facts = [display.local_time(version.at), sanitize(version.by), display.operation_text(version.what)]
+        facts = [local_time(version.at), sanitize(version.by), operation_text(version.what)]
         if version.group is not None:
             facts.append(f"group {sanitize(version.group)}")
         head = f"{look.bold(f'change {version.seq}')} · {look.dim(' · '.join([*filter(None, facts)]))}"
         yield f"{head}{look.dim(f' · version {version.memory.version}')}"
         if before is None:
-            yield f"  {display.first_line(version.memory)}"
+            yield f"  {first_line(version.memory)}"
         else:
             old, new = _fields(before.memory), _fields(version.memory)
             yield from field_lines(old, new, [name for name in new if old[name] != new[name]], look, "  ")
 
 
-def diff_lines(rows: Sequence[memories.DifferenceView], look: TextStyle) -> Iterator[str]:
+def diff_lines(rows: Sequence[DifferenceView], look: TextStyle) -> Iterator[str]:
     """A line for each memory, and below a changed one its fields."""
     heads = table([_difference_row(row, look) for row in rows], width=look.width, clips=True)
     for row, head in zip(rows, heads, strict=True):
@@ -104,12 +106,12 @@ def diff_lines(rows: Sequence[memories.DifferenceView], look: TextStyle) -> Iter
             yield from field_lines(row.before, row.after, row.fields, look, "    ")
 
 
-def _difference_row(row: memories.DifferenceView, look: TextStyle) -> list[str]:
+def _difference_row(row: DifferenceView, look: TextStyle) -> list[str]:
     sign = _SIGNS.get(row.how, "?")
     paint = {"+": look.good, "-": look.bad}.get(sign, look.warn)
-    text = display.first_line(row.memory) if row.memory is not None else "gone for good"
-    facts = [f"change {row.seq}", display.local_minute(row.at), sanitize(row.by), display.operation_text(row.what)]
-    return [f"{paint(sign)} {look.location(display.short_id(row.id))}", *map(look.dim, facts), text]
+    text = first_line(row.memory) if row.memory is not None else "gone for good"
+    facts = [f"change {row.seq}", local_minute(row.at), sanitize(row.by), operation_text(row.what)]
+    return [f"{paint(sign)} {look.location(short_id(row.id))}", *map(look.dim, facts), text]
 
 
 def field_lines(
@@ -126,7 +128,7 @@ def field_lines(
             yield f"{indent}{look.dim(name)}: {_value(name, old)} → {_value(name, new)}"
 
 
-def _fields(memory: memories.MemoryView) -> dict[str, Any]:
+def _fields(memory: MemoryView) -> dict[str, Any]:
     from msgspec import to_builtins
 
     fields: dict[str, Any] = to_builtins(memory)
@@ -137,7 +139,7 @@ def _value(name: str, value: Any) -> str:
     if value is None or value == []:
         return "none"
     if name.endswith("_at"):
-        return display.local_time(value)
+        return local_time(value)
     if isinstance(value, list):
         return ", ".join(sanitize(str(each)) for each in value)
     if isinstance(value, bool):

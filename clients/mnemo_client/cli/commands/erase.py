@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
-from mnemo_client.cli.commands.remember import list_candidates, memory_id_argument, time_argument
+from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.records import choice_lines
+from mnemo_client.cli.format.units import number_text, plural, short_id, size_text
 from mnemo_client.cli.terminal import TextStyle, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, NotFoundError, UsageError
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.erasure import EraseAnswer, EraseFilter
 
 EXAMPLES_SHOWN = 10  # memories that are about to be forgotten
 
@@ -36,7 +37,7 @@ def forget(invocation: CommandContext) -> int:
     quoting, everywhere = options.quoting, options.everywhere
     if not options.yes:
         shown = [client.get(memory_id) for memory_id in planned.purged[:EXAMPLES_SHOWN]]
-        invocation.print(*display.choice_lines(shown, invocation.style))
+        invocation.print(*choice_lines(shown, invocation.style))
         invocation.confirm(f"forget {_count_text(planned)} for good, with every trace")
         if planned.candidates and not quoting:
             invocation.print(*_candidate_lines(planned, invocation.style))
@@ -65,16 +66,16 @@ def trash_empty(invocation: CommandContext) -> int:
         invocation.message("the trash is empty")
     else:
         verb = "would leave" if counted.dry_run else "left"
-        invocation.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {display.size(counted.bytes)}")
+        invocation.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {size_text(counted.bytes)}")
         if not counted.dry_run:
             invocation.message("old bytes of them stay in files until they are written over; mnemo forget leaves none")
     return EXIT_DONE
 
 
-def _filter_from_options(invocation: CommandContext) -> maintenance.EraseFilter | None:
+def _filter_from_options(invocation: CommandContext) -> EraseFilter | None:
     """What the options name; None where they name nothing. A namespace alone is named by --all."""
     options = invocation.options
-    wanted = maintenance.EraseFilter(
+    wanted = EraseFilter(
         kinds=options.kind,
         categories=options.category,
         states=options.state,
@@ -84,13 +85,13 @@ def _filter_from_options(invocation: CommandContext) -> maintenance.EraseFilter 
         since=time_argument(options.since),
         until=time_argument(options.until),
     )
-    if wanted == maintenance.EraseFilter() and not options.all:
+    if wanted == EraseFilter() and not options.all:
         return None
     wanted.namespace = invocation.namespace.name
     return wanted
 
 
-def report_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+def report_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
     """What was forgotten, place by place, and what is left to do."""
     yield from _plan_lines(report, "forgotten", look)
     for place in report.places:
@@ -98,8 +99,8 @@ def report_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[s
         yield f"  {_STATES[place.state](look, place.state):<11} {look.location(sanitize(place.place))}{detail}"
     searched = report.searched
     yield (
-        f"searched {display.plural(searched.files, 'file')}, {display.size(searched.bytes)}, "
-        f"for {display.plural(searched.needles, 'trace')}: "
+        f"searched {plural(searched.files, 'file')}, {size_text(searched.bytes)}, "
+        f"for {plural(searched.needles, 'trace')}: "
         f"{'none is left' if report.complete else 'some are left, as said above'}"
     )
     yield from _candidate_lines(report, look)
@@ -115,35 +116,35 @@ def report_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[s
     yield f"  {look.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
 
 
-def _candidate_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+def _candidate_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
     for each in report.candidates[:EXAMPLES_SHOWN]:
-        yield f"  {look.warn('quotes it')}   {look.location(display.short_id(each.id))} {sanitize(each.excerpt)}"
+        yield f"  {look.warn('quotes it')}   {look.location(short_id(each.id))} {sanitize(each.excerpt)}"
     if len(report.candidates) > EXAMPLES_SHOWN:
         yield f"  {look.warn('quotes it')}   and {_memory_count(len(report.candidates) - EXAMPLES_SHOWN)} more"
 
 
-def _copy_lines(report: maintenance.EraseAnswer, look: TextStyle) -> Iterator[str]:
+def _copy_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
     for path in report.backups:
         yield f"  {look.warn('may hold it')} {sanitize(path)}"
 
 
-def _plan_lines(report: maintenance.EraseAnswer, verb: str, look: TextStyle) -> Iterator[str]:
-    ids = ", ".join(map(display.short_id, report.purged[:EXAMPLES_SHOWN])) + (
+def _plan_lines(report: EraseAnswer, verb: str, look: TextStyle) -> Iterator[str]:
+    ids = ", ".join(map(short_id, report.purged[:EXAMPLES_SHOWN])) + (
         " …" if len(report.purged) > EXAMPLES_SHOWN else ""
     )
     yield f"{look.good(verb)}: {_count_text(report)} {look.dim(f'({ids})')}"
     for memory_id, sources in report.rederive.items():
-        shown = ", ".join(map(display.short_id, sources))
-        yield f"  {display.short_id(memory_id)} was made of {shown} too, which stay: make it anew from them"
+        shown = ", ".join(map(short_id, sources))
+        yield f"  {short_id(memory_id)} was made of {shown} too, which stay: make it anew from them"
     if report.revived:
-        shown = ", ".join(map(display.short_id, report.revived))
+        shown = ", ".join(map(short_id, report.revived))
         yield f"  shown again, since what stood for it goes: {shown}"
 
 
-def _count_text(report: maintenance.EraseAnswer) -> str:
-    derived = f" and {display.number(len(report.derived))} made of it" if report.derived else ""
+def _count_text(report: EraseAnswer) -> str:
+    derived = f" and {number_text(len(report.derived))} made of it" if report.derived else ""
     return _memory_count(len(report.purged)) + derived
 
 
 def _memory_count(count: int) -> str:
-    return display.plural(count, "memory", "memories")
+    return plural(count, "memory", "memories")

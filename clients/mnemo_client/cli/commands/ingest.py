@@ -7,12 +7,22 @@ from typing import Any
 
 import msgspec
 
-from mnemo_client.cli.commands.remember import time_argument
+from mnemo_client.cli.arguments import time_argument
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.answers import degraded_text
+from mnemo_client.cli.format.records import explanation_lines, reason_text
+from mnemo_client.cli.format.units import number_text, short_id
 from mnemo_client.cli.terminal import TextStyle, clip, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, UsageError
-from mnemo_client.protocol import memories
+from mnemo_client.protocol.ingestion import (
+    IngestAnswer,
+    IngestRequest,
+    PieceAnswer,
+    ReclassificationView,
+    ReclassifyRequest,
+    Turn,
+    TurnsRequest,
+)
 
 SHOWN_MAX = 20  # of pieces set aside, or of memories reclassified; --json has all
 PIECE_CELLS = 60  # of a piece that is named in a list
@@ -36,7 +46,7 @@ def ingest(invocation: CommandContext) -> int:
     client = invocation.client()
     worst = EXIT_DONE
     for name, text in _input_texts(invocation):
-        request = memories.IngestRequest(
+        request = IngestRequest(
             text=text,
             source=options.source or (None if name == "-" else Path(name).name[-SOURCE_CHARS_MAX:]),
             tags=options.tag,
@@ -59,7 +69,7 @@ def turns(invocation: CommandContext) -> int:
     client = invocation.client()
     worst = EXIT_DONE
     for start in range(0, len(said), TURNS_A_REQUEST):
-        request = memories.TurnsRequest(
+        request = TurnsRequest(
             session_id=options.session,
             turns=said[start : start + TURNS_A_REQUEST],
             tags=options.tag,
@@ -71,7 +81,7 @@ def turns(invocation: CommandContext) -> int:
 
 def reclassify(invocation: CommandContext) -> int:
     options = invocation.options
-    answer = invocation.client().reclassify(memories.ReclassifyRequest(dry_run=options.dry_run))
+    answer = invocation.client().reclassify(ReclassifyRequest(dry_run=options.dry_run))
     if invocation.wants_json:
         invocation.print_answer()
         return EXIT_DONE
@@ -81,8 +91,8 @@ def reclassify(invocation: CommandContext) -> int:
         invocation.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
     would = "would be changed" if answer.dry_run else "changed"
     invocation.print(
-        f"{display.number(answer.looked_at)} looked at, {display.number(answer.changed)} {would}, "
-        f"{display.number(answer.left)} left as a person set them"
+        f"{number_text(answer.looked_at)} looked at, {number_text(answer.changed)} {would}, "
+        f"{number_text(answer.left)} left as a person set them"
     )
     if answer.group is not None:
         invocation.message(f"take it back with: mnemo undo --group {answer.group}")
@@ -111,27 +121,27 @@ def _read(invocation: CommandContext, name: str) -> str:
     return text
 
 
-def _parse_turns(text: str, name: str) -> list[memories.Turn]:
+def _parse_turns(text: str, name: str) -> list[Turn]:
     said = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
         try:
-            said.append(msgspec.json.decode(line, type=memories.Turn))
+            said.append(msgspec.json.decode(line, type=Turn))
         except msgspec.DecodeError as wrong:
             message = str(wrong)
             if isinstance(wrong, msgspec.ValidationError):
                 from mnemo_client.protocol import validation
 
-                message = validation.explain(wrong, memories.Turn, msgspec.json.decode(line)).message
+                message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
             hint = 'a line is {"role": "user", "content": "…"}, with "speaker" and "at" where they are known'
             raise UsageError(f"{name}:{number}: {message}", hint) from wrong
     return said
 
 
-def _report(invocation: CommandContext, name: str, answer: memories.IngestAnswer) -> int:
+def _report(invocation: CommandContext, name: str, answer: IngestAnswer) -> int:
     """Says what became of each; exit 1 where nothing of it could be taken."""
-    refused = [item for item in answer.results if not isinstance(item, memories.PieceAnswer)]
+    refused = [item for item in answer.results if not isinstance(item, PieceAnswer)]
     if invocation.wants_json:
         invocation.print_answer()
     else:
@@ -143,23 +153,21 @@ def _report(invocation: CommandContext, name: str, answer: memories.IngestAnswer
     return EXIT_FAILED if refused and len(refused) == len(answer.results) else EXIT_DONE
 
 
-def _ingest_lines(name: str, answer: memories.IngestAnswer, look: TextStyle) -> Iterator[str]:
-    taken = [item for item in answer.results if isinstance(item, memories.PieceAnswer)]
-    counts = [
-        f"{display.number(answer.counts[key])} {words}" for key, words in _OUTCOME_LABELS if answer.counts.get(key)
-    ]
+def _ingest_lines(name: str, answer: IngestAnswer, look: TextStyle) -> Iterator[str]:
+    taken = [item for item in answer.results if isinstance(item, PieceAnswer)]
+    counts = [f"{number_text(answer.counts[key])} {words}" for key, words in _OUTCOME_LABELS if answer.counts.get(key)]
     where = "" if name == "-" else f"{sanitize(name)}: "
     parts = [f"{where}{look.good(', '.join(counts) or 'nothing in it to remember')}", f"namespace {answer.namespace}"]
     masked = sorted({kind for item in taken for kind in item.masked})
     if masked:
         parts.append(look.warn(f"masked: {sanitize(', '.join(masked))}"))
     if answer.degraded:
-        parts.append(look.warn(display.degraded_text(answer.degraded, None)))
+        parts.append(look.warn(degraded_text(answer.degraded, None)))
     yield look.dim(" · ").join(parts)
     aside = [item for item in taken if item.outcome == "discarded"]
     for item in aside[:SHOWN_MAX]:
-        shown = "" if item.memory is None else f"{display.short_id(item.memory.id)}  {_excerpt(item.memory.content)}"
-        why = look.dim(f"({display.reason_text(item.reason or '')})")
+        shown = "" if item.memory is None else f"{short_id(item.memory.id)}  {_excerpt(item.memory.content)}"
+        why = look.dim(f"({reason_text(item.reason or '')})")
         yield f"  {look.dim('set aside')}  {shown} {why}"
     if len(aside) > SHOWN_MAX:
         yield f"  {look.dim(f'and {len(aside) - SHOWN_MAX} more')}"
@@ -169,8 +177,8 @@ def _ingest_lines(name: str, answer: memories.IngestAnswer, look: TextStyle) -> 
         )
     for item in taken:
         if item.explained is not None and item.memory is not None:
-            yield f"{look.location(display.short_id(item.memory.id))}  {item.outcome}  {_excerpt(item.memory.content)}"
-            yield from display.explanation_lines(item, look)
+            yield f"{look.location(short_id(item.memory.id))}  {item.outcome}  {_excerpt(item.memory.content)}"
+            yield from explanation_lines(item, look)
 
 
 def _excerpt(content: str) -> str:
@@ -178,12 +186,12 @@ def _excerpt(content: str) -> str:
     return clip(sanitize(line), PIECE_CELLS)
 
 
-def _reclassification_line(row: memories.ReclassificationView, look: TextStyle) -> str:
+def _reclassification_line(row: ReclassificationView, look: TextStyle) -> str:
     changes = ", ".join(
         f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
     )
     why = look.dim(f"({sanitize(row.why)})")
-    return f"{look.location(display.short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
+    return f"{look.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
 
 
 def _value(value: Any) -> str:

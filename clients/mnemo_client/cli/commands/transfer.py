@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError, UsageError
-from mnemo_client.protocol import maintenance
+from mnemo_client.protocol.maintenance import ImportAnswer
 
 if TYPE_CHECKING:
     from mnemo_client.client import Client
@@ -143,7 +143,7 @@ def _show_progress(invocation: CommandContext, what: str, done: int, of: int) ->
     invocation.terminal.progress(f"{what} {share}")
 
 
-def _import_lines(found: maintenance.ImportAnswer) -> Iterator[str]:
+def _import_lines(found: ImportAnswer) -> Iterator[str]:
     """What an import came to, in lines."""
     counts = [f"{number} {words}" for name, words in _IMPORT_OUTCOME_LABELS if (number := getattr(found, name))]
     dry = "would be: " if found.dry_run and counts else ""

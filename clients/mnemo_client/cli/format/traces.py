@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mnemo_client.cli.format import display
+from mnemo_client.cli.format.units import number_text, plural, short_id
 from mnemo_client.cli.terminal import TextStyle, cell_width, clip, pad, sanitize, table, wrap
 from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, RecallTrace, WhyAnswer
 
@@ -24,7 +24,7 @@ _DROP_REASON_LABELS = {
 def drop_reason_text(reason: str, count: int | None = None) -> str:
     """Why a candidate is not in the answer, in words; with how many there are."""
     said = _DROP_REASON_LABELS.get(reason, sanitize(reason).replace("_", " "))
-    return said if count is None else f"{display.number(count)} {said}"
+    return said if count is None else f"{number_text(count)} {said}"
 
 
 def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
@@ -41,16 +41,14 @@ def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
         yield _candidate_line(each, drop_reason_text(each.dropped or ""), look)
     yield ""
     rows = [["in question", _scope_text(trace)]]
-    rows += [["left out", f"{display.number(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
+    rows += [["left out", f"{number_text(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
              for each in trace.left_out]  # fmt: skip
-    rows.append(["found", " · ".join(f"{display.number(each.found)} by {each.name}" for each in trace.channels)])
+    rows.append(["found", " · ".join(f"{number_text(each.found)} by {each.name}" for each in trace.channels)])
     if trace.dropped:
         counts = sorted(trace.dropped.items(), key=lambda item: (-item[1], item[0]))
         rows.append(["dropped", " · ".join(drop_reason_text(reason, count) for reason, count in counts)])
     if trace.uncompared:
-        rows.append(
-            ["not compared", f"{display.plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"]
-        )
+        rows.append(["not compared", f"{plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"])
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _labelled_rows(rows, look)
     yield look.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
@@ -58,7 +56,7 @@ def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
 
 def _scope_text(trace: RecallTrace) -> str:
     words = f"; words: {', '.join(map(sanitize, trace.words))}" if trace.words else ""
-    return f"{display.number(trace.in_question)} of {display.plural(trace.memories, 'memory', 'memories')}{words}"
+    return f"{number_text(trace.in_question)} of {plural(trace.memories, 'memory', 'memories')}{words}"
 
 
 def _requirement_text(text: str) -> str:
@@ -69,7 +67,7 @@ def _candidate_line(each: CandidateTrace, dropped: str, look: TextStyle) -> str:
     by = "".join(letter if name in each.channels else "-" for name, letter in _CHANNELS)
     why = "; ".join(part for part in (dropped, *map(sanitize, each.why or [NO_REASON_TEXT])) if part)
     rank = "-" if each.rank is None else str(each.rank)
-    return _trace_row(rank, score_text(each), by, look.location(display.short_id(each.id)), why, look)
+    return _trace_row(rank, score_text(each), by, look.location(short_id(each.id)), why, look)
 
 
 def score_text(each: CandidateTrace) -> str:
@@ -110,7 +108,7 @@ def why_lines(told: WhyAnswer, look: TextStyle) -> Iterator[str]:
     if told.candidate is not None and told.candidate.why:
         rows.append(["for it", "; ".join(map(sanitize, told.candidate.why))])
     if told.instead is not None:
-        rows.append(["instead", display.short_id(told.instead)])
+        rows.append(["instead", short_id(told.instead)])
     if rows:
         yield ""
         yield from _labelled_rows(rows, look)
@@ -123,8 +121,8 @@ def _channel_rank_text(each: ChannelRank) -> str:
     if each.score is None or each.rank is None:
         return "no vector yet" if each.name == "vectors" else "nothing"
     kind = "cosine" if each.name == "vectors" else "score"
-    looked_at = f"{display.number(each.looked_at)} found"
-    return f"{kind} {each.score:.2f}, number {display.number(each.rank)}, {looked_at}"
+    looked_at = f"{number_text(each.looked_at)} found"
+    return f"{kind} {each.score:.2f}, number {number_text(each.rank)}, {looked_at}"
 
 
 def _comparison_lines(own: CandidateTrace, last: CandidateTrace, look: TextStyle) -> Iterator[str]:

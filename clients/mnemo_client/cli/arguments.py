@@ -1,0 +1,94 @@
+"""Arguments of commands: times, and memories named by an id or by their number in the last answer."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mnemo_client import process
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format.answers import best_line
+from mnemo_client.cli.format.records import choice_lines
+from mnemo_client.cli.format.units import SHORT_ID_DIGITS
+from mnemo_client.cli.terminal import TextStyle
+from mnemo_client.errors import NotFoundError, RefusalError, UsageError
+from mnemo_client.paths import run_folder
+from mnemo_client.protocol.memories import MemoryView
+
+if TYPE_CHECKING:
+    from mnemo_client.client import Client
+
+
+LAST_FILE = "last.json"
+HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a place in the last answer
+
+
+def time_argument(text: str | None) -> int | str | None:
+    """ms since the epoch where it is a whole number with more digits than a year, else as it is, for the daemon."""
+    if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
+        return int(text)
+    return text
+
+
+def save_hit_numbers(invocation: CommandContext, memories: Sequence[MemoryView], first: int) -> None:
+    """Write down which memory has which number in the last answer, for `open`, `show`, `edit` and `rm`.
+
+    Only its owner can read the file.
+    """
+    hits = {
+        str(number): {
+            "id": memory.id,
+            "path": memory.note.path if memory.note is not None else None,
+            "line": best_line(memory),
+        }
+        for number, memory in enumerate(memories, first)
+    }
+    folder = run_folder(invocation.environ)
+    try:
+        process.make_private_folder(folder)
+        beside = folder / f"{LAST_FILE}.{os.getpid()}"
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(hits, file)
+        beside.replace(folder / LAST_FILE)
+    except OSError as failed:
+        invocation.message(f"the answer's numbers could not be kept for `mnemo open`: {failed.strerror}")
+
+
+def numbered_hit(invocation: CommandContext, number: int) -> dict[str, Any]:
+    """Return the hit of that number in the last answer: `id`, `path`, `line`. Raises NotFoundError."""
+    try:
+        text = (run_folder(invocation.environ) / LAST_FILE).read_text(encoding="utf-8")
+        hits: dict[str, dict[str, Any]] = json.loads(text)
+    except (OSError, ValueError):
+        hits = {}
+    if not hits:
+        raise NotFoundError("there is no last answer", "ask first: mnemo recall WORDS")
+    if str(number) not in hits:
+        numbers = sorted(map(int, hits))
+        raise NotFoundError(f"the last answer has no number {number}", f"it has {numbers[0]} to {numbers[-1]}")
+    return hits[str(number)]
+
+
+def memory_id_argument(invocation: CommandContext, text: str) -> str:
+    """The id that was meant: as given, or that of a numbered hit of the last answer."""
+    text = text.strip().lstrip("…")
+    if text.isdigit() and len(text) <= HIT_NUMBER_DIGITS_MAX:
+        return str(numbered_hit(invocation, int(text))["id"])
+    if len(text.replace("-", "")) < SHORT_ID_DIGITS:
+        raise UsageError(f"{text!r} is too short for an id", f"give at least {SHORT_ID_DIGITS} of its digits")
+    return text
+
+
+@contextmanager
+def list_candidates(client: "Client") -> Iterator[None]:
+    """Digits that begin or end several ids are refused with those memories a line each, to choose from."""
+    try:
+        yield
+    except RefusalError as error:
+        if not error.candidates:
+            raise
+        lines = choice_lines([client.get(each) for each in error.candidates], TextStyle())
+        said = error.message.partition(" could be ")[0]
+        raise UsageError("\n".join([f"{said} could be", *lines]), "give one of these, or more digits") from error

@@ -1,0 +1,160 @@
+"""The commands that ask: recall, why, search, context, open."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mnemo_client.cli.context import CommandContext
+from mnemo_client.cli.format import traces
+from mnemo_client.cli.format.answers import degraded_text, hit_lines, recall_summary, search_summary
+from mnemo_client.cli.format.records import memory_lines
+from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
+from mnemo_client.protocol import retrieval
+
+if TYPE_CHECKING:
+    pass
+from mnemo_client.cli.arguments import (
+    list_candidates,
+    memory_id_argument,
+    numbered_hit,
+    save_hit_numbers,
+    time_argument,
+)
+
+
+def recall(invocation: CommandContext) -> int:
+    options = invocation.options
+    request = retrieval.RecallRequest(
+        **_recall_fields(invocation), dry=options.dry, explain=options.explain, highlight=True
+    )
+    client = invocation.client()
+    answer = client.recall(request)
+    body = client.last_body.decode()
+    save_hit_numbers(invocation, answer.memories, options.offset + 1)
+    if invocation.wants_json:
+        invocation.print(body.rstrip("\n"))
+        return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
+    # Why an answer was by words only stands in the status; asked for only where it was.
+    status = client.status() if "vectors" in answer.degraded else None
+    lines = hit_lines(answer.memories, invocation.style, invocation.cwd, invocation.home, first=options.offset + 1)
+    invocation.print(*lines)
+    if options.explain and answer.trace is not None:
+        invocation.print("", *traces.trace_lines(answer.trace, invocation.style))
+    if not answer.memories:
+        missing = degraded_text(answer.degraded, status)
+        return _report_nothing(invocation, answer.namespace, missing, is_cut=answer.abstained and answer.total > 0)
+    invocation.print(recall_summary(answer, status, invocation.style))
+    return EXIT_DONE
+
+
+def _recall_fields(invocation: CommandContext) -> dict[str, Any]:
+    """What `recall` and `why` ask with."""
+    options = invocation.options
+    fields: dict[str, Any] = {
+        "query": invocation.text(options.words, "look for"),
+        "top_k": options.top,
+        "offset": options.offset,
+        "tags": options.tag,
+        "kinds": options.kind,
+        "categories": options.category,
+        "layers": options.layer,
+        "since": time_argument(options.since),
+        "until": time_argument(options.until),
+        "as_of": time_argument(options.as_of),
+        "speaker": options.speaker,
+        "source": options.source,
+        "trust_min": options.trust,
+        "min_score": options.min_score,
+        "sort": options.sort or "score",
+        "ranker": options.ranker,
+        "group_by": options.group_by,
+        "cut": options.cut or ("gap" if invocation.is_for_terminal else None),
+    }
+    if options.budget is not None:
+        fields["token_budget"] = options.budget or None
+    return fields
+
+
+def why(invocation: CommandContext) -> int:
+    """Exit 0 whatever the reason is: that there is one is what was asked."""
+    asked, client = _recall_fields(invocation), invocation.client()
+    with list_candidates(client):
+        answer = client.why(memory_id_argument(invocation, invocation.options.id), **asked)
+    if invocation.wants_json:
+        invocation.print_answer()
+        return EXIT_DONE
+    invocation.print(*traces.why_lines(answer, invocation.style))
+    if answer.degraded:
+        status = client.status() if "vectors" in answer.degraded else None
+        invocation.message(degraded_text(answer.degraded, status))
+    return EXIT_DONE
+
+
+def search(invocation: CommandContext) -> int:
+    options = invocation.options
+    client = invocation.client()
+    answer = client.search(
+        invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
+        since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
+    )  # fmt: skip
+    save_hit_numbers(invocation, answer.memories, 1)
+    if invocation.wants_json:
+        invocation.print_answer()
+        return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
+    invocation.print(*hit_lines(answer.memories, invocation.style, invocation.cwd, invocation.home))
+    if not answer.memories:
+        return _report_nothing(invocation, answer.namespace, degraded_text(answer.degraded, None))
+    invocation.print(search_summary(answer, invocation.style))
+    return EXIT_DONE
+
+
+def context(invocation: CommandContext) -> int:
+    options = invocation.options
+    request = retrieval.ContextRequest(
+        query=invocation.text(options.words, "look for"),
+        top_k=options.top,
+        tags=options.tag,
+        max_chars=options.max_chars,
+        ids=options.ids,
+    )
+    if options.budget is not None:
+        request.token_budget = options.budget or None
+    client = invocation.client()
+    answer = client.context(request)
+    if invocation.wants_json:
+        invocation.print_answer()
+    elif answer.block:
+        invocation.print(answer.block.rstrip("\n"))
+    elif not answer.cut:
+        status = client.status() if "vectors" in answer.degraded else None
+        return _report_nothing(invocation, answer.namespace, degraded_text(answer.degraded, status))
+    if answer.cut and not answer.block:
+        raise MnemoError("something was found, and nothing of it fits", "allow more: --max-chars, --budget")
+    return EXIT_DONE if answer.block else EXIT_NOT_FOUND
+
+
+def _report_nothing(invocation: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:
+    said = f"nothing found in namespace {namespace}"
+    if is_cut:
+        said = f"nothing in namespace {namespace} is near enough to answer this; see what is nearest with: --cut none"
+    invocation.message(said + (f" ({missing})" if missing else ""))
+    return EXIT_NOT_FOUND
+
+
+def open_hit(invocation: CommandContext) -> int:
+    hit = numbered_hit(invocation, invocation.options.number)
+    if hit["path"] is None:
+        memory = invocation.client().get(str(hit["id"]))
+        invocation.print(*memory_lines(memory, invocation.style, invocation.cwd, invocation.home))
+        return EXIT_DONE
+    open_file(invocation, Path(str(hit["path"])), int(hit["line"]))
+    return EXIT_DONE
+
+
+def open_file(invocation: CommandContext, path: Path, line: int) -> None:
+    from mnemo_client.cli import editor
+
+    if not path.exists():
+        raise NotFoundError(f"{path} is not there any more", "ask again: the daemon sees what moved within seconds")
+    editor.check_terminal(invocation.environ, invocation.has_terminal, f"it stands in {path}:{line}")
+    invocation.terminal.flush()
+    editor.edit(invocation.environ, path, line)

@@ -1,0 +1,139 @@
+"""How the answers of recall and search look: hits, excerpts, the summary line."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
+from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap
+from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.status import StatusAnswer
+
+BEST_LINES_MAX = 4
+
+
+def hit_lines(
+    memories: Sequence[retrieval.RecalledMemory], look: TextStyle, here: Path, home: Path, first: int = 1
+) -> Iterator[str]:
+    """For each: number, score, where it is or its id, heading trail, date, `was` of what a newer value replaced; below
+    it the best sentence."""
+    digits = len(str(first + len(memories) - 1))
+    for place, memory in enumerate(memories, first):
+        head = f"{place:>{digits}}  {memory.score:.2f}  "
+        day = ", ".join(part for part in ("was" if memory.was else "", event_date(memory)) if part)
+        cut = ["cut to the token budget"] if memory.content_cut else []
+        cut += [f"{memory.others} more in this note"] if memory.others else []
+        spot, rest = sanitize(location(memory, here, home)), [sanitize(memory.speaker or ""), day, *cut]
+        room = None if look.width is None else look.width - cell_width(" · ".join([head, spot, *rest]))
+        parts = [look.dim(part) for part in (_fitting_headings(sanitize(heading_trail(memory)), room), *rest) if part]
+        line = look.dim(" · ").join([look.location(spot), *parts])
+        yield f"{look.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {line}"
+        for line in best_sentence_lines(memory, look, len(head)):
+            yield " " * len(head) + line
+        if look.width is not None and place < first + len(memories) - 1:
+            yield ""
+
+
+def _fitting_headings(headings: str, room: int | None) -> str:
+    """As many of the last headings as there is room for, with an ellipsis for the others; the last one in any case."""
+    parts = headings.split(" › ")
+    while room is not None and len(parts) > 1 and cell_width(" › ".join(["…", *parts])) > room:
+        parts = parts[1:]
+    return headings if " › ".join(parts) == headings else " › ".join(["…", *parts])
+
+
+def location(memory: MemoryView, here: Path, home: Path) -> str:
+    """path:line of a note's chunk, else the end of the id."""
+    if memory.note is None:
+        return short_id(memory.id)
+    return f"{short_path(memory.note.path, here, home)}:{best_line(memory)}"
+
+
+def best_line(memory: MemoryView) -> int:
+    """The line of the best sentence, else the chunk's first; 1 where it is no note."""
+    best = memory.best if isinstance(memory, retrieval.RecalledMemory) else None
+    if best is not None and best.line is not None:
+        return best.line
+    return memory.note.lines[0] if memory.note is not None else 1
+
+
+def heading_trail(memory: MemoryView) -> str:
+    """Title and headings above a passage of a note, where a title that is the top heading counts once; else empty."""
+    if memory.note is None:
+        return ""
+    title, headings = memory.note.title, memory.note.headings
+    return " › ".join(headings if headings[:1] == [title] else [title, *headings])
+
+
+def best_sentence_lines(memory: retrieval.RecalledMemory, look: TextStyle, indent: int) -> list[str]:
+    """The excerpt with the query's words marked, wrapped below its head."""
+    if memory.best is None:
+        text, marks = first_line(memory, None), []
+    else:
+        text, marks = sanitize(memory.best.text), memory.best.marks
+    width = None if look.width is None else max(20, look.width - indent)
+    spans = wrap(text, width, BEST_LINES_MAX)
+    lines = [highlight_marks(text, marks, start, end, look) for start, end in spans]
+    if lines and spans[-1][1] < len(text.rstrip()):
+        lines[-1] += " …"
+    return lines
+
+
+def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, look: TextStyle) -> str:
+    """text[start:end] with what of the marks lies in it painted. Marks that overlap count once."""
+    parts, at = [], start
+    for first, last in sorted(marks):
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            parts += [text[at:first], look.highlight(text[first:last])]
+            at = last
+    return "".join([*parts, text[at:end]])
+
+
+def recall_summary(answer: retrieval.RecallAnswer, status: StatusAnswer | None, look: TextStyle) -> str:
+    """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
+    parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
+    return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), look)
+
+
+def search_summary(answer: retrieval.SearchAnswer, look: TextStyle) -> str:
+    parts = [f"{len(answer.memories)} of {answer.total}", "words"]
+    return _summary(parts, answer.namespace, degraded_text(answer.degraded, None), look)
+
+
+def _summary(parts: list[str], namespace: str, missing: str, look: TextStyle) -> str:
+    line = look.dim(" · ".join([*parts, f"namespace {sanitize(namespace)}"]))
+    return f"{line}{look.dim(' · ')}{look.warn(missing)}" if missing else line
+
+
+def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
+    """What was missing, in words; empty when nothing was."""
+    return "; ".join(degraded_reason(name, status) for name in degraded)
+
+
+def degraded_reason(name: str, status: StatusAnswer | None) -> str:
+    if name == "vectors":
+        return f"answered by words only: {_missing_vectors_reason(status)}"
+    if name == "notes":
+        return "notes are still being read (mnemo status)"
+    if name == "llm":
+        return "without the language model"
+    if name in ("database", "store", "lmdb"):
+        return "the store is out of order (mnemo status)"
+    return f"without {sanitize(name)}"
+
+
+def _missing_vectors_reason(status: StatusAnswer | None) -> str:
+    model = status.models.get("embedding") if status is not None else None
+    vectors = status.views.get("vectors") if status is not None else None
+    if model is None:
+        return "vectors are not ready"
+    if model.state == "absent":
+        return "no embedding model is installed (mnemo models pull)"
+    if model.state == "loading":
+        return "the embedding model is being loaded"
+    if model.state == "failed":
+        return f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
+    if vectors is not None and (vectors.share < 1 or vectors.state in ("building", "catching_up")):
+        return f"vectors are still being built ({percent(vectors.share)})"
+    return "vectors were not ready"

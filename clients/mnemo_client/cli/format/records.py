@@ -1,0 +1,189 @@
+"""How memories look: one in full, lists of them, and what became of a new one."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from mnemo_client.cli.format.answers import degraded_reason, heading_trail, location
+from mnemo_client.cli.format.units import (
+    event_date,
+    first_line,
+    local_date,
+    local_time,
+    number_text,
+    plural,
+    short_id,
+    short_path,
+)
+from mnemo_client.cli.terminal import TextStyle, clip_start, sanitize, table
+from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
+from mnemo_client.protocol.memories import MemoryView, TrashPage, TrashView
+from mnemo_client.protocol.versions import UndoAnswer
+
+_OPERATION_LABELS = {
+    "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
+    "notes": "reading a note", "score": "scoring a note",
+}  # fmt: skip
+# Why a door set something aside, or left nothing of it.
+_REASON_LABELS = {
+    "low_importance": "it matters little", "near_duplicate": "a recent turn says it", "stop_words": "it says nothing",
+    "too_short": "too short", "infrastructure_noise": "noise of programs", "echo": "mnemo itself said it",
+}  # fmt: skip
+_UNDO_PREFIX = "undo:"
+
+
+def remember_line(answer: RememberAnswer, look: TextStyle) -> str:
+    """What was done: outcome, id, namespace, and what there is to know beside it."""
+    memory = answer.memory
+    words = {
+        "stored": "remembered",
+        "duplicate": "already known",
+        "repeats": "remembered, though it says again what was known",
+        "merged": "merged into what was known",
+        "updated": f"updated to version {memory.version}",
+    }
+    parts = [
+        look.good(words[answer.outcome]),
+        look.location(short_id(memory.id)),
+        f"namespace {sanitize(memory.namespace)}",
+    ]
+    for tie, ids in (("repeats", answer.repeats), ("newer than", answer.updates)):
+        if ids:
+            parts.append(f"{tie} {', '.join(look.location(short_id(each)) for each in ids)}")
+    if answer.masked:
+        parts.append(look.warn(f"masked: {sanitize(', '.join(answer.masked))}"))
+    if "sensitive" in memory.tags:
+        parts.append(look.warn("holds what looks like a secret: tagged sensitive"))
+    if "store" in answer.degraded:
+        parts.append(look.warn(f"kept, but {degraded_reason('store', None)}"))
+    return look.dim(" · ").join(parts)
+
+
+def explanation_lines(answer: PieceAnswer | RememberAnswer, look: TextStyle) -> Iterator[str]:
+    """What was decided of one thing that came in, and why; nothing where that was not asked for."""
+    why, memory, scores = answer.explained, answer.memory, answer.scores
+    if why is None:
+        return
+    if memory is not None:
+        sort = " · ".join(part for part in (memory.kind, memory.category, memory.form) if part)
+        yield _detail_line("kind", f"{sort}: {sanitize(why.route)}", look)
+    if scores is not None:
+        sum_of = f"0.6 x novelty {scores.novelty:.2f} + 0.4 x salience {scores.salience:.2f}"
+        is_other = memory is not None and abs(memory.importance - scores.importance) >= 0.005
+        given = f"{memory.importance:.2f}, though scored " if memory is not None and is_other else ""
+        yield _detail_line("importance", f"{given}{scores.importance:.2f} = {sum_of}", look)
+    found = [f"{name} {sanitize(what)!r}" for name, what in why.found.items() if what]
+    if found:
+        yield _detail_line("salience", " · ".join(found), look)
+    for near in why.near:
+        sim = "  -  " if near.sim is None else f"{near.sim:.3f}"
+        relation = near.relation if near.tied else f"({near.relation})"
+        yield _detail_line("near", f"{look.location(short_id(near.id))}  {sim}  {relation}: {sanitize(near.why)}", look)
+    for statement in answer.statements:
+        parts = "" if statement.triple is None else f"  [{' | '.join(statement.triple)}]"
+        yield _detail_line("statement", sanitize(statement.text + parts), look)
+    if why.profile != "own":
+        yield _detail_line("profile", sanitize(why.profile), look)
+
+
+def _detail_line(name: str, text: str, look: TextStyle) -> str:
+    return f"  {look.dim(f'{name:<10}')}  {text}"
+
+
+def memory_lines(memory: MemoryView, look: TextStyle, here: Path, home: Path) -> list[str]:
+    """The whole memory: its fields, an empty line, its text."""
+    rows = [
+        ["id", memory.id],
+        ["namespace", memory.namespace],
+        ["kind", " · ".join(part for part in (memory.kind, memory.category, memory.form) if part)],
+        ["state", memory.state + (" · pinned" if memory.pinned else "")],
+        ["layer", memory.layer],
+        ["importance", f"{memory.importance:.2f} ({memory.importance_source}), strength {memory.strength:.2f}"],
+        ["from", " · ".join(part for part in (memory.speaker, memory.trust, memory.source, memory.agent_id) if part)],
+        ["happened" if event_date(memory) else "file changed", local_time(memory.event_at)],
+        ["stored", local_time(memory.created_at)],
+    ]
+    if memory.modified_at != memory.created_at:
+        rows.append(["changed", f"{local_time(memory.modified_at)}, version {memory.version}"])
+    if memory.expires_at is not None:
+        rows.append(["expires", local_time(memory.expires_at)])
+    if memory.note is not None:
+        first, last = memory.note.lines
+        rows.append(["note", f"{short_path(memory.note.path, here, home)}:{first}-{last}"])
+        rows.append(["heading", heading_trail(memory)])
+    listed = (
+        ("tags", memory.tags), ("key", [memory.key] if memory.key else []), ("evidence", memory.evidence),
+        ("derived from", memory.derived_from), ("replaced by", [memory.superseded_by] if memory.superseded_by else []),
+    )  # fmt: skip
+    rows += [[name, ", ".join(values)] for name, values in listed if values]
+    used = plural(memory.access_count, "time")
+    rows.append(["recalled", used + (f", last {local_time(memory.last_accessed)}" if memory.last_accessed else "")])
+    lines = table([[look.dim(name), sanitize(value)] for name, value in rows], width=look.width)
+    return [*lines, "", sanitize(memory.content, lines=True)]
+
+
+def choice_lines(memories: Sequence[MemoryView], look: TextStyle) -> list[str]:
+    """Memories to choose among, a line each: the end of the id, which is enough to name it, and how it begins."""
+    return table([[look.location(short_id(memory.id)), first_line(memory)] for memory in memories], "  ")
+
+
+def trash_lines(page: TrashPage, look: TextStyle) -> list[str]:
+    """One line for each memory in the trash: id, date of deletion, reason, and first words."""
+    entries = page.entries or [TrashView(memory=m, at=m.modified_at, why="") for m in page.memories]
+    rows = [
+        [
+            look.location(short_id(entry.memory.id)),
+            local_date(entry.at),
+            reason_text(entry.why),
+            first_line(entry.memory),
+        ]
+        for entry in entries
+    ]
+    return table(rows, width=look.width, clips=True)
+
+
+def listed_lines(memories: Sequence[MemoryView], look: TextStyle, here: Path, home: Path, first: int = 1) -> list[str]:
+    """A line each: its number, when it happened, where it is or its id, and how it begins.
+
+    Of a path that would take more than two fifths of the line the end is shown.
+    """
+    room = None if look.width is None else look.width * 2 // 5
+    rows = [
+        [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(f"{event_date(memory):10}"),
+         look.location(clip_start(sanitize(location(memory, here, home)), room)), first_line(memory)]
+        for number, memory in enumerate(memories, first)
+    ]  # fmt: skip
+    return table(rows, width=look.width, clips=True)
+
+
+def count_lines(counts: Mapping[str, int], look: TextStyle, chosen: str | None = None) -> list[str]:
+    """A name and how many memories it has, a line each; `chosen` is marked."""
+    rows = [
+        [
+            f"{number_text(count):>9}",
+            look.bold(sanitize(name)) + (look.dim(" (this folder's)") if name == chosen else ""),
+        ]
+        for name, count in counts.items()
+    ]
+    return table(rows, width=look.width)
+
+
+def reason_text(why: str) -> str:
+    """In words; what someone said themself, as they said it."""
+    return _REASON_LABELS.get(why) or sanitize(why)
+
+
+def undone_lines(undone: UndoAnswer, look: TextStyle) -> list[str]:
+    verb = "would undo" if undone.dry_run else "undone"
+    ids = ", ".join(short_id(each) for each in undone.ids[:10]) + (" …" if len(undone.ids) > 10 else "")
+    changes = f"change {undone.seq}" if len(undone.seqs) < 2 else f"changes {undone.seqs[0]} to {undone.seq}"
+    if undone.total > 10:
+        changes += f", {undone.total} memories"
+    return [f"{look.good(verb)}: {operation_text(undone.what)}" + (look.dim(f" ({changes}: {ids})") if ids else "")]
+
+
+def operation_text(what: str) -> str:
+    """What was done, from the name that the history has for it."""
+    if what.startswith(_UNDO_PREFIX):
+        first, *more = what.removeprefix(_UNDO_PREFIX).split(",")
+        return f"undo of change {sanitize(first)}" + (f" and {len(more)} more" if more else "")
+    return sanitize(_OPERATION_LABELS.get(what, what))

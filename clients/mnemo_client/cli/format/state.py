@@ -1,0 +1,230 @@
+"""How the state of the daemon and its parts looks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mnemo_client.cli.format.units import duration_text, local_time, number_text, percent, plural, short_path, size_text
+from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table
+from mnemo_client.protocol.status import ConfigAnswer, ModelsAnswer, ModelStatus, NotesStatus, StatusAnswer, ViewStatus
+
+SKIPPED_SHOWN = 20
+
+_MODEL_NAMES = {"embedding": "embedding model", "llm": "language model"}
+_STATE_STYLES = {
+    "ready": TextStyle.good, "watching": TextStyle.good, "loading": TextStyle.warn, "building": TextStyle.warn,
+    "warming": TextStyle.warn,
+    "catching_up": TextStyle.warn, "scanning": TextStyle.warn, "polling": TextStyle.warn, "paused": TextStyle.warn,
+    "stale": TextStyle.warn,
+    "absent": TextStyle.warn, "degraded": TextStyle.bad, "failed": TextStyle.bad, "missing": TextStyle.bad,
+}  # fmt: skip
+
+
+def styled_state(state: str, look: TextStyle) -> str:
+    return _STATE_STYLES.get(state, TextStyle.dim)(look, state.replace("_", " "))
+
+
+def status_lines(status: StatusAnswer, look: TextStyle, home: Path) -> list[str]:
+    """The state of every part, a line each."""
+    head = [
+        f"{look.bold('mnemod')} {sanitize(status.version)}",
+        styled_state(status.state, look),
+        f"pid {status.pid}",
+        f"up {duration_text(status.uptime_seconds)}",
+    ]
+    if status.memory_private_bytes:
+        head.append(f"{size_text(status.memory_private_bytes)} of memory")
+    rows = [
+        ["memories", f"{number_text(status.memories)}{_other_states_text(status.by_state)}"],
+        [
+            "namespaces",
+            " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.namespaces.items()),
+        ],
+        *([name, _index_text(view, look)] for name, view in status.views.items()),
+        *([_MODEL_NAMES.get(role, role), _model_text(model, look)] for role, model in status.models.items()),
+        ["notes", _notes_text(status.notes, look)],
+        [
+            "waiting",
+            " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.queue.items() if count),
+        ],
+        ["trash", f"{number_text(status.trash.get('count', 0))}, {size_text(status.trash.get('bytes', 0))}"],
+        ["disk", _disk_text(status.disk)],
+        ["data", sanitize(short_path(status.data_dir, None, home))],
+        ["socket", sanitize(short_path(status.socket, None, home))],
+    ]
+    reasons = [f"  {look.warn('!')} {sanitize(reason)}" for reason in status.reasons]
+    return [
+        look.dim(" · ").join(head),
+        *reasons,
+        *table([[look.dim(name), text] for name, text in rows if text], "  ", look.width),
+    ]
+
+
+def _other_states_text(by_state: Mapping[str, int]) -> str:
+    others = [f"{number_text(count)} {name}" for name, count in by_state.items() if count and name != "active"]
+    return f" ({', '.join(others)})" if others else ""
+
+
+def _index_text(view: ViewStatus, look: TextStyle) -> str:
+    parts = [styled_state(view.state, look), number_text(view.items)]
+    if view.share < 1:
+        parts.append(percent(view.share))
+    if view.rate is not None and view.seconds_left is not None:
+        parts.append(f"{rate_text(view.rate)}, about {duration_text(view.seconds_left + 1)} left")
+    if view.lag:
+        parts.append(f"{plural(view.lag, 'change')} behind, {duration_text(view.lag_seconds)}")
+    if view.reason:
+        parts.append(sanitize(view.reason))
+    return " · ".join(parts)
+
+
+def rate_text(rate: float) -> str:
+    """Passages a second, or a minute where it is slow."""
+    return f"{rate:,.0f} a second" if rate >= 2 else f"{rate * 60:,.0f} a minute"
+
+
+def remaining_work_lines(status: StatusAnswer) -> list[str]:
+    """What is still to be read and embedded, and how long that takes; nothing where all is done."""
+    vectors = status.views.get("vectors")
+    lines = []
+    if waiting := sum(root.waiting for root in status.notes.roots):
+        lines.append(f"{plural(waiting, 'note')} still to be read; all of them can be recalled as they come in")
+    elif any(root.last_scan_at is None and root.state == "scanning" for root in status.notes.roots):
+        lines.append("notes are being looked through; all of them can be recalled as they come in")
+    if (queue := status.queue.get("vectors", 0)) and vectors is not None and vectors.state != "off":
+        left = f", {rate_text(vectors.rate)}" if vectors.rate is not None else ""
+        left += f", about {duration_text(vectors.seconds_left + 1)} left" if vectors.seconds_left is not None else ""
+        lines.append(f"{plural(queue, 'passage')} to be found by meaning too, until then by words{left}")
+    return lines
+
+
+def _model_text(model: ModelStatus, look: TextStyle) -> str:
+    parts = [styled_state(model.state, look)]
+    if model.name:
+        parts.insert(0, sanitize(model.name))
+    if model.dimensions:
+        parts.append(f"{model.dimensions} dimensions")
+    parts += [sanitize(text) for text in (model.reason, model.hint) if text]
+    return " · ".join(parts)
+
+
+def _notes_text(notes: NotesStatus, look: TextStyle) -> str:
+    if not notes.roots:
+        return "no folder yet (mnemo notes add FOLDER)"
+    parts = [
+        plural(len(notes.roots), "folder"),
+        plural(sum(root.files for root in notes.roots), "file"),
+        plural(sum(root.chunks for root in notes.roots), "passage"),
+    ]
+    if waiting := sum(root.waiting for root in notes.roots):
+        parts.append(f"{number_text(waiting)} waiting")
+    parts += [
+        f"{styled_state(root.state, look)}: {sanitize(root.path)}" for root in notes.roots if root.state != "watching"
+    ]
+    if notes.skipped_total:
+        parts.append(f"{number_text(notes.skipped_total)} skipped (mnemo notes status)")
+    return " · ".join(parts)
+
+
+def _disk_text(disk: Mapping[str, int]) -> str:
+    parts = [f"{sanitize(name)} {size_text(count)}" for name, count in disk.items() if count and name != "free"]
+    return " · ".join(parts + ([f"{size_text(disk['free'])} free"] if "free" in disk else []))
+
+
+def notes_lines(notes: NotesStatus, look: TextStyle, here: Path, home: Path) -> list[str]:
+    """The watched folders, then the files that were passed over and why."""
+    lines = []
+    for root in notes.roots:
+        facts = [
+            styled_state(root.state, look),
+            plural(root.files, "file"),
+            plural(root.chunks, "passage"),
+            f"namespace {sanitize(root.namespace)}",
+        ]
+        if root.waiting:
+            facts.append(f"{number_text(root.waiting)} waiting")
+        if root.last_scan_at is not None:
+            facts.append(f"looked through {local_time(root.last_scan_at)}")
+        lines.append(f"{look.location(sanitize(short_path(root.path, here, home)))}  {look.dim(' · ').join(facts)}")
+        if root.reason:
+            lines.append(f"  {look.warn('!')} {sanitize(root.reason)}")
+    if notes.skipped_total:
+        lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
+        counted = [[number_text(count), sanitize(why)] for why, count in notes.skipped_by_reason.items() if count > 1]
+        lines += table(counted, "  ", look.width)
+        shown = notes.skipped[: min(SKIPPED_SHOWN, notes.skipped_total)]
+        lines += table(
+            [[sanitize(short_path(file.path, here, home)), look.dim(sanitize(file.reason))] for file in shown],
+            "  ",
+            look.width,
+        )
+        if notes.skipped_total > len(shown):
+            lines.append(f"  … and {number_text(notes.skipped_total - len(shown))} more")
+    if notes.left_out:
+        lines.append(f"{number_text(notes.left_out)} left out by a rule (.mnemoignore, or by default)")
+    return lines
+
+
+def calibration_lines(measured: Mapping[str, Any], look: TextStyle) -> list[str]:
+    """A model's thresholds beside their sources', with how well each parts the labelled texts."""
+    rows = [["threshold", "source", "here", "precision", "recall"]]
+    for row in measured["thresholds"]:
+        source = "" if row["source"] is None else f"{row['source']:.2f}"
+        rows.append([
+            sanitize(row["name"]), source, f"{row['cosine']:.3f}", percent(row["precision"]), percent(row["recall"]),
+        ])  # fmt: skip
+    languages = ", ".join(f"{sanitize(name)} {percent(share)}" for name, share in measured["languages"].items())
+    return [
+        f"{sanitize(measured['name'])}, measured on {plural(measured['pairs'], 'pair')} of texts",
+        *table(rows, indent="  "),
+        look.dim(f"related texts are closer than unrelated ones: {languages}"),
+        look.dim(f"the thresholds are those of: {', '.join(map(sanitize, measured['counted']))}"),
+    ]
+
+
+def model_lines(answer: ModelsAnswer, look: TextStyle) -> list[str]:
+    """Each model of the catalogue: what it is for, whether it is here, its size and licence."""
+    rows = []
+    for model in answer.models:
+        state = "installed" if model.installed else look.dim("not installed")
+        if model.in_use and model.installed:  # one that is missing is named in the settings, and used by nobody
+            state = look.good("in use")
+        facts = [size_text(model.bytes)] if model.bytes else []
+        facts.append(sanitize(model.licence))
+        if model.dimensions:
+            facts.insert(0, f"{model.dimensions} dimensions")
+        rows.append([sanitize(model.name), model.role, state, look.dim(" · ".join(facts))])
+    return table(rows, width=look.width)
+
+
+def config_lines(answer: ConfigAnswer, look: TextStyle) -> list[str]:
+    """Each value and where it came from; what was set by hand stands out."""
+    rows = []
+    for value in answer.values:
+        text = sanitize(_toml_text(value.value))
+        is_default = value.origin == "default"
+        origin = look.dim("default") if is_default else sanitize(value.origin)
+        rows.append([sanitize(value.key), text if is_default else look.bold(text), origin])
+    return table(rows, width=look.width)
+
+
+def _toml_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_text, value))}]"
+    return "none" if value is None else str(value)
+
+
+def doctor_lines(checks: Sequence[tuple[str, str, str, str]], look: TextStyle) -> list[str]:
+    """Rows of (name, ok | warn | fail, what was found, the command that fixes it)."""
+    paint = {"ok": look.good, "warn": look.warn, "fail": look.bad}
+    width = max((cell_width(name) for name, *_ in checks), default=0)
+    lines = []
+    for name, outcome, found, fix in checks:
+        lines.append(f"{paint[outcome](pad(outcome, 4))}  {pad(name, width)}  {sanitize(found)}".rstrip())
+        if fix and outcome != "ok":
+            lines.append(f"{' ' * (width + 8)}{look.dim('→')} {fix}")
+    return lines

@@ -1,0 +1,155 @@
+"""The wire types of /v1 for the daemon and its parts: state, notes, models, settings."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, DaemonState, Namespace, RequestBody
+
+
+class ModelStatus(AnswerBody):
+    """`state`: absent (none installed), loading, ready, failed (see `reason`)."""
+
+    name: str | None
+    state: Literal["absent", "loading", "ready", "failed"]
+    dimensions: int | None = None
+    reason: str | None = None
+    hint: str | None = None
+    form: str | None = None  # of an embedding model that is ready: int8, float32 or fastembed
+
+
+class ViewStatus(AnswerBody):
+    """A view's place behind the store: `lag` in changes, `lag_seconds` since the oldest one not applied."""
+
+    state: Literal["ready", "building", "catching_up", "stale", "off"]
+    applied_seq: int
+    lag: int
+    lag_seconds: float
+    items: int
+    share: float  # of the memories that belong in it, 0 to 1
+    reason: str | None = None
+    rate: float | None = None  # items a second, while `vectors` are being made
+    seconds_left: float | None = None  # for those that wait now, at that rate
+
+
+class ThreadStatus(AnswerBody):
+    """A background thread of the daemon. `failing`: it was restarted, and has not done a round of its work since."""
+
+    failing: bool
+    restarts: int
+    last_failure: str | None = None
+    failed_at: int | None = None
+
+
+class NotesRootStatus(AnswerBody):
+    id: str
+    path: str
+    namespace: str
+    state: Literal["watching", "polling", "scanning", "missing", "paused"]
+    files: int
+    chunks: int
+    waiting: int  # files seen and not yet read
+    last_scan_at: int | None = None
+    reason: str | None = None
+
+
+class SkippedFile(AnswerBody):
+    path: str
+    reason: str
+
+
+class NotesStatus(AnswerBody):
+    roots: list[NotesRootStatus]
+    skipped: list[SkippedFile] = []  # the first 100: what could not be read, then other kinds of files, then `left_out`
+    skipped_total: int = 0  # without what a rule leaves out
+    skipped_by_reason: dict[str, int] = {}  # the 50 commonest; of other kinds of files as of the last scan
+    left_out: int = 0  # files and folders that an ignore file, or a rule by default, leaves out
+
+
+class NewRootRequest(RequestBody):
+    """POST /v1/notes/roots."""
+
+    path: str
+    namespace: Namespace | None = None
+
+
+class StatusAnswer(AnswerBody):
+    """GET /v1/status: the state of every part."""
+
+    state: DaemonState
+    reasons: list[str]
+    version: str
+    pid: int
+    started_at: int
+    data_dir: str
+    socket: str
+    memories: int  # active and archived
+    by_state: dict[str, int]
+    namespaces: dict[str, int]
+    trash: dict[str, int]  # count, bytes
+    seq: int
+    models: dict[str, ModelStatus]  # embedding, llm
+    views: dict[str, ViewStatus]  # columns, words, vectors, and tokens where the model has late interaction
+    notes: NotesStatus
+    queue: dict[str, int]  # writes waiting; texts waiting for their vector, or to be compared now that they have it
+    disk: dict[str, int]  # bytes by part, and free
+    memory_private_bytes: int = 0
+    uptime_seconds: float = 0.0
+    protocol: str = API_VERSION
+    threads: dict[str, ThreadStatus] = {}  # by name, once the store is open
+
+
+class CatalogueModel(AnswerBody):
+    name: str
+    role: Literal["embedding", "llm", "reranker"]
+    bytes: int
+    licence: str
+    sha256: str
+    sources: list[str]
+    installed: bool
+    in_use: bool
+    dimensions: int | None = None
+    path: str | None = None
+
+
+class ModelsAnswer(AnswerBody):
+    models: list[CatalogueModel]
+    embedding: ModelStatus
+    llm: ModelStatus
+
+
+class UseModelRequest(RequestBody):
+    name: str
+
+
+class ReindexRequest(RequestBody):
+    dry_run: bool = False
+    force: bool = False
+    batch_size: Annotated[int, Meta(ge=1, le=1024)] | None = None  # texts embedded at once; null: 64
+
+
+class ReindexAnswer(AnswerBody):
+    """How many memories have their vector, how many were queued, or would be."""
+
+    total: int
+    with_vectors: int
+    queued: int
+    dimensions: int | None
+    dry_run: bool = False
+
+
+class ConfigValue(AnswerBody):
+    key: str
+    value: Any
+    origin: str  # "default", "FILE:LINE", or the environment variable's name
+
+
+class ConfigAnswer(AnswerBody):
+    values: list[ConfigValue]
+    file: str
+
+
+class HealthAnswer(AnswerBody):
+    ok: bool
+    state: DaemonState
+    version: str

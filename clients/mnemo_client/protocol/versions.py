@@ -1,0 +1,78 @@
+"""The wire types of /v1 for the history: versions of a memory, differences between two times, undo."""
+
+from typing import Any, Literal
+
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody
+
+
+class VersionView(AnswerBody):
+    """`what` is the operation that made it ("add", "edit", "rm", "restore", "notes", "undo:12"); `group` ties together
+    changes that are undone together."""
+
+    seq: int  # what undo takes
+    at: int
+    by: str
+    memory: MemoryView
+    what: str = ""
+    group: str | None = None
+
+
+class HistoryAnswer(AnswerBody):
+    """GET /v1/memories/{id}/history, newest first."""
+
+    versions: list[VersionView]
+    cursor: str | None = None
+
+
+class DifferenceView(AnswerBody):
+    """What became of one memory between two moments; `seq` and what follows it are of its last change in between.
+
+    `memory` is as it is at the later moment, or, of what was removed, as it was at the earlier one; null where its
+    record is gone for good. `fields` are those that differ, with their values in `before` and `after`.
+    """
+
+    id: str
+    how: Literal["added", "restored", "changed", "trashed", "dropped"]
+    seq: int
+    at: int
+    by: str
+    what: str
+    group: str | None = None
+    memory: MemoryView | None = None
+    fields: list[str] = []
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+
+
+class DiffAnswer(AnswerBody):
+    """GET /v1/diff: what was changed last comes first in each list."""
+
+    since_seq: int
+    until_seq: int
+    added: list[DifferenceView]
+    changed: list[DifferenceView]
+    removed: list[DifferenceView]
+    namespace: str
+    cursor: str | None = None
+
+
+class UndoAnswer(AnswerBody):
+    """POST /v1/undo. `seq` is the last of `seqs`, the changes that were taken back; `undo_seq` the one that did it."""
+
+    seq: int
+    what: str
+    ids: list[str]  # the first 500
+    dry_run: bool = False
+    total: int = 0
+    seqs: list[int] = []  # the last 500
+    undo_seq: int | None = None
+    undo_group: str | None = None  # of an undo that took several changes
+
+
+class UndoRequest(RequestBody):
+    """The last change when neither is given."""
+
+    seq: int | None = None
+    group: str | None = None
+    dry_run: bool = False
