@@ -6,7 +6,9 @@ stands what it has no rule for.
 """
 
 import ast
+import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -82,6 +84,28 @@ class Source(NamedTuple):
 
 
 Rule = Callable[[Source], Iterator[str]]
+
+# What rules still find in an area that is being rewritten; it may only become less. [tests/tidy_debt.json]
+DEBT: dict[str, dict[str, int]] = json.loads((ROOT / "tests" / "tidy_debt.json").read_text(encoding="utf-8"))
+# Nouns of the field that look like gerunds or participles.
+NOUNS = frozenset({
+    "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
+    "Need", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring", "Seed",
+    "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training", "Writing",
+})  # fmt: skip
+# Participles of irregular verbs, which their ending does not show.
+PARTICIPLES = frozenset({
+    "Begun", "Brought", "Chosen", "Done", "Drawn", "Fallen", "Forgot", "Forgotten", "Found", "Given", "Gone", "Heard",
+    "Held", "Kept", "Known", "Laid", "Left", "Lost", "Made", "Meant", "Met", "Overtaken", "Read", "Run", "Said", "Seen",
+    "Sent", "Set", "Shown", "Sought", "Spent", "Split", "Spoken", "Stood", "Taken", "Taught", "Thought", "Told",
+    "Undone", "Won", "Written",
+})  # fmt: skip
+RELATIVE = re.compile(
+    r"(?:(?:about|after|as|at|by|for|from|in|of|on|to|under|upon|with)\s+)?"
+    r"(?:how|that|what|whatever|when|whenever|where|wherever|whether|which|whichever|who|whoever|whom|whose|why)\b",
+    re.IGNORECASE,
+)
+SPEC_REFERENCE = re.compile(r"\bSPEC (\d+(?:\.\d+)*[a-z]?(?:(?:, | and )\d+(?:\.\d+)*[a-z]?)*)")
 
 
 def source(path: str, text: str) -> Source:
@@ -235,6 +259,44 @@ def floating_prose(of: Source) -> Iterator[str]:
             yield f"{of.path}:{number}: blanks at the end of the line"
 
 
+def participle_classes(of: Source) -> Iterator[str]:
+    """Classes whose name ends in a gerund or participle: `Answering`, `Looked`, `NotInstalled`."""
+    for node in nodes(of, ast.ClassDef):
+        assert isinstance(node, ast.ClassDef)
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z]+", node.name)
+        last = words[-1] if words else ""
+        is_one = last in PARTICIPLES or last.endswith(("ing", "ed"))
+        if is_one and last not in NOUNS and not node.name.startswith("Test"):
+            yield f"{of.path}:{node.lineno}: {node.name}: name a class with a noun"
+
+
+def relative_docstrings(of: Source) -> Iterator[str]:
+    """Docstrings that begin with What, Whether, From which …"""
+    for node in nodes(of, ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef):
+        assert isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        first = (ast.get_docstring(node) or "").partition("\n")[0]
+        if RELATIVE.match(first):
+            yield f"{of.path}:{getattr(node, 'lineno', 1)}: {first!r}: begin with a verb or a noun"
+
+
+@cache
+def specified() -> frozenset[str]:
+    """The sections and numbered guarantees of daemon/SPEC.md."""
+    text = (ROOT / "daemon" / "SPEC.md").read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^(?:#+ |- \*\*)(\d+(?:\.\d+)*[a-z]?)(?:\*\*)? ", text, re.MULTILINE))
+
+
+def unknown_sections(of: Source) -> Iterator[str]:
+    """References to sections that daemon/SPEC.md does not have."""
+    if of.path == "tests/test_tidy.py":  # its examples
+        return
+    for number, line in enumerate(of.text.splitlines(), start=1):
+        for match in SPEC_REFERENCE.finditer(line):
+            for section in re.findall(r"\d+(?:\.\d+)*[a-z]?", match[1]):
+                if section not in specified():
+                    yield f"{of.path}:{number}: SPEC {section}: daemon/SPEC.md has no such section"
+
+
 # The rule, a file that breaks it, and one that comes close and does not.
 RULES: list[tuple[Rule, Source, Source]] = [
     (
@@ -299,6 +361,18 @@ RULES: list[tuple[Rule, Source, Source]] = [
         source("tests/test_x.py", "def test_it_works(): ..."),
         source("tests/test_x.py", "def test_it_works_twice(): ..."),
     ),
+    (participle_classes, source("x.py", "class Answering: ..."), source("x.py", "class AnswerBuilder: ...")),
+    (participle_classes, source("x.py", "class NotInstalled: ..."), source("x.py", "class InstalledModel: ...")),
+    (participle_classes, source("x.py", "class _Told: ..."), source("x.py", "class EmbeddingSpeed: ...")),
+    (
+        relative_docstrings,
+        source("x.py", "def f():\n    'What is kept.'"),
+        source("x.py", "def f():\n    'Return what is kept.'"),
+    ),
+    (relative_docstrings, source("x.py", "'From which it comes.'"), source("x.py", "'From the first to the last.'")),
+    (relative_docstrings, source("x.py", "class A:\n    'whose it is'"), source("x.py", "class A:\n    'Whole sets.'")),
+    (unknown_sections, source("x.py", "'As in SPEC 99.1'"), source("x.py", "'As in SPEC 2.1, 3.5 and 7'")),
+    (unknown_sections, source("a.md", "SPEC 2.1 and 2.99\n"), source("a.md", "SPEC 2\n")),
     (floating_prose, source("README.md", "a line \n"), source("README.md", "a line\n")),
     (floating_prose, source("Makefile", "a line"), source("Makefile", "")),
 ]
@@ -307,8 +381,36 @@ ALL_RULES = list(dict.fromkeys(rule for rule, _bad, _good in RULES))
 
 @pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.__name__)
 def test_every_file_keeps_to_the_rule(rule: Rule) -> None:
-    broken = [sentence for each in sources() for sentence in rule(each)]
+    by_area: dict[str, list[str]] = defaultdict(list)
+    for each in sources():
+        by_area[area_of(each)] += rule(each)
+    debt = DEBT.get(rule.__name__, {})
+    broken = [sentence for area, found in by_area.items() if len(found) > debt.get(area, 0) for sentence in found]
     assert not broken, "\n".join(broken)
+
+
+def area_of(of: Source) -> str:
+    """`daemon/mnemo_core` for a file of a package, else the folder; a file moved within it keeps its debt."""
+    parts = of.path.split("/")
+    return "/".join(parts[:2]) if len(parts) > 2 and parts[1].startswith("mnemo_") else parts[0]
+
+
+def repeated_classes(all_sources: list[Source]) -> dict[str, list[str]]:
+    """Class names that are defined more than once, with the places."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for each in all_sources:
+        for node in nodes(each, ast.ClassDef):
+            assert isinstance(node, ast.ClassDef)
+            found[node.name].append(f"{each.path}:{node.lineno}")
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_class_name_is_defined_twice() -> None:
+    found = repeated_classes(sources())
+    listed = "\n".join(f"{name}: {', '.join(places)}" for name, places in sorted(found.items()))
+    assert len(found) <= sum(DEBT.get("repeated_classes", {}).values()), listed
+    twice = [source("a.py", "class A: ..."), source("b.py", "class A: ...\nclass B: ...")]
+    assert repeated_classes(twice) == {"A": ["a.py:1", "b.py:1"]}
 
 
 @pytest.mark.parametrize(("rule", "bad", "good"), RULES, ids=lambda each: getattr(each, "__name__", ""))

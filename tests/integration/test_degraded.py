@@ -1,4 +1,4 @@
-"""With no model, a broken one, one that comes and one that goes: always an answer, and always said. SPEC 1, 4.6, 9."""
+"""With no model, a broken one, one that comes and one that goes: always an answer, and always said. SPEC 1, 4.2, 7.3"""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Bringing models here, keeping them and noticing damage (SPEC 4.3, 4.6): real files, real processes."""
+"""Bringing models here, keeping them and noticing damage (SPEC 4.3): real files, real processes."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Every filter of recall, alone and together, against a look at each memory. SPEC 2.4, 7.1, 7.2, 9.4, 17.12"""
+"""Every filter of recall, alone and together, against a look at each memory. SPEC 2.4, 7.1, 7.2, 17.12"""
 
 import random
 import time

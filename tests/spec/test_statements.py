@@ -1,4 +1,4 @@
-"""The sentences of a text that stand alone, and their triples. SPEC 5.6, 10.3 [E3, G45, L15]"""
+"""The sentences of a text that stand alone, and their triples. SPEC 5.6 [E3, G45, L15]"""
 
 import json
 import re

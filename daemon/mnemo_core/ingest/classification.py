@@ -9,7 +9,7 @@ For the kind, the first rule that holds:
   6 a statement of subject, predicate and object              → semantic
   7 anything else                                             → episodic
 For the category: what the caller gives, preference, decision, project, request, result, crumb, in this order, and fact
-for the rest. `fact` and not `crumb` is what is left over, because a crumb is summarised nowhere (SPEC 9.6): what nobody
+for the rest. `fact` and not `crumb` is what is left over, because a crumb is summarised nowhere (SPEC 18): what nobody
 could name must not be what is lost first. An ask or small talk states nothing, so rule 6 does not apply to it.
 """
 

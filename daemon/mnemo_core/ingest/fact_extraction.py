@@ -25,7 +25,7 @@ Language = Literal["en", "de", "fr", "zh", "ja"]
 
 
 class Triple(NamedTuple):
-    """Subject, predicate, object, as the fact graph keeps them. SPEC 10.3 [G45]"""
+    """Subject, predicate, object, as the fact graph keeps them. SPEC 5.6 [G45]"""
 
     subject: str
     predicate: str

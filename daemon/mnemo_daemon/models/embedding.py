@@ -1,4 +1,4 @@
-"""Texts to vectors: the embedders, and the service that keeps one loaded for the daemon (SPEC 2.3, 4.1, 4.4, 4.6).
+"""Texts to vectors: the embedders, and the service that keeps one loaded for the daemon (SPEC 2.3, 4.1, 4.4).
 
 A text's vector is the same whatever it is embedded with. Every embedder keeps that by its own means (see the classes),
 and all are held to it by one suite of tests.

@@ -34,7 +34,7 @@ CANDIDATES_PER_ANSWER = 4  # [L 2.3]
 FUSED_CANDIDATES = 1000  # the same of `fused`, in which freshness lifts what is not among the nearest 100
 CORE_CANDIDATES = 32  # core memories that join whatever is asked; of more than so many the nearest
 NAMESPACE_CANDIDATES = 32  # by each channel, of the namespace that is asked, where `default` is searched as well
-WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 9.4
+WORKING_HOURS = 24  # how long a memory of kind `working` without a session is recalled. SPEC 7.2
 PARALLEL_MIN = 20_000  # memories; in fewer, words are found sooner than another thread has begun
 THREADS = 2  # for the word searches, which run beside the embedding of their query and the vector search
 DISCARDED_MAX = 2000  # the latest of what was set aside, which is in no index and read where it is asked for
@@ -413,7 +413,7 @@ def _core_of(scene: SearchScope) -> NDArray[np.uint32]:
 
 
 def _permitted(question: Question, columns: AttributeStore) -> NDArray[np.bool_]:
-    """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 9.4
+    """The filter, and the rule for kind `working`: only in its own session, without one for 24 hours. SPEC 7.2
 
     Not to be written to.
     """
