@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from mnemo_core.ingest.fact_extraction import extract_triple
 from mnemo_core.ingest.policies import OWN_POLICY, IngestPolicy, preference_source_l
 from mnemo_core.ingest.signals.preferences import find_preference
+from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
 from mnemo_store.records import Category, Form, Kind
@@ -223,26 +224,7 @@ _PASSING = (
     r"|locked|frozen|empty|full|busy|responding|working|up again)\b"
 )
 _NOW = _Signal(
-    frozenset(
-        {
-            "now",
-            "session",
-            "chat",
-            "conversation",
-            "thread",
-            "moment",
-            "currently",
-            "today",
-            "middle",
-            "about",
-            "speak",
-            "current",
-            "sitzung",
-            "unterhaltung",
-            "gerade",
-            "heute",
-        }
-    ),
+    lexicon.words("classification", "now"),
     re.compile(
         "|".join(
             (
@@ -298,43 +280,7 @@ def _about_now(text: str, words: set[str]) -> str:
 # Decisions and projects
 
 _CHOICE = _Signal(
-    frozenset(
-        {
-            "decided",
-            "chose",
-            "chosen",
-            "opted",
-            "settled",
-            "agreed",
-            "resolved",
-            "picked",
-            "selected",
-            "ruled",
-            "committed",
-            "voted",
-            "let",
-            "going",
-            "go",
-            "went",
-            "decision",
-            "choice",
-            "pick",
-            "mind",
-            "entschieden",
-            "geeinigt",
-            "festgelegt",
-            "beschlossen",
-            "entscheidung",
-            "nehmen",
-            "bleiben",
-            "décidé",
-            "choisi",
-            "opté",
-            "convenu",
-            "tranché",
-            "décision",
-        }
-    ),
+    lexicon.words("classification", "choice"),
     re.compile(
         "|".join(
             (
@@ -360,37 +306,7 @@ _CHOICE = _Signal(
     ),
 )
 _GOAL = _Signal(
-    frozenset(
-        {
-            "goal",
-            "goals",
-            "aim",
-            "aims",
-            "aiming",
-            "objective",
-            "objectives",
-            "milestone",
-            "milestones",
-            "roadmap",
-            "target",
-            "targets",
-            "project",
-            "meant",
-            "building",
-            "developing",
-            "launching",
-            "planning",
-            "ziel",
-            "meilenstein",
-            "projektziel",
-            "bauen",
-            "entwickeln",
-            "objectif",
-            "but",
-            "développons",
-            "construisons",
-        }
-    ),
+    lexicon.words("classification", "goal"),
     re.compile(
         "|".join(
             (
@@ -427,25 +343,7 @@ _GOAL_CJK = _Signal(
 # Asks
 
 _ASK = _Signal(
-    frozenset(
-        {
-            "you",
-            "me",
-            "us",
-            "please",
-            "someone",
-            "anyone",
-            "du",
-            "sie",
-            "bitte",
-            "mich",
-            "tu",
-            "vous",
-            "moi",
-            "plaît",
-            "plait",
-        }
-    ),
+    lexicon.words("classification", "ask"),
     re.compile(
         "|".join(
             (
@@ -627,24 +525,7 @@ _NUMBERED = re.compile(
     r"(?:^|\n|\s)(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]|第[一二三四五六七八九十\d]+步)\s*(\w+)",
     re.IGNORECASE,
 )
-_IMPERATIVES = frozenset(
-    {
-        "add", "adjust", "apply", "ask", "attach", "back", "bake", "boil", "build", "bring", "call", "change",
-        "check", "choose", "clean", "clear", "click", "clone", "close", "combine", "commit", "compile", "configure",
-        "connect", "copy", "cover", "create", "cut", "delete", "deploy", "disable", "disconnect", "download", "drag",
-        "drain", "drop", "edit", "empty", "enable", "ensure", "enter", "execute", "export", "extract", "fill", "find",
-        "fold", "follow", "generate", "get", "give", "go", "grind", "heat", "hit", "hold", "import", "insert",
-        "install", "keep", "leave", "let", "lift", "link", "list", "load", "log", "login", "look", "lower", "make",
-        "mark", "merge", "mix", "mount", "move", "name", "navigate", "note", "open", "order", "pack", "paste", "pick",
-        "place", "plug", "pour", "preheat", "prepare", "press", "pull", "push", "put", "raise", "read", "rebase",
-        "reboot", "rebuild", "record", "refresh", "release", "reload", "remove", "rename", "repeat", "replace",
-        "reset", "restart", "restore", "return", "review", "rinse", "rotate", "run", "save", "scan", "scroll",
-        "select", "send", "serve", "set", "sign", "simmer", "source", "spread", "squash", "start", "stir", "stop",
-        "store", "submit", "switch", "tag", "take", "tap", "tell", "test", "tighten", "touch", "transfer", "turn",
-        "type", "unplug", "unscrew", "untar", "unzip", "update", "upgrade", "upload", "use", "verify", "visit",
-        "wait", "wash", "watch", "wipe", "write",
-    }
-)  # fmt: skip
+_IMPERATIVES = lexicon.words("classification", "imperatives")  # fmt: skip
 _IN_TURN = re.compile(
     r"\bfirst(?:ly)?,? (?P<one>\w+)\b.{1,400}?\b(?:then|next|after that|finally|lastly),? (?P<two>\w+)\b"
     r"|\bto (?P<one_to>\w+)[^.,:;\n]{1,80}[,:] (?P<what>\w+)\b.{1,300}?\b(?:then|and then"

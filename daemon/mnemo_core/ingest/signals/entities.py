@@ -12,26 +12,13 @@ What is missed for certain: a name that no list has, at the beginning of a sente
 import re
 from typing import Literal
 
+from mnemo_core.text import lexicon
+
 Language = Literal["en", "de", "fr"]
 
-_GERMAN_WORDS_LIST = """
-der das und ist nicht ich die am hat war vor kommt geht gibt steht diese dieser dieses ein eine einen einer einem mit
-für auf zu zum zur im den dem des wir sie auch noch nur wenn weil dass bei nach von hab habe haben sind bitte kein keine
-mein meine meinem meiner mir mich dir dich uns euch ihr sehr wird wurde aber oder doch mal schon jetzt heute morgen
-gestern immer nie lieber wie wo wann warum kann muss soll über gegen vom beim es ja nein danke
-"""
-_GERMAN_WORDS = frozenset(_GERMAN_WORDS_LIST.split())
-_FRENCH_WORDS_LIST = """
-le la les un une des du et est je tu il elle nous vous que qui pour dans avec sur pas plus mon ma mes ton ta son sa ses
-ce cette au aux ne mais ou où sont suis ai j'ai c'est n'est qu'il d'un d'une chez demain hier aujourd'hui très merci oui
-non toujours jamais bonjour on se y
-"""
-_FRENCH_WORDS = frozenset(_FRENCH_WORDS_LIST.split())
-_ENGLISH_WORDS_LIST = """
-the and is not i a an of to in for on with we you it that this are was my our at be have has do but if from they he she
-will can please don't i'm it's just so as or no yes by
-"""
-_ENGLISH_WORDS = frozenset(_ENGLISH_WORDS_LIST.split())
+_GERMAN_WORDS = lexicon.words("entities", "german_words")
+_FRENCH_WORDS = lexicon.words("entities", "french_words")
+_ENGLISH_WORDS = lexicon.words("entities", "english_words")
 SMALL_WORDS = _GERMAN_WORDS | _FRENCH_WORDS | _ENGLISH_WORDS
 
 # How it is written is proof enough.
@@ -62,174 +49,32 @@ _HUMP_OF_CAPITALS = re.compile("[A-Z]{2}[a-z]{2}")
 _INITIALS = re.compile(r"(?<![A-Za-z0-9_$%/.'-])(?:[A-Z]{2}[A-Z0-9]{0,3}|[A-Z]&[A-Z])(?![A-Za-z0-9_'])")
 
 # Initials of common things, and what is written large for other reasons.
-_NO_NAMES_LIST = """
-am pm ad bc ok id ids tv pc pcs cd dvd ui ux api apis cli gui ide sdk cpu gpu ram rom ssd hdd usb url urls uri http
-https html css json xml yaml csv pdf sql ssh ssl tls dns tcp udp ip ips vpn lan wan wifi ftp smtp imap jwt ci qa pr prs
-mr mrs ms dr st vs faq faqs diy asap fyi btw lol omg wtf imo imho afaik iirc tbd tba tbh nb ps rip rsvp eod eow eta est
-pst cet cest utc gmt pdt edt km kg cm mm ml kb mb gb tb hz ghz mhz usd eur gbp chf jpy vat hr it pr ceo cto cfo coo vp
-phd mba md gp er icu dna rna mri ai ml llm llms nlp ocr rgb db dbs os vm vms kpi kpis okr okrs roi b2b mvp poc sla slo
-nda hq cv tldr tl not and or no yes never always all any must should do todo note warning error info debug fatal get
-post put patch delete head true false null none ii iii iv vi vii xl xs lgtm wip eof rfc nat crud orm crdt mvcc lru ttl
-fifo toc gps sms qr atm pin sim bbq adhd dj suv ufo vip cctv npc rpg fps iso the for on be my your bitte nicht immer nie
-kein und der die das ich gmbh ag sa sas kg hr fr uvm usw
-"""
-_NO_NAMES = frozenset(_NO_NAMES_LIST.split())
+_NO_NAMES = lexicon.words("entities", "no_names")
 # Capitalised within a sentence and no name: days and months (which are dates), the speaker, forms of address.
-_CAPITAL_NO_NAMES_LIST = """
-i i'm i'd i'll i've im monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays
-fridays saturdays sundays mon tue tues wed thu thur thurs fri sat sun january february march april may june july august
-september october november december jan feb mar apr jun jul aug sep sept oct nov dec mr mrs ms dr prof sir madam mom mum
-mommy mama dad daddy papa grandma grandpa granny nana auntie the a an and or but not no yes ok okay hello hi hey dear
-thanks thank please this that these those it he she we they you my your our his her their if when what why how who where
-there here also so then because do does did don't can could will would should must is are was were be have has had let
-let's never always all some any every each more most first second third next last new old good bad great best yeah well
-now just only in on at to of for with from by as up down out over after before section chapter figure table appendix
-page step part item phase level note warning tip todo question answer internet web wifi easter christmas thanksgiving
-halloween ramadan hanukkah god spring summer fall autumn winter je j'ai tu il elle nous vous ils elles on le la les un
-une des oui non merci bonjour salut mais et ou donc car lundi mardi mercredi jeudi vendredi samedi dimanche monsieur
-madame mademoiselle internet noël pâques
-"""
-_CAPITAL_NO_NAMES = frozenset(_CAPITAL_NO_NAMES_LIST.split())
+_CAPITAL_NO_NAMES = lexicon.words("entities", "capital_no_names")
 # Known well enough to be a name in small letters and at the beginning of a sentence. None is also a common word.
-_PLACES = """
-amsterdam athens auckland austin bangalore bangkok barcelona basel beijing beirut belgrade bergen berlin bern bilbao
-birmingham bogota boston bratislava bremen brisbane bristol brooklyn brussels bucharest budapest cairo calgary cambridge
-canberra casablanca chicago cologne copenhagen dallas delhi denver dresden dubai dublin edinburgh florence frankfurt
-geneva glasgow graz hamburg hanoi hannover helsinki hokkaido houston istanbul jakarta jerusalem johannesburg karachi
-kathmandu kobe krakow kyiv kyoto lagos lausanne leeds leipzig lima lisbon lisboa ljubljana london luxembourg lyon madrid
-malaga manchester manhattan manila marseille melbourne miami milan milano minneapolis montreal moscow mumbai munich
-münchen köln wien zürich nairobi nagoya naples nuremberg nürnberg osaka oslo ottawa oxford palermo paris philadelphia
-porto portland potsdam prague rome rotterdam salzburg santiago sapporo sarajevo seattle seoul seville shanghai shenzhen
-singapore sofia stockholm strasbourg stuttgart sydney taipei tallinn tehran toronto toulouse tokyo turin utrecht
-valencia vancouver venice vienna vilnius warsaw wellington yokohama zagreb zurich bordeaux nantes montpellier rennes
-grenoble heidelberg freiburg düsseldorf afghanistan africa albania algeria america argentina armenia asia australia
-austria bangladesh belgium bolivia brazil britain bulgaria cambodia cameroon canada chile colombia croatia cuba cyprus
-czechia denmark ecuador egypt england estonia ethiopia europe finland france germany ghana greece hungary iceland india
-indonesia iran iraq ireland israel italy jamaica japan kenya korea latvia lebanon lithuania malaysia malta mexico
-moldova mongolia morocco mozambique nepal netherlands nigeria norway pakistan panama peru philippines poland portugal
-romania russia scotland senegal serbia slovakia slovenia spain sweden switzerland syria taiwan tanzania thailand tunisia
-uganda ukraine uruguay venezuela vietnam zambia zimbabwe california texas florida oregon bavaria tuscany sicily sardinia
-corsica provence brittany hawaii deutschland österreich schweiz frankreich italien spanien polen bayern sachsen
-allemagne espagne italie japon angleterre londres bruxelles alps himalaya amazonia mallorca tenerife ibiza bali okinawa
-patagonia
-"""
-_THINGS = """
-airbnb alibaba ansible arduino asana atlassian autocad aws azure bitbucket bloomberg bmw bosch chatgpt chromium
-clickhouse cloudflare codeberg coursera debian deepl deliveroo django docker doordash dropbox duolingo ebay
-elasticsearch emacs facebook fedora fastapi figma firefox flickr fortran freebsd gentoo github gitlab gmail google
-grafana graphql hadoop haskell heroku huawei ikea instagram intellij ios ipad iphone javascript jenkins jetbrains jira
-jupyter kafka keras kotlin kubernetes langchain laravel latex lenovo lidl linkedin linux lufthansa lua macbook macos
-mailchimp mastodon matlab mercedes microsoft minecraft mongodb mozilla mysql neovim netflix netlify nextcloud nginx
-nikon nintendo nixos nokia numpy nvidia ollama openai openshift opencv pandas paypal perl php pinterest playstation pnpm
-podman postgres postgresql powerpoint prometheus pycharm pydantic pypi pytest python pytorch qgis rabbitmq reddit redis
-roomba rstudio ryanair salesforce samsung sharepoint shopify siemens skype snapchat snowflake spacex spotify sqlite
-stackoverflow substack supabase svelte tensorflow terraform tesla thinkpad tiktok toyota trello tumblr twilio twitter
-typescript ubuntu uniqlo vercel vim vodafone volkswagen vscode webpack whatsapp wikipedia wordpress xbox xcode yelp
-youtube zalando zendesk zotero zsh zulip anthropic dhl fedex unicef nasa ibm edeka rewe aldi sncf ratp airbus renault
-peugeot carrefour doctolib kubectl systemd sqlalchemy hetzner
-"""
 # Given names. Left out: what is also a word (Will, Mark, Rose, Grace, Hope, May, Bill, Frank, Jack, Art, Dawn, Joy …);
 # those need a capital within a sentence.
-_PEOPLE = """
-aaron abdul abigail adam adrian agnes ahmed aisha akira alan alejandro alessandro alexander alexandra alexei alice
-alicia alina allison amanda amelia amina amir amit amy ana anastasia anders andrea andreas andrew angela anita anja anna
-anne annette annika antoine anton antonio antonia arjun arthur astrid audrey aurelie bastian beatrice ben benjamin
-bernard bernd bettina birgit björn boris brenda brian bruno camille carla carlos carmen caroline catherine cecilia
-celine charlotte chloe christian christina christine christoph christopher claire clara claudia claire clemens connor
-cynthia damian daniel daniela danielle david deborah deepak denise dennis diana diego dieter dimitri dmitri dominic
-dominik dorothy dylan eduardo edward ekaterina elena eleanor elias elisa elisabeth elizabeth ella ellen emil emilia
-emily emma enrique eric erik esther ethan eva evelyn fabian farid fatima felipe felix fernando filip fiona florian
-francesca francesco francisco françois franziska frida friedrich gabriel gabriela gabriele georg george gerhard giovanni
-giulia greta guillaume gustav hamza hannah hannes hans harald harriet hassan heather heidi heike heinrich helen helena
-helga helmut henrik henry hiroshi holger hugo ibrahim igor ines ingrid irene isabel isabella isabelle ivan jacob jakob
-jamal james jan jana jane janet jasmin jason javier jennifer jens jeremy jessica joanna jochen johan johanna johannes
-john jonas jonathan jorge josé josef joseph joshua juan judith julia julian juliette julie julien jürgen justin karen
-karim karin karl karolina katarina kate katharina katherine kathrin katie katja kenji kenneth kevin khalid kimberly
-klara klaus konrad kristina kumar kyle larissa laura lauren laurent layla lea leah leila lena leon leonie leyla liam
-lina linda lisa louise luca lucas lucia lucy luis luisa lukas lukasz maja malik manfred manuel manuela marc marcel marco
-marcus margaret maria mariam marian marie marina mario marion markus marta martha martin martina mateo mathieu mats
-matteo matthew matthias maximilian megan mehmet mei melanie melissa michael michał michel michelle miguel mikael mila
-milan miriam mohamed mohammed monica monika nadia nadine naomi natalia natalie nathalie nathan nguyen nicholas nicolas
-nicole niklas nikolai nils nina noah nora norbert oliver olivia olga omar oscar otto pablo pamela pascal patricia paul
-paula paulina pauline pedro peter petra philip philipp philippe pierre priya rachel rafael rahul rainer raj rajesh ralf
-ramon raquel rebecca regina renate ricardo richard robert roberto rolf roman rosa ruth ryan sabine sabrina samantha
-samuel sandra sanjay sara sarah sascha satoshi sebastian sergei sergio sharon silke silvia simon simone sofie sonja
-sophia sophie stefan stefanie stephanie stephen steven susan susanne suzanne svetlana sven takeshi tamara tanja tariq
-tatiana teresa theresa thomas thorsten tiffany tim timo tina tobias tom tomas tomasz ulrike ulrich ursula uwe valentina
-valerie vanessa vera verena veronica victor victoria viktor vincent vikram vladimir volker walter wei werner william
-wolfgang xavier yasmin yuki yuri yusuf yves zoe anya priyanka ravi sanna björk elin kofi kwame ngozi chidi amara thandi
-sipho noor zainab oksana bohdan jamie tariq
-"""
 # Words, too, so that they need their capital.
-_CAPITAL_THINGS = """
-chrome eclipse outlook notion raspberry safari steam stripe slack ups mit sap thunderbird obsidian amazon discord
-"""
-_KNOWN = frozenset((_PLACES + _THINGS).split())
-_GIVEN = frozenset(_PEOPLE.split())
-_KNOWN_BY_CAPITAL = _GIVEN | frozenset(_CAPITAL_THINGS.split())
+_KNOWN = lexicon.words("entities", "places") | lexicon.words("entities", "things")
+_GIVEN = lexicon.words("entities", "people")
+_KNOWN_BY_CAPITAL = _GIVEN | lexicon.words("entities", "capital_things")
 # Given names that in small letters are words or parts of words in some language.
-_GIVEN_TOO_SHORT = """
-adam ben eva jan jana kate lea lina mei mila nina noor omar otto raj regina roman rosa tim tom wei yuki amara
-"""
-_GIVEN_SMALL = _GIVEN - frozenset(_GIVEN_TOO_SHORT.split())
+_GIVEN_SMALL = _GIVEN - lexicon.words("entities", "given_too_short")
 
-_TITLES_LIST = """
-mr mrs ms dr prof sir st mx miss herr frau hr fr mme mlle m monsieur madame professor doctor uncle aunt auntie captain
-president señor signora
-"""
-_TITLES = frozenset(_TITLES_LIST.split())
-_HUMAN_VERBS_LIST = """
-said says told tells asked asks called calls wrote writes thinks thought wants wanted likes loves hates lives lived
-works worked moved knows knew promised suggested mentioned agreed disagrees prefers emailed texted replied joined left
-quit married met owns owes plays studies sagt sagte meint meinte wohnt arbeitet heißt mag möchte hat kommt ruft schreibt
-fragt fragte zieht liebt findet dit habite travaille veut aime pense préfère demande vient appelle
-"""
-_HUMAN_VERBS = frozenset(_HUMAN_VERBS_LIST.split())
+_TITLES = lexicon.words("entities", "titles")
+_HUMAN_VERBS = lexicon.words("entities", "human_verbs")
 # What can stand before such a verb, begin a sentence, and is no name.
-_NO_PERSONS_LIST = """
-i you he she it we they who that this what someone somebody everyone everybody nobody anyone one people everything
-nothing something mom mum dad mother father brother sister wife husband boss manager customer customers user users
-client clients everybody both neither also then he's she's already just never always who's which there here half most
-many some all none others another each whoever god doctor dentist landlord teacher neighbour neighbor legal marketing
-engineering support sales finance management accounting research ich du wir ihr er sie es man wer das dies niemand
-jemand jeder alles nichts was mama papa chef il elle on ce cela qui quelqu'un personne tout rien maman
-"""
-_NO_PERSONS = frozenset(_NO_PERSONS_LIST.split())
+_NO_PERSONS = lexicon.words("entities", "no_persons")
 
 # In front of a German noun without an article, these make it a place or a firm, but for the nouns below.
-_GERMAN_TO_PLACES_LIST = """
-in nach aus bei
-"""
-_GERMAN_TO_PLACES = frozenset(_GERMAN_TO_PLACES_LIST.split())
-_GERMAN_NO_PLACES_LIST = """
-hause haus urlaub zukunft ordnung ruhe eile holz stein glas metall plastik papier leder wolle regen sonne nacht tag
-bedarf gelegenheit fragen problemen rückfragen kälte hitze schnee wind wetter stille frieden gefahr bezug kürze betrieb
-arbeit rente pension teilzeit vollzeit elternzeit mitleid angst spaß liebe neugier versehen prinzip überzeugung
-feierabend feierabends mittag mitternacht norden süden osten westen deutsch englisch französisch spanisch raten ruf form
-farbe größe summe wochen tagen monaten jahren stunden minuten kontakt verbindung schwarz weiß gedanken erinnerung besitz
-panik führung produktion tränen schule licht tageslicht nachfrage anfrage erfahrung erhalt eingang ablauf unterlagen
-plan vereinbarung absprache klausur mode milch fleisch
-"""
-_GERMAN_NO_PLACES = frozenset(_GERMAN_NO_PLACES_LIST.split())
-_GERMAN_BEFORE_PERSONS_LIST = """
-dass weil wenn ob und aber als bis damit denn oder
-"""
-_GERMAN_BEFORE_PERSONS = frozenset(_GERMAN_BEFORE_PERSONS_LIST.split())
-_ORDERS_LIST = """
-call email text ask tell meet visit thank ping invite message dear hi hello hey cc to from with for re and
-"""
-_ORDERS = frozenset(_ORDERS_LIST.split())
-_SMALL_IN_TITLES_LIST = """
-a an and as at but by for from in into of on or the to vs with der die das und von für de la le les et du des en
-"""
-_SMALL_IN_TITLES = frozenset(_SMALL_IN_TITLES_LIST.split())
+_GERMAN_TO_PLACES = lexicon.words("entities", "german_to_places")
+_GERMAN_NO_PLACES = lexicon.words("entities", "german_no_places")
+_GERMAN_BEFORE_PERSONS = lexicon.words("entities", "german_before_persons")
+_ORDERS = lexicon.words("entities", "orders")
+_SMALL_IN_TITLES = lexicon.words("entities", "small_in_titles")
 # X's at the beginning of a sentence, where it is no owner.
-_NO_OWNERS_LIST = """
-it that what who there here where how he she let today tomorrow yesterday tonight everyone everybody someone somebody
-nobody one mom mum dad life dinner lunch breakfast everything nothing something this when why mother father world week
-year month day weather food coffee
-"""
-_NO_OWNERS = frozenset(_NO_OWNERS_LIST.split())
+_NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
 _ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
@@ -265,32 +110,7 @@ _ASIAN_NAMED = re.compile(
     r"|[・＝][ァ-ヴー]{2,})"
 )
 _KATAKANA = re.compile("[ァ-ヴー]{3,}")
-_LOAN_WORDS_LIST = """
-コーヒー ミーティング パソコン テスト サーバー サーバ データ ファイル メール メモ スマホ アプリ ホテル レストラン
-カフェ ビール ワイン ケーキ パン チーズ バター ミルク ジュース サラダ スープ カレー ラーメン パスタ ピザ トマト バナナ
-リンゴ オレンジ レモン チョコ チョコレート アイス デザート ランチ ディナー モーニング テレビ ラジオ カメラ ゲーム
-スポーツ サッカー テニス ゴルフ バスケ プール ジム ヨガ ランニング マラソン トレーニング ダイエット アレルギー
-ベジタリアン バス タクシー トラック バイク エレベーター トイレ シャワー ベッド ソファ テーブル ドア カーテン エアコン
-ストレス リラックス スケジュール プロジェクト チーム リーダー メンバー クライアント ユーザー システム プログラム
-プログラミング コード バグ エラー デバッグ リリース デプロイ コミット ブランチ マージ レビュー コメント ドキュメント
-ページ サイト ブログ リンク クリック ボタン メニュー タブ スペース インデント キーボード マウス モニター プリンター
-ノート ペン カード キー パスワード アカウント ログイン ログ アドレス メッセージ チャット グループ イベント パーティー
-プレゼント クリスマス コンサート ライブ アルバム ピアノ ギター バイオリン ダンス ドラマ アニメ マンガ ニュース
-インターネット ネット オンライン リモート オフィス ビル マンション アパート スーパー コンビニ デパート セール サイズ
-カラー デザイン シャツ スカート ズボン コート セーター バッグ メガネ スタイル タイプ レベル ルール アイデア イメージ
-メリット デメリット チャンス タイミング バランス ポイント テーマ レポート プレゼン セミナー クラス コース レッスン
-ボランティア アルバイト バイト サラリーマン ボーナス コスト サービス サポート セキュリティ バックアップ アップデート
-インストール ダウンロード バージョン キャッシュ クエリ インデックス テーブル カラム モデル ベクトル メモリ ディスク
-クラウド ネットワーク プロトコル コンテナ パッケージ モジュール クラス メソッド パラメータ オプション デフォルト キロ
-メートル センチ グラム パーセント ドル ユーロ ポンド ペット ネコ イヌ ウサギ コロナ ワクチン インフルエンザ マスク
-キャンセル チェック スタート ストップ ゴール オープン クローズ サンプル リスト メイン サブ トップ ラスト シンプル
-ダーク ダークモード モード ライトモード フォント スクリーン タスク リマインダー アラーム カレンダー アジェンダ
-ワークフロー コンピューター コンピュータ ソフト ソフトウェア ハードウェア ナッツ ピーナッツ アーモンド グルテン エビ
-カニ サーモン マグロ タバコ アルコール ハイキング キャンプ ドライブ ツアー チケット ビザ パスポート スーツケース
-プラン ボトル カップ グラス スプーン フォーク ナイフ キッチン リビング ベランダ バルコニー ガス トンネル フォルダ
-フォルダー マニュアル
-"""
-_LOAN_WORDS = frozenset(_LOAN_WORDS_LIST.split())
+_LOAN_WORDS = lexicon.words("entities", "loan_words")
 
 _CAPITALISED = re.compile(
     r"(?<![A-Za-z0-9_À-ÿ-])[A-ZÀ-ÖØ-ÞĀĆČĐŁŃŚŠŽ][^\W\d_\u3040-\u9fff]*(?:['’-][^\W\d_\u3040-\u9fff]+)*"
@@ -304,10 +124,7 @@ _OWNED = re.compile(
 )
 _NEXT_WORD = re.compile(r"['’]?s? ([^\W\d_]+)")
 _LAST_WORD_CHARS_MAX = 24
-_ABBREVIATIONS_LIST = """
-dr mr mrs ms st prof vs g e b z hr fr mme jr sr inc
-"""
-_ABBREVIATIONS = frozenset(_ABBREVIATIONS_LIST.split())
+_ABBREVIATIONS = lexicon.words("entities", "abbreviations")
 
 
 def language_of(words: set[str]) -> Language:

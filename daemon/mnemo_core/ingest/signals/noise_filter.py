@@ -9,34 +9,12 @@ import re
 from typing import Literal
 
 from mnemo_core.ingest.signals.preferences import find_preference
+from mnemo_core.text import lexicon
 
 RejectReason = Literal["too_short", "stop_words", "infrastructure_noise", "near_duplicate"]
 
 # What says nothing by itself, in any number and order.
-_EMPTY_WORDS_LIST = """
-a about above after again all also am an and any are as at be because been before being below between both but by can
-could did do does doing don't done down during each even few for from further get go going got had has have having he
-her here hers herself him himself his how i i'd i'll i'm i've if in into is isn't it it's its itself just let let's me
-more most my myself no nor not now of off on once only or other our ours out over own same she should so some such than
-that that's the their theirs them themselves then there there's these they they're this those through to too under until
-up us very was we we'll we're well were what what's when where which while who whom why will with would you you're you'd
-you'll your yours yourself ok okay okey okie k kk kay yes yeah yea yep yup ya yah nah nope sure alright right true
-thanks thank thx ty tysm cheers please pls plz hi hello hey hiya yo bye goodbye cya ciao good great nice cool awesome
-perfect excellent wonderful amazing fine lovely super brilliant fantastic neat sweet wow whoa oh ooh ah aha ahh hm hmm
-hmmm mm mmm mhm uh uhh um umm er erm eh huh meh ugh oops whoops sorry welcome haha hahaha hahahaha hehe hihi lol lmao
-rofl xd really actually maybe perhaps probably definitely absolutely exactly totally indeed agreed understood got gotcha
-noted see know think guess makes sense sounds look looks way much many lot lots everything nothing anything something
-yet still already think mean means course nvm mind idk dunno ikr tbh btw fyi omg congrats congratulations continue
-please try trying again ready kind stuff thing things say said tell told bit quite pretty happy glad day interesting
-funny true danke dank vielen bitte ja nein nö jo jap jup doch klar gut super prima toll genau okay aha ach so na und
-oder aber der die das ein eine ich du er sie es wir ihr ist war bin bist sind nicht schon noch mal auch nur sehr hallo
-moin servus tschüss tschau ciao guten passt alles stimmt verstehe verstanden dann machen wir mach weiter jetzt
-danke-schön danke schön schöne lieben liebe grüße was wie wo wer warum mir dir merci beaucoup oui non d'accord ouais bon
-bien très super parfait génial salut bonjour bonsoir au revoir voilà c'est ça je tu il elle nous vous ils elles le la
-les un une des de et ou mais pas ne que qui est sont ok entendu compris exactement exact ah oh bah ben alors rien tout
-de suite gracias vale sí si hola adiós obrigado obrigada sim não grazie prego sì bene arigato arigatou hai
-"""
-_EMPTY_WORDS = frozenset(_EMPTY_WORDS_LIST.split())
+_EMPTY_WORDS = lexicon.words("noise_filter", "empty_words")
 _LAUGH = re.compile(
     r"(?:a?(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|lo+l|x+d+|w+o+w+|a+h+|o+h+|u+h+|h+m+|m+h*m+|y+a+y+|哈+|呵+|嘿+"
     r"|w{2,}|笑+)"
@@ -173,26 +151,7 @@ _QUIET = re.compile(
 # builtins.ValueError: … — certain within a trace; alone, unless a person explains it.
 _NAMED_ERROR = re.compile(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w+(?:Error|Exception|Interrupt|Warning)(?::\ .*|\s*)$")
 # What a machine's complaint is made of, beside names, numbers and places. Another word, and a person speaks.
-_MACHINE_WORDS_LIST = """
-a an and any api application at be been being but by cache call cannot can't changes client closed code command
-completed connect connect connected connecting econnrefused exit connection connections container could couldn't current
-currently data database dependencies did disconnected documents down download due elapsed embedding embeddings end ended
-error errors established exceeded exited expired failed failure fetch few file files for found from gateway get give
-giving got had handshake has hangup has have host http idle images in index interrupted into invalid is it's loading
-later limit load loading lost max maximum milliseconds minutes ms message model modules more moment name network no not
-now number occurred of on open operation out packages page peer pending permission please plugins pool port process
-processing project proxy quota rate re-establish reached read reason received reconnecting refused repository request
-requests reset resource response results resume retries retry retrying seconds second server service services session
-sessions socket ssl start started stream stopped system task tcp temporarily terminated tests that the this time timed
-timeout timeouts tls to token tool too try trying unable unavailable unexpected unexpectedly unknown unreachable until
-up update updates upload upstream url user using was websocket while will with workspace write wrong your you attempt
-attempts again after something went internal bad many busy overloaded status host's remote local certificate verify
-broken pipe route dns lookup reply api's endpoint worker job build script failed. der die das zum zur server verbindung
-verloren abgebrochen fehlgeschlagen unterbrochen wurde versuch erneuter sekunden netzwerkfehler zeitüberschreitung bei
-von mit bitte später erneut versuchen erreichbar nicht la le de du au connexion erreur réseau perdue serveur interne
-délai d'attente dépassé réessayez plus tard
-"""
-_MACHINE_WORDS = frozenset(_MACHINE_WORDS_LIST.split())
+_MACHINE_WORDS = lexicon.words("noise_filter", "machine_words")
 _FIGURE = re.compile(r"\d|\w[./:=_]\w")
 _PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 

@@ -23,6 +23,7 @@ from mnemo_core.ingest.signals.entities import (
     words_of,
 )
 from mnemo_core.ingest.signals.preferences import find_preference
+from mnemo_core.text import lexicon
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
 NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
@@ -86,32 +87,9 @@ def _clamped(value: float) -> float:
 # A number: digits that are no part of a name and no mark of a list.
 _DIGITS = re.compile(r"(?<![A-Za-z_\d])(?<![A-Za-z_][-.])(?:[vVQH](?=\d))?\d[\d.,:/%-]*")
 _LIST_MARK = re.compile(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
-_NUMBER_WORDS_LIST = """
-two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen
-twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands million millions billion
-trillion dozen dozens twenty-one twenty-two twenty-three twenty-four twenty-five thirty-five forty-two forty-five
-fifty-five monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays
-saturdays sundays weekday weekdays weekend weekends january february april june july august september october november
-december tonight tomorrow yesterday today noon midnight christmas easter thanksgiving halloween nineties eighties
-seventies sixties fortnight
-"""
-_NUMBER_WORDS = frozenset(_NUMBER_WORDS_LIST.split())
-_GERMAN_NUMBERS_LIST = """
-zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn
-zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert tausend million millionen milliarden dutzend
-anderthalb montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag montags dienstags mittwochs donnerstags
-freitags samstags sonntags januar jänner februar märz april mai juni juli august september oktober november dezember
-heute gestern vorgestern übermorgen wochenende mitternacht weihnachten ostern silvester montagabend dienstagabend
-mittwochabend donnerstagabend freitagabend samstagabend sonntagabend
-"""
-_GERMAN_NUMBERS = frozenset(_GERMAN_NUMBERS_LIST.split())
-_FRENCH_NUMBERS_LIST = """
-deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize vingt trente quarante cinquante
-soixante cent mille million millions milliard douzaine lundi mardi mercredi jeudi vendredi samedi dimanche lundis mardis
-mercredis jeudis vendredis janvier février mars avril mai juin juillet août septembre octobre novembre décembre demain
-hier aujourd'hui après-demain avant-hier week-end minuit noël pâques
-"""
-_FRENCH_NUMBERS = frozenset(_FRENCH_NUMBERS_LIST.split())
+_NUMBER_WORDS = lexicon.words("salience", "number_words")
+_GERMAN_NUMBERS = lexicon.words("salience", "german_numbers")
+_FRENCH_NUMBERS = lexicon.words("salience", "french_numbers")
 _WHEN = re.compile(
     r"\b(?:next|last|this|coming|past) (?:week|month|year|quarter|morning|afternoon|evening|night|weekend"
     r"|spring|summer|autumn|fall|winter|sprint|decade"
@@ -196,43 +174,10 @@ _TECHNICAL_SHAPE = re.compile(
     r"|[A-Za-z]+\d+[A-Za-z]*\d*|\w+\(\)|\w+\.(?:py|js|ts|rs|go|c|cpp|json"
     r"|ya?ml|toml|sh|sql|md|html|css|log|conf|env))(?!\w)"
 )
-_TECHNICAL_ENDINGS_LIST = """
-itis ectomy oscopy ometry omics emia cillin ization isation ological ography threaded threading ware tensor
-"""
-_TECHNICAL_ENDINGS = tuple(_TECHNICAL_ENDINGS_LIST.split())
+_TECHNICAL_ENDINGS = tuple(lexicon.words("salience", "technical_endings"))
 _ENDING_WORD_CHARS_MIN = 8
-_NO_TECHNICAL_LIST = """
-organization organisation civilization photography biography geography beware aware unaware realization
-"""
-_NO_TECHNICAL = frozenset(_NO_TECHNICAL_LIST.split())
-_TECHNICAL_WORDS_LIST = """
-algorithm algorithms allocator api apis async ascii asynchronous authentication autoscaling backend backends backoff
-backpressure bandwidth bash benchmark benchmarks bitmap blockchain boolean bootloader broker btree buffer bytecode
-cache caches caching callback centroid checksum ci cli cluster codebase codec commit commits compiler compilers
-concurrency config container containers coroutine cosine cpu css csv crontab cron cuda daemon database databases
-dataset deadlock debugger debugging decorator dependency dependencies deploy deployed deployment deserialize docker
-dockerfile dns embedding embeddings encoder encryption endpoint endpoints enum epoll failover fdatasync filesystem
-firewall firmware frontend fsync garbage-collection gateway git gpu gradient gradle graphql grep handler hash hashing
-hashmap heap hostname hostnames html http hypervisor idempotent index indexes indices inode integer interpreter
-iterator javascript json jwt kernel kubernetes lambda latency ldap llm llms linter linux localhost lockfile logits
-lora malloc marshalling memcpy mesh metadata microservice microservices middleware migration migrations monorepo
-multithreading mutex namespace nginx node nodes npm nullable oauth onboarding opcode optimizer orm os overfitting
-pagination parser parsers partition payload pipeline pipelines plugin pod pods pointer pointers postgres protobuf
-proxy pytest python quantization query queries queue quicksort raid rebase recursion redis refactor refactoring regex
-regexes registry regression rendering repo repository reranker rollback rootfs router rpc runtime rust sandbox
-scheduler schema schemas sdk semaphore serializer serializers server servers sharding shard shards shader socket
-sockets softmax sql sqlite ssd ssh ssl stacktrace stdin stderr stdout subnet subprocess symlink synchronous syscall
-systemd tcp telemetry tensor terraform thread threads throughput timeout timeouts timestamp tls tokenizer tokenizers
-toml traceback transaction transactions transformer typescript udp unicode unittest upsert url urls usb utf variable
-variables vector vectors venv virtualenv vlan vm vpn wasm webhook webhooks websocket websockets wifi xml yaml yml
-zigbee angina antibiotic antibiotics asthma biopsy chemotherapy cholesterol diabetes dialysis ibuprofen insulin
-hypertension metformin paracetamol thyroid amortization annuity depreciation derivative escrow ebitda fibonacci
-eigenvalue eigenvector polynomial covariance variance quantum photon neutrino genome mitochondria ribosome torque
-voltage resistor capacitor transistor oscilloscope turbocharger carburetor photosynthesis thermodynamics entropy
-datenbank datenbanken schnittstelle netzwerk speicher arbeitsspeicher prozessor betriebssystem festplatte
-verschlüsselung zeitstempel serveur serveurs base-de-données réseau processeur chiffrement
-"""
-_TECHNICAL_WORDS = frozenset(_TECHNICAL_WORDS_LIST.split())
+_NO_TECHNICAL = lexicon.words("salience", "no_technical")
+_TECHNICAL_WORDS = lexicon.words("salience", "technical_words")
 _ASIAN_TECHNICAL = re.compile(
     "数据库|服务器|接口|缓存|索引|部署|代码|编译|内存|进程|线程|算法|向量|加密|端口|分支|提交|日志|脚本|容器|网关|队列|框架|前端|后端|配置文件|正则|并发|延迟|防火墙"
     "|データベース|サーバー?|キャッシュ|インデックス|デプロイ|コンテナ|クエリ|メモリ|スレッド|アルゴリズム|ベクトル|暗号化|ブランチ|コミット|コンパイ|ログファイル|スキーマ|トランザクション|プロトコル|正規表現"

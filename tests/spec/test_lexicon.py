@@ -1,0 +1,27 @@
+"""Word lists are read from their files, and each is one."""
+
+from importlib import resources
+
+import pytest
+
+from mnemo_core.text import lexicon
+
+
+def test_a_list_holds_the_words_of_its_section_alone() -> None:
+    assert {"please", "bitte", "vous"} <= lexicon.words("classification", "ask")
+    assert not lexicon.words("classification", "ask") & lexicon.words("classification", "imperatives")
+
+
+@pytest.mark.parametrize(("topic", "section"), [("classification", "nothing"), ("entities", "ask")])
+def test_a_list_that_is_not_there_is_an_error(topic: str, section: str) -> None:
+    with pytest.raises(KeyError, match=section):
+        lexicon.words(topic, section)
+
+
+def test_no_list_is_empty_or_written_twice() -> None:
+    files = [each for each in resources.files(lexicon).iterdir() if each.name.endswith(".txt")]
+    assert files
+    for each in files:
+        heads = [line for line in each.read_text("utf-8").splitlines() if line.startswith("[")]
+        assert len(set(heads)) == len(heads), each.name
+        assert all(lexicon.words(each.name.removesuffix(".txt"), head.strip("[]")) for head in heads), each.name
