@@ -197,6 +197,21 @@ def test_every_route_is_in_the_protocol() -> None:
     assert not missing, "clients/PROTOCOL.md does not name: " + ", ".join(missing)
 
 
+def unknown_types(text: str) -> Iterator[str]:
+    """The types in backquotes that a page about the protocol names and no module of it defines."""
+    folder = ROOT / "clients" / "mnemo_client" / "protocol"
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.glob("*.py")]
+    known = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
+    for match in re.finditer(r"`([A-Z][a-z]+(?:[A-Z][a-z]+)*)`", without_blocks(text)):
+        if match[1] not in known:
+            yield match[1]
+
+
+def test_every_type_that_the_protocol_names_is_defined() -> None:
+    assert not list(unknown_types(page("clients/PROTOCOL.md")))
+    assert list(unknown_types("Answers `RecallAnswer`, or `RecallResult`.")) == ["RecallResult"]
+
+
 def test_every_public_thing_says_what_it_is() -> None:
     missing = [
         each
