@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -137,11 +138,18 @@ def _restore(asked: argparse.Namespace, models: Path) -> None:
     )  # fmt: skip
     _clear_progress()
     if asked.json:
-        _say(msgspec.json.encode(done._asdict() | {"kept_as": done.kept_as and str(done.kept_as)}).decode())
+        _say(msgspec.json.encode(_restore_fields(done)).decode())
     else:
         _say(f"restored {done.memories} memories, up to change {done.seq}", *done.recovered)
         if done.kept_as:
             _say(f"what it was before is kept as {done.kept_as}")
+
+
+def _restore_fields(done: restore.RestoreResult) -> dict[str, Any]:
+    """The JSON object of `mnemo restore --json`; its names are part of the command's interface."""
+    fields = done._asdict()
+    fields["said"] = fields.pop("recovered")
+    return fields | {"kept_as": done.kept_as and str(done.kept_as)}
 
 
 def _forget_again(models: Path) -> Callable[[Store, Sequence[str]], None]:
