@@ -17,7 +17,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk
 from mnemo_store.records import Change, Memory, PutMemory
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import TABLES
+from mnemo_store.tables import TABLE_NAMES
 
 AT = 1_700_000_000_000  # ms: a moment of November 2023
 WAIT_SECONDS = 30.0  # for a write that should take milliseconds; longer is a hang
@@ -52,9 +52,9 @@ def remember(store: Store, number: int, content: str = "", **fields: Any) -> Mem
 
 def tables_of(folder: Path) -> dict[str, list[tuple[bytes, bytes]]]:
     """Every row of every table of a closed store but the vectors, which the journal does not hold."""
-    with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLES), lock=False) as env:
+    with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLE_NAMES), lock=False) as env:
         tables = {}
-        for name in TABLES:
+        for name in TABLE_NAMES:
             if name != "embeddings":
                 database = env.open_db(name.encode(), create=False)
                 with env.begin(db=database) as transaction:

@@ -1,38 +1,62 @@
 """The interface of a state backend: snapshots to read, transactions to write.
 
-There are two backends: the database, and the replay of the journal (the fallback state), for when no database can be
-trusted. Both give the same answers, row number for row number; the agreement tests compare them.
+There are two backends: the database (`database.table_access`), and the replay of the journal
+(`recovery.fallback_state`), for when no database can be trusted. A backend gives access to rows by table and key. The
+rows are interpreted here, once for both, so both give the same answers, row number for row number.
 """
 
 import abc
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_store import codec
+from mnemo_store.codec import digest_key, digest_keys, id_key, id_text, seq_key
 from mnemo_store.records import (
     Change,
     ChangeEntry,
+    DropMemory,
     Edge,
     Forgotten,
     Memory,
     NoteFile,
     NoteRoot,
-    Skip,
+    PutMemory,
+    PutMeta,
+    PutUsage,
     TrashEntry,
     Usage,
+    content_hash,
+)
+from mnemo_store.tables import (
+    BY_CHANGE,
+    CHANGES,
+    EDGES,
+    EMBEDDINGS,
+    FORGOTTEN,
+    MEMORIES,
+    META,
+    NOTES,
+    OF_A_MEMORY,
+    ROOTS,
+    SKIPS,
+    TRASH,
+    USAGE,
+    VERSIONS,
+    LoggedChange,
+    StoredMemory,
+    Table,
+    record_in,
 )
 
 SLICE = 1000  # rows of one step of a long walk
+HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})
 
-
-class StoredMemory(NamedTuple):
-    """A memory's record and the seq of the change that made it."""
-
-    seq: int
-    memory: Memory
+R = TypeVar("R")
 
 
 class TouchedMemory(NamedTuple):
@@ -53,10 +77,97 @@ class Snapshot(abc.ABC):
 
     now: int  # ms
 
+    # Access to rows, which each backend has of its own
+
+    @abc.abstractmethod
+    def _value(self, table: str, key: bytes) -> Any:
+        """The value under a key, or None. Bytes, except that a backend may keep memories in a form of its own."""
+
+    @abc.abstractmethod
+    def _values(self, table: str, key: bytes) -> list[bytes]:
+        """All values under a key of one of MULTI_VALUE_TABLES, in order."""
+
+    @abc.abstractmethod
+    def _rows_from(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, Any]]:
+        """The rows from a key on, in the order of the keys. The caller exhausts it before it writes."""
+
+    @abc.abstractmethod
+    def _last_rows(self, table: str) -> Iterator[tuple[bytes, Any]]:
+        """All rows, the last one first."""
+
+    @abc.abstractmethod
+    def _row_count(self, table: str) -> int: ...
+
+    def _opened(self, table: Table[R], key: bytes, value: Any) -> R:
+        """The record of a row."""
+        return table.open(key, value)
+
+    # Any table
+
+    def get(self, table: Table[R], *values: Any) -> R | None:
+        """The record whose key has these values."""
+        key = table.key.encode(values)
+        value = self._value(table.name, key)
+        return None if value is None else self._opened(table, key, value)
+
+    def scan(self, table: Table[R], after: bytes = b"", limit: int = SLICE) -> list[R]:
+        """The records after a primary key, each once, in the order of the primary keys."""
+        rows = self._rows_from(table.name, after + b"\0" if after else after)
+        if table.other_keys:
+            rows = (row for row in rows if table.is_primary(row[0]))
+        return [self._opened(table, key, value) for key, value in islice(rows, max(0, limit))]
+
+    def under(self, table: Table[R], first_id: str) -> list[R]:
+        """The records that have a key which begins with this id, in the order of those keys."""
+        return [self._opened(table, key, value) for key, value in self._rows_under(table, id_key(first_id))]
+
+    def size(self, table: Table[Any]) -> int:
+        """The number of rows of a table."""
+        return self._row_count(table.name)
+
+    def _rows_under(self, table: Table[Any], prefix: bytes) -> list[tuple[bytes, Any]]:
+        if len(table.key.fields) == 1:
+            value = self._value(table.name, prefix)
+            return [] if value is None else [(prefix, value)]
+        found = []
+        for key, value in self._rows_from(table.name, prefix):
+            if not key.startswith(prefix):
+                break
+            found.append((key, value))
+        return found
+
+    # The store as a whole
+
     @property
     def seq(self) -> int:
         """The number of the last change."""
         return int(self.meta("seq") or 0)
+
+    def meta(self, name: str) -> str:
+        """A named fact about the whole store; "" when unset."""
+        value = self._value("meta", name.encode())
+        return value.decode() if value else ""
+
+    def metas(self) -> dict[str, str]:
+        """Every named fact, in the order of the names."""
+        return {fact.name: fact.value for fact in self.scan(META, limit=self.size(META))}
+
+    def entry(self, seq: int) -> ChangeEntry | None:
+        """The history entry of a transaction."""
+        logged = self.get(CHANGES, seq)
+        return None if logged is None else logged.entry
+
+    def entries(self, after: int, limit: int = SLICE) -> list[LoggedChange]:
+        """The entries of the transactions after `after`, in order."""
+        rows = islice(self._rows_from("changes", seq_key(after + 1)), max(0, limit))
+        return [self._opened(CHANGES, key, value) for key, value in rows]
+
+    def entries_back(self, limit: int = SLICE) -> Iterator[LoggedChange]:
+        """The entries of the last transactions, the newest first."""
+        for key, value in islice(self._last_rows("changes"), max(0, limit)):
+            yield self._opened(CHANGES, key, value)
+
+    # Memories
 
     def memory(self, memory_id: str) -> Memory | None:
         found = self.stored(memory_id)
@@ -66,148 +177,256 @@ class Snapshot(abc.ABC):
         """Current records in id order."""
         return [stored.memory for stored in self.records(after, limit)]
 
-    @abc.abstractmethod
-    def meta(self, name: str) -> str:
-        """A named fact about the whole store."""
+    def stored(self, memory_id: str) -> StoredMemory | None:
+        key = id_key(memory_id)
+        value = self._value("memories", key)
+        return None if value is None else self._opened(MEMORIES, key, value)
 
-    @abc.abstractmethod
-    def metas(self) -> dict[str, str]:
-        """Every named fact, in the order of the names."""
-
-    @abc.abstractmethod
-    def stored(self, memory_id: str) -> StoredMemory | None: ...
-
-    @abc.abstractmethod
-    def usage(self, memory_id: str) -> Usage | None: ...
-
-    @abc.abstractmethod
     def records(self, after: str = "", limit: int = SLICE) -> list[StoredMemory]:
         """Current records and the seqs that made them, in id order."""
+        return self.scan(MEMORIES, _key_after(after), limit)
 
-    @abc.abstractmethod
     def count(self) -> int:
         """Records, whatever their state."""
+        return self.size(MEMORIES)
 
-    @abc.abstractmethod
-    def number(self, memory_id: str) -> int | None:
-        """The number of a memory: a small dense integer, its row id in the indexes."""
-
-    @abc.abstractmethod
-    def id_of(self, number: int) -> str | None: ...
-
-    @abc.abstractmethod
-    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
-        """Memories of that scope, not trashed or discarded, whose content hash is digest, in id order."""
-
-    @abc.abstractmethod
-    def id_by_key(self, namespace: str, user: str, key: str) -> str | None: ...
-
-    @abc.abstractmethod
     def versions(self, memory_id: str) -> list[StoredMemory]:
         """Every version that is kept, the current one last."""
+        found, current = self.under(VERSIONS, memory_id), self.stored(memory_id)
+        return [*found, current] if current else found
 
-    @abc.abstractmethod
-    def entry(self, seq: int) -> ChangeEntry | None: ...
+    def number(self, memory_id: str) -> int | None:
+        """The number of a memory: a small dense integer, its row id in the indexes."""
+        value = self._value("numbers", id_key(memory_id))
+        return int.from_bytes(value, "big") if value else None
 
-    @abc.abstractmethod
-    def entries(self, after: int, limit: int = SLICE) -> list[tuple[int, ChangeEntry]]:
-        """The entries of the transactions after `after`, in order."""
+    def id_of(self, number: int) -> str | None:
+        value = self._value("owners", _number_key(number))
+        return id_text(value) if value else None
 
-    @abc.abstractmethod
-    def entries_back(self, limit: int = SLICE) -> Iterator[tuple[int, ChangeEntry]]:
-        """The entries of the last transactions, the newest first."""
+    def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]:
+        """Memories of that scope, not trashed or discarded, whose content hash is digest, in id order."""
+        return [id_text(value) for value in self._values("hashes", digest_key(namespace, user, agent, run, digest))]
 
-    @abc.abstractmethod
-    def trash(self, memory_id: str) -> TrashEntry | None: ...
+    def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
+        value = self._value("keys", digest_key(namespace, user, key))
+        return id_text(value) if value else None
 
-    @abc.abstractmethod
+    # What belongs to memories
+
+    def usage(self, memory_id: str) -> Usage | None:
+        return self.get(USAGE, memory_id)
+
+    def usages(self, after: str = "", limit: int = SLICE) -> list[Usage]:
+        """In id order."""
+        return self.scan(USAGE, _key_after(after), limit)
+
+    def trash(self, memory_id: str) -> TrashEntry | None:
+        return self.get(TRASH, memory_id)
+
     def trash_entries(self, after: str = "", limit: int = SLICE) -> list[TrashEntry]:
         """In id order."""
+        return self.scan(TRASH, _key_after(after), limit)
 
-    @abc.abstractmethod
-    def trash_count(self) -> int: ...
+    def trash_count(self) -> int:
+        return self.size(TRASH)
 
-    @abc.abstractmethod
     def edges(self, memory_id: str) -> list[Edge]:
         """The edges that have this memory at either end: first those to it, then those from it, each sorted by relation
         and other end."""
+        return self.under(EDGES, memory_id)
 
-    @abc.abstractmethod
-    def edges_after(self, after: Edge | None = None, limit: int = SLICE) -> list[Edge]:
-        """Every edge once, in the order of source, relation, target."""
+    # Notes, and texts that must not come back
 
-    @abc.abstractmethod
-    def usages(self, after: str = "", limit: int = SLICE) -> list[Usage]:
-        """In id order."""
+    def note(self, file_id: str) -> NoteFile | None:
+        return self.get(NOTES, file_id)
 
-    @abc.abstractmethod
-    def note(self, file_id: str) -> NoteFile | None: ...
-
-    @abc.abstractmethod
     def notes(self, after: str = "", limit: int = SLICE) -> list[NoteFile]:
         """Note files in id order."""
+        return self.scan(NOTES, _key_after(after), limit)
 
-    @abc.abstractmethod
     def roots(self) -> list[NoteRoot]:
         """Every watched folder, in id order."""
+        return self.scan(ROOTS, limit=self.size(ROOTS))
 
-    @abc.abstractmethod
     def skips(self, file_id: str) -> frozenset[str]:
         """Salted hashes of the texts that rescans of this file skip."""
+        return frozenset(skip.hash for skip in self.under(SKIPS, file_id))
 
-    @abc.abstractmethod
-    def skips_after(self, after: Skip | None = None, limit: int = SLICE) -> list[Skip]:
-        """Every skip, in the order of file and hash."""
-
-    @abc.abstractmethod
     def forgotten(self, digest: str) -> Forgotten | None:
         """The entry of a text that must not come back, by its salted hash."""
+        return self.get(FORGOTTEN, digest)
 
-    @abc.abstractmethod
     def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[Forgotten]:
         """Every such entry, in the order of the hashes."""
+        return self.scan(FORGOTTEN, after.encode(), limit)
 
-    @abc.abstractmethod
+    # Vectors
+
     def vectors(self, space: str, text_hash: bytes, dimensions: int) -> NDArray[np.float16] | None:
         """The vectors kept for a text, shape (windows, dimensions), or None."""
+        value = self._value(EMBEDDINGS, digest_key(space, text_hash))
+        return codec.decode_vectors(value, dimensions) if value else None
 
-    @abc.abstractmethod
     def token_rows(self, space: str, text_hashes: Sequence[bytes], dimensions: int) -> list[NDArray[np.int8] | None]:
         """The token rows kept for each text, shape (tokens, dimensions), or None."""
+        values = self._token_values(space, text_hashes)
+        return [codec.decode_token_rows(value, dimensions) if value else None for value in values]
 
-    @abc.abstractmethod
     def joined_token_rows(
         self, space: str, text_hashes: Sequence[bytes], dimensions: int
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """The token rows of all these texts, one after the other, and the number of rows of each, -1 without any."""
+        """The token rows of all these texts, one behind the other, and how many each has, -1 where none are kept."""
+        return codec.join_token_rows(self._token_values(space, text_hashes), dimensions)
+
+    def _token_values(self, space: str, text_hashes: Sequence[bytes]) -> list[bytes | None]:
+        return [self._value(EMBEDDINGS, key) for key in digest_keys(space, text_hashes)]
 
 
 class StateWriter(Snapshot):
     """A snapshot within a write transaction: it sees its own changes, and makes more."""
 
     @abc.abstractmethod
+    def _put(self, table: str, key: bytes, value: Any) -> None: ...
+
+    @abc.abstractmethod
+    def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
+        """Removes a row if it exists. `value` names one of several under a key."""
+
+    @abc.abstractmethod
+    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> Any:
+        """The value for a record. `place` is the index of its change among those that are applied; `hashed` and `named`
+        are its keys in `hashes` and `keys`, each empty where it has none."""
+
+    @abc.abstractmethod
+    def _seq_of(self, value: Any) -> int:
+        """The seq of the change that made the record, from its value."""
+
+    @abc.abstractmethod
+    def _version_value(self, value: Any) -> Any:
+        """The value of the same record as an earlier version."""
+
+    @abc.abstractmethod
+    def _found_by(self, value: Any) -> tuple[bytes, bytes]:
+        """The keys of a record in `hashes` and `keys`, from its value."""
+
     def apply(self, changes: Sequence[Change], seq: int, entry: ChangeEntry) -> list[TouchedMemory]:
         """Applies the changes as transaction `seq`; `entry` gets the ids. Applying the same twice changes nothing."""
+        touched: dict[str, TouchedMemory] = {}
+        for place, change in enumerate(changes):
+            match change:
+                case PutMemory(data=memory):
+                    number = self._put_memory(StoredMemory(seq, memory), place)
+                    usage = touched[memory.id].usage if memory.id in touched else None
+                    touched[memory.id] = TouchedMemory(number, memory, usage)
+                case DropMemory(id=memory_id):
+                    number_before = self.number(memory_id)
+                    self._drop_memory(memory_id)
+                    if number_before is not None:
+                        touched[memory_id] = TouchedMemory(number_before, None, None, dropped=True)
+                case PutUsage(data=usage):
+                    self.put(USAGE, usage)
+                    known = self.number(usage.id)
+                    if known is not None:
+                        record = touched[usage.id].memory if usage.id in touched else None
+                        touched[usage.id] = TouchedMemory(known, record, usage)
+                case _:
+                    table = BY_CHANGE[type(change)]
+                    if isinstance(change, table.put or ()):
+                        self.put(table, record_in(table, change))
+                    else:
+                        self.drop(table, change)
+        self.put_entry(seq, with_touched_ids(entry, changes))
+        return list(touched.values())
 
-    @abc.abstractmethod
+    def put(self, table: Table[R], record: R) -> None:
+        """Writes a record under each of its keys."""
+        value = table.encode(record)
+        for key in table.keys_of(record):
+            self._put(table.name, key, value)
+
+    def drop(self, table: Table[Any], named: Any) -> None:
+        """Removes a record, given the record or the change that drops it."""
+        for key in table.keys_of(named):
+            self._delete(table.name, key)
+
     def put_vectors(self, space: str, text_hash: bytes, rows: NDArray[np.float16] | NDArray[np.int8]) -> None:
         """Keeps a text's vectors (float16) or token rows (int8)."""
+        self._put(EMBEDDINGS, digest_key(space, text_hash), codec.encode_rows(rows))
 
-    @abc.abstractmethod
-    def set_meta(self, name: str, value: str) -> None: ...
+    def set_meta(self, name: str, value: str) -> None:
+        self.put(META, PutMeta(name=name, value=value))
 
     # For loading a dump of the whole state. FORMAT.md, "The stream"
 
-    @abc.abstractmethod
     def put_record(self, stored: StoredMemory, number: int) -> None:
         """Puts a current record under the seq that made it, with its number."""
+        key = id_key(stored.memory.id)
+        self._put_current(key, stored, 0)
+        self._put_number(key, number)
 
-    @abc.abstractmethod
     def put_version(self, stored: StoredMemory) -> None:
         """Puts an earlier version under the seq that made it."""
+        self._put("versions", VERSIONS.key.of(stored), self._version_value(self._memory_value(stored, 0, b"", b"")))
 
-    @abc.abstractmethod
-    def put_entry(self, seq: int, entry: ChangeEntry) -> None: ...
+    def put_entry(self, seq: int, entry: ChangeEntry) -> None:
+        self.put(CHANGES, LoggedChange(seq, entry))
+
+    def _put_memory(self, stored: StoredMemory, place: int) -> int:
+        """Puts a record; the one before it becomes an earlier version. Returns its number."""
+        key = id_key(stored.memory.id)
+        before = self._value("memories", key)
+        if before is not None:
+            seq_before = self._seq_of(before)
+            if seq_before != stored.seq:
+                self._put("versions", key + seq_key(seq_before), self._version_value(before))
+            self._remove_from_indexes(key, before)
+        self._put_current(key, stored, place)
+        given = self._value("numbers", key)
+        if given is not None:
+            return int.from_bytes(given, "big")
+        number = int(self.meta("next_number") or 0)
+        self._put("meta", b"next_number", b"%d" % (number + 1))
+        self._put_number(key, number)
+        return number
+
+    def _put_current(self, key: bytes, stored: StoredMemory, place: int) -> None:
+        """Puts a current record and its entries in the indexes."""
+        hashed, named = found_by(stored.memory)
+        self._put("memories", key, self._memory_value(stored, place, hashed, named))
+        if hashed:
+            self._put("hashes", hashed, key)
+        if named:
+            self._put("keys", named, key)
+
+    def _put_number(self, key: bytes, number: int) -> None:
+        self._put("numbers", key, _number_key(number))
+        self._put("owners", _number_key(number), key)
+
+    def _drop_memory(self, memory_id: str) -> None:
+        """Removes a memory and every row that belongs to it."""
+        key = id_key(memory_id)
+        before = self._value("memories", key)
+        if before is not None:
+            self._remove_from_indexes(key, before)
+        for table in OF_A_MEMORY:
+            for row_key, value in self._rows_under(table, key):
+                keys = table.keys_of(self._opened(table, row_key, value)) if table.other_keys else [row_key]
+                for each in keys:
+                    self._delete(table.name, each)
+        number = self._value("numbers", key)
+        if number is not None:
+            self._delete("owners", number)
+        self._delete("memories", key)
+        self._delete("numbers", key)
+
+    def _remove_from_indexes(self, key: bytes, before: Any) -> None:
+        """Removes the entries of a record in `hashes` and `keys`."""
+        hashed, named = self._found_by(before)
+        if hashed:
+            self._delete("hashes", hashed, key)
+        if named and self._value("keys", named) == key:
+            self._delete("keys", named)
 
 
 class StateTransaction(abc.ABC):
@@ -243,3 +462,35 @@ class StateBackend(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None: ...
+
+
+def with_touched_ids(entry: ChangeEntry, changes: Sequence[Change]) -> ChangeEntry:
+    """The entry of a transaction with the ids of the memories that it changes and of those whose usage it changes."""
+    changed = (change for change in changes if isinstance(change, PutMemory | DropMemory))
+    ids = dict.fromkeys(change.data.id if isinstance(change, PutMemory) else change.id for change in changed)
+    used = dict.fromkeys(change.data.id for change in changes if isinstance(change, PutUsage))
+    return ChangeEntry(at=entry.at, by=entry.by, group=entry.group, what=entry.what, ids=tuple(ids), used=tuple(used))
+
+
+def found_by(memory: Memory) -> tuple[bytes, bytes]:
+    """The keys of a memory in `hashes` and `keys`, each empty where it has none."""
+    return hash_key(memory) if memory.state in HASHED_STATES else b"", name_key(memory) if memory.key else b""
+
+
+def hash_key(memory: Memory) -> bytes:
+    """The key of a memory in `hashes`."""
+    scope = (memory.namespace, memory.user_id, memory.agent_id, memory.run_id)
+    return digest_key(*scope, content_hash(memory.content))
+
+
+def name_key(memory: Memory) -> bytes:
+    """The key of a memory in `keys`."""
+    return digest_key(memory.namespace, memory.user_id, memory.key)
+
+
+def _number_key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def _key_after(memory_id: str) -> bytes:
+    return id_key(memory_id) if memory_id else b""

@@ -47,7 +47,7 @@ STORED = {
     "journal line": codec.JournalLine,
     "journal header": codec.SegmentHeader,
     "export header": dump.DumpHeader,
-    "export row": dump.TaggedRow,
+    "export row": dump.TAGGED,
     "export footer": dump.DumpFooter,
     "table of changes": records.ChangeEntry,
     "store.json": StoreManifest,
@@ -123,7 +123,7 @@ def _plain() -> dict[str, Any]:
         "database": {
             "format": codec.FORMAT,
             "export": dump.DUMP_VERSION,
-            "tables": sorted(tables.TABLES),
+            "tables": sorted(tables.TABLE_NAMES),
             "tables with several values of a key": sorted(tables.MULTI_VALUE_TABLES),
             "index file magic": MAGIC.decode(),
         },

@@ -33,12 +33,12 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.server.sockets import Peer
 from mnemo_store.codec import id_key
+from mnemo_store.database.table_access import TableSnapshot, TableWriter
 from mnemo_store.errors import StoreError
 from mnemo_store.indexes.lexical import LexicalFields
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.check import InvariantViolation
 from mnemo_store.records import DropMemory, PutMeta
-from mnemo_store.tables import TableSnapshot, TableWriter
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS, write
 from tests.spec.test_check import both, damage, drop

@@ -40,7 +40,7 @@ from mnemo_store.records import (
     Usage,
     skip_hash,
 )
-from mnemo_store.tables import TABLES
+from mnemo_store.tables import TABLE_NAMES
 from tests.running import RunningDaemon, running
 from tests.samples import AT, opened, sample_id, sample_memory, write
 
@@ -602,7 +602,7 @@ def test_vectors_cannot_be_exported_without_a_model(client: Client) -> None:
 
 def kept_vectors(folder: Path) -> int:
     """How many texts of a closed store have vectors."""
-    with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLES), lock=False) as env:
+    with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLE_NAMES), lock=False) as env:
         table = env.open_db(b"embeddings", create=False)
         with env.begin() as transaction:
             return int(transaction.stat(table)["entries"])

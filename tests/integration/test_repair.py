@@ -17,6 +17,7 @@ from mnemo_daemon.maintenance.offline_maintenance import NoStore, check_folder, 
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import StoreRepair, amendment
 from mnemo_store.codec import encode_json, id_key, seq_key
+from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import FolderInUse
 from mnemo_store.maintenance import compaction
@@ -36,7 +37,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.tables import TableWriter, edge_keys
+from mnemo_store.tables import EDGES
 from tests.samples import (
     AT,
     WAIT_SECONDS,
@@ -292,7 +293,7 @@ def test_what_journal_and_database_have_lost_of_each_other_is_all_there_afterwar
 def test_a_change_of_which_nothing_is_left_is_marked_as_lost(folder: Path) -> None:
     alter_line(folder, 9)
     damage(folder, both(drop("changes", seq_key(9)), *(
-        drop("edges", key) for key in edge_keys(EDGE)
+        drop("edges", key) for key in EDGES.keys_of(EDGE)
     )))  # fmt: skip
     done = repair_folder(folder, dry_run=False)
     assert brief(done.report) == []
@@ -397,7 +398,7 @@ def test_what_the_database_has_lost_comes_back_from_a_damaged_snapshot(compacted
     before, path = tables_of(compacted), snapshot_of(compacted)
     start = path.read_bytes().index(SNAPSHOT_ROWS["a change"])
     overwrite(path, start + 50, b"#")
-    damage(compacted, both(*(drop("edges", key) for key in edge_keys(EDGE)), drop("memories", id_key(NEWER.id))))
+    damage(compacted, both(*(drop("edges", key) for key in EDGES.keys_of(EDGE)), drop("memories", id_key(NEWER.id))))
     done = repair_folder(compacted, dry_run=False)
     assert [step.remedy for step in done.steps] == ["reread", "indexes", "journal"]
     assert brief(done.report) == []

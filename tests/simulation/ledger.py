@@ -8,7 +8,6 @@ import msgspec
 
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import UnknownOutcome
-from mnemo_store.journal.dump import BOOKKEEPING
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -36,6 +35,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
+from mnemo_store.tables import BOOKKEEPING, EDGES, SKIPS
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -164,10 +164,10 @@ def state_of(snapshot: Snapshot) -> State:
         memories={key: tuple((row.seq, row.memory) for row in rows) for key, rows in memories.items()},
         usage={usage.id: usage for usage in snapshot.usages(limit=ALL)},
         trash={entry.id: entry for entry in snapshot.trash_entries(limit=ALL)},
-        edges={(edge.source, edge.target, edge.relation): edge for edge in snapshot.edges_after(limit=ALL)},
+        edges={(edge.source, edge.target, edge.relation): edge for edge in snapshot.scan(EDGES, limit=ALL)},
         notes={note.id: note for note in snapshot.notes(limit=ALL)},
         roots={root.id: root for root in snapshot.roots()},
-        skips=frozenset((skip.file, skip.hash) for skip in snapshot.skips_after(limit=ALL)),
+        skips=frozenset((skip.file, skip.hash) for skip in snapshot.scan(SKIPS, limit=ALL)),
         forgotten={row.hash: row for row in snapshot.forgotten_after(limit=ALL)},
         metas={name: value for name, value in snapshot.metas().items() if name not in BOOKKEEPING},
         entries=dict(snapshot.entries(0, limit=ALL)),

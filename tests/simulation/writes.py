@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
+from mnemo_store.backend import HASHED_STATES
 from mnemo_store.records import Memory, normalized_text, skip_hash
-from mnemo_store.tables import HASHED_STATES
 from tests.simulation.ledger import State, Wrong
 from tests.simulation.life import Life
 from tests.simulation.world import Answer

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from mnemo_store.database.environment import Database
+from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteFailure
 from mnemo_store.records import DropMemory, PutMemory, text_hash
 from mnemo_store.recovery import supervisor
 from mnemo_store.store import Store, TextVectors, WriteResult
-from mnemo_store.tables import TableRow
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
 from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
 

@@ -16,12 +16,12 @@ import pytest
 from mnemo_store.codec import JournalLine, decode_line, id_key, seal
 from mnemo_store.database.environment import Database
 from mnemo_store.database.integrity import boot_mark
+from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import StoreLoss, UnknownOutcome
 from mnemo_store.records import PutMemory
 from mnemo_store.recovery import supervisor
 from mnemo_store.store import QUEUE_MAX, Store
-from mnemo_store.tables import TableRow
 from tests.faulty import BROKEN, Faulty
 from tests.samples import (
     AT,

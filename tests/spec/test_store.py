@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from mnemo_store.backend import Snapshot
+from mnemo_store.database.table_access import TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import FolderInUse, NewerFormat, QueueFull, StoreClosed
 from mnemo_store.records import (
@@ -42,7 +43,7 @@ from mnemo_store.store import (
     WriteReceipt,
     WriteResult,
 )
-from mnemo_store.tables import MULTI_VALUE_TABLES, TABLES, TableHandles, TableWriter
+from mnemo_store.tables import TABLE_NAMES
 from tests.samples import (
     AT,
     NOTHING,
@@ -368,8 +369,8 @@ def test_a_number_is_never_given_twice(tmp_path: Path) -> None:
 
 
 def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
-    env = lmdb.open(str(tmp_path), max_dbs=len(TABLES), map_size=1 << 24)
-    handles = {name: env.open_db(name.encode(), dupsort=name in MULTI_VALUE_TABLES) for name in TABLES}
+    env = lmdb.open(str(tmp_path), max_dbs=len(TABLE_NAMES), map_size=1 << 24)
+    handles = open_tables(env)
 
     def rows() -> dict[str, list[tuple[bytes, bytes]]]:
         with env.begin() as transaction:
@@ -377,7 +378,7 @@ def test_applying_a_line_twice_leaves_the_same_tables(tmp_path: Path) -> None:
 
     def apply(seq: int, *changes: Any) -> None:
         with env.begin(write=True) as transaction:
-            TableWriter(transaction, TableHandles(**handles), AT).apply(changes, seq, ChangeEntry(at=AT, by="test"))
+            TableWriter(transaction, handles, AT).apply(changes, seq, ChangeEntry(at=AT, by="test"))
 
     entry = TrashEntry(id=sample_id(1), at=AT, why="", state="active")
     steps: list[tuple[Any, ...]] = [

@@ -11,13 +11,13 @@ from mnemo_core.ingest.attributes.attribute_claims import claim_keys
 from mnemo_daemon.indexing.views import Views, position_of
 from mnemo_store.codec import id_key
 from mnemo_store.database.environment import Database
+from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.indexes.lexical import LexicalIndex
 from mnemo_store.records import DropMemory
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
-from mnemo_store.tables import TableRow
 from tests.faulty import Faulty
 from tests.samples import AT, WAIT_SECONDS, remember, sample_id, write
 

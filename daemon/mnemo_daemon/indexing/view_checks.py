@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_daemon.indexing.views import fields_of, is_indexed, shape_of
-from mnemo_store.backend import StoredMemory
+from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import attributes as columns_view
 from mnemo_store.indexes import index_file
@@ -24,7 +24,7 @@ from mnemo_store.indexes.lexical import COUNT_MAX, PUT_TOGETHER, LexicalFields, 
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.maintenance.check import DECODE_ERRORS, TableSource, YieldToQueries, decode
 from mnemo_store.records import Memory, Usage, embedded_text, text_hash
-from mnemo_store.tables import TableRow, TableSnapshot
+from mnemo_store.tables import StoredMemory
 
 T = TypeVar("T")
 

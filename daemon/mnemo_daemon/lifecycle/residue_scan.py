@@ -28,6 +28,7 @@ from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, normalized_text
 from mnemo_store.store import Store
+from mnemo_store.tables import TABLES
 
 MEMORIES_AT_ONCE = 200  # with all their versions, in one snapshot [SPEC 3.5]
 PIECE_BYTES = 4 << 20  # of a file, looked through at once
@@ -173,27 +174,16 @@ def _kept_versions(store: Store) -> Iterator[list[Memory]]:
 
 
 def _other_records(store: Store) -> Iterator[bytes]:
-    """What else is kept and has text: manifests and folders of notes, facts, and who did what."""
-    with store.snapshot() as snapshot:
-        yield "\n".join([*snapshot.metas().values(), *snapshot.metas()]).encode()
-        yield b"\n".join(map(encode_json, snapshot.roots()))
-    after = ""
-    while True:
-        with store.snapshot() as snapshot:
-            notes = snapshot.notes(after, SLICE)
-        yield b"\n".join(map(encode_json, notes))
-        if len(notes) < SLICE:
-            break
-        after = notes[-1].id
-    seq, said = 0, set[str]()
-    while True:
-        with store.snapshot() as snapshot:
-            rows = snapshot.entries(seq, SLICE)
-        said.update(text for _, entry in rows for text in (entry.by, entry.what))
-        if len(rows) < SLICE:
-            break
-        seq = rows[-1][0]
-    yield "\n".join(said).encode()
+    """The texts of every other table."""
+    for table in TABLES:
+        after = b""
+        while table.texts is not None:
+            with store.snapshot() as snapshot:
+                records = snapshot.scan(table, after, SLICE)
+            yield "\n".join({text for record in records for text in table.texts(record)}).encode()
+            if len(records) < SLICE:
+                break
+            after = table.key.of(records[-1])
 
 
 def _files(folder: Path, *, with_backups: bool = False) -> Iterator[Path]:

@@ -28,6 +28,7 @@ from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_store.codec import FORMAT
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import has_all_pages, is_intact
+from mnemo_store.database.table_access import open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, NewerFormat, StoreError
 from mnemo_store.indexes import index_file
@@ -45,7 +46,7 @@ from mnemo_store.maintenance.journal_diff import (
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store
-from mnemo_store.tables import MULTI_VALUE_TABLES, TABLES, TableHandles
+from mnemo_store.tables import TABLE_NAMES
 
 VIEW_FILES: dict[Remedy, str] = {"views": "[cw]o*.view", "vectors": "vectors*"}  # columns and words; and the rest
 
@@ -158,14 +159,9 @@ def _database_problem(path: Path) -> str:
 @contextlib.contextmanager
 def _open_database(folder: Path) -> Iterator[TableSource]:
     """The database, to be read."""
-    env = lmdb.open(str(folder / "db"), readonly=True, lock=False, max_dbs=len(TABLES), lib_version=0)
+    env = lmdb.open(str(folder / "db"), readonly=True, lock=False, max_dbs=len(TABLE_NAMES), lib_version=0)
     try:
-        tables = TableHandles(**{
-            name: env.open_db(name.encode(), create=False, dupsort=name in MULTI_VALUE_TABLES,
-                dupfixed=name in MULTI_VALUE_TABLES)
-            for name in TABLES
-        })  # fmt: skip
-        database = Database(env, tables, Disk())
+        database = Database(env, open_tables(env, create=False), Disk())
         now = time.time_ns() // 1_000_000
         yield lambda: database.table_snapshot(now)
     except lmdb.NotFoundError as error:

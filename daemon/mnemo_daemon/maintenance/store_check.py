@@ -26,6 +26,7 @@ from mnemo_daemon.indexing.view_checks import (
 )
 from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import SLICE
+from mnemo_store.database.table_access import TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreClosed, StoreCorruption
 from mnemo_store.indexes.attributes import AttributeStore
@@ -38,7 +39,6 @@ from mnemo_store.maintenance.check import (
 )
 from mnemo_store.maintenance.journal_diff import JournalChanged, JournalOwner, check_journal
 from mnemo_store.store import Store
-from mnemo_store.tables import TableSnapshot
 
 KEPT_MAX = 10_000  # violations of one rule that are kept; the rest is counted
 PAUSE_SECONDS = 0.001  # between two slices, for those who want an answer

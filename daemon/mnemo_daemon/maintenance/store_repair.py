@@ -16,6 +16,7 @@ from typing import TypeVar
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.environment import Database
+from mnemo_store.database.table_access import TableWriter
 from mnemo_store.errors import StoreCorruption
 from mnemo_store.maintenance import compaction, repair
 from mnemo_store.maintenance.check import InvariantViolation, Remedy
@@ -24,7 +25,6 @@ from mnemo_store.records import Change
 from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import WriteResult
-from mnemo_store.tables import TableWriter
 
 ROUNDS_MAX = 5  # what is mended may uncover what was hidden behind it
 AMENDED_AT_ONCE = 100  # violations in one write turn [SPEC 3.5]

@@ -12,9 +12,10 @@ from mnemo_daemon.memories.memory_service import (
     details_of,
     is_visible,
 )
-from mnemo_store.backend import Snapshot, StoredMemory
+from mnemo_store.backend import Snapshot
 from mnemo_store.records import ChangeEntry, Memory
 from mnemo_store.store import Store
+from mnemo_store.tables import StoredMemory
 
 SEQ_DIGITS_MAX = 18
 

@@ -27,6 +27,7 @@ from mnemo_daemon.transfer.tool_import import (
 )
 from mnemo_store.backend import Snapshot
 from mnemo_store.codec import digest_key, id_key
+from mnemo_store.database.table_access import TableRow as TableRow
 from mnemo_store.errors import StoreError, StoreNotEmpty
 from mnemo_store.journal import dump
 from mnemo_store.journal.dump import ChangeRow, DumpHeader, DumpRow, MemoryRow, VectorsRow, VersionRow
@@ -48,7 +49,6 @@ from mnemo_store.records import (
     text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
-from mnemo_store.tables import TableRow as TableRow
 
 EPOCH = "epoch"  # the fact of the store by which strength decays
 

@@ -11,16 +11,11 @@ import lmdb
 
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
 from mnemo_store.codec import FORMAT
+from mnemo_store.database.table_access import Handles, TableSnapshot, TableWriter, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat
 from mnemo_store.journal.journal import NO_CHANGES
-from mnemo_store.tables import (
-    MULTI_VALUE_TABLES,
-    TABLES,
-    TableHandles,
-    TableSnapshot,
-    TableWriter,
-)
+from mnemo_store.tables import TABLE_NAMES
 
 MAP_BYTES = 64 << 30  # sparse, so it costs address space only
 MAP_BYTES_MAX = 1 << 44
@@ -38,7 +33,7 @@ class UnreadableRow(lmdb.CorruptedError):
 class Database(StateBackend):
     """An open environment. LMDB allows one for each folder and process."""
 
-    def __init__(self, env: Any, tables: TableHandles, disk: Disk) -> None:
+    def __init__(self, env: Any, tables: Handles, disk: Disk) -> None:
         self.end = NO_CHANGES
         self._env = env
         self._tables = tables
@@ -49,17 +44,12 @@ class Database(StateBackend):
         """Opens or makes the database in folder. Raises lmdb.Error, OSError or NewerFormat."""
         folder.mkdir(mode=0o700, exist_ok=True)
         env = disk.open_database(
-            folder, map_size=map_bytes, max_dbs=len(TABLES), max_readers=READERS_MAX, mode=0o600, lib_version=0,
+            folder, map_size=map_bytes, max_dbs=len(TABLE_NAMES), max_readers=READERS_MAX, mode=0o600, lib_version=0,
             max_spare_txns=4,
         )  # fmt: skip
         try:
             env.reader_check()
-            tables = TableHandles(**{
-                name: env.open_db(name.encode(), dupsort=name in MULTI_VALUE_TABLES,
-                    dupfixed=name in MULTI_VALUE_TABLES)
-                for name in TABLES
-            })  # fmt: skip
-            database = cls(env, tables, disk)
+            database = cls(env, open_tables(env), disk)
             with database.snapshot(0) as here:
                 database.end = (here.seq, here.meta("sum"))
                 stored = here.meta("format")
@@ -108,7 +98,7 @@ class Database(StateBackend):
 class DatabaseTransaction(StateTransaction):
     """A write transaction, whose savepoints are nested transactions."""
 
-    def __init__(self, database: Database, env: Any, tables: TableHandles, disk: Disk) -> None:
+    def __init__(self, database: Database, env: Any, tables: Handles, disk: Disk) -> None:
         self._database = database
         self._env = env
         self._transaction = env.begin(write=True)

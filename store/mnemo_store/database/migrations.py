@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mnemo_store.codec import FORMAT
+from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull
-from mnemo_store.tables import TableWriter
 
 BACKUPS_FOLDER = "backups"
 

@@ -5,46 +5,40 @@ states give equal bytes: the rows have one order, and none of them tells when or
 counts and digests it, so that one that was cut off or altered is seen.
 """
 
+import functools
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import TypeVar, assert_never
+from operator import or_
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from mnemo_store.backend import Snapshot, StateWriter, StoredMemory
+from mnemo_store.backend import Snapshot, StateWriter
 from mnemo_store.codec import FORMAT, encode_json
 from mnemo_store.errors import StoreCorruption
-from mnemo_store.records import (
-    Change,
-    ChangeEntry,
-    Edge,
-    Memory,
-    NoteFile,
-    PutEdge,
-    PutForgotten,
-    PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
-    Record,
-    TrashEntry,
-    Usage,
+from mnemo_store.records import Change, ChangeEntry, Memory, PutMeta, Record
+from mnemo_store.tables import (
+    CHANGES,
+    MEMORIES,
+    META,
+    NOTES,
+    TABLES,
+    DumpSection,
+    LoggedChange,
+    StoredMemory,
+    Table,
+    put_of,
 )
 
 DUMP_VERSION = 1
 SLICE = 200  # rows of a table that are read in one snapshot at most
 SLICE_SECONDS_MAX = 0.03  # after which it is given back, whatever hangs on a row; none may live over 100 ms [SPEC 3.5]
 LOAD_BATCH = 500  # changes
-BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # no facts, but the store's own notes
 
-A = TypeVar("A")
 R = TypeVar("R")
-Made = TypeVar("Made")
 
 SnapshotSource = Callable[[], AbstractContextManager[Snapshot]]
 
@@ -104,9 +98,14 @@ class DumpFooter(Record, frozen=True):
     digest: str  # BLAKE2b with 16 bytes over their lines
 
 
-PlainRow = PutMeta | PutRoot | PutNote | PutSkip | PutForgotten | PutUsage | PutTrash | PutEdge
-TaggedRow = PlainRow | VersionRow | MemoryRow | ChangeRow | VectorsRow
+TaggedRow = Change | VersionRow | MemoryRow | ChangeRow | VectorsRow  # of changes those that put a record of SECTIONS
 DumpRow = DumpHeader | TaggedRow
+
+SECTIONS: dict[DumpSection, tuple[Table[Any], ...]] = {
+    section: tuple(table for table in TABLES if table.section == section) for section in get_args(DumpSection)
+}
+_PLAIN = [table.put for table in TABLES if table.put is not None and table.section != "apart"]
+TAGGED: Any = functools.reduce(or_, (*_PLAIN, VersionRow, MemoryRow, ChangeRow, VectorsRow))  # the types of Tagged
 
 
 class _DumpVersion(msgspec.Struct):
@@ -121,7 +120,7 @@ _FOOTER = b'{"end":'
 _decode_kind = msgspec.json.Decoder(_DumpVersion).decode
 _decode_header = msgspec.json.Decoder(DumpHeader).decode
 _decode_footer = msgspec.json.Decoder(DumpFooter).decode
-_decode_tagged: Callable[[bytes], TaggedRow] = msgspec.json.Decoder(TaggedRow).decode
+_decode_tagged: Callable[[bytes], TaggedRow] = msgspec.json.Decoder(TAGGED).decode
 
 
 def is_dump(line: bytes) -> bool:
@@ -201,160 +200,108 @@ def write(
 
 
 class _DumpWriter:
-    """The rows of the store in their order, up to a seq."""
+    """The rows of the store in their order, up to a seq. For the tables it is the ExportScope."""
 
     def __init__(self, source: SnapshotSource, seq: int, keep: Callable[[Memory], bool] | None, history: bool) -> None:
+        self.is_filtered = keep is not None
+        self.note_roots: frozenset[str] = frozenset()
         self._source = source
         self._seq = seq
         self._keep = keep
         self._history = history
-        self._roots: set[str] = set()  # with `keep`: of notes that have a chunk that is kept
+        self._snapshot: Snapshot  # that the rows come from which are being made
 
     def rows(self) -> Iterator[DumpRow]:
-        yield from self._facts()
-        yield from self._notes()
-        if self._keep is None:
-            yield from self._hashes()
-        yield from self._each(
-            lambda snapshot, after: snapshot.records(after, SLICE), "", lambda one: one.memory.id, self._memory_rows
-        )
-        yield from self._each(
-            lambda snapshot, after: snapshot.edges_after(after, SLICE), None, lambda edge: edge, self._edge_rows
-        )
-        yield from self._orphans()
+        if self.is_filtered:
+            self.note_roots = frozenset(row.data.root for row in self._table_rows(NOTES))  # type: ignore[union-attr]
+        for table in (*SECTIONS["facts"], *SECTIONS["folders"], *SECTIONS["notes"]):
+            yield from self._table_rows(table)
+        yield from self._each(MEMORIES, self._memory_rows)
+        for table in SECTIONS["after memories"]:
+            yield from self._table_rows(table)
+        for table in () if self.is_filtered else SECTIONS["with its memory"]:
+            yield from self._orphans(table)
         if self._history:
-            yield from self._each(
-                lambda snapshot, after: snapshot.entries(after, SLICE), 0, lambda one: one[0], self._change_rows
-            )
+            yield from self._each(CHANGES, self._change_rows)
 
-    def _each(
-        self,
-        read: Callable[[Snapshot, A], Sequence[R]],
-        after: A,
-        key: Callable[[R], A],
-        make: Callable[[Snapshot, R], Iterable[Made]],
-    ) -> Iterator[Made]:
-        """What `make` makes of each row of a table. Nothing is yielded within a snapshot: the caller may be slow."""
+    @property
+    def is_whole(self) -> bool:
+        return not self.is_filtered and self._snapshot.seq <= self._seq
+
+    def has_memory(self, memory_id: str) -> bool:
+        stored = self._snapshot.stored(memory_id)
+        current = self._as_it_was(stored) if stored is not None else None
+        return current is not None and (self._keep is None or self._keep(current.memory))
+
+    def _each(self, table: Table[R], make: Callable[[R], Iterable[DumpRow]]) -> Iterator[DumpRow]:
+        """What `make` makes of each record of a table. Nothing is yielded within a snapshot: the caller may be slow."""
+        after = b""
         while True:
-            made: list[Made] = []
+            made: list[DumpRow] = []
             taken = 0
-            with self._source() as snapshot:
+            with self._source() as self._snapshot:
                 until = time.monotonic() + SLICE_SECONDS_MAX
-                found = read(snapshot, after)
-                for one in found:
-                    made += make(snapshot, one)
-                    after, taken = key(one), taken + 1
+                found = self._snapshot.scan(table, after, SLICE)
+                for record in found:
+                    made += make(record)
+                    after, taken = table.key.of(record), taken + 1
                     if time.monotonic() >= until:
                         break
             yield from made
             if taken == len(found) < SLICE:
                 return
 
-    def _facts(self) -> Iterator[DumpRow]:
-        with self._source() as snapshot:
-            metas = snapshot.metas()
-        yield from (PutMeta(name=name, value=metas[name]) for name in sorted(metas) if name not in BOOKKEEPING)
+    def _table_rows(self, table: Table[Any]) -> Iterator[DumpRow]:
+        return self._each(table, lambda record: self._rows_of(table, record))
 
-    def _notes(self) -> Iterator[DumpRow]:
-        if self._keep is not None:
-            for note in self._each(_notes_after, "", _id_of, self._note_rows):
-                self._roots.add(note.data.root)
-        with self._source() as snapshot:
-            roots = snapshot.roots()
-        yield from (PutRoot(data=root) for root in roots if self._keep is None or root.id in self._roots)
-        yield from self._each(_notes_after, "", _id_of, self._note_rows)
+    def _rows_of(self, table: Table[Any], record: Any) -> list[DumpRow]:
+        shown = table.in_dump(record, self)
+        return [] if shown is None else [put_of(table, shown)]
 
-    def _hashes(self) -> Iterator[DumpRow]:
-        """Of texts that must not come back; who sees a part of the store alone is not to guess at the rest."""
-        yield from self._each(
-            lambda snapshot, after: snapshot.skips_after(after, SLICE), None, lambda skip: skip,
-            lambda _, skip: [PutSkip(data=skip)],
-        )  # fmt: skip
-        yield from self._each(
-            lambda snapshot, after: snapshot.forgotten_after(after, SLICE), "", lambda one: one.hash,
-            lambda _, one: [PutForgotten(data=one)],
-        )  # fmt: skip
-
-    def _note_rows(self, snapshot: Snapshot, note: NoteFile) -> Iterator[PutNote]:
-        if self._is_partial(snapshot):
-            chunks = tuple(chunk for chunk in note.chunks if self._is_in(snapshot, chunk.memory))
-            if self._keep is not None and not chunks:
-                return
-            note = msgspec.structs.replace(note, chunks=chunks)
-        yield PutNote(data=note)
-
-    def _memory_rows(self, snapshot: Snapshot, stored: StoredMemory) -> Iterator[DumpRow]:
-        current = self._as_it_was(snapshot, stored)
+    def _memory_rows(self, stored: StoredMemory) -> Iterator[DumpRow]:
+        current = self._as_it_was(stored)
         if current is None or (self._keep is not None and not self._keep(current.memory)):
             return
         memory_id = current.memory.id
-        for version in snapshot.versions(memory_id) if self._history else ():
+        for version in self._snapshot.versions(memory_id) if self._history else ():
             if version.seq < current.seq and (self._keep is None or self._keep(version.memory)):
                 yield VersionRow(seq=version.seq, data=version.memory)
-        number = snapshot.number(memory_id)
+        number = self._snapshot.number(memory_id)
         if number is None:
             raise StoreCorruption(f"memory {memory_id} has no number in the views")
         yield MemoryRow(seq=current.seq, number=number, data=current.memory)
-        usage, trashed = snapshot.usage(memory_id), snapshot.trash(memory_id)
-        if usage is not None:
-            yield PutUsage(data=usage)
-        if trashed is not None:
-            yield PutTrash(data=trashed)
+        for table in SECTIONS["with its memory"]:
+            for record in self._snapshot.under(table, memory_id):
+                yield put_of(table, record)
 
-    def _edge_rows(self, snapshot: Snapshot, edge: Edge) -> Iterator[DumpRow]:
-        ends = (edge.source, edge.target)
-        if not self._is_partial(snapshot) or all(self._is_in(snapshot, end) for end in ends):
-            yield PutEdge(data=edge)
+    def _orphans(self, table: Table[Any]) -> Iterator[DumpRow]:
+        """Rows that stand with their memory, of memories that are not there: nobody asks for them, but the state has
+        them."""
+        field = table.parents[0].field
 
-    def _orphans(self) -> Iterator[DumpRow]:
-        """Use and trash entries of memories that are not there: nobody asks for them, but the state has them."""
-        if self._keep is not None:
-            return
-        yield from self._each(
-            lambda snapshot, after: snapshot.usages(after, SLICE), "", _id_of,
-            lambda snapshot, usage: [PutUsage(data=usage)] if snapshot.stored(usage.id) is None else [],
-        )  # fmt: skip
-        yield from self._each(
-            lambda snapshot, after: snapshot.trash_entries(after, SLICE), "", _id_of,
-            lambda snapshot, entry: [PutTrash(data=entry)] if snapshot.stored(entry.id) is None else [],
-        )  # fmt: skip
+        def made(record: Any) -> list[DumpRow]:
+            return [put_of(table, record)] if self._snapshot.stored(getattr(record, field)) is None else []
 
-    def _change_rows(self, snapshot: Snapshot, row: tuple[int, ChangeEntry]) -> Iterator[DumpRow]:
-        seq, entry = row
+        return self._each(table, made)
+
+    def _change_rows(self, logged: LoggedChange) -> Iterator[DumpRow]:
+        seq, entry = logged
         if seq > self._seq:
             return
-        if self._keep is not None:
-            ids = tuple(each for each in entry.ids if self._is_in(snapshot, each))
-            used = tuple(each for each in entry.used if self._is_in(snapshot, each))
+        if self.is_filtered:
+            ids, used = tuple(filter(self.has_memory, entry.ids)), tuple(filter(self.has_memory, entry.used))
             if ids or used:
                 entry = msgspec.structs.replace(entry, ids=ids, used=used)
             else:
                 entry = ChangeEntry(at=entry.at, by="")  # somebody else's
         yield ChangeRow(seq=seq, data=entry)
 
-    def _is_partial(self, snapshot: Snapshot) -> bool:
-        """Whether there may be memories that are not in the stream."""
-        return self._keep is not None or snapshot.seq > self._seq
-
-    def _is_in(self, snapshot: Snapshot, memory_id: str) -> bool:
-        stored = snapshot.stored(memory_id)
-        current = self._as_it_was(snapshot, stored) if stored is not None else None
-        return current is not None and (self._keep is None or self._keep(current.memory))
-
-    def _as_it_was(self, snapshot: Snapshot, stored: StoredMemory) -> StoredMemory | None:
+    def _as_it_was(self, stored: StoredMemory) -> StoredMemory | None:
         """The version that was the current one at the beginning; None when there was none."""
         if stored.seq <= self._seq:
             return stored
-        earlier = [version for version in snapshot.versions(stored.memory.id) if version.seq <= self._seq]
+        earlier = [version for version in self._snapshot.versions(stored.memory.id) if version.seq <= self._seq]
         return earlier[-1] if earlier else None
-
-
-def _notes_after(snapshot: Snapshot, after: str) -> list[NoteFile]:
-    return snapshot.notes(after, SLICE)
-
-
-def _id_of(record: NoteFile | Usage | TrashEntry) -> str:
-    return record.id
 
 
 # Reading
@@ -403,8 +350,8 @@ def load(
         match row:
             case DumpHeader():
                 loading.begin(row)
-            case PutMeta(name=name, value=value):
-                writing.set_meta(name, value)
+            case PutMeta():
+                writing.put(META, row)
             case VersionRow(seq=seq, data=memory):
                 writing.put_version(StoredMemory(seq, memory))
             case MemoryRow(seq=seq, number=number, data=memory):
@@ -414,10 +361,8 @@ def load(
             case VectorsRow(key=key, data=data):
                 if put_vectors is not None:
                     put_vectors(bytes.fromhex(key), data)
-            case PutRoot() | PutNote() | PutSkip() | PutForgotten() | PutUsage() | PutTrash() | PutEdge():
-                loading.put(row)
             case _:
-                assert_never(row)
+                loading.put(row)
     loading.finish()
 
 

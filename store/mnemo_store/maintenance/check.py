@@ -19,31 +19,19 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from mnemo_store import codec
-from mnemo_store.backend import StoredMemory
+from mnemo_store.backend import HASHED_STATES, hash_key, name_key
 from mnemo_store.codec import FORMAT, id_key, id_text, is_token_rows, seq_of
+from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
     EVIDENCE_MAX,
     NAMESPACE_CHARS_MAX,
     TAGS_MAX,
     ChangeEntry,
-    Edge,
     Memory,
     NoteFile,
-    Skip,
-    TrashEntry,
-    Usage,
 )
-from mnemo_store.tables import (
-    HASHED_STATES,
-    TABLES,
-    TableRow,
-    TableSnapshot,
-    edge_keys,
-    hash_key,
-    name_key,
-)
+from mnemo_store.tables import BY_NAME, TABLE_NAMES, TABLES, StoredMemory, Table
 
 SLICE = 200  # rows looked at in one snapshot: some 20 ms
 ERASURE_NAMES = frozenset(
@@ -83,6 +71,7 @@ class RowContext:
 
     def __init__(self, at: TableSnapshot) -> None:
         self.at = at
+        self.key = b""  # of the row that is looked at
         self._chunks: dict[str, tuple[NoteFile | None, frozenset[str]]] = {}
         self._named: dict[int, frozenset[str] | None] = {}
 
@@ -134,30 +123,10 @@ class IndexPointer(NamedTuple):
     memory_id: str
 
 
-class EdgeRow(NamedTuple):
-    """A row of `edges`: one of the two under which an edge stands."""
-
-    key: bytes
-    edge: Edge
-
-
 def decode(table: str, row: TableRow) -> Any:
     """The record that a row holds. Raises one of UNREADABLE where it holds none, or stands under another's key."""
-    return _DECODERS[table](row.key, row.value)
-
-
-def _memory_row(key: bytes, value: bytes) -> StoredMemory:
-    return StoredMemory(seq_of(value[:8]), _under_its_id(key, codec.decode_memory(value[8:])))
-
-
-def _version_row(key: bytes, value: bytes) -> StoredMemory:
-    if len(key) != 24:
-        raise ValueError("its key is not an id and the number of a change")
-    return StoredMemory(seq_of(key[16:]), _under_its_id(key[:16], codec.decode_memory(value)))
-
-
-def _entry_row(key: bytes, value: bytes) -> tuple[int, ChangeEntry]:
-    return seq_of(key), codec.decode_entry(value)
+    known = BY_NAME.get(table)
+    return known.open_verified(*row) if known is not None else _DECODERS[table](*row)
 
 
 def _number_row(key: bytes, value: bytes) -> IndexPointer:
@@ -168,27 +137,10 @@ def _pointer_row(key: bytes, value: bytes) -> IndexPointer:
     return IndexPointer(key, id_text(_sized(value, 16)))
 
 
-def _edge_row(key: bytes, value: bytes) -> EdgeRow:
-    edge = codec.decode_edge(value)
-    if key not in edge_keys(edge):
-        raise ValueError("it stands under another edge's key")
-    return EdgeRow(key, edge)
-
-
-def _skip_row(key: bytes, _: bytes) -> Skip:
-    return Skip(file=id_text(key[:16]), hash=key[16:].decode("ascii"))
-
-
 def _vectors_row(_: bytes, value: bytes) -> bytes:
     if not value or (len(value) % 2 and not is_token_rows(value)):
         raise ValueError(f"its {len(value)} bytes are no row of numbers")
     return value
-
-
-def _under_its_id(key: bytes, record: Any) -> Any:
-    if id_key(record.id) != key:
-        raise ValueError(f"it is the record of {record.id}")
-    return record
 
 
 def _sized(data: bytes, size: int) -> bytes:
@@ -197,56 +149,27 @@ def _sized(data: bytes, size: int) -> bytes:
     return data
 
 
+# Of what is made from records.
 _DECODERS: dict[str, Callable[[bytes, bytes], Any]] = {
-    "memories": _memory_row,
-    "versions": _version_row,
-    "changes": _entry_row,
-    "usage": lambda key, value: _under_its_id(key, codec.decode_usage(value)),
-    "numbers": _number_row,
-    "owners": _pointer_row,
-    "hashes": _pointer_row,
-    "keys": _pointer_row,
-    "trash": lambda key, value: _under_its_id(key, codec.decode_trash(value)),
-    "edges": _edge_row,
-    "notes": lambda key, value: _under_its_id(key, codec.decode_note(value)),
-    "roots": lambda key, value: _under_its_id(key, codec.decode_root(value)),
-    "skips": _skip_row,
-    "forgotten": lambda _, value: codec.decode_forgotten(value),
+    "numbers": _number_row, "owners": _pointer_row, "hashes": _pointer_row, "keys": _pointer_row,
     "embeddings": _vectors_row,
-    "meta": lambda key, value: (key.decode(), value.decode()),
-}
-assert set(_DECODERS) == set(TABLES)
+}  # fmt: skip
 
 
 def subject_of(table: str, row: TableRow) -> str:
     """What a row is about, as a report names it: `0189… 7` is a version, `0189… related 018a…` an edge. A key that is
     none of its table's is named in hexadecimal."""
-    try:
-        return _subject_of(table, row)
-    except UnicodeDecodeError:
-        return row.key.hex()
-
-
-def _subject_of(table: str, row: TableRow) -> str:
     key, value = row
-    match table:
-        case "hashes" | "keys" | "owners" if len(value) == 16:
-            return id_text(value)
-        case "changes" if len(key) == 8:
-            return str(seq_of(key))
-        case "versions" if len(key) == 24:
-            return f"{id_text(key[:16])} {seq_of(key[16:])}"
-        case "edges" if len(key) > 34:
-            one, relation, other = id_text(key[:16]), key[17:-17].decode("ascii"), id_text(key[-16:])
-            return f"{one} {relation} {other}" if key[16:17] == b">" else f"{other} {relation} {one}"
-        case "skips" if len(key) > 16:
-            return f"{id_text(key[:16])} {key[16:].decode('ascii')}"
-        case "meta" | "forgotten":
-            return key.decode()
-        case "memories" | "usage" | "numbers" | "trash" | "notes" | "roots" if len(key) == 16:
-            return id_text(key)
-        case _:
-            return key.hex()
+    try:
+        match table:
+            case "hashes" | "keys" | "owners":
+                return id_text(_sized(value, 16))
+            case "numbers":
+                return id_text(_sized(key, 16))
+            case _:
+                return BY_NAME[table].subject_of_key(key) if table in BY_NAME else key.hex()
+    except ValueError:
+        return key.hex()
 
 
 # Memories
@@ -374,26 +297,49 @@ def _is_there(look: RowContext, memory_id: str) -> bool:
         return False
 
 
+# Rules that follow from how a table is kept
+
+
+def _is_no_orphan(table: Table[Any], look: RowContext, record: Any) -> Iterator[str]:
+    primary = table.key.of(record)
+    if look.key != primary and look.at.row(table.name, primary) is not None:
+        return  # it is told there
+    named = [(parent.table, getattr(record, parent.field)) for parent in table.parents]
+    gone = [f"no {BY_NAME[name].noun} {one}" for name, one in named if look.at.row(name, id_key(one)) is None]
+    if gone:
+        yield f"there is {' and '.join(gone)}"
+
+
+def _stands_under_all_its_keys(table: Table[Any], look: RowContext, record: Any) -> Iterator[str]:
+    value = look.at.row(table.name, look.key)
+    for form, key in zip(table.keys, table.keys_of(record), strict=True):
+        if value is None or not look.at.has_row(table.name, TableRow(key, value)):
+            yield f"it does not stand under its {form.fields[0]}"
+
+
+def _is_within_its_bounds(table: Table[Any], _: RowContext, record: Any) -> Iterator[str]:
+    return table.problems(record) if table.problems is not None else iter(())
+
+
+def _rules_of(table: Table[Any]) -> Iterator[Invariant]:
+    if table.parents:
+        rule = functools.partial(_is_no_orphan, table)
+        yield Invariant("orphans", table.name, "amend", f"what every {table.noun} belongs to exists", rule)
+    if table.other_keys:
+        rule = functools.partial(_stands_under_all_its_keys, table)
+        yield Invariant(table.name, table.name, "indexes", f"every {table.noun} stands under all its keys", rule)
+    if table.problems is not None:
+        rule = functools.partial(_is_within_its_bounds, table)
+        yield Invariant("bounds", table.name, "told", f"every {table.noun} is within its bounds", rule)
+
+
 # What stands beside memories
-
-
-def _belongs_to_a_memory(look: RowContext, record: Usage | TrashEntry | StoredMemory) -> Iterator[str]:
-    memory_id = record.memory.id if isinstance(record, StoredMemory) else record.id
-    if not look.has_memory(memory_id):
-        yield "there is no such memory"
 
 
 def _is_older_than_the_record(look: RowContext, version: StoredMemory) -> Iterator[str]:
     current = look.at.stored(version.memory.id)
     if current is not None and version.seq >= current.seq:
         yield f"it is of change {version.seq}, the record itself of {current.seq}"
-
-
-def _use_is_within_bounds(_: RowContext, usage: Usage) -> Iterator[str]:
-    if not 0.0 <= usage.strength <= 1.0:
-        yield f"its strength is {usage.strength}"
-    if min(usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch) < 0:
-        yield "a count of its use is below zero"
 
 
 def _number_is_a_memorys(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
@@ -418,21 +364,6 @@ def _key_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
         yield f"it is found by a key that {'nobody has' if memory is None else 'is not its own now'}"
 
 
-def _stands_under_both_ends(look: RowContext, tie: EdgeRow) -> Iterator[str]:
-    here, there = edge_keys(tie.edge)
-    other = there if tie.key == here else here
-    value = look.at.row("edges", tie.key)
-    if value is None or not look.at.has_row("edges", TableRow(other, value)):
-        yield f"it does not stand under its {'target' if other == there else 'source'}"
-
-
-def _ties_two_memories(look: RowContext, tie: EdgeRow) -> Iterator[str]:
-    ends = (tie.edge.source, tie.edge.target)
-    gone = [end for end in ends if not look.has_memory(end)]
-    if gone and (tie.key == edge_keys(tie.edge)[0] or look.at.row("edges", edge_keys(tie.edge)[0]) is None):
-        yield f"there is no memory {' and none '.join(gone)}"
-
-
 # Notes
 
 
@@ -446,11 +377,6 @@ def _lists_memories(look: RowContext, note: NoteFile) -> Iterator[str]:
 def _is_in_a_folder(look: RowContext, note: NoteFile) -> Iterator[str]:
     if not note.missing and look.at.row("roots", id_key(note.root)) is None:
         yield f"{note.path} is in a folder that is not watched"
-
-
-def _skips_of_a_note(look: RowContext, skip: Skip) -> Iterator[str]:
-    if look.at.row("notes", id_key(skip.file)) is None:
-        yield "a text is left out of a note that is not known"
 
 
 # The history and the whole
@@ -478,7 +404,7 @@ def _ends_where_it_says(source: TableSource, _: YieldToQueries) -> Iterator[tupl
 
 def _knows_itself(source: TableSource, _: YieldToQueries) -> Iterator[tuple[str, str]]:
     with source() as at:
-        facts = dict(decode("meta", row) for row in at.rows("meta"))
+        facts = {fact.name: fact.value for fact in (decode("meta", row) for row in at.rows("meta"))}
     if facts.get("format") != str(FORMAT):
         yield "format", f"the database says it is of format {facts.get('format')}, and is of {FORMAT}"
     for name, shape in (("seq", _DIGITS), ("next_number", _DIGITS), ("history_from", _SEQ_AND_TIME)):
@@ -501,17 +427,13 @@ def _history_start(at: TableSnapshot) -> int:
     return int(text) if _DIGITS.fullmatch(text) else 1
 
 
-def _is_found_by_its_hash(look: RowContext, forgotten: Any) -> Iterator[str]:
-    if look.at.forgotten(forgotten.hash) is None:
-        yield "it stands under another hash"
-
-
 def _is_a_vector(_: RowContext, value: bytes) -> Iterator[str]:
     if not is_token_rows(value) and not np.isfinite(np.frombuffer(value, np.float16)).all():
         yield "it holds a number that is none"
 
 
 INVARIANTS: tuple[Invariant, ...] = (
+    *(rule for table in TABLES for rule in _rules_of(table)),
     Invariant("numbers", "memories", "indexes", "every memory has a number of its own", _has_a_number),
     Invariant("numbers", "numbers", "indexes", "every number is a memory's", _number_is_a_memorys),
     Invariant("numbers", "owners", "indexes", "who a number names has it", _owner_has_the_number),
@@ -522,7 +444,6 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant("same key", "memories", "told", "no two memories have the same key", _has_its_key_alone),
     Invariant("versions", "memories", "told", "versions follow each other", _has_versions_in_order),
     Invariant("versions", "versions", "told", "versions are older than the record", _is_older_than_the_record),
-    Invariant("orphans", "versions", "amend", "every version is a memory's", _belongs_to_a_memory),
     Invariant("changes", "memories", "told", "each version is named by its change", _is_named_by_its_changes),
     Invariant("gaps", "changes", "history", "no change is missing", walk=_has_no_gaps),
     Invariant("end", "changes", "database", "the history ends with the last change", walk=_ends_where_it_says),
@@ -533,18 +454,11 @@ INVARIANTS: tuple[Invariant, ...] = (
         "what is in the trash has its entry; but for what was set aside, nothing else has one",
         _agrees_with_the_trash,
     ),
-    Invariant("orphans", "trash", "amend", "every trash entry is a memory's", _belongs_to_a_memory),
-    Invariant("orphans", "usage", "amend", "every use is a memory's", _belongs_to_a_memory),
-    Invariant("bounds", "usage", "told", "uses are within their bounds", _use_is_within_bounds),
     Invariant("bounds", "memories", "told", "memories are within their bounds", _is_within_bounds),
     Invariant("references", "memories", "told", "what a memory names exists", walk=_names_what_exists),
-    Invariant("edges", "edges", "indexes", "every edge stands under both its ends", _stands_under_both_ends),
-    Invariant("orphans", "edges", "amend", "every edge ties two memories", _ties_two_memories),
     Invariant("chunks", "memories", "amend", "every chunk is listed by its note", _is_listed_by_its_note),
     Invariant("chunks", "notes", "amend", "every chunk that a note lists exists", _lists_memories),
     Invariant("folders", "notes", "told", "every note is in a watched folder", _is_in_a_folder),
-    Invariant("orphans", "skips", "amend", "every text left out is a note's", _skips_of_a_note),
-    Invariant("forgotten", "forgotten", "told", "forgotten texts are found by their hash", _is_found_by_its_hash),
     Invariant("vectors kept", "embeddings", "embeddings", "every vector is one", _is_a_vector),
     Invariant("identity", "meta", "told", "the database says whose it is", walk=_knows_itself),
 )
@@ -560,7 +474,7 @@ def check(
     source: TableSource, counts: Counter[str], give_way: YieldToQueries = lambda: None
 ) -> Iterator[InvariantViolation]:
     """Every violation of the database's own rules; `counts` grows by the rows looked at, by table."""
-    for table in TABLES:
+    for table in TABLE_NAMES:
         rules = [each for each in INVARIANTS if each.table == table and each.rule is not None]
         for look, row in _rows(source, table, give_way):
             counts[table] += 1
@@ -577,6 +491,7 @@ def _faults(look: RowContext, table: str, row: TableRow, rules: list[Invariant])
         remedy = _READABLE_REMEDY.get(table, "reread")
         yield InvariantViolation(READABLE, table, subject_of(table, row), f"it cannot be read: {error}", remedy)
         return
+    look.key = row.key
     for each in rules:
         assert each.rule is not None
         try:

@@ -12,11 +12,12 @@ import lmdb
 
 from mnemo_store.codec import decode_memory, digest_key, seq_of
 from mnemo_store.database.environment import DATABASE_FILE, Database, is_full
+from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
 from mnemo_store.errors import StoreCorruption, StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
-from mnemo_store.tables import TABLES, TableRow, TableSnapshot, TableWriter
+from mnemo_store.tables import TABLE_NAMES
 
 ROWS = 5000  # copied in one commit
 
@@ -160,7 +161,7 @@ def _if_kept(here: TableSnapshot, row: TableRow, after: TableRow | None, oldest:
 def _copy(keeper: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
     """Copies row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(keeper.now()) as here:
-        for table in TABLES:
+        for table in TABLE_NAMES:
             for rows in _slices(row for row in here.all_rows(table) if keep(table, row)):
                 target.write(keeper.now(), _appending(table, rows))
 

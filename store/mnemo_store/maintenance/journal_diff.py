@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mnemo_store import codec
-from mnemo_store.backend import SLICE, Snapshot, StoredMemory
-from mnemo_store.codec import decode_line, id_key, seq_key
+from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.codec import decode_line
+from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption
-from mnemo_store.journal.dump import BOOKKEEPING
 from mnemo_store.journal.journal import (
     SNAPSHOT,
     Journal,
@@ -33,39 +32,22 @@ from mnemo_store.maintenance.check import (
     InvariantViolation,
     TableSource,
     YieldToQueries,
-    decode,
     span,
     subject_of,
 )
-from mnemo_store.records import ChangeEntry, Edge, Skip
+from mnemo_store.records import ChangeEntry
 from mnemo_store.recovery.fallback_state import FallbackState
-from mnemo_store.tables import TableRow, TableSnapshot, edge_keys
+from mnemo_store.tables import BOOKKEEPING, BY_NAME, CHANGES, META, TABLES, VERSIONS, LoggedChange, Table
 
-VERSIONS_SLICE = 200  # memories whose versions are asked for in one snapshot
+VERSIONS_SLICE = 200  # versions that are read in one snapshot: each is a line of the journal
 ATTEMPTS = 3  # at a journal that is written anew, or whose segments are renamed, while it is read
 CAUGHT_UP = 100  # changes that may be read while a snapshot of the database waits
 INVARIANT = "journal"
 ONLY_IN_DATABASE = "the database has it, and the journal, which can be read, does not"
+_BOOKKEEPING = frozenset(name.encode() for name in BOOKKEEPING)
 TORN = "a torn end"  # what Damage says of an end that was never answered for
 
 ReplaySource = Callable[[], AbstractContextManager[Snapshot]]
-RecordWalk = Callable[[ReplaySource], Iterator[Any]]
-
-
-class TableDiff(NamedTuple):
-    """One table as both tell it, in one order. `subject` is how a record is called in a report and found again."""
-
-    table: str
-    walk: RecordWalk  # every record that the journal replays to
-    subject: Callable[[Any], str]
-    keys: Callable[[str], list[bytes]]  # the rows of a subject
-    value: Callable[[Any], bytes]  # what stands in them
-    find: Callable[[Snapshot, str], Any]  # the record of a subject, None where there is none
-
-    def rows(self, record: Any) -> list[TableRow]:
-        """What the database should hold of a record."""
-        value = self.value(record)
-        return [TableRow(key, value) for key in self.keys(self.subject(record))]
 
 
 class _UnreadableRecord:
@@ -208,10 +190,10 @@ def compare(
     """Where the two differ, `replay` being what the journal replays to. Of a database that is written meanwhile some of
     it is no difference: `confirmed` has the last word."""
     lost: list[int] = []
-    for subject, ours, theirs in _pairs(source, replay, TABLE_DIFFS["changes"], give_way):
+    for subject, ours, theirs in _pairs(source, replay, CHANGES, give_way):
         if int(subject) > journal.upto:
             break
-        if may_lack and theirs is not None and _stands_in(theirs[1]):
+        if may_lack and theirs is not None and _stands_in(theirs.entry):
             if ours is None:
                 continue
             theirs = None
@@ -223,12 +205,12 @@ def compare(
         yield InvariantViolation(INVARIANT, "changes", span(first, last), "it is in the database alone", "journal")
     lost = [seq for seq in lost if seq > journal.snapshot_last[0]]  # what earlier ones did stands in the snapshot
     named = _named_by(source, lost)
-    for table, account in TABLE_DIFFS.items():
-        if table == "changes":
+    for table in TABLES:
+        if table is CHANGES:
             continue
-        for subject, ours, theirs in _pairs(source, replay, account, give_way):
-            if ours != theirs and not (lost and _may_be_lost(table, subject, named)):
-                yield _difference(table, subject, ours, theirs)
+        for subject, ours, theirs in _pairs(source, replay, table, give_way):
+            if ours != theirs and not (lost and _may_be_lost(table.name, subject, named)):
+                yield _difference(table.name, subject, ours, theirs)
 
 
 def confirm_differences(
@@ -239,9 +221,9 @@ def confirm_differences(
         if violation.remedy != "reread":
             yield violation
             continue
-        account = TABLE_DIFFS[violation.table]
+        table = BY_NAME[violation.table]
         try:
-            ours, theirs = database_record(here, account, violation.subject), account.find(there, violation.subject)
+            ours, theirs = database_record(here, table, violation.subject), theirs_of(there, table, violation.subject)
         except ValueError:
             yield violation  # of a row whose key is none of its table's
             continue
@@ -249,13 +231,16 @@ def confirm_differences(
             yield _difference(violation.table, violation.subject, ours, theirs)
 
 
-def database_record(here: TableSnapshot, account: TableDiff, subject: str) -> Any:
+def database_record(here: TableSnapshot, table: Table[Any], subject: str) -> Any:
     """What the database has under a subject; something that equals nothing where that cannot be read."""
-    key = account.keys(subject)[0]
-    value = here.row(account.table, key)
-    if value is None:
-        return None
-    return _read(account.table, TableRow(key, value))
+    key = table.key.encode(table.values_of_subject(subject))
+    value = here.row(table.name, key)
+    return None if value is None else _read(table, key, value)
+
+
+def theirs_of(there: Snapshot, table: Table[Any], subject: str) -> Any:
+    """What the journal replays to under a subject, None for nothing. Raises ValueError where it is no subject."""
+    return there.get(table, *table.values_of_subject(subject))
 
 
 def number_ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -290,9 +275,9 @@ def _named_by(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
     for start in range(0, len(lost), SLICE):
         with source() as at:
             for seq in lost[start : start + SLICE]:
-                entry = database_record(at, TABLE_DIFFS["changes"], str(seq))
-                if isinstance(entry, tuple):
-                    named.update(entry[1].ids, entry[1].used)
+                logged = database_record(at, CHANGES, str(seq))
+                if isinstance(logged, LoggedChange):
+                    named.update(logged.entry.ids, logged.entry.used)
     return frozenset(named)
 
 
@@ -305,193 +290,56 @@ def _may_be_lost(table: str, subject: str, named: frozenset[str]) -> bool:
 
 
 def _pairs(
-    source: TableSource, replay: ReplaySource, account: TableDiff, give_way: YieldToQueries
+    source: TableSource, replay: ReplaySource, table: Table[Any], give_way: YieldToQueries
 ) -> Iterator[tuple[str, Any, Any]]:
     """(subject, what the database has, what the journal has) for everything that either has; None where one does not.
 
     Both are walked side by side, in the order of the rows' keys.
     """
-    ours, theirs = _ours(source, account, give_way), _theirs(replay, account)
+    ours, theirs = _ours(source, table, give_way), _theirs(replay, table)
     mine, other = next(ours, None), next(theirs, None)
     while mine is not None or other is not None:
         if other is None or (mine is not None and mine[0] < other[0]):
             assert mine is not None
-            yield mine[1], mine[2], None
+            yield subject_of(table.name, TableRow(mine[0], b"")), mine[1], None
             mine = next(ours, None)
         elif mine is None or other[0] < mine[0]:
-            yield other[1], None, other[2]
+            yield table.subject(other[1]), None, other[1]
             other = next(theirs, None)
         else:
-            yield other[1], mine[2], other[2]
+            yield table.subject(other[1]), mine[1], other[1]
             mine, other = next(ours, None), next(theirs, None)
 
 
-def _ours(source: TableSource, account: TableDiff, give_way: YieldToQueries) -> Iterator[tuple[bytes, str, Any]]:
+def _ours(source: TableSource, table: Table[Any], give_way: YieldToQueries) -> Iterator[tuple[bytes, Any]]:
     after: TableRow | None = None
     while True:
         with source() as at:
-            rows = at.rows(account.table, after, SLICE)
+            rows = at.rows(table.name, after, SLICE)
         for row in rows:
-            if account.table == "edges" and row.key[16:17] != b">":
-                continue
-            if account.table == "meta" and row.key.decode("utf-8", "replace") in BOOKKEEPING:
-                continue
-            yield row.key, subject_of(account.table, row), _read(account.table, row)
+            if table.is_primary(row.key) and not (table is META and row.key in _BOOKKEEPING):
+                yield row.key, _read(table, *row)
         if len(rows) < SLICE:
             return
         after = rows[-1]
         give_way()
 
 
-def _theirs(replay: ReplaySource, account: TableDiff) -> Iterator[tuple[bytes, str, Any]]:
-    for record in account.walk(replay):
-        subject = account.subject(record)
-        yield account.keys(subject)[0], subject, record
-
-
-def _read(table: str, row: TableRow) -> Any:
-    try:
-        record = decode(table, row)
-    except DECODE_ERRORS:
-        return _UnreadableRecord()
-    return record.edge if table == "edges" else record
-
-
-# How each table is walked, keyed and asked
-
-
-def _steps(read: Callable[[Snapshot, Any, int], list[Any]], mark: Callable[[Any], Any], first: Any) -> RecordWalk:
-    """Slice by slice: `read` gives the records behind what `mark` tells of the one before, `first` at the beginning."""
-
-    def walk(replay: ReplaySource) -> Iterator[Any]:
-        after = first
-        while True:
-            with replay() as there:
-                records = read(there, after, SLICE)
-            yield from records
-            if len(records) < SLICE:
-                return
-            after = mark(records[-1])
-
-    return walk
-
-
-def _versions(replay: ReplaySource) -> Iterator[StoredMemory]:
-    after = ""
+def _theirs(replay: ReplaySource, table: Table[Any]) -> Iterator[tuple[bytes, Any]]:
+    after, size = b"", VERSIONS_SLICE if table is VERSIONS else SLICE
     while True:
         with replay() as there:
-            ids = [stored.memory.id for stored in there.records(after, VERSIONS_SLICE)]
-            earlier = [version for memory_id in ids for version in there.versions(memory_id)[:-1]]
-        yield from earlier
-        if len(ids) < VERSIONS_SLICE:
+            records = there.scan(table, after, size)
+        for record in records:
+            after = table.key.of(record)
+            if not (table is META and after in _BOOKKEEPING):
+                yield after, record
+        if len(records) < size:
             return
-        after = ids[-1]
 
 
-def _roots(replay: ReplaySource) -> Iterator[Any]:
-    with replay() as there:
-        roots = there.roots()
-    yield from roots
-
-
-def _metas(replay: ReplaySource) -> Iterator[tuple[str, str]]:
-    with replay() as there:
-        facts = there.metas()
-    yield from (fact for fact in facts.items() if fact[0] not in BOOKKEEPING)
-
-
-def _one_id(subject: str) -> list[bytes]:
-    return [id_key(subject)]
-
-
-def _version_key(subject: str) -> list[bytes]:
-    memory_id, seq = subject.split()
-    return [id_key(memory_id) + seq_key(int(seq))]
-
-
-def _find_version(at: Snapshot, subject: str) -> StoredMemory | None:
-    memory_id, seq = subject.split()
-    current = at.stored(memory_id)
-    versions = at.versions(memory_id)[: -1 if current else None]
-    return next((version for version in versions if version.seq == int(seq)), None)
-
-
-def _find_entry(at: Snapshot, subject: str) -> Any:
-    entry = at.entry(int(subject))
-    return None if entry is None else (int(subject), entry)
-
-
-def _edge_subject_keys(subject: str) -> list[bytes]:
-    source, relation, target = subject.split()
-    return list(edge_keys(Edge(source=source, target=target, relation=relation, at=0)))  # type: ignore[arg-type]
-
-
-def _find_edge(at: Snapshot, subject: str) -> Edge | None:
-    source, relation, target = subject.split()
-    return next((e for e in at.edges(source) if (e.source, e.relation, e.target) == (source, relation, target)), None)
-
-
-def _skip_keys(subject: str) -> list[bytes]:
-    file, digest = subject.split()
-    return [id_key(file) + digest.encode()]
-
-
-def _find_skip(at: Snapshot, subject: str) -> Skip | None:
-    file, digest = subject.split()
-    return Skip(file=file, hash=digest) if digest in at.skips(file) else None
-
-
-def _find_meta(at: Snapshot, subject: str) -> tuple[str, str] | None:
-    facts = at.metas()
-    return (subject, facts[subject]) if subject in facts else None
-
-
-TABLE_DIFFS: dict[str, TableDiff] = {account.table: account for account in (
-    TableDiff(
-        "changes", _steps(lambda at, after, limit: at.entries(after, limit), lambda row: row[0], 0),
-        lambda row: str(row[0]), lambda subject: [seq_key(int(subject))],
-        lambda row: codec.encode(row[1]), _find_entry,
-    ),
-    TableDiff(
-        "memories", _steps(lambda at, after, limit: at.records(after, limit), lambda row: row.memory.id, ""),
-        lambda row: row.memory.id, _one_id, lambda row: seq_key(row.seq) + codec.encode(row.memory),
-        lambda at, subject: at.stored(subject),
-    ),
-    TableDiff(
-        "versions", _versions, lambda row: f"{row.memory.id} {row.seq}", _version_key,
-        lambda row: codec.encode(row.memory), _find_version,
-    ),
-    TableDiff(
-        "usage", _steps(lambda at, after, limit: at.usages(after, limit), lambda row: row.id, ""),
-        lambda row: row.id, _one_id, codec.encode, lambda at, subject: at.usage(subject),
-    ),
-    TableDiff(
-        "trash", _steps(lambda at, after, limit: at.trash_entries(after, limit), lambda row: row.id, ""),
-        lambda row: row.id, _one_id, codec.encode, lambda at, subject: at.trash(subject),
-    ),
-    TableDiff(
-        "edges", _steps(lambda at, after, limit: at.edges_after(after, limit), lambda row: row, None),
-        lambda row: f"{row.source} {row.relation} {row.target}", _edge_subject_keys, codec.encode, _find_edge,
-    ),
-    TableDiff(
-        "notes", _steps(lambda at, after, limit: at.notes(after, limit), lambda row: row.id, ""),
-        lambda row: row.id, _one_id, codec.encode, lambda at, subject: at.note(subject),
-    ),
-    TableDiff(
-        "roots", _roots, lambda row: row.id, _one_id, codec.encode,
-        lambda at, subject: next((root for root in at.roots() if root.id == subject), None),
-    ),
-    TableDiff(
-        "skips", _steps(lambda at, after, limit: at.skips_after(after, limit), lambda row: row, None),
-        lambda row: f"{row.file} {row.hash}", _skip_keys, lambda _: b"\1", _find_skip,
-    ),
-    TableDiff(
-        "forgotten", _steps(lambda at, after, limit: at.forgotten_after(after, limit), lambda row: row.hash, ""),
-        lambda row: row.hash, lambda subject: [subject.encode()], codec.encode,
-        lambda at, subject: at.forgotten(subject),
-    ),
-    TableDiff(
-        "meta", _metas, lambda row: row[0], lambda subject: [subject.encode()], lambda row: row[1].encode(),
-        _find_meta,
-    ),
-)}  # fmt: skip
+def _read(table: Table[Any], key: bytes, value: bytes) -> Any:
+    try:
+        return table.open_verified(key, value)
+    except DECODE_ERRORS:
+        return _UnreadableRecord()

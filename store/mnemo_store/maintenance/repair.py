@@ -13,33 +13,23 @@ from typing import Any
 
 import msgspec
 
-from mnemo_store.backend import Snapshot
-from mnemo_store.codec import encode, seq_key, seq_of
-from mnemo_store.maintenance.check import DECODE_ERRORS, EdgeRow, InvariantViolation, Remedy, decode
-from mnemo_store.maintenance.journal_diff import TABLE_DIFFS
+from mnemo_store.backend import HASHED_STATES, Snapshot, hash_key, name_key
+from mnemo_store.codec import seq_key, seq_of
+from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
+from mnemo_store.maintenance.check import DECODE_ERRORS, InvariantViolation, Remedy, decode
+from mnemo_store.maintenance.journal_diff import theirs_of
 from mnemo_store.records import (
     Change,
     ChangeEntry,
-    DropEdge,
     DropMemory,
-    DropSkip,
     DropTrash,
-    Edge,
     Memory,
     PutMemory,
     PutNote,
     PutTrash,
     TrashEntry,
 )
-from mnemo_store.tables import (
-    HASHED_STATES,
-    TableRow,
-    TableSnapshot,
-    TableWriter,
-    edge_keys,
-    hash_key,
-    name_key,
-)
+from mnemo_store.tables import BY_NAME, OF_A_MEMORY, TABLES, Table, drop_of
 
 LOST = "lost"  # the operation of a change of which nothing is left
 LOST_MAX = 100_000  # changes marked as lost; more than that is not a gap but a wrong number
@@ -152,14 +142,13 @@ def reread(writing: TableWriter, there: Snapshot, violations: Sequence[Invariant
             for row in _rows_of(writing, table, subject):
                 writing.delete_row(table, row)
         else:
-            for row in TABLE_DIFFS[table].rows(theirs):
-                writing.put_row(table, row)
+            writing.put(BY_NAME[table], theirs)
 
 
 def _journal_record(there: Snapshot, table: str, subject: str) -> Any:
     """The record in the journal; None for a row whose key is invalid in its table."""
     try:
-        return TABLE_DIFFS[table].find(there, subject)
+        return theirs_of(there, BY_NAME[table], subject)
     except ValueError:
         return None
 
@@ -179,7 +168,7 @@ def _keys_of(table: str, subject: str) -> list[bytes]:
     """The keys of a subject, or of a row whose key is invalid in its table, which a report names in hexadecimal."""
     keys: list[bytes] = []
     with contextlib.suppress(ValueError):
-        keys += TABLE_DIFFS[table].keys(subject)
+        keys += BY_NAME[table].keys_of_subject(subject)
     with contextlib.suppress(ValueError):
         keys.append(bytes.fromhex(subject))
     return keys
@@ -190,7 +179,7 @@ def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedR
         record = decode(table, row)
     except DECODE_ERRORS:
         record = None
-    return QuarantinedRow(table, subject, why, record.edge if isinstance(record, EdgeRow) else record, row)
+    return QuarantinedRow(table, subject, why, record, row)
 
 
 # Orphans
@@ -199,24 +188,15 @@ def _kept_row(table: str, subject: str, why: str, row: TableRow) -> QuarantinedR
 def amend(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
     """The rows to remove for a violation and the changes that do so; neither where the violation is gone."""
     match violation.table:
-        case "usage" | "versions" | "trash":
-            return _remove_orphan(at, violation)
         case "memories" if violation.invariant == "trash":
             return _amend_trash(at, violation)
         case "memories":
             return _detach_chunk(at, violation)
-        case "edges":
-            return _remove_edge(at, violation)
         case "notes":
             return _unlist_chunks(at, violation)
-        case "skips":
-            file, digest = violation.subject.split()
-            record = {"file": file, "hash": digest}
-            return [QuarantinedRow("skips", violation.subject, violation.what, record)], [
-                DropSkip(file=file, hash=digest)
-            ]
-        case _:
-            return [], []
+        case name:
+            table = BY_NAME[name]
+            return _remove_orphan(at, violation) if table.drop is None else _orphan(at, table, violation)
 
 
 def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
@@ -224,9 +204,7 @@ def _remove_orphan(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
     memory_id = violation.subject.split()[0]
     if at.memory(memory_id) is not None:
         return [], []
-    left: list[tuple[str, Any]] = [("versions", version) for version in at.versions(memory_id)]
-    left += [("edges", edge) for edge in at.edges(memory_id)]
-    left += [(name, row) for name, row in (("usage", at.usage(memory_id)), ("trash", at.trash(memory_id))) if row]
+    left = [(table.name, record) for table in OF_A_MEMORY for record in at.under(table, memory_id)]
     kept = [QuarantinedRow(table, memory_id, violation.what, record) for table, record in left]
     return kept, [DropMemory(id=memory_id)] if kept else []
 
@@ -257,14 +235,15 @@ def _detach_chunk(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qua
     return [], [PutMemory(data=free)]
 
 
-def _remove_edge(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
-    source, relation, target = violation.subject.split()
-    edges = [*at.edges(source), *at.edges(target)]
-    edge = next((e for e in edges if (e.source, e.relation, e.target) == (source, relation, target)), None)
-    if edge is None or (at.memory(source) is not None and at.memory(target) is not None):
+def _orphan(
+    at: Snapshot, table: Table[Any], violation: InvariantViolation
+) -> tuple[list[QuarantinedRow], list[Change]]:
+    """A record of which something that it belongs to is not there."""
+    record = at.get(table, *table.values_of_subject(violation.subject))
+    parents = [at.get(BY_NAME[parent.table], getattr(record, parent.field)) for parent in table.parents if record]
+    if record is None or None not in parents:
         return [], []
-    drop = DropEdge(source=source, target=target, relation=edge.relation)
-    return [QuarantinedRow("edges", violation.subject, violation.what, edge)], [drop]
+    return [QuarantinedRow(table.name, violation.subject, violation.what, record)], [drop_of(table, record)]
 
 
 def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[QuarantinedRow], list[Change]]:
@@ -283,7 +262,7 @@ def _unlist_chunks(at: Snapshot, violation: InvariantViolation) -> tuple[list[Qu
 
 
 def repair_indexes(writing: TableWriter) -> int:
-    """Rebuilds numbers, owners, hashes, keys and edges from the records; returns the number of rows changed.
+    """Rebuilds numbers, owners, hashes, keys and the other keys of records; returns the number of rows changed.
 
     Numbers stay as they are where any row still tells them. All in one transaction: about 3 s for 100,000 memories.
     """
@@ -292,7 +271,7 @@ def repair_indexes(writing: TableWriter) -> int:
     hashes = {TableRow(hash_key(memory), key) for key, memory in memories.items() if memory.state in HASHED_STATES}
     changed += _mend_rows(writing, "hashes", hashes)
     changed += _mend_rows(writing, "keys", _name_rows(writing, memories))
-    return changed + _mend_edges(writing)
+    return changed + sum(_mend_keys(writing, table) for table in TABLES if table.other_keys)
 
 
 def _memories(at: TableSnapshot) -> Iterator[tuple[bytes, Memory]]:
@@ -350,24 +329,28 @@ def _mend_numbers(writing: TableWriter, ids: Sequence[bytes]) -> int:
     return changed
 
 
-def _mend_edges(writing: TableWriter) -> int:
-    """Puts each edge under both its ends, the newer one where they differ."""
-    edges: dict[tuple[bytes, bytes], Edge] = {}
-    for row in writing.all_rows("edges"):
+def _mend_keys(writing: TableWriter, table: Table[Any]) -> int:
+    """Puts each record under all its keys, the newer one where they differ."""
+    records: dict[bytes, Any] = {}
+    for row in writing.all_rows(table.name):
         try:
-            edge = decode("edges", row).edge
+            record = table.open_verified(*row)
         except DECODE_ERRORS:
             continue
-        keys = edge_keys(edge)
-        if keys not in edges or edges[keys].at < edge.at:
-            edges[keys] = edge
+        key = table.key.of(record)
+        if key not in records or _time_of(records[key]) < _time_of(record):
+            records[key] = record
     changed = 0
-    for keys, edge in edges.items():
-        for row in (TableRow(key, encode(edge)) for key in keys):
-            if not writing.has_row("edges", row):
-                writing.put_row("edges", row)
+    for record in records.values():
+        for row in (TableRow(key, table.encode(record)) for key in table.keys_of(record)):
+            if not writing.has_row(table.name, row):
+                writing.put_row(table.name, row)
                 changed += 1
     return changed
+
+
+def _time_of(record: Any) -> int:
+    return int(getattr(record, "at", 0))
 
 
 # Vectors and history

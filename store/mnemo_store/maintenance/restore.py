@@ -17,6 +17,7 @@ from mnemo_store.backend import SLICE, Snapshot
 from mnemo_store.codec import FORMAT, SegmentHeader, seal
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
+from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
 from mnemo_store.errors import BadBackup, DiskFull, HistoryUnavailable, StoreLoss
 from mnemo_store.journal import dump
@@ -28,7 +29,6 @@ from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
 from mnemo_store.recovery import folder_swap, manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult
-from mnemo_store.tables import TableRow
 
 FULL_DATABASE = "db.whole"  # of a store that goes back in time: the database as it was, for its vectors
 PIECE_BYTES = 1 << 20

@@ -27,6 +27,7 @@ from mnemo_store.database.environment import (
     is_full,
 )
 from mnemo_store.database.integrity import boot_mark, has_all_pages, is_intact
+from mnemo_store.database.table_access import TableRow, TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import (
     StoreCorruption,
@@ -42,7 +43,6 @@ from mnemo_store.recovery import manifest
 from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.recovery.read_write_lock import ReadWriteLock
 from mnemo_store.recovery.reserve import DiskReserve
-from mnemo_store.tables import TableRow, TableWriter
 
 GROUP_WRITES_MAX = 64  # transactions of one commit group at most [SPEC 3.5]
 RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 1.0, 60.0  # between two tries to have the database back, doubling

@@ -1,0 +1,135 @@
+"""Rows of the LMDB database: the access that `backend` rests on, and what checks and repairs read. FORMAT.md."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from mnemo_store import codec
+from mnemo_store.backend import SLICE, Snapshot, StateWriter, found_by
+from mnemo_store.codec import seq_of
+from mnemo_store.tables import MEMORIES, MULTI_VALUE_TABLES, TABLE_NAMES, StoredMemory
+
+Handles = Mapping[str, Any]  # of the named databases of LMDB, by table
+
+
+class TableRow(NamedTuple):
+    """A row as it stands on disk."""
+
+    key: bytes
+    value: bytes
+
+
+def open_tables(env: Any, *, create: bool = True) -> Handles:
+    """The handles of all tables. Raises lmdb.NotFoundError where one is missing and is not to be made."""
+    return {
+        name: env.open_db(
+            name.encode(), create=create, dupsort=name in MULTI_VALUE_TABLES, dupfixed=name in MULTI_VALUE_TABLES
+        )
+        for name in TABLE_NAMES
+    }
+
+
+class TableSnapshot(Snapshot):
+    """As long as its transaction lives."""
+
+    def __init__(self, transaction: Any, tables: Handles, now: int) -> None:
+        self.now = now  # ms
+        self._txn = transaction
+        self._tables = tables
+
+    def _value(self, table: str, key: bytes) -> Any:
+        return self._txn.get(key, db=self._tables[table])
+
+    def _values(self, table: str, key: bytes) -> list[bytes]:
+        with self._txn.cursor(db=self._tables[table]) as cursor:
+            return list(cursor.iternext_dup()) if cursor.set_key(key) else []
+
+    def _rows_from(self, table: str, start: bytes = b"") -> Iterator[tuple[bytes, Any]]:
+        with self._txn.cursor(db=self._tables[table]) as cursor:
+            more = cursor.set_range(start) if start else cursor.first()
+            while more:
+                yield cursor.key(), cursor.value()
+                more = cursor.next()
+
+    def _last_rows(self, table: str) -> Iterator[tuple[bytes, Any]]:
+        with self._txn.cursor(db=self._tables[table]) as cursor:
+            more = cursor.last()
+            while more:
+                yield cursor.key(), cursor.value()
+                more = cursor.prev()
+
+    def _row_count(self, table: str) -> int:
+        return int(self._txn.stat(self._tables[table])["entries"])
+
+    # The rows as they stand on disk, for who checks them
+
+    def row(self, table: str, key: bytes) -> bytes | None:
+        value: bytes | None = self._value(table, key)
+        return value
+
+    def rows(self, table: str, after: tuple[bytes, bytes] | None = None, limit: int = SLICE) -> list[TableRow]:
+        """The rows behind the one that `after` names, in the order of their keys; fewer than `limit` are the last."""
+        found: list[TableRow] = []
+        with self._txn.cursor(db=self._tables[table]) as cursor:
+            more = cursor.first() if after is None else _move_behind(cursor, table, after)
+            while more and len(found) < limit:
+                found.append(TableRow(cursor.key(), cursor.value()))
+                more = cursor.next()
+        return found
+
+    def has_row(self, table: str, row: TableRow) -> bool:
+        """Whether exactly this row is there."""
+        with self._txn.cursor(db=self._tables[table]) as cursor:
+            if table in MULTI_VALUE_TABLES:
+                return bool(cursor.set_key_dup(*row))
+            return bool(cursor.set_key(row.key) and cursor.value() == row.value)
+
+    def all_rows(self, table: str) -> Iterator[TableRow]:
+        """Every row, in the order of the keys. The table may be written to meanwhile."""
+        after: TableRow | None = None
+        while rows := self.rows(table, after):
+            yield from rows
+            after = rows[-1]
+
+
+class TableWriter(TableSnapshot, StateWriter):
+    """Within a write transaction."""
+
+    def _put(self, table: str, key: bytes, value: Any) -> None:
+        self._txn.put(key, value, dupdata=True, db=self._tables[table])
+
+    def _delete(self, table: str, key: bytes, value: bytes = b"") -> None:
+        self._txn.delete(key, value, db=self._tables[table])
+
+    def _memory_value(self, stored: StoredMemory, place: int, hashed: bytes, named: bytes) -> bytes:
+        return MEMORIES.encode(stored)
+
+    def _version_value(self, value: bytes) -> bytes:
+        return value[8:]
+
+    def _seq_of(self, value: bytes) -> int:
+        return seq_of(value[:8])
+
+    def _found_by(self, value: bytes) -> tuple[bytes, bytes]:
+        return found_by(codec.decode_memory(value[8:]))
+
+    def put_row(self, table: str, row: TableRow) -> None:
+        """Only repair writes rows by themselves."""
+        self._txn.put(row.key, row.value, db=self._tables[table])
+
+    def append_rows(self, table: str, rows: Sequence[TableRow]) -> None:
+        """Rows in the order of their keys, behind all that are there."""
+        for key, value in rows:
+            self._txn.put(key, value, append=True, db=self._tables[table])
+
+    def delete_row(self, table: str, row: TableRow) -> None:
+        self._txn.delete(row.key, row.value if table in MULTI_VALUE_TABLES else b"", db=self._tables[table])
+
+
+def _move_behind(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:
+    """Moves the cursor to the first row behind this one; False where there is none."""
+    key, value = row
+    if table in MULTI_VALUE_TABLES and cursor.set_range_dup(key, value):
+        return bool(cursor.next() if cursor.value() == value else True)
+    if not cursor.set_range(key):
+        return False
+    return bool(cursor.next_nodup() if cursor.key() == key else True)
