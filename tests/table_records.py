@@ -1,4 +1,4 @@
-"""Records and changes of every table, made from their types: what a new table needs to be tested like the others."""
+"""Records and changes of every table, made from their types, so that a new table is tested like the others."""
 
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -20,7 +20,7 @@ from tests.samples import AT, sample_id, sample_memory
 IDS = tuple(sample_id(number) for number in range(1, 7))
 CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "x" * 3000)
 
-# Tables whose rows come with others and not from a change of their own.
+# Tables with a change that writes a record.
 BY_ITSELF = tuple(table for table in TABLES if table.put is not None)
 
 ids = st.sampled_from(IDS)
@@ -86,7 +86,7 @@ def _values(kind: Any, in_key: str | None = None) -> st.SearchStrategy[Any]:
 
 
 def changes_of(table: Table[Any]) -> st.SearchStrategy[Change]:
-    """Those that write and remove the records of a table; rows that come with a memory are written by its changes."""
+    """Changes that write and remove the records of a table. Versions and history entries come with memories."""
     if table.put in (None, PutMemory):
         return st.one_of(memories.map(lambda memory: PutMemory(data=memory)), ids.map(lambda one: DropMemory(id=one)))
     puts = records(table).map(lambda record: put_of(table, record))

@@ -120,7 +120,7 @@ class StoredMemory(NamedTuple):
 
 
 class LoggedChange(NamedTuple):
-    """What a transaction touched, under its seq."""
+    """The history entry of a transaction, and its seq."""
 
     seq: int
     entry: ChangeEntry
@@ -134,7 +134,7 @@ class Parent(NamedTuple):
 
 
 class ExportScope(Protocol):
-    """What a table may ask of the dump that its records go to."""
+    """Questions of a table to the dump that its records are written to."""
 
     @property
     def is_whole(self) -> bool:
@@ -157,7 +157,7 @@ def _as_json(record: Any) -> Iterable[str]:
 
 @dataclass(frozen=True, eq=False)
 class Table(Generic[R]):
-    """How the records of one type are kept."""
+    """A record type and the way its records are stored."""
 
     name: str
     noun: str  # what a report calls a record

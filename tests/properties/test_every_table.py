@@ -1,4 +1,4 @@
-"""What holds of every table, whatever its records are: a new one is tested by its entry in TABLES. DESIGN 2."""
+"""Properties of every table: a new record type is tested by its entry in TABLES. DESIGN 2."""
 
 import re
 import shutil
@@ -61,7 +61,7 @@ def folder() -> Iterator[Path]:
 
 
 def records_in(at: Snapshot) -> dict[str, list[Any]]:
-    """Every record of every table, but for what a store notes of itself."""
+    """Every record of every table, without the bookkeeping of the store."""
     found = {table.name: at.scan(table, limit=10_000) for table in TABLES}
     found["meta"] = [fact for fact in found["meta"] if fact.name not in BOOKKEEPING]
     return found
@@ -69,7 +69,7 @@ def records_in(at: Snapshot) -> dict[str, list[Any]]:
 
 @contextmanager
 def database_in(folder: Path) -> Iterator[Database]:
-    """That of a closed store."""
+    """The database of a closed store."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     try:
         yield database
@@ -78,21 +78,21 @@ def database_in(folder: Path) -> Iterator[Database]:
 
 
 def owner_of(folder: Path) -> tuple[JournalOwner, int]:
-    """Whose journal the one of a closed store is, and the last change of the database."""
+    """The owner of the journal of a closed store, and the last change of the database."""
     with database_in(folder) as database, database.snapshot(AT) as at:
         return JournalOwner(folder / "journal", at.meta("store"), at.meta("salt")), at.seq
 
 
 @contextmanager
 def replay_of(folder: Path) -> Iterator[Snapshot]:
-    """What the journal of a closed store replays to."""
+    """The state that the journal of a closed store replays to."""
     owner, seq = owner_of(folder)
     with owner.open_replay(seq) as journal, FallbackState(journal).snapshot(AT) as there:
         yield there
 
 
 def violations_in(folder: Path) -> list[InvariantViolation]:
-    """What the rules say of a closed store, and then its journal."""
+    """The violations in a closed store: of its rules, then against its journal."""
     owner, _ = owner_of(folder)
     with database_in(folder) as database:
         found = list(check(lambda: database.table_snapshot(AT), Counter()))
@@ -100,7 +100,7 @@ def violations_in(folder: Path) -> list[InvariantViolation]:
 
 
 def parents_of(table: Table[Any], record: Any) -> list[Change]:
-    """The changes that write what a record belongs to."""
+    """The changes that write the records that a record belongs to."""
     needed: list[Change] = []
     for place, parent in enumerate(table.parents):
         name, of = getattr(record, parent.field), BY_NAME[parent.table]
@@ -114,7 +114,7 @@ def parents_of(table: Table[Any], record: Any) -> list[Change]:
 
 
 def write_sample(store: Store, table: Table[Any]) -> Any:
-    """Writes one record of a table, and what it belongs to; the record."""
+    """Writes one record of a table, and the records that it belongs to; returns the record."""
     record = sample_record(table, SAMPLE)
     if table is CHANGES:
         turn: WriteResult[None] = WriteResult((PutMeta(name="epoch", value="1"),), None)
@@ -289,7 +289,7 @@ def markers_of(table: Table[Any], record: Any) -> list[bytes]:
 
 
 def removal_of(table: Table[Any], record: Any) -> list[Change]:
-    """The changes after which nothing of a record is wanted any more."""
+    """The changes that remove a record."""
     if table is META:
         return [PutMeta(name=record.name, value="")]
     gone: list[Change] = [drop_of(table, record)] if table.drop is not None else []
@@ -325,7 +325,7 @@ def holding(folder: Path, marker: bytes) -> list[str]:
     "table", [table for table in TABLES if words_of(sample_record(table, SAMPLE))], ids=lambda table: table.name
 )
 def test_words_that_a_record_keeps_are_no_residue_of_an_erased_memory(table: Table[Any], folder: Path) -> None:
-    """What a text that was erased has in common with a record that stays proves nothing. Hashes are no words."""
+    """A word that an erased text has in common with a record that stays proves nothing. Hashes are no words."""
     with opened(folder) as store:
         words = words_of(write_sample(store, table))
         sought = ResiduePatterns()
