@@ -1,9 +1,9 @@
-"""Dropping memories for good: what goes with them, what stays and no longer names them. SPEC 3.7
+"""Permanent erasure: which memories are erased together, and how the memories that stay are rewritten. SPEC 3.7
 
-What was derived from a memory tells what it said. So what was derived from it alone goes with it, and so on; and so
-does what was derived from others too, since nothing here can derive it anew: then those others, where they were
-hidden for its sake, are shown again, as are those that a dropped summary stood for. What a dropped memory itself had
-replaced stays hidden: it was replaced for a reason.
+A derived memory repeats what its sources say. Erasing a memory therefore erases everything derived from it alone, and
+so on down the chain. It also erases what was derived from other sources too, because nothing here can derive it again:
+those other sources, where they were hidden in its favour, become visible again, as do the sources of an erased summary.
+What an erased memory itself had superseded stays hidden: it was superseded for a reason.
 """
 
 from collections import defaultdict
@@ -29,7 +29,7 @@ from mnemo_store.records import (
 
 
 class MemoryReferences(NamedTuple):
-    """Of a memory, which others it names, and whether it is hidden for the sake of one."""
+    """The ids that a memory refers to, and whether another memory hides it."""
 
     id: str
     state: State
@@ -40,7 +40,7 @@ class MemoryReferences(NamedTuple):
 
 
 class ErasurePlan(NamedTuple):
-    """What dropping some memories comes to, by ids. `mended` are those that stay and name what goes."""
+    """Result of planning an erasure, by ids. `referrers` are the memories that stay and refer to an erased one."""
 
     asked: tuple[str, ...]
     derived: tuple[str, ...]  # what goes with them
@@ -54,7 +54,7 @@ class ErasurePlan(NamedTuple):
 
 
 def references_of(memory: Memory) -> MemoryReferences | None:
-    """None for a memory that is not tied to any other."""
+    """Return the references of a memory, None where it has none."""
     is_hidden = memory.state in ("superseded", "compressed")
     if not (memory.derived_from or memory.superseded_by or memory.evidence or is_hidden):
         return None
@@ -71,7 +71,10 @@ def references_of(memory: Memory) -> MemoryReferences | None:
 def plan_erasure(
     asked: Collection[str], ties: Iterable[MemoryReferences], derived: Collection[str] = ()
 ) -> ErasurePlan:
-    """What dropping these comes to. `derived`: what was found to go with them before, and may be gone already."""
+    """Plan the erasure of these memories and of what was derived from them.
+
+    `derived`: ids that an earlier, interrupted plan already found; some may be erased already.
+    """
     known = {tie.id: tie for tie in ties}
     made_of: defaultdict[str, list[str]] = defaultdict(list)
     for tie in known.values():
@@ -97,8 +100,10 @@ def plan_erasure(
 
 
 def plan_without_derived(asked: Collection[str], ties: Iterable[MemoryReferences]) -> ErasurePlan:
-    """What dropping these and nothing else comes to: the trash is emptied. What only a summary among them had
-    compressed is active again."""
+    """Plan the erasure of these memories alone, as when the trash is emptied.
+
+    The sources that only an erased summary had compressed become active again.
+    """
     going, known = frozenset(asked), {tie.id: tie for tie in ties}
     revived = _revived(known, going, ())
     mended = [tie.id for tie in known.values() if tie.id not in going and _names_any(tie, going)]
@@ -108,7 +113,7 @@ def plan_without_derived(asked: Collection[str], ties: Iterable[MemoryReferences
 def _revived(
     known: Mapping[str, MemoryReferences], going: Collection[str], with_them: Collection[str]
 ) -> frozenset[str]:
-    """What stays and was hidden for the sake of something that goes along, or was in a summary that goes."""
+    """The ids that stay and were hidden in favour of an erased memory, or compressed by an erased summary."""
     superseded = {tie.id for tie in known.values() if tie.state == "superseded" and tie.superseded_by in with_them}
     still = {source for tie in known.values() if tie.compresses and tie.id not in going for source in tie.derived_from}
     sources = {
@@ -141,8 +146,11 @@ def without_references(memory: Memory, planned: ErasurePlan, dropped: Collection
 
 
 def erase_memory(versions: Sequence[Memory], salt: str, now: int, *, has_note: bool) -> list[Change]:
-    """What purges a memory: it goes with all its versions, and a salted hash of each of its texts keeps that text from
-    coming back. A chunk's note keeps one too, as when it is deleted."""
+    """Changes that erase a memory with all its versions.
+
+    A salted hash of each of its texts is kept, so that the same text is not imported again; a chunk's note keeps one
+    too, as on deletion.
+    """
     changes: list[Change] = []
     hashes = dict.fromkeys(skip_hash(salt, memory.content) for memory in versions)
     changes += [PutForgotten(data=Forgotten(hash=digest, at=now)) for digest in hashes]

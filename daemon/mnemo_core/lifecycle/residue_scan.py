@@ -1,8 +1,8 @@
-"""What of a text would give it away in a file, and finding any of that in bytes. SPEC 3.7
+"""Search for what is left of erased texts in the bytes of files. SPEC 3.7
 
-A text leaves traces as it is, normalised (NFC, case-folded, white space as one space), and escaped as JSON does it. Of
-each the bytes are compared without regard to the case of ASCII letters. Besides whole texts, what is looked for are
-runs of five words and longer words: those that nothing else has (`Sought.without`) can only be left over from it.
+A text can stand in a file as it is, normalised (NFC, case-folded, white space as one space), or escaped as in JSON;
+ASCII letters are compared without regard to case. The scan looks for whole texts, for runs of five words and for longer
+words. A run or word that no remaining memory contains (`ResiduePatterns.without`) can only be a residue.
 """
 
 import json
@@ -68,7 +68,7 @@ class ResiduePatterns:
                 self._add("word", word)
 
     def without(self, names: Collection[str]) -> "ResiduePatterns":
-        """What is left when these are not looked for."""
+        """The patterns except those of these names."""
         left = ResiduePatterns()
         left.kinds = {name: kind for name, kind in self.kinds.items() if name not in names}
         left.forms = {form: name for form, name in self.forms.items() if name not in names}
@@ -93,7 +93,7 @@ def strip_edges(text: str) -> str:
 
 
 def _forms(text: str, name: str) -> Iterator[bytes]:
-    """What stands in a file for a text, ASCII letters in lower case."""
+    """The forms in which a text may stand in a file, ASCII letters in lower case."""
     for spelling in {text, name}:
         yield spelling.encode().lower()
         if not spelling.isascii() or not spelling.isprintable() or '"' in spelling or "\\" in spelling:
@@ -130,7 +130,7 @@ class _Group(NamedTuple):
 
 
 class ResidueFinder:
-    """Finds what is sought in bytes: tens of MB a second, however much is sought."""
+    """Multi-pattern search over bytes, at tens of MB a second for any number of patterns."""
 
     def __init__(self, sought: ResiduePatterns) -> None:
         self._names = sought.forms
@@ -186,7 +186,7 @@ def _ascending(values: Iterable[int]) -> NDArray[np.uint64]:
 
 
 def texts_of(memory: Memory) -> Iterator[str]:
-    """Whatever was written about a memory, its content first: all that could tell what it said."""
+    """Every text that a record holds about a memory, its content first."""
     yield memory.content
     yield from (memory.speaker, memory.key, memory.session_id, memory.run_id, memory.agent_id)
     yield from memory.tags
@@ -209,7 +209,7 @@ def whole_texts_of(memories: Iterable[Memory]) -> ResiduePatterns:
 
 
 def residue_patterns(memories: Iterable[Memory]) -> ResiduePatterns:
-    """What gives these memories away: each content, and the parts of everything else that was written about them."""
+    """Patterns that betray these memories: each content, and the parts of every other text about them."""
     sought = ResiduePatterns()
     for memory in memories:
         content, *others = texts_of(memory)

@@ -1,7 +1,7 @@
-"""What a memory was at another time, what became of it in between, and which of its changes still stand. SPEC 3.3.
+"""Version history of a memory: its state at a time, its changes, and which of them were reverted. SPEC 3.3
 
-A memory's versions are given oldest first, each with the seq of the transaction that made it. A transaction that took
-others back says so in what it is called: `undo:3,4`. It can be taken back itself.
+Versions are given oldest first, each with the sequence number of its transaction. The label of a transaction that
+reverts others names them: `undo:3,4`. Such a transaction can be reverted itself.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ _COUNTED = frozenset({"version", "modified_at"})  # differ between any two versi
 
 
 def version_at(versions: Sequence[Version], seq: int) -> Memory | None:
-    """What the memory was after the transaction of that seq; None where it was not yet there."""
+    """Return the memory as it was after that transaction, None before its first version."""
     return next((memory for made_by, memory in reversed(versions) if made_by <= seq), None)
 
 
 def is_present(memory: Memory | None) -> bool:
-    """Whether it is a memory, and not in the trash."""
+    """Return whether the memory exists and is not in the trash."""
     return memory is not None and memory.state != "trashed"
 
 
@@ -37,9 +37,9 @@ def changed_fields(before: Memory, after: Memory) -> tuple[str, ...]:
 
 
 def change_kind(before: Memory | None, after: Memory | None) -> ChangeKind | None:
-    """What happened to a memory between two moments, as far as one who looks at both can tell; None for nothing.
+    """Classify the difference between two states of a memory, None where there is none.
 
-    What came and went in between, or was edited and edited back, is nothing.
+    Only the two states are compared: what was added and deleted in between, or edited and edited back, does not count.
     """
     if not is_present(after):
         return "trashed" if after is not None and is_present(before) else None
@@ -54,17 +54,17 @@ def change_kind(before: Memory | None, after: Memory | None) -> ChangeKind | Non
 
 
 def undo_label(seqs: Iterable[int]) -> str:
-    """What a transaction is called that takes these back."""
+    """Label of a transaction that reverts these."""
     return UNDO + ",".join(map(str, seqs))
 
 
 def undone_seqs(what: str) -> frozenset[int]:
-    """The seqs that a transaction so called takes back; none where it is no undo."""
+    """The transactions that a transaction with this label reverts, empty where it is no revert."""
     return frozenset(map(int, what.removeprefix(UNDO).split(","))) if what.startswith(UNDO) else frozenset()
 
 
 def reverted_seqs(newest_first: Iterable[tuple[int, str]]) -> set[int]:
-    """Of transactions, given by seq and what they are called, those that were taken back and stayed so."""
+    """The transactions that are reverted, given as (seq, label), newest first; a reverted revert does not count."""
     taken: set[int] = set()
     for seq, what in newest_first:
         if seq not in taken:
@@ -73,10 +73,10 @@ def reverted_seqs(newest_first: Iterable[tuple[int, str]]) -> set[int]:
 
 
 class RevertEffect(NamedTuple):
-    """What taking transactions back means for one memory.
+    """Effect of reverting transactions on one memory.
 
-    `done`: that has happened already. `later`: the seqs of what came after, for which nothing can be taken back. Else
-    `before` is what it is to be again, None where it was not there.
+    `done`: they are reverted already. `later`: the transactions that changed the memory afterwards and prevent the
+    revert. Otherwise `before` is the version to restore, None where the memory did not exist.
     """
 
     before: Memory | None = None
@@ -85,11 +85,10 @@ class RevertEffect(NamedTuple):
 
 
 def revert_effect(versions: Sequence[Version], whats: Mapping[int, str], seqs: Collection[int]) -> RevertEffect:
-    """What taking back the transactions of `seqs` means for the memory of these versions. SPEC 3.3
+    """Effect of reverting the transactions of `seqs` on the memory with these versions. SPEC 3.3
 
-    `whats`: what the transaction of each version is called. It can be put back where the versions that they made are
-    the last ones; for that, what was taken back, and the taking back itself, counts as if it had never been. Only who
-    takes back an undo sees the versions as they came.
+    `whats`: the label of each version's transaction. A revert is possible where the versions made by `seqs` are the
+    last ones. Reverted versions, and the reverts themselves, are ignored here, unless `seqs` names a revert.
     """
     mine = [seq for seq, _ in versions if seq in seqs]
     standing = list(versions)
@@ -107,5 +106,5 @@ def revert_effect(versions: Sequence[Version], whats: Mapping[int, str], seqs: C
 
 
 def _behind(versions: Sequence[Version], mine: Sequence[int]) -> tuple[int, ...]:
-    """What was made behind the first of these."""
+    """The transactions after the first of `mine`."""
     return tuple(seq for seq, _ in versions if seq > min(mine, default=0) and seq not in mine)

@@ -1,15 +1,18 @@
-"""Where an answer ends, and whether there is one: `cut: gap`. SPEC 7.5
+"""Score cutoff and abstention: where the list of answers ends, and whether there is an answer at all (`cut: gap`). SPEC
+7.5
 
-Each candidate has a strength, the chance that it answers, by a logistic model over what is known of it and of the
-best: how close, how much of the query's words it holds, and how far behind the best it is in each. What is left are the
-candidates with a share of the strongest, in the order they had. There is no answer where not one is near enough by
-itself: that has a floor of its own, since how far one is ahead of the others tells which answers, not whether any does.
-Only where no candidate holds a word of the question does the closest have to stand out, or be closer than by chance.
+A logistic model estimates for each candidate the probability that it answers the question. Its features are the
+similarity, the coverage of the query's words, and the distance to the best candidate in each. Candidates with at least
+a given share of the highest probability are kept, in their order. The answer is empty where no candidate is similar
+enough by itself: that test has a floor of its own, because a lead over the other candidates shows which one answers,
+not whether any does. Only where no candidate holds a word of the question must the closest one also stand out, or be
+closer than chance.
 
-No query knows the shape of its scores beforehand: the largest gap, a knee or a jump cut what has one right answer and
-many near ones at the wrong place, so the place is learned. Nor does the list simply end at the first weak one: what the
-words put there alone stands between two that answer. The weights are fitted on sets of beliefs with questions
-(`tests/bench/bench_cut.py`), and stand here by embedding model, as thresholds do.
+The place of the cutoff is learned, because the shape of the scores is not known beforehand: the largest gap, a knee or
+a jump cut in the wrong place where one right answer is followed by many similar ones. The list does not end at the
+first weak candidate either, because a candidate that only its words put there can stand between two answers. The
+weights are fitted on sets of beliefs with questions (`tests/bench/bench_cut.py`) and kept by embedding model, as
+thresholds are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,9 +49,9 @@ FEATURES: dict[Basis, tuple[int, ...]] = {
 
 
 class CutoffInputs(NamedTuple):
-    """What is known of the candidates, best first. sims: cosines, NaN where one has no vector.
+    """Scores and similarities of the candidates, best first. sims: cosines, NaN where a memory has no vector.
 
-    words_full: the BM25 that a memory of the query's own words would have.
+    words_full: the BM25 score of a memory that consists of the query's own words.
     """
 
     scores: NDArray[np.float32]
@@ -58,8 +61,8 @@ class CutoffInputs(NamedTuple):
 
 
 class CutoffModel(NamedTuple):
-    """Weights of the features in the order of FEATURES, the constant last; the share of strengths, and the floor of
-    what is near."""
+    """Weights of the features in the order of FEATURES, the constant last; the share of the best strength, and the
+    floor."""
 
     weights: tuple[float, ...]
     share: float
@@ -107,20 +110,20 @@ def features(known: CutoffInputs, thresholds: Thresholds, basis: Basis) -> Value
 
 
 def strengths(rows: Values, cut: CutoffModel) -> Values:
-    """The chance that each answers, as far as its features tell."""
+    """Probability of each candidate to be an answer, by its features."""
     sums: Values = rows @ np.array(cut.weights[:-1]) + cut.weights[-1]
     return 1 / (1 + np.exp(-sums))
 
 
 def standalone_strengths(rows: Values, basis: Basis) -> Values:
-    """How near each is by itself, whatever stands beside it: closeness + 0.2 · coverage."""
+    """Similarity of each candidate regardless of the others: closeness + 0.2 · coverage."""
     worth = {CLOSENESS: 1.0, COVERAGE: COVERAGE_WORTH}
     near: Values = rows @ np.array([worth.get(each, 0.0) for each in FEATURES[basis]])
     return near
 
 
 def kept_candidates(rows: Values, cut: CutoffModel, basis: Basis) -> NDArray[np.bool_]:
-    """Which of the candidates are left; none: there is no answer among them."""
+    """Mask of the candidates that are kept; all False where there is no answer among them."""
     found = strengths(rows, cut)
     left: NDArray[np.bool_] = found >= cut.share * found.max(initial=0.0)
     is_answered = standalone_strengths(rows, basis).max(initial=0.0) >= cut.floor and not _is_by_chance(rows, basis)
@@ -128,8 +131,11 @@ def kept_candidates(rows: Values, cut: CutoffModel, basis: Basis) -> NDArray[np.
 
 
 def _is_by_chance(rows: Values, basis: Basis) -> bool:
-    """Whether no candidate holds a word of the question and the closest is hardly closer than the ones after it: among
-    thousands of texts some are that close to a question that says nothing at all."""
+    """Return whether the closest candidate is only as close as chance makes it.
+
+    That is so where no candidate holds a word of the question and the closest is hardly closer than the next ones:
+    among thousands of texts some are that close to a question without any meaning.
+    """
     columns = FEATURES[basis]
     if CLOSENESS not in columns or len(rows) <= COMPARED or rows[:, columns.index(COVERAGE)].any():
         return False
@@ -160,7 +166,8 @@ def fit(examples: Sequence[CutoffExample], basis: Basis, top_k: int) -> CutoffMo
 
 
 def evaluate_cutoff(examples: Iterable[CutoffExample], cut: CutoffModel, basis: Basis, top_k: int) -> CutoffMetrics:
-    """What the cut makes of the questions that have an answer. Nothing returned has the precision 0."""
+    """Precision, recall and abstentions of a cutoff over the questions that have an answer. An empty answer has
+    precision 0."""
     precisions, recalls, abstained = [], [], []
     for each in examples:
         if each.answers:
@@ -173,7 +180,7 @@ def evaluate_cutoff(examples: Iterable[CutoffExample], cut: CutoffModel, basis: 
 
 
 def _share(values: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Of the largest."""
+    """The values as shares of the largest."""
     best = float(values.max(initial=0.0))
     return values / best if best > 0 else np.zeros_like(values)
 

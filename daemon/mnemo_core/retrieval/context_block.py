@@ -1,8 +1,8 @@
-"""The `<memory>` block that goes before a prompt. SPEC 11 [L 4]
+"""Rendering of the `<memory>` context block that precedes a prompt. SPEC 11 [L 4]
 
-A stored text can neither close the block nor forge a line of it: `<memory`, `</memory` and what looks like them are
-escaped, so is a `[` that begins a line, and a line within a memory is indented. Everything else, code included, stays
-as it was written.
+A stored text can neither close the block nor forge a line of it: `<memory`, `</memory` and lookalikes are escaped, as
+is a `[` at the beginning of a line, and continuation lines of a memory are indented. Everything else, code included, is
+rendered unchanged.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Which sentences of a memory are shown for a question: by meaning, words and the kind of answer. SPEC 7.5
+"""Selection of the sentences of a memory that are shown for a question: by meaning, words and kind of answer. SPEC 7.5
 
-A sentence's score is a weighted sum of what is known of it; the sentences with the highest scores are shown in the
-order of the text, as many as fit into EXCERPT_CHARS_MAX characters. For showing, never for storing.
+The score of a sentence is a weighted sum of its features. The best sentences are shown in the order of the text, as
+many as fit into EXCERPT_CHARS_MAX characters. Excerpts are for display and never stored.
 """
 
 import itertools
@@ -75,13 +75,13 @@ def select_excerpt(text: str, query: str, marks: Sequence[tuple[int, int]], rows
 
 
 def _length(text: str, sentences: Sequence[tuple[int, int]]) -> int:
-    """How many characters the sentences have together as `join` shows them."""
+    """Number of characters of the sentences as `join` shows them."""
     gaps = (_gap(text, end, start) for (_, end), (start, _) in itertools.pairwise(sentences))
     return sum(end - start for start, end in sentences) + sum(map(len, gaps))
 
 
 def _gap(text: str, end: int, start: int) -> str:
-    """What is shown between two sentences."""
+    """The text shown between two sentences."""
     is_next = start - end <= GAP_CHARS_MAX and not text[end:start].strip()
     return " " if is_next else OMISSION
 

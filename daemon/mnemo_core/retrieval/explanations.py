@@ -1,7 +1,7 @@
-"""Why a candidate has its score: what each of its features adds, and the strongest of them in words. SPEC 7.7
+"""Explanations of scores: the contribution of each feature, and the strongest reasons in words. SPEC 7.7
 
-The features of a ranker are those of its formula (7.3), and what they add sums up to its score: of `layered` to what is
-squeezed into it, of the learned fusion to the log-odds. A feature may add less than nothing.
+The features of a ranker are the terms of its formula (7.3), and their contributions sum up to its score: for `layered`
+to the argument of its sigmoid, for the learned ranker to the log-odds. A contribution can be negative.
 """
 
 import functools
@@ -33,7 +33,7 @@ class Contributions(NamedTuple):
 
 
 class ReasonInputs(NamedTuple):
-    """What of a candidate the reasons are told with."""
+    """Facts about a candidate that the reasons are worded with."""
 
     holds: Sequence[str]  # the question's words that it has
     similarity: float | None
@@ -146,7 +146,7 @@ def _fused(asked: RankingRequest, candidates: Candidates, near: Values) -> tuple
 
 
 def _archived(candidates: Candidates, scored: RankingScores, adds: dict[str, Values]) -> dict[str, Values]:
-    """With what being archived takes away, where one is."""
+    """Add the contribution of being archived, where a candidate is."""
     is_archived = candidates.state == _ARCHIVED
     if scored.ranker == "layered" or not is_archived.any():
         return adds
@@ -177,7 +177,7 @@ _UNSAID = ("other_named", "names_nobody", "by_person", "by_agent", "text_length"
 
 @functools.cache
 def subject_of(feature: str) -> str | None:
-    """What the feature is about; None for one that is told in no words."""
+    """The subject of a feature, None for one that no reason mentions."""
     if feature in _UNSAID:
         return None
     if feature.startswith("late_of_") or (feature.endswith(_BESIDE) and not feature.startswith("late")):

@@ -1,8 +1,8 @@
-"""A query that finds next to nothing, widened by words of what it finds best. SPEC 7.6 [G 4.4]
+"""Query expansion: words of the best hits are added to a query that finds next to nothing. SPEC 7.6 [G 4.4]
 
-The words are those of the best hits that tell most apart: rare in what is stored, and yet in some other memory too.
-They are searched as words alone, so that the query's own vector still says what is near, and they are kept only where
-something else than those hits then fits better than all that was found without them.
+The most telling words of the best hits are added: rare in the store, yet present in another memory too. They are
+searched by words alone, so that similarity is still measured with the query's own vector, and they are kept only where
+a memory other than those hits then fits better than everything found without them.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class ExpansionWord(NamedTuple):
 
 
 def is_due(relevance: NDArray[np.floating]) -> bool:
-    """Whether the best of what was found is too far off to be all there is. [G38]"""
+    """Return whether even the best hit is too far from the query to be a full answer. [G38]"""
     return len(relevance) > 0 and float(relevance.max()) < SOURCE.relevance_expand
 
 
@@ -57,7 +57,7 @@ def expansion_terms(
 
 
 def is_improvement(before: NDArray[np.floating], after: NDArray[np.floating]) -> bool:
-    """Whether the added words are kept. `after`: the relevance of what they found that was no hit before."""
+    """Return whether the added words are kept. `after`: the relevance of what they found that was no hit before."""
     return len(after) > 0 and WORDS_FACTOR * float(after.max()) > float(before.max(initial=0.0))
 
 

@@ -1,8 +1,8 @@
-"""What of the ranked candidates is answered, and in what order. SPEC 7.5
+"""Selection of the answers from the ranked candidates, and their order. SPEC 7.5
 
-Equal content comes once, of near copies the best. Of a value and the one it replaced the newer stands first, and the
-older right after it. Then whatever fits the budget, in order. Candidates are known by number; everything about one is
-asked of the shelf, and only of those that the answer comes to.
+Equal content is returned once, of near copies the best. A value that replaced another one stands first, and the older
+value directly after it. Then whatever fits the token budget follows in order. Candidates are identified by number;
+their data is read through a CandidateSource, and only for candidates that the answer reaches.
 """
 
 import functools
@@ -34,10 +34,10 @@ Windows = NDArray[np.float32]
 
 
 class CandidateSource(Protocol):
-    """What is known of the memories in question, by number."""
+    """Access to the candidate memories by number."""
 
     def memory(self, number: int) -> Memory | None:
-        """None: it has gone since it was ranked."""
+        """The memory, None if it was erased since it was ranked."""
 
     def tokens(self, number: int) -> int: ...
 
@@ -45,19 +45,19 @@ class CandidateSource(Protocol):
         """Its unit vectors, one a row; None where it has none yet."""
 
     def is_preference(self, number: int) -> bool:
-        """As `is_preference` of its memory; told without reading it where its kind says enough."""
+        """Like `is_preference` of the memory, without reading it where its kind alone decides."""
 
     def newer(self, number: int) -> Sequence[int]:
-        """Of the memories in question those that update it, ranked or not."""
+        """The candidates that update this one, ranked or not."""
 
     def older(self, number: int) -> Sequence[int]:
-        """Of the memories in question those that it updates, ranked or not."""
+        """The candidates that this one updates, ranked or not."""
 
 
 class SelectionRequest(NamedTuple):
-    """What the answer may be. `budget` in tokens, None: none. `as_of` in ms, None: the present.
+    """Limits of the answer. `budget` in tokens, None for none. `as_of` in ms, None for the present.
 
-    by_score: the order is that of the scores, in which newer values may be put before older ones.
+    by_score: the answers are ordered by score, so that newer values may be moved before older ones.
     """
 
     top_k: int
@@ -100,14 +100,15 @@ def select(
     ranked: Sequence[int], shelf: CandidateSource, wanted: SelectionRequest, thresholds: Thresholds,
     preferences: Sequence[int] | None = None,
 ) -> Selection:  # fmt: skip
-    """What is answered of `ranked`, the numbers of the candidates from best to worst.
+    """Select the answers from `ranked`, the numbers of the candidates from best to worst.
 
-    preferences: what may stand ahead, ranked or not, best first; None: whatever of `ranked` is a preference.
+    preferences: candidates that may stand first, ranked or not, best first; None: the preferences among `ranked`.
 
-    Pages continue each other: what `offset` passes over is what the pages before held, cut as this one is, so going on
-    by as many as came neither repeats nor skips any. Preferences that stand ahead are on the first page alone, and
-    counted neither in top_k nor in offset; they stand where they are ranked if nothing else would fit beside them.
-    Where everything else is larger than the budget, the first page has a passage of the best.
+    Pages continue each other: `offset` skips what the pages before contained, each cut to the budget like this one, so
+    that continuing with the number of answers received neither repeats nor skips any. Preferences that stand first are
+    on the first page alone, and are counted neither in top_k nor in offset; they stand where they are ranked if nothing
+    else would fit next to them. Where everything else is larger than the budget, the first page has a passage of the
+    best.
     """
     line = _CandidateSequence(ranked, shelf, wanted, thresholds)
     ahead = line.preferences(ranked if preferences is None else preferences) if wanted.preferences_first else []
@@ -132,9 +133,9 @@ def select(
 
 
 def is_preference(memory: Memory) -> bool:
-    """Whether a person or an agent said how things are to be done. SPEC 2.1, 7.5
+    """Return whether the memory states a person's or an agent's own preference or rule. SPEC 2.1, 7.5
 
-    A step of a run and a how-to are procedural too; a passage of documentation is nobody's own.
+    A step of a run and a how-to are procedural too, and a passage of documentation is nobody's own.
     """
     is_own = memory.trust in ("user", "agent") and memory.source not in IMPERSONAL_SOURCES
     return memory.kind == "procedural" and memory.form in (None, "preference") and is_own
@@ -144,8 +145,8 @@ def is_copy(
     best: Memory, other: Memory, sim: float | None, thresholds: Thresholds,
     read: Callable[[str], CanonicalForm] = canonical_form,
 ) -> bool:  # fmt: skip
-    """Whether `other` tells nothing that `best` does not tell already. sim: their cosine, None where one has none;
-    read: gives what a text says, and may know it already.
+    """Return whether `other` adds nothing to `best`. sim: their cosine, None where one has no vector; read: the
+    canonical form of a text, possibly cached.
 
     So close that they would be merged, and: no specific differs; or all of the other stands in the best, in its order;
     or it is the best in other words. Those others may be plain words alone, in several places, since a single one in
@@ -167,7 +168,7 @@ def is_copy(
 
 
 def _is_apart(one: Memory, other: Memory) -> bool:
-    """Whether they cannot be one statement, whatever they say: of two people, of two days."""
+    """Return whether the two cannot be one statement whatever they say: different speakers, different days."""
     if one.speaker and other.speaker and one.speaker != other.speaker:
         return True
     if abs(one.event_at - other.event_at) <= RELATIVE_MS_MAX:
@@ -177,17 +178,17 @@ def _is_apart(one: Memory, other: Memory) -> bool:
 
 
 def _more(text: CanonicalForm, than: CanonicalForm) -> list[TextToken]:
-    """What the text has more of than the other."""
+    """The tokens that the text has in excess of the other."""
     return list(Counter(text.tokens) - Counter(than.tokens))
 
 
 def _turns(atom: TextToken) -> bool:
-    """Whether it can turn what is said into its opposite."""
+    """Return whether the token can turn a statement into its opposite."""
     return atom.kind in ("negation", "opposite") or atom.value in NEGATIONS or atom.value in OPERATORS
 
 
 def _edits(one: CanonicalForm, two: CanonicalForm) -> int:
-    """In how many places the texts differ; 0 where they are too long to be compared."""
+    """Number of places in which the texts differ; 0 where they are too long to be compared."""
     if max(len(one.values), len(two.values)) > REWORDED_VALUES_MAX:
         return 0
     return sum(edit[0] != "equal" for edit in SequenceMatcher(None, one.values, two.values, False).get_opcodes())
@@ -214,7 +215,7 @@ class _CandidateSequence:
         return self._copies.uncompared
 
     def preferences(self, numbers: Sequence[int]) -> list[SelectedMemory]:
-        """Those that stand ahead: the best PREFERENCES_MAX that fit into their share of the budget."""
+        """The preferences that stand first: the best PREFERENCES_MAX that fit into their share of the budget."""
         room = None if self._wanted.budget is None else self._wanted.budget // PREFERENCES_SHARE
         found: list[SelectedMemory] = []
         for number in numbers:
@@ -233,7 +234,7 @@ class _CandidateSequence:
         return found
 
     def entries(self) -> Iterator[SelectedMemory]:
-        """What may be answered, in order. Out: equal contents, near copies, and what is larger than the budget."""
+        """The possible answers in order, without equal contents, near copies, and what is larger than the budget."""
         was_max = max(1, self._wanted.top_k // WAS_SHARE)
         for number in self._ranked:
             if number in self._seen:
@@ -264,9 +265,10 @@ class _CandidateSequence:
         return SelectedMemory(number, tokens, through, was)
 
     def _family(self, number: int) -> tuple[int, list[int]]:
-        """Of the values that updates tie to this one the one that holds, and the ranked ones before it, nearest first.
+        """The current value of the chain of updates that this candidate belongs to, and its ranked earlier values,
+        nearest first.
 
-        What is updated is told by the ties, not by event_at, which is a date in the text where there is one.
+        The `updates` edges decide which value is newer, not event_at, which can be a date in the text.
         """
         if not self._wanted.by_score or not (self._shelf.newer(number) or self._shelf.older(number)):
             return number, []
@@ -282,7 +284,8 @@ class _CandidateSequence:
         return current, [each for each in self._reached(current, self._shelf.older) if each in self._places]
 
     def _reached(self, number: int, step: Callable[[int], Sequence[int]]) -> list[int]:
-        """All that steps lead to from a number, without itself, the nearest first; some CHAIN_MAX at most."""
+        """The candidates that `step` leads to from this one, itself excluded, nearest first, about CHAIN_MAX at
+        most."""
         reached: dict[int, None] = {}
         waiting = deque([number])
         while waiting and len(reached) < CHAIN_MAX:
@@ -298,7 +301,7 @@ class _CandidateSequence:
 
 
 class _CopyFilter:
-    """What is in the answer already, for telling whether another one adds anything to it."""
+    """The memories in the answer so far, compared with each further one."""
 
     def __init__(self, shelf: CandidateSource, thresholds: Thresholds) -> None:
         self._shelf = shelf
@@ -314,7 +317,7 @@ class _CopyFilter:
         self._count = 0
 
     def why_not(self, number: int, memory: Memory) -> str:
-        """Why it is left out; "" where it is not, and from now on it is in the answer."""
+        """Reason to leave the memory out, "" where there is none; it then becomes part of the answer."""
         digest = content_hash(memory.content)
         if digest in self._hashes:
             return "duplicate_content"
@@ -367,7 +370,7 @@ class _CopyFilter:
 
 
 class _Queue:
-    """What may still be answered, in order, from the first each time it is gone through."""
+    """The remaining entries in order; each iteration starts at the first."""
 
     def __init__(self, entries: Iterator[SelectedMemory]) -> None:
         self._entries = entries
@@ -409,7 +412,7 @@ def _page(queue: _Queue, size: int, budget: int | None, dropped: dict[int, str])
 def _fitting(
     entries: Iterable[SelectedMemory], size: int, budget: int | None
 ) -> tuple[list[SelectedMemory], list[SelectedMemory]]:
-    """Of the entries those that fit, at most size; and those passed over on the way. [L22]"""
+    """Split the entries into those that fit, at most `size`, and those passed over on the way. [L22]"""
     taken: list[SelectedMemory] = []
     passed: list[SelectedMemory] = []
     total = 0

@@ -44,8 +44,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _is_wrapped(text: str, end: re.Match[str]) -> bool:
-    """Whether a line break only wraps a paragraph or list item: the line before is long, and the next goes on with
-    words."""
+    """Return whether the line break only wraps a paragraph or list item: the line before is long, and the next
+    continues with words."""
     at = end.start()
     if end.group() != "\n" or (
         _ENDED.search(text, max(0, at - NUMBER_CHARS_MAX), at) and _number_at_end(text, at) is None
@@ -59,7 +59,7 @@ def _is_wrapped(text: str, end: re.Match[str]) -> bool:
 
 
 def _is_ordinal(text: str, end: re.Match[str]) -> bool:
-    """Whether a point stands behind a day ("28. March") or the number of a list item."""
+    """Return whether the point belongs to a day ("28. March") or the number of a list item."""
     number = _number_at_end(text, end.start())
     if number is None or "\n" in end.group():
         return False
@@ -91,7 +91,7 @@ def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 
 def _is_inside(text: str, at: int) -> bool:
-    """Whether the place is between two characters of a word of a script that has spaces."""
+    """Return whether the place is between two characters of a word of a script that has spaces."""
     return all((each.isalnum() or each == "_") and each < _FIRST_KANA for each in text[at - 1 : at + 1])
 
 

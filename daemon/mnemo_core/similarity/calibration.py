@@ -1,9 +1,9 @@
-"""What each threshold is on a model that nobody set it for: read off pairs of texts that are labelled. SPEC 4.5
+"""Similarity thresholds for an embedding model, derived from labelled pairs of texts. SPEC 4.5
 
-A source's threshold is an anchor: a share of one class of pairs that reaches it (one unrelated pair in twenty, half of
-the related ones, …). Its cosine on a model is the one that the same share reaches there. Where a source has values
-between two anchors, so has the model. `same`, which is the project's own, is chosen by how often it may be wrong.
-adr/0005-thresholds.md says where the shares come from, and what they cannot tell.
+A source's threshold is an anchor: the share of one class of pairs that reaches it (one unrelated pair in twenty, half
+of the related ones, …). On another model the threshold is the cosine that the same share reaches; values between two
+anchors are interpolated. `same`, the project's own threshold, is chosen by the error rate it may have.
+adr/0005-thresholds.md names the sources of the shares and what they cannot tell.
 """
 
 import json
@@ -62,7 +62,7 @@ class ThresholdRow(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """The thresholds of a model, and how they were come by."""
+    """The thresholds of a model and the measurements behind them."""
 
     thresholds: Thresholds
     rows: tuple[ThresholdRow, ...]
@@ -73,7 +73,7 @@ class Calibration(NamedTuple):
 
     @property
     def separates(self) -> bool:
-        """Whether thresholds on this model mean anything."""
+        """Return whether the model separates related from unrelated texts, so that thresholds on it mean anything."""
         return min(self.related, self.same) >= SEPARATION_MIN
 
 
@@ -190,7 +190,7 @@ def _separation(sims: Sequence[float], pairs: Sequence[LabelledPair], language: 
 
 
 def _closer(ones: Sequence[float], others: Sequence[float]) -> float:
-    """How often one of ones is larger than one of others (the area under the ROC curve); a tie counts half."""
+    """Probability that one of `ones` is larger than one of `others` (area under the ROC curve); a tie counts half."""
     if not ones or not others:
         return 0.5
     above = np.subtract.outer(np.asarray(ones), np.asarray(others))

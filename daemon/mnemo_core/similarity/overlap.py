@@ -1,4 +1,4 @@
-"""How many words two texts share, and from where on they are similar. SPEC 5.5"""
+"""Word overlap of two texts, and the test whether they are similar enough to be linked. SPEC 5.5"""
 
 import functools
 import re
@@ -33,12 +33,13 @@ def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 
 def text_jaccard(one: str, other: str) -> float:
-    """The share of the words of both that both have; 0.0 where neither has any [G7]."""
+    """Jaccard similarity of the words of two texts; 0.0 where neither has any [G7]."""
     return jaccard(words(one), words(other))
 
 
 def is_similar(content: str, other: str, sim: float | None, thresholds: Thresholds) -> bool:
-    """Whether two texts are near enough to be linked. sim: their cosine, None where unknown. SPEC 5.5 [G 2.1, G7]"""
+    """Return whether two texts are similar enough to be linked. sim: their cosine, None where unknown. SPEC 5.5 [G 2.1,
+    G7]"""
     one, two = kept_words(content), kept_words(other)
     if sim is None:
         return min(len(one), len(two)) >= JACCARD_TOKENS_MIN and jaccard(one, two) > JACCARD_ALONE

@@ -1,8 +1,8 @@
-"""From which similarity on two texts count as what: one table of cosines for each embedding model. SPEC 4.5
+"""Similarity thresholds by embedding model: one table of cosines for each. SPEC 4.5
 
 A cosine of 0.65 means something else in every model. The sources set their values for the models they used; SOURCE
-keeps them. What stands for the same on another model is read off labelled pairs (`calibration.py` says how,
-adr/0005-thresholds.md why), and whoever compares takes the table of the model that made the vectors.
+keeps them. The equivalent on another model is derived from labelled pairs (calibration.py, adr/0005-thresholds.md).
+Every comparison uses the table of the model that made the vectors.
 """
 
 import functools

@@ -57,7 +57,7 @@ class ImportFormatError(ValueError):
 
 
 class ImportedMemory(NamedTuple):
-    """One memory as an export tells it, not cleaned yet. Times are ms, None where the export has none."""
+    """One memory of an export, before cleaning. Times are in ms, None where the export has none."""
 
     content: str
     id: str = ""  # the one the tool gave it; "" for one that the tool knows by its text alone
@@ -80,21 +80,21 @@ class ImportedMemory(NamedTuple):
 
 
 class ImportTarget(NamedTuple):
-    """Where everything is to go, whatever the export says; None leaves it to the export."""
+    """Namespace and user for all memories of an import, overriding the export; None keeps the export's own."""
 
     namespace: str | None = None
     user_id: str | None = None
 
 
 class SecretPolicy(NamedTuple):
-    """What is done about secrets. SPEC 5.1"""
+    """Treatment of secrets in imported texts. SPEC 5.1"""
 
     mask: Literal["auto", "all", "off"]
     key: bytes
 
 
 class ImportCandidate(NamedTuple):
-    """What an export tells, cleaned and checked. `plain` is its text before anything was masked."""
+    """An imported memory, cleaned and checked. `plain` is its text before masking."""
 
     draft: Draft
     plain: str
@@ -105,7 +105,7 @@ class ImportCandidate(NamedTuple):
 
 
 class ImportDecision(NamedTuple):
-    """What becomes of it."""
+    """Outcome for one imported memory."""
 
     outcome: Outcome
     changes: tuple[Change, ...] = ()
@@ -122,7 +122,7 @@ class ExportDocument(NamedTuple):
 
 
 def tool_of_line(line: bytes) -> Tool | None:
-    """Whose file begins with this line, where it is one with an item a line."""
+    """Return the tool whose line-by-line export begins with this line, None where it is none."""
     try:
         return "mcp-memory" if _peek(line).type in ("entity", "relation") else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -157,7 +157,8 @@ def read_document(data: Any, tool: Tool | None = None) -> ExportDocument:
 
 
 def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
-    """What one item of a tool's export tells: one memory, of an entity one for each observation. Raises Unfit."""
+    """Parse one item of an export into memories: one, or for an entity one for each observation. Raises
+    ImportItemError."""
     try:
         yield from _PARSERS[tool](item, moment)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -165,7 +166,7 @@ def parse(tool: Tool, item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator
 
 
 def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
-    """Whose items these are, by the first that tells."""
+    """The tool that wrote these items, from the first item that shows it."""
     for item in items[:FIRST_SHOWN]:
         try:
             peek = _peek(item)
@@ -179,7 +180,7 @@ def _tool_of(items: list[msgspec.Raw]) -> Tool | None:
 
 
 def _tool_of_nothing(whole: "_ExportEnvelope") -> Tool | None:
-    """Whose export this is that holds nothing."""
+    """The tool that wrote an export without items."""
     if whole.results is not None:
         return "mem0"
     return "engram" if whole.memories is not None and whole.count is not None else None
@@ -204,7 +205,7 @@ _peek = msgspec.json.Decoder(_ItemProbe).decode
 
 
 def _decoder_message(error: Exception) -> str:
-    """What a decoder says, as one of our own sentences would."""
+    """Rephrase the error of a decoder as a sentence of this program."""
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, RecursionError):
@@ -242,7 +243,7 @@ _mem0_relation = msgspec.json.Decoder(_Mem0Relation).decode
 
 
 def _parse_mem0(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:
-    """Times: created_at is when it was stored, the later updated_at when what it tells was said last."""
+    """Times of mem0: created_at is the time of storage, a later updated_at the time of the last statement."""
     peek = _peek(item)
     if peek.memory is None and peek.relationship is not None:
         relation = _mem0_relation(item)
@@ -325,7 +326,7 @@ def _sentence(source: str, relation: str, target: str) -> str:
 
 
 def _names(name: str, text: str) -> bool:
-    """Whether the name stands in the text as words of its own."""
+    """Return whether the text contains the name as whole words."""
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
@@ -393,9 +394,11 @@ _PARSERS: Mapping[Tool, Callable[[bytes | msgspec.Raw, TimeParser], Iterator[Imp
 
 
 def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: SecretPolicy) -> ImportCandidate:
-    """What an export tells, cleaned, checked, and masked as for everything that no person says here. Raises Unfit.
+    """Clean and check an imported memory, and mask its secrets as for any text no person wrote here. Raises
+    ImportItemError.
 
-    Its key names the tool and the tool's own id, or else the text, so that an export read twice doubles nothing.
+    Its key consists of the tool and the tool's own id, or else the text, so that importing an export twice adds
+    nothing.
     """
     try:
         plain = cleaning.clean_text(told.content)
@@ -441,11 +444,11 @@ def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: Se
 def decide_import(
     new: ImportCandidate, before: Memory | None, usage: Usage | None, entry: TrashEntry | None, memory_id: str, now: int
 ) -> ImportDecision:
-    """What becomes of an imported memory whose key `before` has, in the trash where there is an entry.
+    """Decide an imported memory against `before`, the memory that has its key (with its trash entry, if any).
 
-    Equal content changes nothing, not even how often it was said: an export read twice is no repetition. Other content
-    is a new version if the tool changed it after `before` was changed here; what was changed here since is left alone.
-    What is in the trash comes back.
+    Equal content changes nothing, not even the repetition count: an export read twice is no repetition. Other content
+    becomes a new version if the tool changed it after `before` was last changed here; a later local change wins. A
+    trashed memory is restored.
     """
     if before is None:
         decision = mutations.store_new(new.draft, memory_id, now)

@@ -44,7 +44,7 @@ class IncomingMemory(NamedTuple):
 
 
 class LocalState(NamedTuple):
-    """What this store has of it."""
+    """Memories of this store that correspond to an incoming one."""
 
     before: Memory | None = None  # the memory of the same id
     trashed: TrashEntry | None = None  # that one's entry
@@ -53,7 +53,7 @@ class LocalState(NamedTuple):
 
 
 class MergeDecision(NamedTuple):
-    """What becomes of it: `stands_for` is what to say instead of its id, None where that is still its own."""
+    """Outcome for an incoming memory. `replacement_id` replaces its id in references, None where it keeps its own."""
 
     outcome: Outcome
     changes: tuple[Change, ...] = ()
@@ -62,14 +62,14 @@ class MergeDecision(NamedTuple):
 
 
 def compares_by_text(memory: Memory) -> bool:
-    """Whether an equal text, under whatever id, makes it one too many. What has a key is compared by that alone."""
+    """Return whether an equal text makes the memory a duplicate. A memory with a key is compared by its key alone."""
     return not memory.key and memory.state in COMPARED_BY_TEXT
 
 
 def merge_memory(
     coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, age: int, now: int
 ) -> MergeDecision:
-    """What becomes of a memory of another store. `age` is what to add to its epoch for one of this store's."""
+    """Decide what becomes of a memory of another store. `age` converts its strength epoch to this store's."""
     memory = coming.memory
     if here.before is not None:
         return _compared(coming, here, stand_ins, now)
@@ -89,8 +89,7 @@ def merge_memory(
 
 
 def edge_between(edge: Edge, stand_ins: IdReplacements) -> Edge | None:
-    """The edge as it is here, None where one of its ends did not come along. No note keeps it: it stays when a link
-    goes."""
+    """The edge with the ids of this store, None where one of its ends was not merged. No note owns it any more."""
     source, target = (stand_ins.get(end, end) for end in (edge.source, edge.target))
     if not source or not target or source == target:
         return None
@@ -98,8 +97,10 @@ def edge_between(edge: Edge, stand_ins: IdReplacements) -> Edge | None:
 
 
 def _compared(coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, now: int) -> MergeDecision:
-    """Of two versions of one memory, the later; of a chunk of a note here, what its file says. What someone put into
-    the trash here stays there, but for what went there because an import was taken back."""
+    """Decide between two versions of one memory: the later wins, and a chunk of a local note keeps what its file says.
+
+    A memory in the local trash stays there, unless it was trashed by reverting an import.
+    """
     memory, before = coming.memory, here.before
     assert before is not None, "the caller has looked"
     if before.content == memory.content:
@@ -136,7 +137,7 @@ def _pointing(memory: Memory, stand_ins: IdReplacements) -> Memory:
 
 
 def _entry_changes(coming: IncomingMemory, after: Memory, here: LocalState) -> list[Change]:
-    """What becomes of the entry that says why it is in the trash, or why it was set aside."""
+    """Changes to the entry that records why a memory is trashed or discarded."""
     if after.state == "trashed":
         return [PutTrash(data=_entry_of(coming))]
     if after.state == "discarded" and coming.trashed is not None:
@@ -145,6 +146,6 @@ def _entry_changes(coming: IncomingMemory, after: Memory, here: LocalState) -> l
 
 
 def _entry_of(coming: IncomingMemory) -> TrashEntry:
-    """When and why it went to the trash; one that nobody noted is made up."""
+    """The trash entry of the incoming memory, made up where the other store has none."""
     memory = coming.memory
     return coming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")

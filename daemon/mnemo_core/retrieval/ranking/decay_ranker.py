@@ -44,7 +44,8 @@ _ARCHIVED = STATES.index("archived")
 
 
 def is_short_cjk(query: str) -> bool:
-    """Whether it is Chinese, Japanese or Korean of under 10 characters, which says little to an embedding model."""
+    """Return whether the query is Chinese, Japanese or Korean with under 10 characters, too short for an embedding
+    model."""
     return len(query.strip()) < SHORT_CJK_CHARS and has_cjk(query)
 
 
@@ -53,14 +54,14 @@ def has_cjk(query: str) -> bool:
 
 
 def is_confirmed(sims: NDArray[np.float32], limits: Thresholds) -> NDArray[np.bool_]:
-    """Whether the vectors alone would find it: from the floor on. [G 4.1]"""
+    """Mask of the candidates that their vectors alone would find: those at the floor or above. [G 4.1]"""
     return sims >= np.float32(limits.relevance_floor)  # NaN is not
 
 
 def relevance(
     share: NDArray[np.float32], sims: NDArray[np.float32], limits: Thresholds, *, is_short_cjk: bool = False
 ) -> Values:
-    """How well each candidate fits, from 0; 1 is a perfect fit, to which agreeing words may add up to 0.6.
+    """Relevance of each candidate, from 0; 1 is a perfect fit, to which agreeing words may add up to 0.6.
 
     By vector: the cosine as G would read it, times 0.7 where the text has no term of the query. By words: at most a
     quarter of their share, since one word in common is no answer. Both: more than either. A memory that has no vector
@@ -89,7 +90,7 @@ def weight(
     layer: NDArray[np.uint8],
     state: NDArray[np.uint8],
 ) -> Values:
-    """What each is worth by itself: its strength, how often it came again and was used, its kind and place. [G34]
+    """Weight of each candidate regardless of the query: strength, repetitions, uses, kind, layer and state. [G34]
 
     Not bounded by 1. Codes are places in KINDS, LAYERS, STATES.
     """
@@ -101,13 +102,13 @@ def weight(
 
 
 def recency(age_hours: Values, decay_rate: NDArray[np.float32]) -> Values:
-    """How fresh each is, in (0, 1]: exp(-decay_rate · age_hours / 168). [G33]"""
+    """Recency of each candidate, in (0, 1]: exp(-decay_rate · age_hours / 168). [G33]"""
     fresh: Values = np.exp(-decay_rate.astype(np.float64) * age_hours / TIME_CONSTANT_HOURS)
     return fresh
 
 
 def score(relevance: Values, weight: Values, recency: Values) -> Values:
-    """In 0..1: raw = relevance · (1 + 0.4 · weight + 0.2 · recency), and then 2 / (1 + e^(−2 · raw)) − 1. [G32]"""
+    """Score in 0..1: raw = relevance · (1 + 0.4 · weight + 0.2 · recency), then 2 / (1 + e^(−2 · raw)) − 1. [G32]"""
     raw = relevance * (1.0 + WEIGHT_SHARE * weight + RECENCY_SHARE * recency)
     squeezed: Values = np.tanh(raw)  # the same, and it overflows nowhere
     return squeezed

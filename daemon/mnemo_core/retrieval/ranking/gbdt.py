@@ -1,9 +1,9 @@
-"""What features are worth together: decision trees, added to the weighted sum of a look. SPEC 7.3
+"""Gradient-boosted decision trees, added to the weighted sum of the second ranking stage. SPEC 7.3
 
-A weighted sum cannot say that a name counts more where nothing else fits. A few small trees, boosted on the log-odds of
-the sum, can (Friedman 2001; daemon/adr/0007-learned-fusion.md). All are evaluated at once: each split that a row passes
-to the right excludes the leaves of its left branch, and a row comes to the first leaf that no split excludes (Lucchese
-et al. 2015, QuickScorer).
+A weighted sum cannot express that a name counts more where nothing else fits. A few small trees, boosted on the
+log-odds of the sum, can (Friedman 2001; daemon/adr/0007-learned-fusion.md). All trees are evaluated at once: each split
+that a row passes to the right excludes the leaves of its left branch, and the row ends at the first leaf that no split
+excludes (Lucchese et al. 2015, QuickScorer).
 """
 
 import dataclasses

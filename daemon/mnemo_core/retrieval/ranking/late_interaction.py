@@ -58,9 +58,9 @@ def weighted(sims: Floats, weights: Floats) -> Floats:
 def token_weights(
     words: Sequence[str], rarities: Mapping[str, float], terms_of: Callable[[str], Sequence[str]]
 ) -> Floats:
-    """What each token of a question counts, by the rarity of its word's rarest term; together 1.
+    """Weight of each token of a question by the rarity of its word's rarest term; the weights sum to 1.
 
-    `words`: of each token the whole word. A word without a term in `rarities` counts as the commonest.
+    `words`: the whole word of each token. A word without a term in `rarities` counts as the commonest.
     """
     common = min(rarities.values(), default=1.0)
     by_word = {word: max((rarities.get(term, common) for term in terms_of(word)), default=common) for word in words}

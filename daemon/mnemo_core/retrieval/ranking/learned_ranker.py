@@ -114,9 +114,9 @@ def merge_odds(first: Floats, rows: NDArray[np.intp], second: Floats) -> Floats:
 
 
 def few_candidates_offset(count: int) -> float:
-    """What is added to the log-odds where there are fewer candidates than the weights were fitted on.
+    """Offset to the log-odds where there are fewer candidates than the weights were fitted on.
 
-    The features say how a candidate stands to the others. Of few, each is more likely to be the one that is asked for.
+    The features compare a candidate with the others. Among few, each is more likely to be the right one.
     """
     return FEW_WEIGHT * math.log(FITTED_CANDIDATES / min(max(count, 1), FITTED_CANDIDATES))
 

@@ -35,7 +35,7 @@ def overlap(query: str, texts: Iterable[str]) -> NDArray[np.float32]:
 
 
 def recency(age_hours: Values) -> Values:
-    """How fresh each is, in (0, 1]: a half after one hour. [M5]"""
+    """Recency of each candidate, in (0, 1]: one half after one hour. [M5]"""
     return 1.0 / (1.0 + age_hours)
 
 

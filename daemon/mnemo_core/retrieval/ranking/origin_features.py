@@ -1,8 +1,9 @@
-"""Terms added to the log-odds of the learned fusion: the page that a passage stands in, and where a memory is from.
+"""Features of a candidate's origin, added to the log-odds of the learned ranker: its page and its source. SPEC 7.3
+(`auto`)
 
-SPEC 7.3 (`auto`). The features of the fusion describe a candidate and what stands directly next to it. These describe
-the whole file of a note, and tell what somebody said from documents, and the namespace that is asked from `default`.
-They are few, bounded and added last, so that their effect can be read off (daemon/adr/0009-page-and-own-first.md).
+The other features describe a candidate and its direct neighbours. These describe the whole file of a note, and
+distinguish what somebody said from documents, and the namespace of the request from `default`. They are few, bounded
+and added last, so that their effect can be read off (daemon/adr/0009-page-and-own-first.md).
 """
 
 import math
@@ -28,7 +29,7 @@ _WEIGHTS: Final = np.array(list(WEIGHTS.values()), np.float32)
 
 
 class CandidateOrigins(NamedTuple):
-    """Where the candidates are from (n each)."""
+    """Origins of the candidates (n each)."""
 
     is_in_file: Bools
     lead: Floats  # the best cosine of its file's first passages
@@ -39,7 +40,8 @@ class CandidateOrigins(NamedTuple):
 
 
 def rarity(count: int, others: int) -> float:
-    """How much the others outnumber something, 0..1: 0 where they do not, 1 from a thousand to one on."""
+    """Rarity of a group against the others, 0..1: 0 where the others do not outnumber it, 1 from a thousand to one
+    on."""
     if not count or not others:
         return 0.0
     return min(max(math.log10(others / count) / RARITY_DIGITS, 0.0), 1.0)

@@ -47,7 +47,7 @@ _TIME_CONSTANTS_DAYS = np.array(
 
 
 class Candidates(NamedTuple):
-    """What the rankers see. Arrays of one length; times are ms, codes are places in KINDS, LAYERS, STATES."""
+    """Input of the rankers: arrays of one length. Times are in ms, codes are places in KINDS, LAYERS, STATES."""
 
     words: Floats  # BM25; 0 where the text has no term of the query
     sims: Floats  # cosine of query and memory, −1 to 1; NaN where the memory has no vector yet
@@ -74,7 +74,7 @@ class Candidates(NamedTuple):
 
 
 class RankingRequest(NamedTuple):
-    """What of a request the rankers go by."""
+    """The parameters of a request that the rankers use."""
 
     ranker: Ranker = "auto"
     mode: Mode = "hybrid"  # of the ranker `hybrid`
@@ -93,7 +93,7 @@ class RankingRequest(NamedTuple):
 
     @property
     def needs_overlap(self) -> bool:
-        """Whether the ranker reads `Candidates.overlap`, for which every text has to be read."""
+        """Return whether the ranker reads `Candidates.overlap`, which takes reading every text."""
         return self.ranker == "deterministic" or (self.ranker == "hybrid" and self.mode != "semantic")
 
 
@@ -116,9 +116,9 @@ class _RankerOutput(NamedTuple):
 
 
 def effective_request(asked: RankingRequest) -> RankingRequest:
-    """With the ranker that answers in the place of one that cannot do without vectors, where there are none.
+    """The request with the ranker that replaces one that needs vectors, where there are none.
 
-    `layered` and `rerank` have rules of their own for that. [M10]
+    `layered` and `rerank` have rules of their own for that case. [M10]
     """
     if asked.has_vectors:
         return asked
@@ -149,7 +149,7 @@ def word_share(words: Floats) -> Floats:
 
 
 def words_held(words: Floats, full: float) -> Values:
-    """How much of the query a memory holds by words, 0 to under 1: 0.9 for as much as the query itself holds."""
+    """Share of the query's words that a memory holds, 0 to under 1: 0.9 for a memory of the query's own words."""
     share = words.astype(np.float64) / max(full, 1e-9)
     return np.where(share <= 1, FULL_WORDS_SCORE * share, 1 - (1 - FULL_WORDS_SCORE) / np.maximum(share, 1))
 
@@ -201,7 +201,7 @@ def _relevance(asked: RankingRequest, candidates: Candidates) -> Values:
 
 
 def _age_hours(asked: RankingRequest, at: NDArray[np.int64]) -> Values:
-    """What is still to come has the age 0."""
+    """Age in hours; 0 for times in the future."""
     ages: Values = np.maximum(asked.now - at, 0) / MS_AN_HOUR
     return ages
 
@@ -239,9 +239,9 @@ def _hybrid(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
 
 
 def _layered(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
-    """What neither a word nor a near enough vector found is dropped.
+    """Drop candidates that neither a word nor a similar enough vector found.
 
-    The floor is the vectors', where G has it: a relevance by words alone ends under it by rule, and would never show.
+    Only vectors have a floor, as in [G]: a relevance by words alone is below it by rule, and would never be shown.
     """
     worth = decay_ranker.weight(
         candidates.strength, candidates.repetitions, candidates.accesses, candidates.kind, candidates.layer,
@@ -265,7 +265,7 @@ def _fused(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
 
 
 def _rerank(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
-    """What the cross-encoder did not read, as it was further down by the blend, comes behind what it did."""
+    """Rank candidates that the cross-encoder did not read, being lower in the blend, behind those that it did."""
     scores = blend(candidates.words, candidates.sims, candidates.importance)
     cross = candidates.cross
     if cross is not None and not np.isnan(cross).all():

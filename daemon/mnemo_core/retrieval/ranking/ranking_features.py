@@ -1,9 +1,9 @@
-"""What the learned fusion goes by: numbers that say how a memory stands to a question. SPEC 7.3 (`auto`)
+"""Features of the learned ranker: numbers that relate a memory to a question. SPEC 7.3 (`auto`)
 
-Pure arithmetic over arrays. A candidate is one place of `n`; what is known of it and of those that stand beside it in
-its session or note is in arrays of `m` places, to which `near` leads. Everything is relative: to the best of the
-question, to the candidates' mean and spread, to the weight of the question's words, so that a number means the same in
-a small store and in a large one, in talk and in notes.
+Pure arithmetic over arrays. Candidates are arrays of length `n`; candidates and their neighbours in a session or note
+are arrays of length `m`, which `neighbour_rows` indexes. Every feature is relative: to the best of the question, to the
+mean and spread of the candidates, to the weight of the question's words. A number therefore means the same in a small
+store and in a large one, in conversations and in notes.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,10 +37,10 @@ Bools = NDArray[np.bool_]
 
 
 class FeatureInputs(NamedTuple):
-    """What is known of a question's candidates. t terms, n candidates, m memories: candidates and those beside them.
+    """Data about the candidates of a question: t terms, n candidates, m memories (candidates and their neighbours).
 
-    `weights` are the terms' BM25 weights; `is_name`: the term names someone who speaks in what is searched. `speaks` is
-    1 where a candidate's speaker is named in the question, −1 where others are and not he, 0 where nobody is or nobody
+    `weights` are the terms' BM25 weights; `is_name`: the term names a speaker of the searched memories. `speaks` is 1
+    where the question names the candidate's speaker, −1 where it names other speakers, 0 where it names none or nobody
     spoke. `fits_date`: 1 or 0 where the question names a month or year, NaN where it names none.
     """
 
@@ -72,7 +72,7 @@ class TokenSimilarities(NamedTuple):
 
 
 class StandaloneStatements(NamedTuple):
-    """What is told by itself, neither in a conversation nor in a note: one such may be what another one has become."""
+    """Statements outside any conversation or note. Such a statement may be the newer value of another one."""
 
     rows: Places  # (s,) of the candidates
     sims: Floats  # (s, s) cosines among them
@@ -88,7 +88,8 @@ class FeatureTable(NamedTuple):
 
 
 class _View(NamedTuple):
-    """What several features are made of. In arrays of m + 1 the last place is 0: where −1 leads, nothing stands."""
+    """Intermediate values that several features share. Arrays of length m + 1 end in a 0, which the row −1 (none)
+    selects."""
 
     own: Places  # (n,) the candidates among the memories
     words: Floats  # (n,) BM25
@@ -168,15 +169,21 @@ def token_feature_table(late: TokenSimilarities) -> FeatureTable:
 
 
 def is_statement(session: NDArray[Any], speaker: NDArray[Any], managed: NDArray[Any], is_turn: Bools) -> Bools:
-    """Which are told by themselves, by the codes of session, speaker and file (0: none): no turn, whose neighbours are
-    the same talk, and no passage of a note, whose time is when the file was saved."""
+    """Mask of the statements that stand alone, by the codes of session, speaker and file (0: none).
+
+    A turn is none, since its neighbours belong to the same conversation, and neither is a passage of a note, whose time
+    is when the file was saved.
+    """
     found: Bools = ((session == 0) | (speaker == 0)) & (managed == 0) & ~is_turn
     return found
 
 
 def change_table(statements: StandaloneStatements, count: int) -> FeatureTable:
-    """How near the nearest statement is that was told later, and that was told earlier; and the same by how well that
-    one answers the question. 0 for what is no statement: of `count` candidates."""
+    """Similarity to the nearest later and the nearest earlier statement, and the same weighted by how well those
+    answer.
+
+    All 0 for a candidate (of `count`) that is no statement.
+    """
     later = statements.stated_at[None, :] - statements.stated_at[:, None]
     near = np.maximum(statements.sims - NEAR_COSINE_MIN, 0) / (1 - NEAR_COSINE_MIN)
     fits = np.exp(np.clip(statements.odds - statements.odds.max(initial=-np.inf), -ODDS_BEHIND_MAX, 0))
@@ -189,7 +196,7 @@ def change_table(statements: StandaloneStatements, count: int) -> FeatureTable:
 
 
 def prior_scores(words: Floats, sims: Floats) -> Floats:
-    """Half the share of the best BM25, half that of the best cosine: who is worth a look at what is beside it."""
+    """Prior score by words and vectors: half the share of the best BM25, half the share of the best cosine."""
     share = _share(_known(words, sims), NEAR_COSINE_MIN)
     return (0.5 * _share(words, SPREAD_MIN) + 0.5 * share).astype(np.float32)
 
@@ -266,7 +273,7 @@ def _add_words_and_sims(found: dict[str, Floats], evidence: FeatureInputs, view:
 
 
 def _add_beside(found: dict[str, Floats], evidence: FeatureInputs, view: _View) -> None:
-    """What stands before and after: a question that is asked just before, the rest of what is told."""
+    """Add the features of the neighbours before and after: a question asked just before, the rest of a story."""
     places = evidence.neighbour_rows[1:]
     words, sims, covered = view.shares.take(places, axis=1)
     for name, rows in (("words", words), ("sim", sims), ("covered", covered)):
@@ -283,7 +290,7 @@ def _add_beside(found: dict[str, Floats], evidence: FeatureInputs, view: _View) 
 
 
 def _add_groups(found: dict[str, Floats], evidence: FeatureInputs, view: _View) -> None:
-    """How much of the session or note is about the question."""
+    """Add the features that say how much of the session or note is about the question."""
     order = np.lexsort((-view.lights, evidence.group))  # group by group, in each the best first
     groups, lights = evidence.group[order], view.lights[order]
     rows = np.zeros((3, len(groups)), np.float32)
@@ -304,7 +311,7 @@ def _add_groups(found: dict[str, Floats], evidence: FeatureInputs, view: _View) 
 
 
 def _add_rest(found: dict[str, Floats], evidence: FeatureInputs) -> None:
-    """Who speaks, when, and at what length."""
+    """Add the features of speaker, date and length."""
     n = len(evidence.group)
     found["speaker_named"] = (evidence.speaks > 0).astype(np.float32)
     found["other_named"] = (evidence.speaks < 0).astype(np.float32)
@@ -318,14 +325,14 @@ def _add_rest(found: dict[str, Floats], evidence: FeatureInputs) -> None:
 
 
 def _shapes(evidence: FeatureInputs) -> Floats:
-    """What each text has, and what of that the question asks for: rows as in _SHAPE_NAMES."""
+    """Text features of each candidate, crossed with what the question asks for: rows as in _SHAPE_NAMES."""
     has = (evidence.shape[evidence.neighbour_rows[0]] & _BITS[:, None]) != 0
     asked = np.array(evidence.question, np.bool_)[_CROSSED_ASKED]
     return np.concatenate([has, has[_CROSSED_BITS] & asked[:, None]]).astype(np.float32)
 
 
 def _table(names: tuple[str, ...], rows: Sequence[Floats]) -> FeatureTable:
-    """Of rows of n values."""
+    """Stack rows of n values into a table."""
     together = np.concatenate(rows, dtype=np.float32, casting="same_kind")
     return FeatureTable(names, together.reshape(len(names), -1).T)
 
@@ -337,18 +344,18 @@ def _parts_of_one(weights: Floats) -> Floats:
 
 
 def _weighed(weights: Floats, holds: Floats) -> Floats:
-    """What the terms that each holds weigh together: added by itself, whatever stands beside it."""
+    """Sum of the weights of the terms that each memory holds, added separately for each memory."""
     sums: Floats = np.einsum("t,tm->m", weights, holds)
     return sums
 
 
 def _share(values: Floats, least: float) -> Floats:
-    """Of the best value, which counts as `least` at least."""
+    """The values as shares of the best, which counts as `least` at least."""
     return values / np.float32(max(float(values.max(initial=0.0)), least))
 
 
 def _z(rows: Floats) -> Floats:
-    """Of each row, how many standard deviations over its mean."""
+    """Standard score (z-score) of each value within its row."""
     if not rows.shape[1]:
         return rows
     over = rows - rows.mean(axis=1, keepdims=True)
