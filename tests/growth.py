@@ -19,6 +19,7 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from mnemo_core.ingest.attributes.attribute_claims import CLAIM_CHARS_MAX
+from mnemo_core.text.lazy_patterns import LazyPattern, lazy_pattern
 
 PACKAGES = ("mnemo_core", "mnemo_daemon", "mnemo_store", "mnemo_client")
 SIZES = (1024, 2048, 4096, 8192)
@@ -87,6 +88,8 @@ def patterns() -> list[Pattern]:
         waiting: list[tuple[str, Any]] = [(f"{module.__name__}.{name}", each) for name, each in vars(module).items()]
         while waiting:
             place, each = waiting.pop()
+            if isinstance(each, LazyPattern):
+                each = each.compiled()
             if isinstance(each, re.Pattern):
                 key = (each.pattern, each.flags)
                 if key not in found or _is_home(each, place):
@@ -164,7 +167,7 @@ _METHODS = frozenset({"match", "search", "fullmatch", "sub", "subn", "split", "f
 
 
 def uses_of_re() -> Iterator[tuple[str, ast.Call, bool]]:
-    """Every call of `re` by its name: its place, the call, and whether it stands within a function."""
+    """Every call of `re` and `lazy_pattern` by name: its place, the call, and whether it stands within a function."""
     for module in modules():
         path = Path(str(module.__file__))
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -175,18 +178,23 @@ def uses_of_re() -> Iterator[tuple[str, ast.Call, bool]]:
             for inner in ast.walk(node)
         }
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            is_of_re = isinstance(node.func.value, ast.Name) and node.func.value.id == "re"
-            if is_of_re and node.func.attr in _METHODS | {"compile"}:
+            if isinstance(node, ast.Call) and _makes_pattern(node.func):
                 yield f"{module.__name__}:{node.lineno}", node, id(node) in within
+
+
+def _makes_pattern(function: ast.expr) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id == lazy_pattern.__name__
+    if not isinstance(function, ast.Attribute) or ast.unparse(function.value) != "re":
+        return False
+    return function.attr in _METHODS | {"compile"}
 
 
 def written_patterns() -> Iterator[tuple[str, Any, int]]:
     for place, call, _ in uses_of_re():
         if call.args and isinstance(call.args[0], ast.Constant):
-            assert isinstance(call.func, ast.Attribute)
-            yield f"{place} {call.func.attr}", call.args[0].value, _flags(call)
+            method = call.func.attr if isinstance(call.func, ast.Attribute) else "finditer"
+            yield f"{place} {method}", call.args[0].value, _flags(call)
 
 
 def _flags(call: ast.Call) -> int:

@@ -4,11 +4,11 @@ The bounds of a filter may also be said as people say them: "yesterday", "last w
 """
 
 import datetime as dt
-import re
 import time
 from typing import Literal
 
 from mnemo_core.text.dates import time_spans
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.errors import Refusal, bad_value
 
 MS_MAX = 253_402_300_799_999  # the end of the year 9999, which is as far as dates reach
@@ -16,8 +16,8 @@ MS_DIGITS_MAX = 15  # of what dates reach to
 
 EXAMPLES = "2026-03-01, 2026-03-01T14:30, yesterday, last week, March 2024, 3 days ago, 2h"
 
-_ISO = re.compile(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d")
-_BACK = re.compile(r"(\d{1,9})([smhdw])")
+_ISO = lazy_pattern(r"\d{4}-?\d\d-?\d\d|\d{4}-?W\d\d")
+_BACK = lazy_pattern(r"(\d{1,9})([smhdw])")
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 

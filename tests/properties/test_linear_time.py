@@ -29,8 +29,9 @@ from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_core.text import canonical, cleaning, secrets
+from mnemo_core.text import canonical, cleaning, secrets, tokens
 from mnemo_core.text.dates import time_mentions, time_spans
+from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
 from mnemo_core.text.syntax.pronouns import in_third_person
 from tests.growth import (
@@ -82,72 +83,73 @@ def parse_formats(text: str) -> None:
 
 # The text functions that take more than texts, and how each is called.
 RUNS: dict[str, Callable[[str], object]] = {
-    "appraisal.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
-    "appraisal.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
+    "scoring.score": lambda text: scoring.score(text, OWN_POLICY, None, None),
+    "scoring.salience_of": lambda text: scoring.salience_of(text, OWN_POLICY),
     "chunking.estimate_tokens": lambda text: chunking.estimate_tokens([text]),
     "chunking.split_text": lambda text: chunking.split_text(text, chunking.estimate_tokens),
     "clauses.words_of": lambda text: clauses.words_of(text, 0),
     "cleaning.clean_tags": lambda text: cleaning.valid_tags(text.split()),
-    "cleaning.fitting_tags": lambda text: cleaning.valid_tags(text.split(",")),
-    "dates.mentions": lambda text: time_mentions.find_mentions(text, AT, zone),
-    "dates.said_at": lambda text: time_mentions.said_at(text, AT - 1, AT, zone),
-    "dates.event_at": lambda text: time_mentions.find_event_time(text, AT, zone),
-    "deterministic.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
+    "cleaning.valid_tags": lambda text: cleaning.valid_tags(text.split(",")),
+    "time_mentions.find_mentions": lambda text: time_mentions.find_mentions(text, AT, zone),
+    "time_mentions.said_at": lambda text: time_mentions.said_at(text, AT - 1, AT, zone),
+    "time_mentions.find_event_time": lambda text: time_mentions.find_event_time(text, AT, zone),
+    "lexical_ranker.overlap": lambda text: lexical_ranker.overlap(text, [text, OTHER]),
     "overlap.is_similar": lambda text: overlap.is_similar(text, text + ".", 0.9, MODEL),
-    "duplicates.judge": lambda text: deduplication.find_relations(
+    "deduplication.find_relations": lambda text: deduplication.find_relations(
         text, "", AT, [deduplication.Neighbour(sample_memory(1, text[:-1] or "x"), 0.9)], MODEL
     ),
-    "echo.strip": strip,
-    "echo.without_given": strip,
-    "expansion.added_words": lambda text: expansion_terms(text.split(), [], lambda _: 1.0),
+    "echo_filter.strip_echoes": strip,
+    "echo_filter.strip_handouts": strip,
+    "query_expansion.expansion_terms": lambda text: expansion_terms(text.split(), [], lambda _: 1.0),
     "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
-    "ignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
-    "ignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
+    "gitignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
+    "gitignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
     "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
-    "names.entity": lambda text: entities.find_entity(text, entities.words_of(text)),
+    "entities.find_entity": lambda text: entities.find_entity(text, entities.words_of(text)),
     "note_dates.date_in_heading": lambda text: note_dates.date_in_heading(text, zone),
     "note_dates.date_in_logseq": lambda text: note_dates.date_in_logseq(text, zone),
     "note_dates.date_in_name": lambda text: note_dates.date_in_name(text, zone),
     "note_dates.date_in_org": lambda text: note_dates.date_in_org(text, zone),
-    "note_formats.parse_format": parse_formats,
-    "note_matching.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
-    "profiles.salience_by_letter": salience_source_l,
+    "file_formats.parse_format": parse_formats,
+    "note_diff.resolve_link": lambda text: note_diff.resolve_link(text, "a/b.md", ["a/c.md", text]),
+    "policies.salience_source_l": salience_source_l,
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
-    "routing.route": lambda text: classify(text, session_id="1", role="user"),
-    "salience.salience": salience.measure_salience,
-    "salience.number": lambda text: salience.find_number(text, entities.words_of(text)),
-    "salience.technical": lambda text: salience.find_technical_term(text, entities.words_of(text)),
-    "secrets.mask": lambda text: secrets.mask_secrets(text, b"k" * 32),
-    "selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
-    "excerpts.excerpt": lambda text: excerpts.select_excerpt(text, "how many a is it", marks_in(text)),
+    "classification.classify": lambda text: classify(text, session_id="1", role="user"),
+    "salience.measure_salience": salience.measure_salience,
+    "salience.find_number": lambda text: salience.find_number(text, entities.words_of(text)),
+    "salience.find_technical_term": lambda text: salience.find_technical_term(text, entities.words_of(text)),
+    "secrets.mask_secrets": lambda text: secrets.mask_secrets(text, b"k" * 32),
+    "result_selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
+    "excerpts.select_excerpt": lambda text: excerpts.select_excerpt(text, "how many a is it", marks_in(text)),
     "excerpts.features": lambda text: excerpts.features(
         text, "how many a is it", snippets.sentence_spans(text), marks_in(text), None
     ),
     "excerpts.join": lambda text: excerpts.join(text, snippets.sentence_spans(text), marks_in(text)),
-    "sentences.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
-    "sentences.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
-    "sentences.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
-    "sentences.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
-    "spans.named": lambda text: time_spans.parse_time_span(text, AT, zone),
-    "specifics.difference": lambda text: canonical.difference(text, OTHER),
-    "specifics.plainly_differ": lambda text: canonical.obviously_differ(
+    "snippets.best_sentence": lambda text: snippets.best_sentence(text, marks_in(text)),
+    "snippets.cut_to_lines": lambda text: snippets.cut_to_lines(text, (0, min(10, len(text))), 400, len),
+    "snippets.cut_sentence": lambda text: snippets.cut_sentence(text, (0, len(text)), marks_in(text)),
+    "snippets.whole_words": lambda text: snippets.whole_words(text, marks_in(text)),
+    "time_spans.parse_time_span": lambda text: time_spans.parse_time_span(text, AT, zone),
+    "canonical.difference": lambda text: canonical.difference(text, OTHER),
+    "canonical.obviously_differ": lambda text: canonical.obviously_differ(
         canonical.unchanged_words(text), canonical.unchanged_words(OTHER)
     ),
 }  # fmt: skip
 # Functions whose texts are names, ids, words or numbers, or parts of what another function here has read.
 NO_TEXTS = frozenset((
-    "changing.store_new", "changing.new_version", "changing.is_changed", "changing.supersede", "changing.trash",
-    "changing.undo", "chunking.split", "chunking.bounded", "claims.speaker_of", "cut.of_model",
-    "date_words.one_of", "english.word_set", "english.is_finite", "english.is_inflected", "english.is_base",
-    "english.third_person", "english.is_adverb", "forgetting.plan", "forgetting.drop_alone",
-    "forgetting.mended", "forgetting.removal", "forgetting.without_chunks", "note_matching.with_what_stays",
-    "ignore.verdict", "importing.settled", "intake.set_aside", "intake.tied", "intake.merged",
-    "late_interaction.token_weights", "merging.merged", "merging.edge_between", "names.language_of",
-    "notation.unit_of", "notation.times", "notation.date_of", "note_changes.plan", "note_changes.plan_missing",
-    "note_changes.decide", "overlap.jaccard", "profiles.default_importance", "reasons.subject_of",
-    "reasons.strongest", "salience.rarest", "thresholds.of_model", "thresholds.relevance", "timeline.undone_by",
-    "timeline.taken_back", "timeline.reverting", "vocabulary.listed",
+    "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
+    "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
+    "english.third_person", "english.word_set", "entities.language_of", "erasure.erase_memory",
+    "erasure.plan_erasure", "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
+    "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "importers.decide_import",
+    "late_interaction.token_weights", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version",
+    "mutations.revert", "mutations.store_new", "mutations.supersede", "note_diff.manifest_for_texts",
+    "note_sync.decide_note_changes", "note_sync.plan_missing_note", "note_sync.plan_note", "overlap.jaccard",
+    "policies.default_importance", "salience.rarest", "store_merge.edge_between", "store_merge.merge_memory",
+    "thresholds.of_model", "thresholds.relevance", "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of",
+    "versions.revert_effect", "versions.reverted_seqs", "versions.undone_seqs", "vocabulary.listed",
+    "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
 ))  # fmt: skip
 
 
@@ -207,6 +209,14 @@ def test_no_pattern_costs_more_than_the_length_of_its_text() -> None:
     assert not slow, "\n".join(slow)
 
 
+def test_patterns_that_are_compiled_on_first_use_are_driven() -> None:
+    """Of a name, of a table, and of the fields of a table: each of them is found before anything has used it."""
+    driven = {each.place for each in patterns()}
+    assert isinstance(tokens._TOKEN, LazyPattern)
+    assert {f"mnemo_core.text.{name}" for name in ("tokens._TOKEN", "text_features._CJK_PATTERNS")} <= driven
+    assert any(place.endswith(".FRAMES") for place in driven)
+
+
 @pytest.mark.parametrize("place", sorted(FUNCTIONS))
 def test_no_text_function_costs_more_than_the_length_of_its_text(place: str) -> None:
     number = sorted(FUNCTIONS).index(place)
@@ -221,7 +231,7 @@ def test_every_function_that_takes_a_text_is_driven() -> None:
 
 
 def test_every_function_that_is_called_in_a_way_of_its_own_exists() -> None:
-    known = {f"{module.__name__.partition('.')[2]}.{name}" for module in modules() for name in vars(module)}
+    known = {f"{module.__name__.rpartition('.')[2]}.{name}" for module in modules() for name in vars(module)}
     assert set(RUNS) <= known
     assert known >= NO_TEXTS
 
@@ -242,6 +252,7 @@ MADE = frozenset(
         "mnemo_core.text.dates.date_patterns", "mnemo_core.text.query_features", "mnemo_core.text.secrets",
         "mnemo_core.ingest.attributes.attribute_patterns",
         "mnemo_core.documents.gitignore", "mnemo_core.transfer.importers", "mnemo_core.documents.note_dates",
+        "mnemo_core.text.lazy_patterns",
     }
 )  # fmt: skip
 

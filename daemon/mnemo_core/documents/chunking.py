@@ -9,7 +9,6 @@ were the boundaries to depend on the model, the arrival of one would cut every n
 nobody changed. Where a model counts more tokens than the estimate, its windows (SPEC 2.3) take in the rest.
 """
 
-import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from itertools import groupby, pairwise, repeat
 from typing import NamedTuple
 
 from mnemo_core.documents.markup import BlockKind, TextBlock, parse
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 TOKENS_MIN = 50  # a piece below joins its neighbour [L 1.3]
@@ -44,7 +44,7 @@ class Chunk(NamedTuple):
     tags: tuple[str, ...] = ()  # of the headings above
 
 
-_SAYS = re.compile(r"[^\W_]")  # a letter or a digit of any script
+_SAYS = lazy_pattern(r"[^\W_]")  # a letter or a digit of any script
 
 
 class _ChunkPiece(NamedTuple):
@@ -65,16 +65,16 @@ def _piece(text: str, tokens: int, first: int, last: int, *, whole: bool) -> _Ch
     return _ChunkPiece(text, tokens, first, last, whole, _SAYS.search(text) is not None)
 
 
-_CJK = re.compile(
+_CJK = lazy_pattern(
     "[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
 )
 # An end of a sentence: its marks, quotes and brackets that close with it, and the blank behind. Before a small letter
 # it is an abbreviation. Chinese and Japanese have no blank. Possessive, so that a million dots cost a million steps.
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     r"(?<![.!?…])[.!?…]++[\"'”’)\]]{0,3}+\s++(?![a-zß-ÿ])|(?<![。！？｡．])[。！？｡．]++[\"'”’」』）)]{0,3}\s*"
 )
-_MANY_NEWLINES = re.compile(r"\n{3,}")
-_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+_MANY_NEWLINES = lazy_pattern(r"\n{3,}")
+_BLANK_LINES = lazy_pattern(r"\n[ \t]*\n\s*")
 
 
 def estimate_tokens(texts: Sequence[str]) -> list[int]:
@@ -267,9 +267,9 @@ def _close(done: list[_ChunkPiece], piece: _ChunkPiece) -> None:
 
 # What begins something: a heading, a label, a directive but for those that tell more of what stands above them.
 _TELLS_MORE = r"(?:version|deprecated|audit-event|availability|moduleauthor|sectionauthor|seealso)"
-_MORE = re.compile(rf"\.\. {_TELLS_MORE}")
-_DIRECTIVE = re.compile(rf"\.\. (?!{_TELLS_MORE})[\w:-]{{2,40}}::|\.\. _")
-_HEADING = re.compile(r"#{1,6} |[^\n]*\n([=\-~^\"'`*+#.])\1{2,}[ \t]*(?:\n|$)")
+_MORE = lazy_pattern(rf"\.\. {_TELLS_MORE}")
+_DIRECTIVE = lazy_pattern(rf"\.\. (?!{_TELLS_MORE})[\w:-]{{2,40}}::|\.\. _")
+_HEADING = lazy_pattern(r"#{1,6} |[^\n]*\n([=\-~^\"'`*+#.])\1{2,}[ \t]*(?:\n|$)")
 
 
 def _belongs_before(pending: _ChunkPiece, piece: _ChunkPiece) -> bool:
@@ -434,7 +434,7 @@ SPEAKER_WORDS_MAX = 4
 SPOKEN_SHARE_MIN = 0.125  # of the blocks of a conversation, in which somebody begins to speak
 _ROLES = frozenset({"user", "assistant", "human", "ai", "system", "agent", "bot", "me", "you", "q", "a", "model"})
 _TIME = r"[\[(]?\d[\d./,: \-]{2,24}(?:[AaPp]\.?[Mm]\.?)?[\])]?[ \t]{0,3}[-–—]?[ \t]{0,3}"
-_SPEAKER = re.compile(
+_SPEAKER = lazy_pattern(
     rf"[ \t]{{0,8}}(?:[-*+>•][ \t]{{1,4}})?(?P<time>{_TIME})?(?:\*\*|__)?"
     rf"(?P<name>[^\W\d_](?:[\w.'’ -]{{0,{SPEAKER_CHARS_MAX - 2}}}[\w.])?)"
     rf"(?:\*\*|__)?(?P<behind>[ \t]?[\[(]\d[\d:. ]{{2,12}}[\])])?(?:：|:(?:\*\*|__)?(?=[ \t]|$))"

@@ -14,6 +14,7 @@ import msgspec
 from mnemo_core.documents.front_matter import NoteMetadata
 from mnemo_core.documents.markup import NoteDocument, TextBlock, parse_markdown
 from mnemo_core.documents.web_page import FENCE, read_web_page
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 ROWS_CHARS = 800  # of rows of a table that are a passage together
 CELLS_MAX = 200  # of a row
@@ -120,7 +121,7 @@ def _canvas_lines(text: str) -> Iterator[tuple[str, int]]:
             yield f"- {arrow.label}", places.get(arrow.id, 1)
 
 
-_ID = re.compile(r'"id"\s{0,8}:\s{0,8}"([^"\\\n]{1,64})"')
+_ID = lazy_pattern(r'"id"\s{0,8}:\s{0,8}"([^"\\\n]{1,64})"')
 
 
 def _lines_of_ids(text: str) -> dict[str, int]:

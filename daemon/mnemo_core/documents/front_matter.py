@@ -5,13 +5,13 @@ aliases, tags and nested maps are text like any other: nothing is expanded, so n
 nothing here are the note's own properties.
 """
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from mnemo_core.text.cleaning import valid_tags
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import NAMESPACE_CHARS_MAX
 
 FRONT_MATTER_LINES_MAX = 500
@@ -24,7 +24,7 @@ KEY_CHARS_MAX = 64
 _Fields = dict[str, tuple[str, list[str]]]  # key in lower case → as written, values
 
 _BLOCK_MARKS = frozenset({"|", ">", "|-", ">-", "|+", ">+"})
-_NESTED = re.compile(r"[\w .-]{1,64}:(?: |$)")
+_NESTED = lazy_pattern(r"[\w .-]{1,64}:(?: |$)")
 _LISTS = frozenset({"tags", "tag", "alias", "aliases"})
 _CREATED = ("created", "created_at", "created-at", "created at", "creation_date", "date created", "date_created")
 _CHANGED = ("modified", "updated", "updated_at", "updated-at", "updated at", "last modified", "lastmod", "date updated")
@@ -34,8 +34,8 @@ _NOT_SEARCHED = frozenset({
 })  # fmt: skip
 _BOOKKEEPING = frozenset({"date", "day", *_CREATED, *_CHANGED})
 # A line without a value is text like any other.
-_PAGE_PROPERTY = re.compile(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62})::[ \t]{0,8}(\S.*)$")
-_NOISE = re.compile(
+_PAGE_PROPERTY = lazy_pattern(r"(-[ \t]|)[ \t]*([^\W_][\w .@/-]{0,62})::[ \t]{0,8}(\S.*)$")
+_NOISE = lazy_pattern(
     r"[ \t]*(?:[-*][ \t]+)?(?:id|collapsed|heading|background-color|created-at|updated-at|ls-type|icon|template"
     r"|logseq\.[\w.-]{1,64}|hl-[\w-]{1,64}|card-[\w-]{1,64}|query-[\w-]{1,64})::(?: |$)"
 )

@@ -17,6 +17,7 @@ from mnemo_core.documents.front_matter import (
     read_front_matter,
 )
 from mnemo_core.text.cleaning import valid_tags
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 BlockKind = Literal["paragraph", "list", "table", "code"]
 
@@ -163,8 +164,8 @@ def _tags_of(heading: _HeadingLine) -> tuple[str, ...]:
 
 # Blocks that the formats share
 
-_BULLET = re.compile(r"[ \t]{0,12}(?:[-*+•]|[0-9]{1,9}[.)]|#\.|[a-zA-Z][.)])(?:[ \t]|$)")
-_INTERRUPTING_BULLET = re.compile(r" {0,3}(?:[-*+•]|1[.)])[ \t]+[^ \t]")
+_BULLET = lazy_pattern(r"[ \t]{0,12}(?:[-*+•]|[0-9]{1,9}[.)]|#\.|[a-zA-Z][.)])(?:[ \t]|$)")
+_INTERRUPTING_BULLET = lazy_pattern(r" {0,3}(?:[-*+•]|1[.)])[ \t]+[^ \t]")
 _DELIMITER_CHARS = frozenset("|:- \t+")
 
 
@@ -238,8 +239,8 @@ def _rows_end(lines: Sequence[str], start: int, is_row: Callable[[str], bool]) -
 
 # Markdown
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})")
+_ATX = lazy_pattern(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_FENCE = lazy_pattern(r"( {0,3})(`{3,}|~{3,})")
 
 
 def _fence_end(lines: Sequence[str], start: int, opening: str) -> int:
@@ -347,7 +348,7 @@ def _visible(lines: Sequence[str], begin: int) -> list[str]:
     return shown
 
 
-_COMMENT_MARK = re.compile("%%")
+_COMMENT_MARK = lazy_pattern("%%")
 
 
 def _is_setext(underline: str) -> bool:
@@ -393,7 +394,7 @@ def _plain(lines: Sequence[str]) -> Iterator[_Item]:
 # reStructuredText
 
 _ADORNMENTS = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-_CODE_DIRECTIVE = re.compile(
+_CODE_DIRECTIVE = lazy_pattern(
     r"[ \t]*\.\. (?:code|code-block|sourcecode|literalinclude|parsed-literal|math|doctest|testcode|productionlist"
     r"|highlight|ipython|prompt)::"
 )
@@ -510,11 +511,11 @@ def _simple_table_end(lines: Sequence[str], start: int) -> int:
 
 # Org
 
-_ORG_BEGIN = re.compile(r"[ \t]*#\+begin_([a-z]{1,20})", re.IGNORECASE)
-_ORG_KEYWORD = re.compile(r"#\+(title|date|filetags|category):[ \t]*(.*)", re.IGNORECASE)
-_ORG_HEADING = re.compile(r"(\*+)[ \t]+(.*)")
-_ORG_TAGS = re.compile(r"[ \t]:([\w@#%:]{1,200}):[ \t]*$")
-_ORG_PROPERTY = re.compile(r"[ \t]*:([\w+-]{1,64}):[ \t]+(\S.*)")
+_ORG_BEGIN = lazy_pattern(r"[ \t]*#\+begin_([a-z]{1,20})", re.IGNORECASE)
+_ORG_KEYWORD = lazy_pattern(r"#\+(title|date|filetags|category):[ \t]*(.*)", re.IGNORECASE)
+_ORG_HEADING = lazy_pattern(r"(\*+)[ \t]+(.*)")
+_ORG_TAGS = lazy_pattern(r"[ \t]:([\w@#%:]{1,200}):[ \t]*$")
+_ORG_PROPERTY = lazy_pattern(r"[ \t]*:([\w+-]{1,64}):[ \t]+(\S.*)")
 _ORG_NOISE = frozenset({"ID", "CUSTOM_ID", "CREATED", "CATEGORY", "STYLE", "EFFORT", "LAST_REPEAT", "VISIBILITY"})
 _DRAWERS = frozenset({":PROPERTIES:", ":LOGBOOK:"})
 _ORG_CODE = frozenset({"src", "example", "export", "comment", "verse"})
@@ -613,9 +614,9 @@ def _org_meta(lines: Sequence[str]) -> NoteMetadata:
 
 # Links and tags
 
-_WIKI_LINK = re.compile(rf"\[\[([^\[\]|#\n]{{1,{LINK_CHARS_MAX}}})")
-_INLINE_TAG = re.compile(r"(?:^|(?<=[\s(,;，。；（、]))#([\w][\w/-]{0,63})", re.MULTILINE)
-_HEX_COLOUR = re.compile(r"(?=.*\d)(?:[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8})", re.IGNORECASE)
+_WIKI_LINK = lazy_pattern(rf"\[\[([^\[\]|#\n]{{1,{LINK_CHARS_MAX}}})")
+_INLINE_TAG = lazy_pattern(r"(?:^|(?<=[\s(,;，。；（、]))#([\w][\w/-]{0,63})", re.MULTILINE)
+_HEX_COLOUR = lazy_pattern(r"(?=.*\d)(?:[0-9a-f]{3}|[0-9a-f]{6}|[0-9a-f]{8})", re.IGNORECASE)
 
 
 def links_in(text: str) -> tuple[str, ...]:
@@ -646,7 +647,7 @@ def inline_tags(text: str) -> tuple[str, ...]:
     return valid_tags(tag for tag in found if not tag.replace("/", "").isdigit() and not _HEX_COLOUR.fullmatch(tag))
 
 
-_INLINE_CODE = re.compile(r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)")
+_INLINE_CODE = lazy_pattern(r"(?<!`)(`{1,2})(?!`)[^`\n]{1,500}\1(?!`)")
 
 
 def _without_code(text: str) -> str:

@@ -8,20 +8,21 @@ from collections.abc import Sequence
 
 from mnemo_core.text.dates import time_mentions
 from mnemo_core.text.dates.local_days import DAY_MS, HOUR_MS, MINUTE_MS, Zone, date_or_none, moment_of
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 HEADINGS_READ_MAX = 1_000  # of one file, for dates in words: some 100 µs each; ISO dates are read in all of them
 DAY_MS_MAX = DAY_MS + 2 * HOUR_MS  # a day on which the clocks are set back
 
 _YEAR = r"((?:19|20)[0-9]{2})"
-_NAME = re.compile(rf"(?<![0-9]){_YEAR}(?:([-_. ]?)([01][0-9])\2([0-3][0-9]))(?:[0-6][0-9]){{0,3}}(?![0-9])")
-_FOLDERS = re.compile(rf"(?:^|/){_YEAR}/(?:{_YEAR}-)?([01][0-9])[^/0-9]?[^/]{{0,30}}/([0-3][0-9])(?![0-9])[^/]*$")
-_ISO_DAY = re.compile(rf"(?<![0-9]){_YEAR}-([01][0-9])-([0-3][0-9])(?![0-9])")
-_HAS_YEAR = re.compile(rf"(?<![0-9]){_YEAR}(?![0-9])")
+_NAME = lazy_pattern(rf"(?<![0-9]){_YEAR}(?:([-_. ]?)([01][0-9])\2([0-3][0-9]))(?:[0-6][0-9]){{0,3}}(?![0-9])")
+_FOLDERS = lazy_pattern(rf"(?:^|/){_YEAR}/(?:{_YEAR}-)?([01][0-9])[^/0-9]?[^/]{{0,30}}/([0-3][0-9])(?![0-9])[^/]*$")
+_ISO_DAY = lazy_pattern(rf"(?<![0-9]){_YEAR}-([01][0-9])-([0-3][0-9])(?![0-9])")
+_HAS_YEAR = lazy_pattern(rf"(?<![0-9]){_YEAR}(?![0-9])")
 _WEEKDAY = r" [^\W\d_]{1,12}\.?"
 _CLOCK = r"(?:[ T]([0-2]?[0-9]):([0-5][0-9]))?"
-_ACTIVE = re.compile(rf"<{_YEAR}-([01][0-9])-([0-3][0-9])(?:{_WEEKDAY})?{_CLOCK}")
-_ACTIVE_WITH_WEEKDAY = re.compile(rf"<{_YEAR}-([01][0-9])-([0-3][0-9]){_WEEKDAY}{_CLOCK}")
-_INACTIVE = re.compile(rf"\[{_YEAR}-([01][0-9])-([0-3][0-9]){_WEEKDAY}{_CLOCK}")
+_ACTIVE = lazy_pattern(rf"<{_YEAR}-([01][0-9])-([0-3][0-9])(?:{_WEEKDAY})?{_CLOCK}")
+_ACTIVE_WITH_WEEKDAY = lazy_pattern(rf"<{_YEAR}-([01][0-9])-([0-3][0-9]){_WEEKDAY}{_CLOCK}")
+_INACTIVE = lazy_pattern(rf"\[{_YEAR}-([01][0-9])-([0-3][0-9]){_WEEKDAY}{_CLOCK}")
 
 
 def date_in_name(path: str, zone: Zone) -> int | None:

@@ -9,10 +9,14 @@ import html
 import re
 from typing import NamedTuple
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]{0,30}+)([^<>]*+)>")
-_OTHER_MARKUP = re.compile(r"<[!?/][^<>]*+>")
-_ALT = re.compile(r"\balt\s{0,8}=\s{0,8}(?:\"([^\"]{0,300})\"|'([^']{0,300})')", re.IGNORECASE)
-_DROPPED = {name: re.compile(rf"</{name}\b[^<>]*+>", re.IGNORECASE) for name in ("script", "style", "template", "svg")}
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
+_TAG = lazy_pattern(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]{0,30}+)([^<>]*+)>")
+_OTHER_MARKUP = lazy_pattern(r"<[!?/][^<>]*+>")
+_ALT = lazy_pattern(r"\balt\s{0,8}=\s{0,8}(?:\"([^\"]{0,300})\"|'([^']{0,300})')", re.IGNORECASE)
+_DROPPED = {
+    name: lazy_pattern(rf"</{name}\b[^<>]*+>", re.IGNORECASE) for name in ("script", "style", "template", "svg")
+}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BREAKS = frozenset({
     "address", "article", "aside", "blockquote", "body", "br", "caption", "dd", "details", "div", "dl", "dt",

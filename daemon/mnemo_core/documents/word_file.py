@@ -12,6 +12,7 @@ import zipfile
 import zlib
 
 from mnemo_core.documents.web_page import unescape
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 PART = "word/document.xml"
 UNPACKED_BYTES_MAX = 32 << 20  # of the text with its markup, which is some 10 times as long as the text alone
@@ -21,9 +22,9 @@ _BROKEN = (
     struct.error, lzma.LZMAError,
 )  # fmt: skip
 
-_TAG = re.compile(r"<(/?)w:(p|t|tab|br|cr|pStyle|numPr|tc|tr)(?=[\s/>])([^<>]*+)>")
-_HEADING = re.compile(r'w:val="[^"]{0,40}?(?:heading|berschrift|titre)[ _]?([1-9])"', re.IGNORECASE)
-_TITLE = re.compile(r'w:val="(?:Title|Titel|Titre)"')
+_TAG = lazy_pattern(r"<(/?)w:(p|t|tab|br|cr|pStyle|numPr|tc|tr)(?=[\s/>])([^<>]*+)>")
+_HEADING = lazy_pattern(r'w:val="[^"]{0,40}?(?:heading|berschrift|titre)[ _]?([1-9])"', re.IGNORECASE)
+_TITLE = lazy_pattern(r'w:val="(?:Title|Titel|Titre)"')
 
 
 class WordFileError(ValueError):

@@ -23,6 +23,7 @@ from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Category, Form, Kind
 
 Role = Literal["", "user", "agent"]
@@ -201,7 +202,7 @@ def _by_letter(
     return Classification(chosen, form, category or usual, f"profile L: {'kind given' if kind else why}")
 
 
-_NOW_BY_LETTER = re.compile(r"\b(?:right now|now|currently|this session|today)\b", re.IGNORECASE)  # [L15]
+_NOW_BY_LETTER = lazy_pattern(r"\b(?:right now|now|currently|this session|today)\b", re.IGNORECASE)  # [L15]
 
 
 # About now, or this session
@@ -225,7 +226,7 @@ _PASSING = (
 )
 _NOW = _Signal(
     lexicon.words("classification", "now"),
-    re.compile(
+    lazy_pattern(
         "|".join(
             (
                 r"\b(?:in|for|during|of) (?:this|the current|our) (?:session|chat|conversation|thread)\b",
@@ -257,7 +258,7 @@ _NOW = _Signal(
 )
 _NOW_CJK = _Signal(
     _CJK,
-    re.compile(
+    lazy_pattern(
         r"(?:本次|这次|這次|当前|當前)(?:会话|會話|对话|對話)|(?:现在|現在|目前|此刻)?(?:我|我们|我們|咱们)(?:现在|現在|目前)?正在|今天(?:我们|我們|我)(?:要|来|來|先)"
         r"|(?:この|今回の)(?:セッション|会話|チャット)|(?:今|いま|現在)、?[^。！？\n]{0,60}(?:している|しています|中です|ところです)"
         r"|今日は[^。！？\n]{0,60}(?:します|しましょう|やります)"
@@ -281,7 +282,7 @@ def _about_now(text: str, words: set[str]) -> str:
 
 _CHOICE = _Signal(
     lexicon.words("classification", "choice"),
-    re.compile(
+    lazy_pattern(
         "|".join(
             (
                 r"\b(?:I|we|they|he|she|team|everyone|management|board|committee)(?:['’]ve| have| has|['’]d| had)?"
@@ -307,7 +308,7 @@ _CHOICE = _Signal(
 )
 _GOAL = _Signal(
     lexicon.words("classification", "goal"),
-    re.compile(
+    lazy_pattern(
         "|".join(
             (
                 r"\b(?:(?:the|our|my|main|its|project['’]?s?) (?:goal|aim|objective|milestone|roadmap)"
@@ -327,7 +328,7 @@ _GOAL = _Signal(
 )
 _CHOICE_CJK = _Signal(
     _CJK,
-    re.compile(
+    lazy_pattern(
         r"(?:我们|我們|我|大家|团队|團隊|咱们)?(?:最终|最終|已经|已經|一致)?(?:决定|決定)(?:了|用|不|采用|採用|选|選|改|在|把|从|從|去|将|將|:|：|使用|放弃|放棄)"
         r"|(?:选择|選擇)了|选定|敲定|就用[^。！？]{1,20}吧|決めた|決めました|決まった|決まりました|することにした|することにしました|にしよう"
         r"|に決定|を採用"
@@ -335,7 +336,7 @@ _CHOICE_CJK = _Signal(
 )
 _GOAL_CJK = _Signal(
     _CJK,
-    re.compile(
+    lazy_pattern(
         r"(?:目标|目標|里程碑|目的)(?:是|为|為|は|：|:)|(?:项目|項目|プロジェクト)(?:的|の)(?:目标|目標|目的)|正在开发|正在開發|を開発している"
     ),
 )
@@ -344,7 +345,7 @@ _GOAL_CJK = _Signal(
 
 _ASK = _Signal(
     lexicon.words("classification", "ask"),
-    re.compile(
+    lazy_pattern(
         "|".join(
             (
                 r"(?:^|[.!?,;:\n][^\S\n]*|\b(?:hey|hi|hello|please|so|and|also|ok|okay)\b[ ,]*(?:\w+, )?)"
@@ -369,12 +370,12 @@ _ASK = _Signal(
 )
 _ASK_CJK = _Signal(
     _CJK,
-    re.compile(
+    lazy_pattern(
         r"(?:^|[。！？，,\n])(?:请|請)(?!假)(?:你|您|帮|幫|把|给|給|提醒|告诉|告訴|问|問|发|發|记得|記得)|(?:能不能|可以|能否|能)(?:帮|幫)|帮我|幫我|提醒我|麻烦你|麻煩你"
         r"|してください|して下さい|てください|してくれ|お願いします|もらえますか|いただけますか|くれますか|くれませんか"
     ),
 )
-_QUESTION = re.compile(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょうか)[。]?$")
+_QUESTION = lazy_pattern(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょうか)[。]?$")
 
 
 def _ask(text: str, words: set[str], role: Role) -> str:
@@ -396,7 +397,7 @@ def _ask(text: str, words: set[str], role: Role) -> str:
 
 # Outcomes
 
-_OUTCOME = re.compile(
+_OUTCOME = lazy_pattern(
     r"\b(?<!is )(?<!are )(?<!be )(?<!being )(?:created|written|generated|produced|exported|reached|improved|reduced)\b"
     r"|\b(?:pass(?:ed|es|ing)?|fail(?:ed|s)|finished|completed|deployed|shipped|released|published|merged"
     r"|fixed|resolved|solved|closed|done"
@@ -408,9 +409,9 @@ _OUTCOME = re.compile(
     r"|完成|通过|通過|结果|結果|成功|失败|失敗|修复|修復|报告|報告|発表|終わった|完了|上线|上線",
     re.IGNORECASE,
 )
-_STATEMENTS = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n{2,}|\n(?=[ \t]*[-*•] )")
+_STATEMENTS = lazy_pattern(r"(?<=[.!?])\s+|(?<=[。！？])|\n{2,}|\n(?=[ \t]*[-*•] )")
 WHOLE_CHARS_MAX = 280  # a longer text tells of several things: its evidence is what stands beside the outcome
-_POINTER = re.compile(
+_POINTER = lazy_pattern(
     r"https?://\S+|\bfile://\S+|(?:^|[\s(`'\"])(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"
     r"|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b(?=[\s).,;]|$)|\B#\d+\b",
     re.IGNORECASE,
@@ -432,7 +433,7 @@ def _outcome(text: str, has_evidence: bool) -> str:
 
 # Small talk
 
-_SENTENCES = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
+_SENTENCES = lazy_pattern(r"[^.!?。！？\n]+[.!?。！？]*")
 _TALK_WORDS = (
     r"hi+|hello+|hey+|yo|hiya|howdy|good (?:morning|afternoon|evening|night|day|to see you"
     r"|to hear from you|luck|job|one|idea|point|to know)|morning"
@@ -459,17 +460,17 @@ _TALK_WORDS = (
     r"|à (?:bientôt|demain|plus)|d['’]accord|oui|non|ça va|très bien|comment (?:ça va|vas-tu|allez-vous)"
     r"|génial"
 )
-_TALK = re.compile(_TALK_WORDS, re.IGNORECASE)
-_TALK_WORD = re.compile(r"[^\s,;.!…~-]+")
+_TALK = lazy_pattern(_TALK_WORDS, re.IGNORECASE)
+_TALK_WORD = lazy_pattern(r"[^\s,;.!…~-]+")
 _TALK_ITEM_WORDS_MAX = 8  # of one greeting; there are several ways to part a sentence into them
-_TALK_NAMED = re.compile(r"(?<![,\s])[,\s]++[A-Z][a-zà-ÿ]++(?=[\s,!?.…]*+$)")  # "Hi Anna!", "Thanks, Bob."
-_TALK_CJK = re.compile(
+_TALK_NAMED = lazy_pattern(r"(?<![,\s])[,\s]++[A-Z][a-zà-ÿ]++(?=[\s,!?.…]*+$)")  # "Hi Anna!", "Thanks, Bob."
+_TALK_CJK = lazy_pattern(
     r"(?:你好|您好|大家好|早上好|早安|晚上好|晚安|下午好|谢谢(?:你|您|大家)?|謝謝(?:你|您)?|多谢|不客气|不客氣|再见|再見|拜拜|好的|好吧|好啊|好|嗯+|哦+|是的|对|對"
     r"|没事|沒事|没问题|沒問題|哈+|真的(?:吗|嗎)?|太好了|太棒了|辛苦了|最近怎么样|吃了吗|明天见"
     r"|こんにちは|こんばんは|おはよう(?:ございます)?|おやすみ(?:なさい)?|ありがとう(?:ございます|ございました)?|どういたしまして|さようなら|またね|また明日|はい|いいえ|うん"
     r"|ええ|そうですね|なるほど|了解(?:です|しました)?|お疲れ様(?:です|でした)?|すごい(?:ですね)?|いいですね|お元気ですか|よろしくお願いします|[啊呀呢吧了ね])++"
 )
-_NOTHING_SAID = re.compile(r"[\W_]*")
+_NOTHING_SAID = lazy_pattern(r"[\W_]*")
 _TALK_CHARS_MAX = 120  # what is longer says something, however it says it
 
 
@@ -508,37 +509,39 @@ def _is_talk(sentence: str) -> bool:
 
 # Instructions, and the steps of a run
 
-_RUN_STEPS = re.compile(r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE)  # "Step 1: Searched … -> Step 2: Found …" [E]
-_HOW_TO = re.compile(
+_RUN_STEPS = lazy_pattern(
+    r"\s*step \d+:[^\n]*?(?:->|→|=>)", re.IGNORECASE
+)  # "Step 1: Searched … -> Step 2: Found …" [E]
+_HOW_TO = lazy_pattern(
     r"(?:^|\n)[^\S\n]*(?:#+ *)?"
     r"(?:how to|how I|steps? (?:to|for)|instructions|procedure|recipe|runbook|workflow|checklist"
     r"|so (?:geht|funktioniert)|anleitung|schritte|comment (?:faire|installer|configurer)|étapes"
     r"|procédure|步骤|步驟|如何|怎么|手順|方法)[^\n]{0,120}",
     re.IGNORECASE,
 )
-_ITEM = re.compile(
+_ITEM = lazy_pattern(
     r"(?:^|\n)[^\S\n]*(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]"
     r"|第[一二三四五六七八九十\d]+步|[-*•])\s*(\S+)",
     re.IGNORECASE,
 )
-_NUMBERED = re.compile(
+_NUMBERED = lazy_pattern(
     r"(?:^|\n|\s)(?:\d{1,2}[.)、]|step \d+[:.]|schritt \d+[:.]|étape \d+ ?[:.]|第[一二三四五六七八九十\d]+步)\s*(\w+)",
     re.IGNORECASE,
 )
 _IMPERATIVES = lexicon.words("classification", "imperatives")  # fmt: skip
-_IN_TURN = re.compile(
+_IN_TURN = lazy_pattern(
     r"\bfirst(?:ly)?,? (?P<one>\w+)\b.{1,400}?\b(?:then|next|after that|finally|lastly),? (?P<two>\w+)\b"
     r"|\bto (?P<one_to>\w+)[^.,:;\n]{1,80}[,:] (?P<what>\w+)\b.{1,300}?\b(?:then|and then"
     r"|finally)\b,? (?P<two_to>\w+)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_IN_TURN_OTHER = re.compile(
+_IN_TURN_OTHER = lazy_pattern(
     r"\b(?:zuerst|zunächst)\b.{1,300}\b(?:dann|danach|anschließend|zum Schluss)\b"
     r"|\bd['’]abord\b.{1,300}\b(?:ensuite|puis|enfin)\b"
     r"|(?:首先|先).{1,200}(?:然后|然後|接着|最后|最後)|まず.{1,200}(?:次に|それから|最後に)",
     re.IGNORECASE | re.DOTALL,
 )
-_TOLD = re.compile(  # the same words in a tale: "First we went to Rome, then …", "先吃了饭"
+_TOLD = lazy_pattern(  # the same words in a tale: "First we went to Rome, then …", "先吃了饭"
     r"\b(?:I|we|he|she|they|ich|wir|je|nous|on)\b|了|ました|した", re.IGNORECASE
 )
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import KINDS
 
 MEMORIES_MAX = 512  # what is known of one session: its latest memories
@@ -93,7 +94,7 @@ _CJK = "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-
 _FIRST_IDEOGRAPH = "\u3005"
 # A sign belongs to its number; quote marks and headings at the beginning of a line are no words. `<` is handed out in
 # more than one way (SPEC 11), so all of them are one.
-_WORD = re.compile(
+_WORD = lazy_pattern(
     rf"""(?P<lead>^[ \t]*+(?:>|\#{{1,6}}[ \t])[ \t>]*+)
     |(?P<sign>(?i:&[lg]t;)|[<＜﹤‹〈⟨])
     |(?<![^\s(\[{{])[-+−]\d++(?:[.,:]\d++)*+
@@ -103,24 +104,24 @@ _WORD = re.compile(
     |[=>+/%$€£¥&|~^?？@\#°§\u2190-\u2bff\U0001f000-\U0001faff]""",
     re.MULTILINE | re.VERBOSE,
 )
-_SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s|\Z)|[。！？]++[」』”）]*+|\n++")
+_SENTENCE_END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s|\Z)|[。！？]++[」』”）]*+|\n++")
 _NAMED = rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})\]"
 _DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?:"
 _INSIDE = r"(?:[^()]|\([^()]{0,200}\)){0,400}+"  # the bracket behind the kind: id, title, headings, path, score
-_HEAD = re.compile(rf"(?<!\\){_NAMED}(?P<id>[\s>]{{1,4}}\({_INSIDE}\))?(?P<date>[\s>]{{1,4}}{_DATE})?", re.IGNORECASE)
+_HEAD = lazy_pattern(rf"(?<!\\){_NAMED}(?P<id>[\s>]{{1,4}}\({_INSIDE}\))?(?P<date>[\s>]{{1,4}}{_DATE})?", re.IGNORECASE)
 # What is left of a head, or of a tag, at the very end or front of a torn text.
-_HEAD_FRONT = re.compile(
+_HEAD_FRONT = lazy_pattern(
     rf"\s*(?:[A-Z]{{0,10}}\](?:\s\({_INSIDE}\))?(?:\s{_DATE})?"
     rf"|\(?(?:\w{{0,10}}|[^()\[\]]{{0,400}}?\d?\.\d\d)\)(?:\s{_DATE})?"
     r"|[\d-]{0,9}[T ]?[\d:]{0,8}Z?:)(?=\s)"
 )
-_HEAD_END = re.compile(rf"\[[A-Z]{{0,10}}\]?|{_NAMED}(?:\s\({_INSIDE}\)?)?(?:\s[\d-]{{0,10}}:?)?")
-_ID = re.compile(r"[\s>]*\(([0-9a-f]{8})\b", re.IGNORECASE)
-_HEAD_OF_LINE = re.compile(rf"^[ \t>]*+{_HEAD.pattern}", re.IGNORECASE | re.MULTILINE)
+_HEAD_END = lazy_pattern(rf"\[[A-Z]{{0,10}}\]?|{_NAMED}(?:\s\({_INSIDE}\)?)?(?:\s[\d-]{{0,10}}:?)?")
+_ID = lazy_pattern(r"[\s>]*\(([0-9a-f]{8})\b", re.IGNORECASE)
+_HEAD_OF_LINE = lazy_pattern(rf"^[ \t>]*+{_HEAD.pattern}", re.IGNORECASE | re.MULTILINE)
 _TAGS = ("<memory>", "</memory>")
-_TAG = re.compile(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
-_SECTION = re.compile(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
-_LEAD_IN = re.compile(
+_TAG = lazy_pattern(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
+_SECTION = lazy_pattern(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
+_LEAD_IN = lazy_pattern(
     r"""[\s"'“*_`>-]*+(?:(?:yes|sure|right|ok(?:ay)?)[,.]?\s+)?(?:
     (?:(?:as|like|because)\s+)?(?:you|i|we)(?:['’]ve|\s+have|\s+had)?\s+(?:\w{2,20}ly\s+|also\s+|already\s+|once\s+)?
         (?:told|said|mentioned|noted|wrote|explained|shared|stated)(?:\s+to)?(?:\s+(?:me|us|you))?
@@ -611,14 +612,14 @@ def _specifics(text: str) -> set[str]:
     }
 
 
-_CLOSING = re.compile(r"[.!…。！,;]*+[\"'”’»)\]*_`」』]*+[.…]*+")
+_CLOSING = lazy_pattern(r"[.!…。！,;]*+[\"'”’»)\]*_`」』]*+[.…]*+")
 # What is left of a tag and a head before the first memory of a torn block.
-_TORN_FRONT = re.compile(rf"(?:[</memory]{{0,9}}>)?(?:{_HEAD_FRONT.pattern})?[\s.…\"'”’»)\]*_`-]*")
-_FRAME_ALONE = re.compile(rf"\s*(?:<?/?memory>|<memory?)?\s*(?:{_HEAD_END.pattern}:?)?\s*(?:</memory>)?\s*")
-_MARKS = re.compile(r"[\s>\"'“”«»‘’*_`•·()\[\].,:;!…\\-]*+(?:\d{1,3}[.)]\s*)?|\s*(?:```|~~~)\w*\s*")
-_BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+")
-_EMPTY_FENCE = re.compile(r"^(```|~~~)\w*+\n\s*+\1$", re.MULTILINE)
-_SPACES = re.compile(r" {2,}+")
+_TORN_FRONT = lazy_pattern(rf"(?:[</memory]{{0,9}}>)?(?:{_HEAD_FRONT.pattern})?[\s.…\"'”’»)\]*_`-]*")
+_FRAME_ALONE = lazy_pattern(rf"\s*(?:<?/?memory>|<memory?)?\s*(?:{_HEAD_END.pattern}:?)?\s*(?:</memory>)?\s*")
+_MARKS = lazy_pattern(r"[\s>\"'“”«»‘’*_`•·()\[\].,:;!…\\-]*+(?:\d{1,3}[.)]\s*)?|\s*(?:```|~~~)\w*\s*")
+_BLANK_LINES = lazy_pattern(r"\n(?:[ \t]*+\n){2,}+")
+_EMPTY_FENCE = lazy_pattern(r"^(```|~~~)\w*+\n\s*+\1$", re.MULTILINE)
+_SPACES = lazy_pattern(r" {2,}+")
 
 
 def _rest(page: _EchoText, matches: Sequence[_Match]) -> str:
@@ -693,5 +694,5 @@ def _unescaped(content: str) -> str:
     return _ESCAPED_TAG.sub("<", _ESCAPED_BRACKET.sub(r"\1[", text))
 
 
-_ESCAPED_BRACKET = re.compile(r"^([^\S\n]*+)\\\[", re.MULTILINE)
-_ESCAPED_TAG = re.compile(r"&lt;(?=[\s/\u200b-\u200f\u2060\ufeff]{0,9}memory)", re.IGNORECASE)
+_ESCAPED_BRACKET = lazy_pattern(r"^([^\S\n]*+)\\\[", re.MULTILINE)
+_ESCAPED_TAG = lazy_pattern(r"&lt;(?=[\s/\u200b-\u200f\u2060\ufeff]{0,9}memory)", re.IGNORECASE)

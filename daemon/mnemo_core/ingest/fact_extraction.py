@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
 
@@ -81,34 +82,34 @@ def extract_triple(sentence: str) -> Triple | None:
     return found
 
 
-_SENTENCE_AFTER = re.compile(r"(?<=[^\W\d_])[.!](?=\s+[A-Z])|[!?](?=\s+\S)")
+_SENTENCE_AFTER = lazy_pattern(r"(?<=[^\W\d_])[.!](?=\s+[A-Z])|[!?](?=\s+\S)")
 _ROLES = frozenset(
     ("", "user", "human", "me", "customer", "assistant", "agent", "ai", "bot", "system", "model", "tool")
 )
 _OF_SPEAKER = frozenset(("user", "human", "me", "customer"))
 _OF_AGENT = _ROLES - _OF_SPEAKER - {""}
 _NOTES = frozenset(("note", "nb", "fyi", "ps", "p.s", "update", "btw", "reminder", "info", "remember", "by the way"))
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_NO_PROSE = re.compile(
+_FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})")
+_NO_PROSE = lazy_pattern(
     r"(?: {4,}|\t)\S"
     r"|\s*(?:#{1,6}\s|>|\||<[/!\w]|[-*_=~+]{3,}\s*$|[-*+]\s+\[[ xX]\]\s|\$\s|@|//|/\*|\{|\})"
 )
-_ITEM = re.compile(r"[ \t]*(?:[-*+•·–]|\d{1,3}[.)])[ \t]+")
-_UNDERLINE = re.compile(r"[=\-~]{3,}[ \t]*(?:\n|\Z)")
-_LABEL = re.compile(
+_ITEM = lazy_pattern(r"[ \t]*(?:[-*+•·–]|\d{1,3}[.)])[ \t]+")
+_UNDERLINE = lazy_pattern(r"[=\-~]{3,}[ \t]*(?:\n|\Z)")
+_LABEL = lazy_pattern(
     r"[ \t]*(?:\[[\d:., -]{3,25}\][ \t]*|\d{1,2}:\d{2}(?::\d{2})?[ \t]+)?"  # when it was said
     r"\*{0,2}(?P<name>[^\W\d_][\w.'’ -]{0,38}?)\*{0,2}[:：]\*{0,2}[ \t]+(?=\S)"
 )
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|\Z)|[。！？]++[」』”）]*+")
-_ABBREVIATION = re.compile(
+_END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|\Z)|[。！？]++[」』”）]*+")
+_ABBREVIATION = lazy_pattern(
     r"(?:^|[\s(])(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|Mt|No|Nr|vs|etc|approx|ca|bzw|usw|Mme|Mlle|Std|Tel|Inc|Ltd|Co|Corp"
     r"|e\.g|i\.e|z\.B|d\.h|u\.a|a\.m|p\.m|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.$"
 )
-_ORDINAL = re.compile(r"(?:^|\s)\d{1,2}\.$")
-_MONTH_AFTER = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|\d)")
-_QUOTES = re.compile(r'(?<!\d)"|[“”„«»「」『』]')
-_SPACELESS = re.compile("[\u3041-\u30ff\u4e00-\u9fff]")
-_KANA = re.compile("[\u3041-\u30ff]")
+_ORDINAL = lazy_pattern(r"(?:^|\s)\d{1,2}\.$")
+_MONTH_AFTER = lazy_pattern(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|\d)")
+_QUOTES = lazy_pattern(r'(?<!\d)"|[“”„«»「」『』]')
+_SPACELESS = lazy_pattern("[\u3041-\u30ff\u4e00-\u9fff]")
+_KANA = lazy_pattern("[\u3041-\u30ff]")
 
 
 def _prose(text: str, name: str) -> Iterator[_ProseSpan]:
@@ -411,12 +412,12 @@ def _quotes_a_sentence(sentence: str) -> bool:
     return False
 
 
-_QUOTED = re.compile(r'"[^"]*"|“[^”]{0,600}”|„[^“”]{0,600}[“”]|«[^»]{0,600}»')
+_QUOTED = lazy_pattern(r'"[^"]*"|“[^”]{0,600}”|„[^“”]{0,600}[“”]|«[^»]{0,600}»')
 _OF_A_SENTENCE = frozenset(
     (*english.OTHERS_WORD, *clauses.FIRST, *clauses.OURS, *english.BE, *english.MODALS, *english.AUX_PAST,
      *english.AUX_ONE, *english.AUX_MANY, *english.BASE_OF_THIRD, *clauses.THIRD, "let's", "please")
 )  # fmt: skip
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"[{}<>=\\|;]\s*$|[{}\\]|[=!<>]=|=>|->|::|\w\(\w*\)|<[\w/]|\w = \S|^\s*(?:def|class|import|return|SELECT)\s|\$\w"
 )
 
@@ -450,7 +451,7 @@ _ATTRIBUTES = english.word_set(
     """
 )
 _RELATIVES = english.HER | english.HIM | english.SOMEONE | {"cat", "dog", "pet", "team", "company", "school", "doctor"}
-_CUT_OFF = re.compile(
+_CUT_OFF = lazy_pattern(
     r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
     r"|for (?:\d+|two|three|four|five|six|seven|eight|nine|ten) (?:years|months|weeks|days))$",
     re.IGNORECASE,
@@ -458,7 +459,7 @@ _CUT_OFF = re.compile(
 
 # As far as the verb, and an object behind it: more words than these, and a "for ten years", are too many for a triple.
 _PLAIN_WORDS_MAX = clauses.SUBJECT_WORDS_MAX + OBJECT_WORDS_MAX + 3
-_SINCE = re.compile(r" since ", re.IGNORECASE)  # what follows it is none of the object, however long
+_SINCE = lazy_pattern(r" since ", re.IGNORECASE)  # what follows it is none of the object, however long
 
 
 def _english_triple(sentence: str) -> Triple | None:
@@ -569,24 +570,26 @@ _VERBS_FR = english.word_set(
     connaît veut
     """
 )
-_NOT_ALONE_DE = re.compile(
+_NOT_ALONE_DE = lazy_pattern(
     r"^(?:er|sie|es|das|dies|diese|dieser|dieses|dort|da|dann|aber|und|ihr|sein|seine|ihre|hallo|danke|bitte)\b"
     r"|\b(?:du|dich|dir|dein\w*|wenn|falls|würde\w*|könnte\w*|wäre\w*|hätte\w*)\b", re.IGNORECASE,
 )  # fmt: skip
-_NOT_ALONE_FR = re.compile(
+_NOT_ALONE_FR = lazy_pattern(
     r"^(?:il|elle|ils|elles|ce|c['’]est|cela|ça|celui|celle|son|sa|ses|leur|leurs|bonjour|merci|mais|et|puis|salut)\b"
     r"|\b(?:tu|toi|te|vous|votre|vos|ton|ta|tes|si|s['’]il|serait|aurait|pourrait|voudrais)\b", re.IGNORECASE,
 )  # fmt: skip
-_NOT_ALONE_ZH = re.compile(
+_NOT_ALONE_ZH = lazy_pattern(
     r"^(?:他|她|它|这|那|此|请|谢谢|您|也|还|但|然后|所以)|你|您|如果|假如|要是|也许会|[吗呢么吧][。！]?$"
 )
-_VERBS_ZH = re.compile(
+_VERBS_ZH = lazy_pattern(
     r"是|在|有|住|喜欢|喜歡|工作|使用|用|想|买|去|叫|爱|吃|喝|养|学|搬|认识|需要|说|来自|出生|毕业|结婚"
 )
-_NOT_ALONE_JA = re.compile(
+_NOT_ALONE_JA = lazy_pattern(
     r"^(?:彼|それ|これ|あれ|その|この|そこ|ここ|あなた|でも|そして|ありがとう)|もし|かもしれ|あなた|か[。！]?$|ください|ましょう"
 )
-_VERBS_JA = re.compile(r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$")
+_VERBS_JA = lazy_pattern(
+    r"^[^はがも]*+[はがも].*(?:です|ます|でした|ました|ません|である|だ|た|る|い|う|く|む)[。！]?$"
+)
 
 
 def _foreign(text: str, start: int, end: int, language: Language) -> list[Statement]:
@@ -618,31 +621,31 @@ def _foreign(text: str, start: int, end: int, language: Language) -> list[Statem
 
 _COPULAS: dict[Language, tuple[tuple[re.Pattern[str], str], ...]] = {
     "de": (
-        (re.compile(r"(\w[\w -]{0,60}?) (?:ist|sind|bin) (\w[^,;]{0,80})"), "is"),
-        (re.compile(r"(\w[\w -]{0,60}?) (?:heißt|heiße) (\w[^,;]{0,80})"), "is called"),
-        (re.compile(r"(\w[\w -]{0,60}?) wohn(?:t|e|en) in (\w[^,;]{0,80})"), "live in"),
+        (lazy_pattern(r"(\w[\w -]{0,60}?) (?:ist|sind|bin) (\w[^,;]{0,80})"), "is"),
+        (lazy_pattern(r"(\w[\w -]{0,60}?) (?:heißt|heiße) (\w[^,;]{0,80})"), "is called"),
+        (lazy_pattern(r"(\w[\w -]{0,60}?) wohn(?:t|e|en) in (\w[^,;]{0,80})"), "live in"),
     ),
     "fr": (
-        (re.compile(r"(\w[\w' -]{0,60}?) (?:est|sont|suis) (\w[^,;]{0,80})"), "is"),
-        (re.compile(r"(\w[\w' -]{0,60}?) s['’]appelle (\w[^,;]{0,80})"), "is called"),
-        (re.compile(r"(\w[\w' -]{0,60}?) habite (?:à|en|au) (\w[^,;]{0,80})"), "live in"),
+        (lazy_pattern(r"(\w[\w' -]{0,60}?) (?:est|sont|suis) (\w[^,;]{0,80})"), "is"),
+        (lazy_pattern(r"(\w[\w' -]{0,60}?) s['’]appelle (\w[^,;]{0,80})"), "is called"),
+        (lazy_pattern(r"(\w[\w' -]{0,60}?) habite (?:à|en|au) (\w[^,;]{0,80})"), "live in"),
     ),
     "zh": (
-        (re.compile(r"([^，,是不没]{1,20})是([^，,是]{1,40})"), "is"),
-        (re.compile(r"([^，,住不没]{1,20})住在([^，,]{1,40})"), "live in"),
+        (lazy_pattern(r"([^，,是不没]{1,20})是([^，,是]{1,40})"), "is"),
+        (lazy_pattern(r"([^，,住不没]{1,20})住在([^，,]{1,40})"), "live in"),
     ),
     "ja": (
-        (re.compile(r"([^、,は]{1,20})は([^、,は]{1,40}?)(?:です|である|だ)"), "is"),
-        (re.compile(r"([^、,は]{1,20})は([^、,は]{1,40}?)に住んでい(?:ます|る)"), "live in"),
+        (lazy_pattern(r"([^、,は]{1,20})は([^、,は]{1,40}?)(?:です|である|だ)"), "is"),
+        (lazy_pattern(r"([^、,は]{1,20})は([^、,は]{1,40}?)に住んでい(?:ます|る)"), "live in"),
     ),
 }  # fmt: skip
 _NOT_PLAIN_FOREIGN: dict[Language, re.Pattern[str]] = {
-    "de": re.compile(
+    "de": lazy_pattern(
         r"\b(?:nicht|kein\w*|nie|niemals|vielleicht|wahrscheinlich|glaube|wenn|falls|würde|könnte)\b", re.IGNORECASE
     ),
-    "fr": re.compile(r"\b(?:pas|jamais|aucune?|ne|n['’]|peut-être|si|crois|pense|serait)\b", re.IGNORECASE),
-    "zh": re.compile(r"不|没|可能|也许|如果|觉得|认为|[吗呢]|的时候"),
-    "ja": re.compile(r"ない|ません|かも|もし|なら|たら|と思"),
+    "fr": lazy_pattern(r"\b(?:pas|jamais|aucune?|ne|n['’]|peut-être|si|crois|pense|serait)\b", re.IGNORECASE),
+    "zh": lazy_pattern(r"不|没|可能|也许|如果|觉得|认为|[吗呢]|的时候"),
+    "ja": lazy_pattern(r"ない|ません|かも|もし|なら|たら|と思"),
 }
 
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
 from mnemo_core.ingest.signals.entities import words_of
 from mnemo_core.ingest.signals.salience import ENTITY, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Category, Kind
 
 PolicyName = Literal["own", "L", "M", "E", "G", "T"]
@@ -192,9 +193,9 @@ def is_discarded(profile: IngestPolicy, door: EntryPoint, score: float, given: f
 
 # What L's letter looks for
 
-_NAME = re.compile(r"\b[A-Z][a-z]{2,}\b")  # a capital word of three letters or more counts as a name [L12]
-_FIGURE = re.compile(r"\b\d{1,4}(?:[/-]\d{1,2}(?:[/-]\d{1,4})?)?\b")  # [L12]
-_SIGNAL = re.compile(r"\bi\s+(?:prefer|always|hate)\b|\bmy\s+favorite\b", re.IGNORECASE)  # [L 1.5, L13]
+_NAME = lazy_pattern(r"\b[A-Z][a-z]{2,}\b")  # a capital word of three letters or more counts as a name [L12]
+_FIGURE = lazy_pattern(r"\b\d{1,4}(?:[/-]\d{1,2}(?:[/-]\d{1,4})?)?\b")  # [L12]
+_SIGNAL = lazy_pattern(r"\bi\s+(?:prefer|always|hate)\b|\bmy\s+favorite\b", re.IGNORECASE)  # [L 1.5, L13]
 
 
 def preference_source_l(text: str) -> str:

@@ -5,12 +5,12 @@ said a text: a change of state (trash, restore, superseded) leaves it as it is, 
 """
 
 import itertools
-import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import (
     TRUSTS,
     Change,
@@ -30,7 +30,7 @@ _STATE_FIELDS = frozenset({
 })  # fmt: skip
 
 _CJK = "\\u3040-\\u30ff\\u3400-\\u9fff\\uac00-\\ud7a3"
-_WORD = re.compile(f"[^\\W{_CJK}]+|[{_CJK}]")
+_WORD = lazy_pattern(f"[^\\W{_CJK}]+|[{_CJK}]")
 _LONG_WORD = 4  # letters; shorter ones are mostly articles, pronouns and prepositions
 
 

@@ -6,13 +6,13 @@ words. A run or word that no remaining memory contains (`ResiduePatterns.without
 """
 
 import json
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Memory, normalized_text
 
 RUN_WORDS = 5  # [SPEC 3.7]
@@ -25,7 +25,7 @@ TABLE_BITS = 22
 PatternKind = Literal["text", "short", "run", "word"]  # short: a whole text of less words than a run
 
 # An ideograph, kana or Hangul syllable is a word of its own.
-_WORD = re.compile(
+_WORD = lazy_pattern(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
 )
 _EDGES = " \t\n\"'`´‘’“”„«»()[]{}<>.,;:!?*_~#"  # around words, not of them

@@ -10,16 +10,18 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
 DateDisplay = Literal["episodic", "all", "none"]
 
 PART_CHARS_MAX = 240  # of each part of what stands in the bracket behind the kind
 
-_CLOSED = re.compile(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
+_CLOSED = lazy_pattern(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
 _SQUARE = str.maketrans("()", "[]")
 _BRACKETS = "<＜﹤‹〈⟨"
-_OPENING = re.compile(f"[{_BRACKETS}]")
-_INVISIBLE = re.compile(r"[\s/\u200b-\u200f\u2060\ufeff]")
-_LEADING_BRACKET = re.compile(r"^([^\S\n]*+)\[", re.MULTILINE)
+_OPENING = lazy_pattern(f"[{_BRACKETS}]")
+_INVISIBLE = lazy_pattern(r"[\s/\u200b-\u200f\u2060\ufeff]")
+_LEADING_BRACKET = lazy_pattern(r"^([^\S\n]*+)\[", re.MULTILINE)
 
 
 class ContextLine(NamedTuple):

@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import MONTHS
 
 WRAPPED_CHARS_MIN = 50  # a line that was wrapped is at least this long
@@ -13,18 +14,18 @@ SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the word
 
 # Lines that hold a mark and no words of their own: an opening fence with its language, Org's and reStructuredText's
 # directives (whose `..` ends a sentence of its own) and properties, a lone tag or comment of HTML.
-_MARKUP = re.compile(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
+_MARKUP = lazy_pattern(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
 
 _TITLES = ("Dr", "Mr", "Ms", "Mrs", "Prof", "St", "vs", "e.g", "i.e", "z.B", "[A-Z]")  # whose point ends nothing
 _NO_TITLE = "".join(rf"(?<!\b{title}\.)" for title in _TITLES)
-_END = re.compile(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
+_END = lazy_pattern(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
 
 
-_BLOCK = re.compile(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
-_GOES_ON = re.compile(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
-_ENDED = re.compile(rf"[.!?]{_NO_TITLE}\Z")
-_NUMBER_AT_END = re.compile(r"(?<![\w.,])(\d{1,2})\.\Z")
-_NEXT_WORD = re.compile(r"[^\W\d_]{1,20}")
+_BLOCK = lazy_pattern(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
+_GOES_ON = lazy_pattern(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
+_ENDED = lazy_pattern(rf"[.!?]{_NO_TITLE}\Z")
+_NUMBER_AT_END = lazy_pattern(r"(?<![\w.,])(\d{1,2})\.\Z")
+_NEXT_WORD = lazy_pattern(r"[^\W\d_]{1,20}")
 _FIRST_KANA = "\u3040"
 
 

@@ -1,14 +1,14 @@
 """Word overlap of two texts, and the test whether they are similar enough to be linked. SPEC 5.5"""
 
 import functools
-import re
 
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 WORDS_KEPT = 1024  # texts whose words are remembered: what is similar to one new text is similar to the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
-_WORD = re.compile(
+_WORD = lazy_pattern(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
 )
 

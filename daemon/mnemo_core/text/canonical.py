@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.tokens import (
     CAPITALS,
     CONTRACTED,
@@ -121,7 +122,7 @@ def obviously_differ(one: UnchangedWords, other: UnchangedWords) -> bool:
 
 
 # Shorter ones may be units, parts of times or of contractions. A word beside an apostrophe is taken apart.
-_UNTOUCHED = re.compile(r"(?<![a-z'])[a-z]{4,}(?![a-z'])")
+_UNTOUCHED = lazy_pattern(r"(?<![a-z'])[a-z]{4,}(?![a-z'])")
 
 
 def unchanged_words(text: str) -> UnchangedWords:

@@ -12,14 +12,15 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import TAG_CHARS_MAX, TAGS_MAX
 
 NEWLINES_MAX = "\n\n"  # what three or more newlines become [L 1.2]
 
-_MANY_NEWLINES = re.compile(r"\n{3,}")
+_MANY_NEWLINES = lazy_pattern(r"\n{3,}")
 # The bound keeps a text full of "<private" without a ">" from costing more than its length.
-_PRIVATE_TAG = re.compile(r"<(/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)  # and no <private-label>
-_NOT_NEWLINE = re.compile(r"[^\n]+")
+_PRIVATE_TAG = lazy_pattern(r"<(/?)private(?:\s[^<>]{0,200})?>", re.IGNORECASE)  # and no <private-label>
+_NOT_NEWLINE = lazy_pattern(r"[^\n]+")
 
 
 class InvalidTextError(ValueError):

@@ -4,11 +4,11 @@ Fences of Markdown; literal blocks of reStructuredText, below a line that ends i
 session of an interpreter, from its prompt to the next blank line.
 """
 
-import re
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 _MARKS = ("```", "~~~", "::", ">>>")
-_FENCE = re.compile(r"```|~~~(?!~)")  # a longer row of tildes underlines a heading
-_CODE_DIRECTIVE = re.compile(r"\.\. (?:code-block|code|sourcecode|doctest|testcode|testoutput|parsed-literal)::")
+_FENCE = lazy_pattern(r"```|~~~(?!~)")  # a longer row of tildes underlines a heading
+_CODE_DIRECTIVE = lazy_pattern(r"\.\. (?:code-block|code|sourcecode|doctest|testcode|testoutput|parsed-literal)::")
 
 
 def mask_code(text: str) -> str:

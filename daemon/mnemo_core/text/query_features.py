@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from mnemo_core.text.dates.date_words import MONTHS
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 
 class QueryFeatures(NamedTuple):
@@ -31,7 +32,7 @@ class QueryFeatures(NamedTuple):
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(words, re.IGNORECASE | re.VERBOSE)
+    return lazy_pattern(words, re.IGNORECASE | re.VERBOSE)
 
 
 _WHEN = _pattern(
@@ -86,7 +87,7 @@ _FIRST_PERSON = _pattern(
     r"""\b(?:I|my|me|mine|myself|we|our|ours|ich|mich|mir|mein(?:e[nmrs]?)?|wir|unsere?[nmrs]?|je|moi|mon|mes|nous|notre
         |nos)\b|\bj'|我|咱|私|僕|俺|わたし|ぼく"""
 )
-_US = re.compile(r"\bus\b")  # not the country
+_US = lazy_pattern(r"\bus\b")  # not the country
 _SPECULATIVE = _pattern(
     r"""\b(?:would|might|likely|unlikely|could|probably|maybe|perhaps|possibly|potentially|würden?|könnten?
         |wahrscheinlich|vielleicht|pourrait|probablement|peut-être)\b
@@ -98,8 +99,8 @@ _TITLE = _pattern(
         |titre|série)\b
     |书|書|电影|電影|歌|名字|叫什么|叫什麼|游戏|遊戲|乐队|樂隊|映画|曲|名前|ゲーム|バンド|アルバム"""
 )
-_MARK = re.compile("[?？]")
-_WAS = re.compile(r"^\W*was\b", re.IGNORECASE)  # what in German, a verb in English
+_MARK = lazy_pattern("[?？]")
+_WAS = lazy_pattern(r"^\W*was\b", re.IGNORECASE)  # what in German, a verb in English
 _GERMAN = _pattern(
     r"\b(?:ist|das|der|und|ein|eine|hat|habe|haben|ich|mein|meine|wir|für|mit|macht|machen|heißt|gibt|sind|wird|kostet|von)\b"
 )  # fmt: skip
@@ -159,12 +160,12 @@ def asked_role(query: str) -> Role | None:
     return "user" if _FIRST_PERSON.search(query) else None
 
 
-_MONTH = re.compile(
+_MONTH = lazy_pattern(
     rf"\b(?:{'|'.join(sorted((name for name in MONTHS if len(name) > 3), reverse=True))})\b", re.IGNORECASE
 )
-_MAY = re.compile(r"\b(?:May|Mai)\b")  # not the verb
+_MAY = lazy_pattern(r"\b(?:May|Mai)\b")  # not the verb
 _PLANET = "Mars"  # written so it is no French month
-_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
+_YEAR = lazy_pattern(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
 def named_months(query: str) -> frozenset[int]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
 SecretKind = Literal[
     "private_key", "aws_key", "github_token", "gitlab_token", "slack_token", "google_key", "stripe_key", "api_key",
     "jwt", "url_password", "bearer_token", "password",
@@ -60,7 +62,7 @@ def _is_no_example(secret: str) -> bool:
     return "EXAMPLE" not in secret.upper()
 
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"""[<\[{(*$%].*|.*(?:\$\{|\{\{|\(|\)|\[|\]|<|>|\.\.\.|…).*|[xX*.•_-]+|(?:your|my|change|insert|enter|some|the)[_-].*|.*[_-]your[_-].*
     |none|null|nil|true|false|undefined|required|optional|hidden|redacted|masked|secret|password|passwd|pass|pwd|token|changeme
     |example.*|placeholder.*|todo|tbd|str|string|int|env|[a-z_]+\.[A-Z_]+|os\.\w.*|process\.env.*|self\.\w.*|config\.\w.*|settings\.\w.*""",
@@ -82,7 +84,7 @@ def _is_passwordlike(secret: str) -> bool:
 
 
 # What a password is said to need is no password: 8-stellig, 12-digit, 90days.
-_MEASURE = re.compile(r"[0-9]+(?:st|nd|rd|th)?-?[a-zA-Z]*[.,;:!?)]*")
+_MEASURE = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)?-?[a-zA-Z]*[.,;:!?)]*")
 
 
 def _is_strong(secret: str) -> bool:
@@ -112,7 +114,7 @@ def _is_no_measure(secret: str) -> bool:
 
 def _token(pattern: str) -> re.Pattern[str]:
     """Write quantifiers possessive (`{20,255}+`): giving characters back could never make a token end well."""
-    return re.compile(rf"(?<![A-Za-z0-9_])(?P<secret>{pattern})(?![A-Za-z0-9])")
+    return lazy_pattern(rf"(?<![A-Za-z0-9_])(?P<secret>{pattern})(?![A-Za-z0-9])")
 
 
 _SPOKEN = (
@@ -182,7 +184,7 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "aws_key",
         ("aws_secret", "secretaccesskey"),
-        re.compile(
+        lazy_pattern(
             r"(?:aws_secret(?:_access)?_key|secretaccesskey)(?:[\"' ]{0,3}[=:][\"' ]{0,3}| )"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
             re.IGNORECASE,
@@ -194,12 +196,12 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "slack_token",
         ("hooks.slack.com/services/",),
-        re.compile(r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
+        lazy_pattern(r"hooks\.slack\.com/services/(?P<secret>T[A-Z0-9]{6,14}/B[A-Z0-9]{6,14}/[A-Za-z0-9]{16,48})"),
     ),
     _SecretPattern(
         "private_key",
         ("PuTTY-User-Key-File-",),
-        re.compile(
+        lazy_pattern(
             r"(?P<secret>PuTTY-User-Key-File-[0-9][^\n]{0,200}\n(?:[^\n]{0,200}\n){0,80}?Private-MAC: [0-9a-f]{16,64})"
         ),
     ),
@@ -207,7 +209,7 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "api_key",
         (":AA",),
-        re.compile(r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)"),
+        lazy_pattern(r"(?<![0-9])(?P<secret>[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}+)"),
         _is_mixed,
         backs=(8, 9, 10),
     ),
@@ -221,7 +223,7 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "api_key",
         ("/api/webhooks/",),
-        re.compile(r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)"),
+        lazy_pattern(r"/api/webhooks/(?P<secret>[0-9]{17,20}/[A-Za-z0-9_-]{60,80}+)"),
         _is_varied,
     ),
     _SecretPattern("api_key", ("-us",), _token(r"[a-f0-9]{32}-us[0-9]{1,2}"), _is_varied, backs=(32,)),  # Mailchimp
@@ -232,12 +234,12 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "api_key",
         ("accountkey=", "sharedaccesskey="),
-        re.compile(r"(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", re.IGNORECASE),
+        lazy_pattern(r"(?:accountkey|sharedaccesskey)=(?P<secret>[A-Za-z0-9+/]{40,100}+={0,2})", re.IGNORECASE),
         _is_mixed,
         folded=True,
     ),
     _SecretPattern(
-        "api_key", ("&sig=", "?sig="), re.compile(r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)"), _is_mixed
+        "api_key", ("&sig=", "?sig="), lazy_pattern(r"[&?]sig=(?P<secret>[A-Za-z0-9%+/=_-]{30,128}+)"), _is_mixed
     ),
     _SecretPattern(
         "jwt", ("eyJ",), _token(r"eyJ[A-Za-z0-9_-]{10,4096}+\.eyJ[A-Za-z0-9_-]{10,4096}+\.[A-Za-z0-9_-]{10,4096}+")
@@ -245,63 +247,63 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(
         "url_password",
         ("://",),
-        re.compile(r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]"),
+        lazy_pattern(r"://[^\s/:@\"'<>]{0,64}:(?P<secret>[^\s/:@\"'<>]{1,128})@[A-Za-z0-9\[]"),
         _is_no_placeholder,
     ),
     _SecretPattern(
         "bearer_token",
         ("bearer ",),
-        re.compile(r"(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE),
+        lazy_pattern(r"(?<![A-Za-z0-9])bearer (?P<secret>[A-Za-z0-9._~+/=-]{20,4096})", re.IGNORECASE),
         _is_random,
         folded=True,
     ),
     _SecretPattern(
         "password",
         ("authorization",),
-        re.compile(r"authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", re.IGNORECASE),
+        lazy_pattern(r"authorization[\"']? ?[:=] ?[\"']?basic (?P<secret>[A-Za-z0-9+/]{12,512}+={0,2})", re.IGNORECASE),
         _is_mixed,
         folded=True,
     ),
     _SecretPattern(
         "password",
         ("curl ",),
-        re.compile(r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})"),
+        lazy_pattern(r"curl [^\n]{0,120}?(?:-u|--user)[ =][\"']?[^\s:\"'$]{1,64}:(?P<secret>[^\s\"'@$]{3,128})"),
         _is_no_placeholder,
     ),
     _SecretPattern(
         "password",
         ("mysql",),
-        re.compile(r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)"),
+        lazy_pattern(r"mysql(?:dump|admin)?[^\n]{0,120}? -p(?P<secret>[^\s\"'$-][^\s\"'$]{3,64})(?=\s|$)"),
         _is_passwordlike,
     ),
     _SecretPattern(
-        "password", ("sshpass ",), re.compile(r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})"), _is_no_placeholder
+        "password", ("sshpass ",), lazy_pattern(r"sshpass -p ?[\"']?(?P<secret>[^\s\"'$]{3,64})"), _is_no_placeholder
     ),
-    _SecretPattern("password", ("requirepass ",), re.compile(r"requirepass (?P<secret>\S{6,128})"), _is_strong),
-    _SecretPattern("password", ("_auth=",), re.compile(r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})"), _is_mixed),
+    _SecretPattern("password", ("requirepass ",), lazy_pattern(r"requirepass (?P<secret>\S{6,128})"), _is_strong),
+    _SecretPattern("password", ("_auth=",), lazy_pattern(r"_auth=(?P<secret>[A-Za-z0-9+/]{16,256}+={0,2})"), _is_mixed),
     _SecretPattern(
         "password",
         ("<password>",),
-        re.compile(r"<password>(?P<secret>[^<\s]{4,128})</", re.IGNORECASE),
+        lazy_pattern(r"<password>(?P<secret>[^<\s]{4,128})</", re.IGNORECASE),
         _is_no_placeholder,
         folded=True,
     ),
     _SecretPattern(
         "password",
         ("machine ",),
-        re.compile(r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})"),
+        lazy_pattern(r"machine \S{1,128}\s{1,9}login \S{1,128}\s{1,9}password (?P<secret>\S{3,128})"),
         _is_no_placeholder,
     ),
     _SecretPattern(  # before a command: PGPASSWORD=… psql
         "password",
         ("PASSWORD=", "PASSWD=", "TOKEN=", "SECRET=", "API_KEY="),
-        re.compile(r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)"),
+        lazy_pattern(r"[A-Z_]{5,8}=(?P<secret>[^\s\"'`;&|<>(){}$]{6,256})(?=\s)"),
         _is_strong,
     ),
     _SecretPattern(
         "password",
         _SPOKEN,
-        re.compile(
+        lazy_pattern(
             rf"{_SPOKEN_WORD}(?:_key|_value)?[*_\"'`]{{0,3}}[ ]{{0,2}}(?:[是は는은]?[=:：]|[是は는은])[*_]{{0,2}}[ ]?"
             rf"{_SPOKEN_SECRET}",
             re.IGNORECASE,
@@ -312,7 +314,7 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(  # said in a sentence, or right behind the word where words have no spaces
         "password",
         _SPOKEN,
-        re.compile(
+        lazy_pattern(
             rf"{_SPOKEN_WORD}[*_\"'`]{{0,3}}"
             r"(?:(?: (?:for|of|to|on|für|vom|zum|de|du|pour|per)(?: [^\W\d_-]{1,16}){1,4})?"
             rf"(?: (?:is now|is|was|lautet|ist|est|es|é)|:) |(?<=[^\x00-\x7f])[をが는은]?[ ]?){_SPOKEN_SECRET}",
@@ -324,14 +326,14 @@ _SHAPES: tuple[_SecretPattern, ...] = (
     _SecretPattern(  # `password Tr0ub4dor&3x`: beside the word, only what no word can be
         "password",
         ("password ", "passwort ", "passphrase "),
-        re.compile(rf"{_SPOKEN_WORD} {_SPOKEN_SECRET}", re.IGNORECASE),
+        lazy_pattern(rf"{_SPOKEN_WORD} {_SPOKEN_SECRET}", re.IGNORECASE),
         _is_password_at_sight,
         folded=True,
     ),
     _SecretPattern(
         "password",
         ("docker login ",),
-        re.compile(r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})"),
+        lazy_pattern(r"docker login [^\n]{0,120}?-p ?[\"']?(?P<secret>[^\s\"'$-][^\s\"'$]{3,256})"),
         _is_strong,
     ),
 )
@@ -343,7 +345,7 @@ _ASSIGNED_MARKS = (
 )  # fmt: skip
 # What may follow the mark in the name: of PASSWORD_FILE, TOKEN_URL and TOKEN_LIMIT the value is no secret.
 _ASSIGNED_END = "_KEY_BASE|_KEY|_BASE|_VALUE|_PROD|_PRODUCTION|_DEV|_STAGING|_TEST|_LIVE|_OLD|_NEW|_[0-9]{1,2}|S"
-_ASSIGNED = re.compile(
+_ASSIGNED = lazy_pattern(
     rf"[ \t>]{{0,16}}(?:(?:export |set "
     rf"|ENV )?[A-Z0-9_]{{0,64}}(?:{'|'.join(_ASSIGNED_MARKS)})(?:{_ASSIGNED_END})?[ ]?[=:][ ]?"
     rf"|ENV [A-Z0-9_]{{0,64}}(?:{'|'.join(_ASSIGNED_MARKS)})(?:{_ASSIGNED_END})? )"
@@ -351,11 +353,11 @@ _ASSIGNED = re.compile(
 )
 _ASSIGNED_LINE_CHARS_MAX = 1024
 
-_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGIN = lazy_pattern(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 # A key that is only spoken of, or drawn: no line below it, or dots and brackets, and nowhere what looks like one.
-_KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{16}")
-_KEY_DRAWN = re.compile(r"[ \t]+\S|.*(?:\.\.\.|…|[(<\[])", re.DOTALL)
-_KEY_END = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BODY = lazy_pattern(r"[A-Za-z0-9+/=]{16}")
+_KEY_DRAWN = lazy_pattern(r"[ \t]+\S|.*(?:\.\.\.|…|[(<\[])", re.DOTALL)
+_KEY_END = lazy_pattern(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 
 
 def find_secrets(text: str) -> list[SecretSpan]:
@@ -369,7 +371,7 @@ def find_secrets(text: str) -> list[SecretSpan]:
     return _without_overlaps(taken, _assigned(text))
 
 
-_MASK = re.compile(rf"\[masked:[a-z_]{{2,20}}:[0-9a-f]{{{FINGERPRINT_CHARS}}}\]")
+_MASK = lazy_pattern(rf"\[masked:[a-z_]{{2,20}}:[0-9a-f]{{{FINGERPRINT_CHARS}}}\]")
 
 
 def remove_masks(text: str) -> str:

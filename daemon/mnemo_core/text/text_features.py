@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from enum import IntFlag
 from itertools import islice
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
 RULES_VERSION = 1  # version of what this module does: columns made under another one are built anew
 
 SHORT_WORDS = 7  # fewer are short
@@ -152,11 +154,11 @@ Thursday Friday Saturday Sunday Mondays Tuesdays Wednesdays Thursdays Fridays Sa
 )
 _PLACE_WORDS = _words("in at to from near nach aus à en")
 
-_ASCII_WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*")
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
-_CAPITALISED = re.compile(r"[A-ZÀ-ÖØ-Þ][^\W\d_]*")
-_END_OF_QUESTION = re.compile(r"[?？][^\w?？]*\Z")
-_REACTION = re.compile(
+_ASCII_WORD = lazy_pattern(r"[A-Za-z]+(?:'[A-Za-z]+)*")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+_CAPITALISED = lazy_pattern(r"[A-ZÀ-ÖØ-Þ][^\W\d_]*")
+_END_OF_QUESTION = lazy_pattern(r"[?？][^\w?？]*\Z")
+_REACTION = lazy_pattern(
     r"""\W*(?:
         (?:hey|hi|hiya|hello|wow|whoa|thank\ you|thanks|thx|(?:ha){2,}h?|lol|oh|ooh|aww?|ah|yay|that's|that\ sounds
         |sounds|congrat\w*|great|nice|cool|awesome|amazing|yeah|yep|yup|yes|nope|sure|ok|okay|absolutely|definitely
@@ -165,31 +167,31 @@ _REACTION = re.compile(
         |你好|您好|嗨|谢谢|謝謝|哈哈|好的|是的|对啊|こんにちは|ありがとう|はい|いいえ|うん|そうですね|すごい)""",
     re.IGNORECASE | re.VERBOSE,
 )
-_DIGITS = re.compile(r"\d+")
-_DATE_FROM = re.compile(  # where digits begin
+_DIGITS = lazy_pattern(r"\d+")
+_DATE_FROM = lazy_pattern(  # where digits begin
     r"""(?<![.,$€£¥])(?:19|20)\d\d(?:s|er)?\b(?!%|[.,]\d)
         |\d{1,2}([./])\d{1,2}\1\d{2,4}(?!\d)
         |(?:(?<=\bJan\ )|(?<=\bMar\ )|(?<=\bJun\ )|(?<=\bSep\ )|(?<=\bMay\ ))""",
     re.VERBOSE,
 )
-_DATE_BEHIND = re.compile(  # and where they end
+_DATE_BEHIND = lazy_pattern(  # and where they end
     r"(?:st|nd|rd|th)\b|\ ?[月日号號](?![間间])|(?<=\d{4})年|\ (?:Jan|Mar|May|Jun|Sep)\b"
 )
-_UNIT_BEHIND = re.compile(
+_UNIT_BEHIND = lazy_pattern(
     r"""\ ?(?:km|kg|mg|g|m|cm|mm|mi|lbs?|oz|ft|feet|inch|inches|mph|km/h|ml|l|[KMGT]B|Hz|[kMG]Hz|k?W|kWh|°[CF]?|cents?
         |公里|公斤|千克|米|元|块|円|キロ|メートル|グラム|度)(?![A-Za-z])""",
     re.VERBOSE,
 )
-_SPAN_BEHIND = re.compile(r"[ -](?:year|month|week|day|hour|minute|second)s?\b")
-_MONEY = re.compile(r"[$€£¥%％￥]")
-_MARKS_OF_QUOTES = re.compile(r"[“”„«»「」『』《》‘]")
-_TITLE = re.compile(r"'(?<!\w.)[A-Z][^']*'(?!\w)")
-_COMMA = re.compile(r",(?!\d{3}(?!\d))|[、，]")
-_LISTED_LINE = re.compile(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)]) ", re.MULTILINE)
+_SPAN_BEHIND = lazy_pattern(r"[ -](?:year|month|week|day|hour|minute|second)s?\b")
+_MONEY = lazy_pattern(r"[$€£¥%％￥]")
+_MARKS_OF_QUOTES = lazy_pattern(r"[“”„«»「」『』《》‘]")
+_TITLE = lazy_pattern(r"'(?<!\w.)[A-Z][^']*'(?!\w)")
+_COMMA = lazy_pattern(r",(?!\d{3}(?!\d))|[、，]")
+_LISTED_LINE = lazy_pattern(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)]) ", re.MULTILINE)
 
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+_CJK = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _CJK_PATTERNS: tuple[tuple[int, re.Pattern[str]], ...] = tuple(
-    (int(shape), re.compile(pattern, re.VERBOSE))
+    (int(shape), lazy_pattern(pattern, re.VERBOSE))
     for shape, pattern in (
         (
             TextFeature.HAS_NUMBER,

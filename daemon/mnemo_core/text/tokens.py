@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, MONTHS, UNITS, listed
 
 TokenKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
@@ -28,7 +29,7 @@ class TextToken(NamedTuple):
 _LETTER = "[^\\W\\d_\u3005-\u30ff\u31f0-\u31ff\u3400-\u9fff\U00020000-\U0003ffff]"
 _HAN = "\u3005-\u3007\u3400-\u9fff\U00020000-\U0003ffff"
 _PLAIN = "[A-Za-z0-9_]"
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"""
       (?P<plain>[A-Za-z]+(?=[ \n,;)]|[.!?](?:\s|$)|$))
     | (?P<url>[A-Za-z][A-Za-z0-9+.-]{{0,63}}+://[^\s<>"'`，。、）]+)
@@ -62,19 +63,19 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_INVISIBLE = lazy_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 _QUOTES = str.maketrans({"\u2019": "'", "\u02bc": "'", "\u2018": "'", "\u2212": "-"})
-_SPACED_THOUSANDS = re.compile("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3}){1,12}(?!\\d)")
-_POWER = re.compile("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
-_SIGN_BEFORE_CURRENCY = re.compile(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
-_DASH_AS_SIGN = re.compile("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
-_DASH_BETWEEN_DIGITS = re.compile("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
-_HAN_NUMERAL = re.compile(
+_SPACED_THOUSANDS = lazy_pattern("(?<![\\d.,])\\d{1,3}(?:[\u00a0\u202f\u2009']\\d{3}){1,12}(?!\\d)")
+_POWER = lazy_pattern("(?<![mk])[\u00b2\u00b3\u00b9\u2070-\u2079]+")
+_SIGN_BEFORE_CURRENCY = lazy_pattern(r"(?<![\w)\]}.%°+-])([-+])([$€£¥₹])(?=\d)")
+_DASH_AS_SIGN = lazy_pattern("(?<![\\w)\\]}.%°‐-―-])[‒–](?=\\d)")
+_DASH_BETWEEN_DIGITS = lazy_pattern("(?<=\\d)\\s?[\u2010-\u2015]\\s?(?=\\d)")
+_HAN_NUMERAL = lazy_pattern(
     "(?<![周週期拜])(?:(?<=第)[〇零一二三四五六七八九十百千万两兩]+|[〇零一二三四五六七八九十百千万两兩]{2,}"
     "|[〇零一二三四五六七八九十百千两兩](?=[年月日号號点點時时分秒个個元块塊円岁歳歲人公天周週名台只杯本件次回度階层楼]))"
 )
-_HAN_COPULA = re.compile(r"(?:です|だ)(?=[。！\s]|$)")
-_NUMBER = re.compile(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
+_HAN_COPULA = lazy_pattern(r"(?:です|だ)(?=[。！\s]|$)")
+_NUMBER = lazy_pattern(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
 _ABBREVIATIONS = listed("dr mr mrs ms prof st no nr vs etc approx ca bzw") | frozenset(
     month for month in MONTHS if len(month) <= 4
 )
@@ -150,7 +151,7 @@ def tokenize_sentences(text: str) -> list[list[TextToken]]:
     return sentences if sentences[-1] or len(sentences) == 1 else sentences[:-1]
 
 
-_HAN_OR_KANA = re.compile(f"[{_HAN}\u3041-\u30ff]")
+_HAN_OR_KANA = lazy_pattern(f"[{_HAN}\u3041-\u30ff]")
 
 
 def _expanded(word: str) -> list[TextToken]:
@@ -208,8 +209,8 @@ def _cased(token: str) -> str:
     return token if is_mixed or "/" in token else token.casefold()
 
 
-_VERSION = re.compile(r"[vV](\d+(?:\.\d+)*)")
-_HYPHENED = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)+")
+_VERSION = lazy_pattern(r"[vV](\d+(?:\.\d+)*)")
+_HYPHENED = lazy_pattern(r"[A-Za-z]+(?:-[A-Za-z]+)+")
 
 
 def _read_compound(token: str) -> list[TextToken]:

@@ -20,6 +20,7 @@ import msgspec
 from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.text import cleaning, secrets
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
@@ -300,7 +301,7 @@ class _Relation(msgspec.Struct, rename={"source": "from", "target": "to"}):
 
 _entity = msgspec.json.Decoder(_Entity).decode
 _relation = msgspec.json.Decoder(_Relation).decode
-_BETWEEN_WORDS = re.compile(r"(?<=\w)_+(?=\w)")
+_BETWEEN_WORDS = lazy_pattern(r"(?<=\w)_+(?=\w)")
 
 
 def _parse_graph(item: bytes | msgspec.Raw, moment: TimeParser) -> Iterator[ImportedMemory]:

@@ -5,7 +5,6 @@ Refusal, and nothing of it remains.
 """
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from mnemo_core.ingest import mutations, trust, write_plan
 from mnemo_core.ingest.mutations import Decision, Draft
 from mnemo_core.ingest.write_plan import IngestItem, PendingSnapshot
 from mnemo_core.ingest.write_plan import WriteSnapshot as Reading
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import Views
@@ -51,7 +51,7 @@ FORGOTTEN = "forgotten"  # the code of a text that was purged
 # Why a turn is set aside without a look at what is stored. SPEC 5.7
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
 
-_HEX = re.compile(r"[0-9a-f]+")
+_HEX = lazy_pattern(r"[0-9a-f]+")
 
 
 class Caller(NamedTuple):

@@ -19,13 +19,13 @@ ModelError
 
 import hashlib
 import os
-import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from mnemo_client.paths import cache_folder
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout
@@ -38,7 +38,7 @@ DEFAULT_EMBEDDING = "all-MiniLM-L6-v2"
 DEFAULT_RERANKER = "cross-encoder/ms-marco-MiniLM-L-6-v2"  # [L21]
 WHOLE_HASH_BYTES_MAX = 128 << 20  # a file up to this size is hashed at every load (0.3 s); a larger one when it changed
 PROBE_TEXT = "Where did we put the spare key of the garden shed?"  # embedded at every load, to compare
-NAME_SHAPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
+NAME_SHAPE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99})?")
 
 
 class ModelError(Exception):

@@ -30,11 +30,12 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.models.catalogue import DownloadFailed
 
 # Where pip's own source names the public index, and how. It has stood there since pip 10.
 PIP_INDEX_MODULE = "_internal/models/index.py"
-PIP_INDEX = re.compile(r"^PyPI = PackageIndex\(\s*\"(https://[^\"\s]{1,200})\"", re.MULTILINE)
+PIP_INDEX = lazy_pattern(r"^PyPI = PackageIndex\(\s*\"(https://[^\"\s]{1,200})\"", re.MULTILINE)
 TIMEOUT_SECONDS = 15.0  # without a byte, as pip has it
 ATTEMPTS = 5  # in a row that bring nothing new
 PAUSE_SECONDS = 0.5  # before the second attempt; doubled for each further one

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.models.catalogue import ModelManifest
 from mnemo_store.indexes.tokenizer import ENGLISH_STOPS
 
@@ -29,8 +30,8 @@ PROJECTIONS = {  # by the sha256 of the weights they were fitted on
 }
 
 _APOSTROPHES = ("'", "\u2019")
-_JOINING = re.compile(r"(?<=[^\W_])['\u2019](?=[^\W_])")
-_CONTRACTED = re.compile(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
+_JOINING = lazy_pattern(r"(?<=[^\W_])['\u2019](?=[^\W_])")
+_CONTRACTED = lazy_pattern(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
 
 
 class LateForm(NamedTuple):

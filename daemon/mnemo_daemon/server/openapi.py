@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from mnemo_client.protocol.primitives import FailureAnswer, Namespace
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.server.router import ENTRY_POINTS, Reply, Request, Route
 
 PATH = "/v1/openapi.json"
 REF_TEMPLATE = "#/components/schemas/{name}"
 
-_PATH_PART = re.compile(r"\{(\w+)\}")
+_PATH_PART = lazy_pattern(r"\{(\w+)\}")
 
 
 def document(routes: Sequence[Route], version: str) -> dict[str, Any]:

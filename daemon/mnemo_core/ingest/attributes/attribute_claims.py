@@ -26,6 +26,7 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
 from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
@@ -124,10 +125,10 @@ def _stances(text: str, speaker: str) -> Iterator[AttributeClaim]:
 
 
 _WEEKDAY = r"((?:mon|tues|wednes|thurs|fri|satur|sun)day)"
-_DAYS = re.compile(rf"\b{_WEEKDAY}s\b", re.IGNORECASE)
-_EVERY_DAY = re.compile(rf"\bevery (?:second |other )?(?={_WEEKDAY}\b)", re.IGNORECASE)
-_DAY_PART = re.compile(rf"\b{_WEEKDAY} (?:morning|afternoon|evening|night)\b", re.IGNORECASE)
-_HOUR = re.compile(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
+_DAYS = lazy_pattern(rf"\b{_WEEKDAY}s\b", re.IGNORECASE)
+_EVERY_DAY = lazy_pattern(rf"\bevery (?:second |other )?(?={_WEEKDAY}\b)", re.IGNORECASE)
+_DAY_PART = lazy_pattern(rf"\b{_WEEKDAY} (?:morning|afternoon|evening|night)\b", re.IGNORECASE)
+_HOUR = lazy_pattern(rf"\b{_WEEKDAY} at (\d{{1,2}})(?= ?$)", re.IGNORECASE)
 
 
 def clear_claim_cache() -> None:
@@ -242,24 +243,24 @@ def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
     return bool(kin) and kin == other_kin  # my sister, my sister Anna
 
 
-_END = re.compile(
+_END = lazy_pattern(
     r"(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)[.!;](?=\s|$)"
     r"|(?<=[?。！？])|\n+| [-–—] "
 )
-_PART = re.compile(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
-_NEW_ONE = re.compile(r"\b(a new [\w ]{2,24}?), (?=(?:a )?[A-Z0-9+(])")
+_PART = lazy_pattern(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
+_NEW_ONE = lazy_pattern(r"\b(a new [\w ]{2,24}?), (?=(?:a )?[A-Z0-9+(])")
 _CONTRACTED = [
-    (re.compile(r"\bI'm\b", re.IGNORECASE), "I am"),
-    (re.compile(r"\b(we|they|you)'re\b", re.IGNORECASE), r"\1 are"),
-    (re.compile(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
-    (re.compile(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
+    (lazy_pattern(r"\bI'm\b", re.IGNORECASE), "I am"),
+    (lazy_pattern(r"\b(we|they|you)'re\b", re.IGNORECASE), r"\1 are"),
+    (lazy_pattern(r"\b(I|we|they|you)'ve\b", re.IGNORECASE), r"\1 have"),
+    (lazy_pattern(r"\b(it|he|she|that|there|here|what|name|number)'s\b", re.IGNORECASE), r"\1 is"),
 ]
-_ADVERBS = re.compile(
+_ADVERBS = lazy_pattern(
     r"\b(?:now|currently|just|recently|finally|actually|officially|already|meanwhile|presently|today|lately|again|"
     r"permanently|nowadays|still|eventually|slightly|sharply|temporarily|apparently|jetzt|nun|maintenant)\b[ ]*",
     re.IGNORECASE,
 )
-_LEADING = re.compile(
+_LEADING = lazy_pattern(
     r"^(?:(?:update|correction|news|good news|bad news|note|reminder|fyi|heads[- ]up|psa|quick update|btw|by the way|"
     r"as of \S+|just so you know|for the record|big news|small update|hey|ok|okay|yes|well|so|and|but|also)"
     r"(?:\b|$)[,:]*\s*"
@@ -270,7 +271,7 @@ _LEADING = re.compile(
     r"|(?:since|in|as of|from|starting|last|this) (?:last )?\S+ (?=I\b|we\b|my\b|our\b|the\b))+",
     re.IGNORECASE,
 )
-_UNSURE = re.compile(
+_UNSURE = lazy_pattern(
     r"\b(?:if|would|could|might|maybe|perhaps|should|wish(?:es)?|hop(?:e|es|ing)|wants?|"
     r"plan(?:s|ning)? to|consider(?:s|ing)|"
     r"think(?:s|ing)? (?:about|of)|almost|nearly|dream(?:s|ing)?|used to|not|never|no longer|without|"
@@ -280,7 +281,7 @@ _UNSURE = re.compile(
     r"|n't\b|不|没|ない|ません",
     re.IGNORECASE,
 )
-_TAIL = re.compile(
+_TAIL = lazy_pattern(
     r"(?<!\s)\s++"
     r"(?:since|because|as of|starting|effective|instead|anymore|last|this|next|after|before|until|so|which|who|"
     r"where|while|when|with (?:my|our|his|her|their|the)|in (?:january|february|march|april|may|june|july|august|"
@@ -303,8 +304,8 @@ _FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 
 _NO_VALUE = listed("it this that them him her home here there night least once all me you work school bed last first")
 
 
-_CODE = re.compile(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
-_CODE_LINE = re.compile(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
+_CODE = lazy_pattern(r"```|~~~(?!~)|>>>|\n(?:  |\t)|\.\. ")
+_CODE_LINE = lazy_pattern(r"^(?:  |\t|[ ]?(?:>>>|\.\.)[ .]).*$", re.MULTILINE)
 
 
 def _without_code(text: str) -> str:
@@ -345,8 +346,8 @@ def _may_claim(clause: str) -> bool:
     return _HAN.search(clause) is not None
 
 
-_WORD = re.compile(r"[^\W\d_]+")
-_HAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_WORD = lazy_pattern(r"[^\W\d_]+")
+_HAN = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 # The frames that a clause may fit, by their place: those that need no word, and those that need one, by that word.
 _ANYWHERE = [place for place, frame in enumerate(FRAMES) if not frame.needs]
 _WITH_WORD = {
@@ -433,9 +434,9 @@ def _may_be_value(attribute: str, frame: Frame, text: str, value: Sequence[str],
     return any(c.isupper() or c.isdigit() for word in named for c in word)
 
 
-_NEW = re.compile(r"\b(?:new|neue|neuer|neues|nouveau|nouvelle|(?:changed|switched) jobs?)\b", re.IGNORECASE)
+_NEW = lazy_pattern(r"\b(?:new|neue|neuer|neues|nouveau|nouvelle|(?:changed|switched) jobs?)\b", re.IGNORECASE)
 _ARTICLES = frozenset({"the", "a", "an", "der", "die", "das", "ein", "eine", "le", "la", "les", "un", "une"})
-_DESCRIBED = re.compile(r"[a-z]{2,}(?:ing|ful|ous|less|able|ible|ed)")
+_DESCRIBED = lazy_pattern(r"[a-z]{2,}(?:ing|ful|ous|less|able|ible|ed)")
 
 
 def _describes(word: str, attribute: str) -> bool:
@@ -506,10 +507,10 @@ def _subject(said: str) -> tuple[frozenset[str], bool] | None:
     return _key(_content_words(said)), _is_first(said)
 
 
-_CALLED = re.compile(r"\w\(|[\[\]{}<>=\\]")
-_NO_WORDS = re.compile(r"[\[\]{}<>()=\\*`_]|\w\.\w|(?:^|\s)['\"]|^\s*[A-HJ-Za-hj-z]\s*$")  # code, or a variable
+_CALLED = lazy_pattern(r"\w\(|[\[\]{}<>=\\]")
+_NO_WORDS = lazy_pattern(r"[\[\]{}<>()=\\*`_]|\w\.\w|(?:^|\s)['\"]|^\s*[A-HJ-Za-hj-z]\s*$")  # code, or a variable
 # Whose: her name was Coco, and hers is Shadow, may be two dogs.
-_THEIRS = re.compile(r"(?:his|her|its|their|sein|seine|ihr|ihre|sa|ses|leur|leurs)\b", re.IGNORECASE)
+_THEIRS = lazy_pattern(r"(?:his|her|its|their|sein|seine|ihr|ihre|sa|ses|leur|leurs)\b", re.IGNORECASE)
 
 
 def _is_first(said: str) -> bool:

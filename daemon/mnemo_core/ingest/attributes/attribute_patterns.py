@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import SYNONYMS, listed
 
 
@@ -349,7 +350,7 @@ def _words(pattern: str) -> frozenset[str]:
 FRAMES = [
     Frame(
         attribute,
-        re.compile(pattern, re.IGNORECASE),
+        lazy_pattern(pattern, re.IGNORECASE),
         is_change="c" in flags,
         is_typed="t" in flags,
         is_personal="p" in flags,

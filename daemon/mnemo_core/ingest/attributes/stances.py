@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import listed
 
 CLAUSE_CHARS_MAX = 160  # a longer one tells more than a stance
@@ -50,43 +51,43 @@ _GIVEN_UP = ("drink", "eat", "take", "smoke", "use", "play", "watch", "study")  
 _SUBJECT = r"(?P<s>(?:[\w'’.-]{1,40} ){1,5}?)"
 _MORE = r"(?P<c> any ?more| any longer)?"
 _NEGATED = [
-    re.compile(rf"{_SUBJECT}(?:am|is|are) (?:(?P<c>no longer)|not) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE),
-    re.compile(rf"{_SUBJECT}(?P<c>no longer) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$", re.IGNORECASE),
-    re.compile(
+    lazy_pattern(rf"{_SUBJECT}(?:am|is|are) (?:(?P<c>no longer)|not) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE),
+    lazy_pattern(rf"{_SUBJECT}(?P<c>no longer) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$", re.IGNORECASE),
+    lazy_pattern(
         rf"{_SUBJECT}(?:don't|do not|doesn't|does not|dont)(?P<c>) (?P<v>\w{{1,20}})(?: (?P<o>[^.!?]{{1,100}}))?$",
         re.IGNORECASE,
     ),
 ]
-_STOPPED = re.compile(
+_STOPPED = lazy_pattern(
     rf"{_SUBJECT}(?:have |has )?(?:stopped|quit|(?:given|gave) up) (?P<o>[^.!?]{{1,100}})$", re.IGNORECASE
 )
-_IS = re.compile(rf"{_SUBJECT}(?:am|is|are) (?P<o>[^.!?]{{1,60}})$", re.IGNORECASE)
-_DOES = re.compile(
+_IS = lazy_pattern(rf"{_SUBJECT}(?:am|is|are) (?P<o>[^.!?]{{1,60}})$", re.IGNORECASE)
+_DOES = lazy_pattern(
     rf"{_SUBJECT}(?P<v>{'|'.join(sorted(form for form in _FORMS if not form.endswith('ing')))})"
     r"(?: (?P<o>[^.!?]{1,100}))?$",
     re.IGNORECASE,
 )
-_ANY_MORE = re.compile(r" (?:any ?more|any longer)$", re.IGNORECASE)
-_AGAIN = re.compile(r"\b(?:again)\b", re.IGNORECASE)
-_ADVERBS = re.compile(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
-_WHEN = re.compile(  # when it began to hold or ended, which says nothing of what
+_ANY_MORE = lazy_pattern(r" (?:any ?more|any longer)$", re.IGNORECASE)
+_AGAIN = lazy_pattern(r"\b(?:again)\b", re.IGNORECASE)
+_ADVERBS = lazy_pattern(r"\b(?:now|again|currently|these days|nowadays|really|still|usually|always)\b ?", re.IGNORECASE)
+_WHEN = lazy_pattern(  # when it began to hold or ended, which says nothing of what
     r",? (?:(?:last|this|since|in|two|a few|some) (?:last )?(?:january|february|march|april|may|june|july|august"
     r"|september|october|november|december|spring|summer|autumn|fall|winter|year|month|week|\d{4}|years ago"
     r"|months ago|weeks ago)|a (?:year|month|week) ago|yesterday|for good|altogether|completely|at all)$",
     re.IGNORECASE,
 )
-_UNSURE = re.compile(
+_UNSURE = lazy_pattern(
     r"\b(?:if|when|whether|unless|until|once|that|this|those|these|would|could|might|maybe|perhaps|never|nearly|almost"
     r"|not only|because|than|but)\b",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[\w'’-]{1,40}")
+_WORD = lazy_pattern(r"[\w'’-]{1,40}")
 _NO_THING = listed(
     """a an the my our your his her its their some any much many lot lots of cup cups glass glasses bit kind two three
     every each all and or so very too also just it them there here me us you"""
 )
 _PREPOSITIONS = listed("in on at to for with from by of near after before during about into as like without over")
-_PLURAL = re.compile(r"(?<=\w\w)(?<![su'’i])s$")
+_PLURAL = lazy_pattern(r"(?<=\w\w)(?<![su'’i])s$")
 
 
 def find_stances(clause: str) -> Iterator[Stance]:

@@ -13,6 +13,7 @@ import re
 from typing import Literal
 
 from mnemo_core.text import lexicon
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 Language = Literal["en", "de", "fr"]
 
@@ -22,31 +23,31 @@ _ENGLISH_WORDS = lexicon.words("entities", "english_words")
 SMALL_WORDS = _GERMAN_WORDS | _FRENCH_WORDS | _ENGLISH_WORDS
 
 # How it is written is proof enough.
-_CODE = re.compile(r"`([^`\n]{2,80})`")
-_ADDRESS = re.compile(
+_CODE = lazy_pattern(r"`([^`\n]{2,80})`")
+_ADDRESS = lazy_pattern(
     r"(?:https?://|www\.)[^\s<>\"')\]]+|(?<![\w@/.])@[A-Za-z][\w.-]{2,38}(?!\w)"
     r"|(?<![\w.+-])[\w.+-]++@[\w-]+\.[A-Za-z][\w.-]+"
 )
-_FILE_END = re.compile(
+_FILE_END = lazy_pattern(
     r"\.(?:py|pyi|ipynb|js|mjs|jsx|ts|tsx|go|rs|rb|java|kt|c|cc|cpp|h|hpp|cs|php|swift|sh|bash|zsh|sql|html|css"
     r"|scss|md|rst|org|txt|pdf|docx?|xlsx?"
     r"|pptx?|csv|tsv|json|jsonl|yaml|yml|toml|ini|cfg|conf|env|lock|xml|svg|png|jpe?g|gif|mp[34]|wav|zip|gz|tar"
     r"|log|tex|bib|proto|tf|service|mdb|db"
     r"|sqlite|onnx|whl|deb|exe|dll|so|apk|iso|com|net|io|dev|de|fr|jp|cn)(?![\w-]|\.\w)"
 )
-_PATH = re.compile(r"(?<![\w.:/])(?:~|\.{1,2})?/(?:[\w.@-]+/)+[\w.@-]*")
+_PATH = lazy_pattern(r"(?<![\w.:/])(?:~|\.{1,2})?/(?:[\w.@-]+/)+[\w.@-]*")
 _FILE_CHARS_MAX = 200
 _LINE_CHARS_MAX = 200  # a title is shorter
 # userName, GitHub, iPhone, PostgreSQL, user_name, Foo::bar, get_user()
-_IDENTIFIER = re.compile(
+_IDENTIFIER = lazy_pattern(
     r"(?<![\w'])(?:[a-z]+[A-Z]\w*[a-z]\w*|(?!Mc[a-z]|I'[a-z])[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}[a-z]{2,}\w*"
     r"|[A-Za-z]\w*_\w*[A-Za-z]\w*"
     r"|_\w*[a-z]\w*|[A-Za-z]\w+\(\)|\w+(?:::\w+)+)(?!\w)"
 )
 # Without any of these there is no identifier, and looking for these is cheap.
-_HUMP = re.compile("[a-z][A-Z]")
-_HUMP_OF_CAPITALS = re.compile("[A-Z]{2}[a-z]{2}")
-_INITIALS = re.compile(r"(?<![A-Za-z0-9_$%/.'-])(?:[A-Z]{2}[A-Z0-9]{0,3}|[A-Z]&[A-Z])(?![A-Za-z0-9_'])")
+_HUMP = lazy_pattern("[a-z][A-Z]")
+_HUMP_OF_CAPITALS = lazy_pattern("[A-Z]{2}[a-z]{2}")
+_INITIALS = lazy_pattern(r"(?<![A-Za-z0-9_$%/.'-])(?:[A-Z]{2}[A-Z0-9]{0,3}|[A-Z]&[A-Z])(?![A-Za-z0-9_'])")
 
 # Initials of common things, and what is written large for other reasons.
 _NO_NAMES = lexicon.words("entities", "no_names")
@@ -77,8 +78,8 @@ _SMALL_IN_TITLES = lexicon.words("entities", "small_in_titles")
 _NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
-_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_ASIAN_KNOWN = re.compile(
+_ASIAN = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
+_ASIAN_KNOWN = lazy_pattern(
     "北京|上海|广州|廣州|深圳|杭州|成都|武汉|西安|南京|苏州|天津|重庆|香港|台北|台湾|台灣|澳门|中国|日本(?!酒|食|刀)"
     "|美国|英国|法国|德国|韩国|韓国|米国|俄罗斯"
     "|意大利|西班牙|加拿大|澳大利亚|新加坡|泰国|印度|越南|巴黎|伦敦|纽约|柏林|慕尼黑|东京|東京|大阪|京都|北海道|横浜"
@@ -95,7 +96,7 @@ _SURNAMES = (
     "王李张刘陈杨赵黄周吴徐孙朱胡郭何林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董潘袁蔡蒋杜程魏苏吕丁卢姚"
     "沈钟姜崔谭陆范汪廖贾夏邹熊孟秦邱侯薛闫段雷黎陶贺郝顾龚邵覃钱戴严莫"
 )
-_ASIAN_NAMED = re.compile(
+_ASIAN_NAMED = lazy_pattern(
     rf"[{_SURNAMES}][\u4e00-\u9fff]{{0,2}}(?:先生|女士|小姐|老师|教授|医生|经理|主任|律师|阿姨|叔叔|师傅"
     rf"|总(?![是在共结会之要算]))"
     rf"|[小老阿][{_SURNAMES}](?![人家]|[\u4e00-\u9fff]?色)|(?:我叫|名叫|叫做|名字(?:是|叫))[\u4e00-\u9fff]{{2,4}}"
@@ -109,20 +110,20 @@ _ASIAN_NAMED = re.compile(
     r"|[\u4e00-\u9fff々]{2,3}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|(?<![ァ-ヴー])[ァ-ヴー]{2,}+(?:(?:さん|くん|ちゃん|様)"
     r"|[・＝][ァ-ヴー]{2,})"
 )
-_KATAKANA = re.compile("[ァ-ヴー]{3,}")
+_KATAKANA = lazy_pattern("[ァ-ヴー]{3,}")
 _LOAN_WORDS = lexicon.words("entities", "loan_words")
 
-_CAPITALISED = re.compile(
+_CAPITALISED = lazy_pattern(
     r"(?<![A-Za-z0-9_À-ÿ-])[A-ZÀ-ÖØ-ÞĀĆČĐŁŃŚŠŽ][^\W\d_\u3040-\u9fff]*(?:['’-][^\W\d_\u3040-\u9fff]+)*"
 )
-_WORD = re.compile(r"[^\W\d_\u3040-\u9fff]+(?:['’-][^\W\d_\u3040-\u9fff]+)*")
-_ASCII_WORD = re.compile(r"[a-z][a-z'-]*")
-_LAST_WORD = re.compile(r"([^\W\d_]+)[.]? ?$")
+_WORD = lazy_pattern(r"[^\W\d_\u3040-\u9fff]+(?:['’-][^\W\d_\u3040-\u9fff]+)*")
+_ASCII_WORD = lazy_pattern(r"[a-z][a-z'-]*")
+_LAST_WORD = lazy_pattern(r"([^\W\d_]+)[.]? ?$")
 # "Priya's keys are": hers. "Yoga's great": is.
-_OWNED = re.compile(
+_OWNED = lazy_pattern(
     r" [^\W\d_]+ (?:is|are|was|were|has|have|had|will|would|comes?|came|starts?|started|ends?|said|wants?)\b"
 )
-_NEXT_WORD = re.compile(r"['’]?s? ([^\W\d_]+)")
+_NEXT_WORD = lazy_pattern(r"['’]?s? ([^\W\d_]+)")
 _LAST_WORD_CHARS_MAX = 24
 _ABBREVIATIONS = lexicon.words("entities", "abbreviations")
 

@@ -10,17 +10,18 @@ from typing import Literal
 
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 RejectReason = Literal["too_short", "stop_words", "infrastructure_noise", "near_duplicate"]
 
 # What says nothing by itself, in any number and order.
 _EMPTY_WORDS = lexicon.words("noise_filter", "empty_words")
-_LAUGH = re.compile(
+_LAUGH = lazy_pattern(
     r"(?:a?(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|lo+l|x+d+|w+o+w+|a+h+|o+h+|u+h+|h+m+|m+h*m+|y+a+y+|哈+|呵+|嘿+"
     r"|w{2,}|笑+)"
 )
-_ASIAN = re.compile("[\\u3040-\\u30ff\\u3400-\\u9fff\\uac00-\\ud7a3]")
-_ASIAN_EMPTY = re.compile(
+_ASIAN = lazy_pattern("[\\u3040-\\u30ff\\u3400-\\u9fff\\uac00-\\ud7a3]")
+_ASIAN_EMPTY = lazy_pattern(
     "(?:好的?|行|可以|对的?|是的?|嗯+|哦+|噢|啊+|哈+|呵+|嘿+|谢谢(?:你|您|大家|啦|了)?|多谢|感谢|不客气|不用谢|没事|没关系|没问题|知道了|明白了?|了解了?|收到|懂了|你好"
     "|您好|早上?好?|早安|晚安|晚上好|下午好"
     "|再见|拜拜|好吧|好啊|好呀|好嘞|好滴|可以的|当然|确实|真的吗?|是吗|不错|太好了|太棒了|厉害|加油|辛苦了?|不是|不|没有|没|有|要|不要|算了|等等|等一下|继续|下一个|我|你|他|她|了"
@@ -35,7 +36,7 @@ _ASIAN_EMPTY = re.compile(
 
 
 # Said so often that they say nothing, though their words would.
-_PHRASES = re.compile(
+_PHRASES = lazy_pattern(
     r"\b(?:good (?:morning|afternoon|evening|night|luck|job|point|idea|question|one|catch|call|to know)|(?:see"
     r"|talk to|catch) you (?:later|tomorrow|soon|then|around|there)"
     r"|talk (?:later|soon)|no (?:problem|worries|rush|need|thanks|idea)|you're welcome|my (?:pleasure|bad)"
@@ -55,14 +56,14 @@ _PHRASES = re.compile(
     r"|souci|soucis)|ça (?:marche|va|roule)|bien sûr"
     r"|tout de suite|un instant|je vois|je comprends|aucune idée|bonne continuation)\b"
 )
-_WORD = re.compile(
+_WORD = lazy_pattern(
     "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+(?:['-][^\\W_]+)*"
 )
-_STRETCHED = re.compile(r"(.)\1{2,}")
+_STRETCHED = lazy_pattern(r"(.)\1{2,}")
 _EMPTY_CHARS_MAX = 160  # longer ones say something, whatever their words
 
 # Lines that only machines write. Loud ones are certain; the others are, unless a person explains something beside them.
-_LOUD = re.compile(
+_LOUD = lazy_pattern(
     r"""\s*(?:
     Traceback\ \(most\ recent | File\ "[^"\n]+",\ line\ \d | at\ [\w.$<>\[\]/ ]{2,}\(?[^()\n]*:\d+
         | at\ [\w.$<>]+\([^)\n]*\)\s*$ | Caused\ by:\ \S+(?:Error|Exception)
@@ -101,12 +102,12 @@ _LOUD = re.compile(
     )""",
     re.VERBOSE,
 )
-_PROGRESS = re.compile(
+_PROGRESS = lazy_pattern(
     r"\d{1,3}%\s?\||[=#█▓▒░▏▎▍▌▋▊▉━]{5}|\b\d+(?:\.\d+)?\s?(?:it/s|[kKMG]i?B/s)|\d{1,3}%\s*(?:\(\d+/\d+\)|\["
     r"|(?:complete|done|ETA\b[^a-z]*)\s*$)|^\s*(?:[Dd]ownload|[Uu]pload|[Ll]oad|[Pp]rogress|[Bb]uild|[Ww]rit"
     r"|[Cc]opy|[Ee]xtract|[Ii]nstall|[Ss]ync|[Ii]ndex|[Rr]eceiv|[Ff]etch)[^%]{0,60}\d{1,3}%\s*$"
 )
-_QUIET = re.compile(
+_QUIET = lazy_pattern(
     r"""\s*+[\[(<⚠️❌✗×!*\ -]*+(?:
     (?:api\ |http\ |unexpected\ |internal\ |fatal\ |unknown\ |network\ |connection\ |server\ |socket\ |request[ ]
         |gateway\ |read\ |ssl\ |tls\ |proxy\ |websocket\ |stream\ |tool\ |model\ |upload\ |download\ |database[ ]
@@ -149,17 +150,17 @@ _QUIET = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 # builtins.ValueError: … — certain within a trace; alone, unless a person explains it.
-_NAMED_ERROR = re.compile(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w+(?:Error|Exception|Interrupt|Warning)(?::\ .*|\s*)$")
+_NAMED_ERROR = lazy_pattern(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w+(?:Error|Exception|Interrupt|Warning)(?::\ .*|\s*)$")
 # What a machine's complaint is made of, beside names, numbers and places. Another word, and a person speaks.
 _MACHINE_WORDS = lexicon.words("noise_filter", "machine_words")
-_FIGURE = re.compile(r"\d|\w[./:=_]\w")
-_PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_FIGURE = lazy_pattern(r"\d|\w[./:=_]\w")
+_PLAIN_WORD = lazy_pattern(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 
 
 _LINE_CHARS_MAX = 400  # of a line, enough to tell what it is
 _QUIET_WORDS_MAX = 16
 # A person tells of an error, its cause or its cure.
-_TOLD = re.compile(
+_TOLD = lazy_pattern(
     r"\b(?:i|i'm|i've|i'd|we|we're|we've|my|our|us|because|since|so|every|always|never|use|using|used|fix|fixed"
     r"|fixes|solved|solution|workaround|turns|caused|cause|due|yesterday|today"
     r"|monday|tuesday|wednesday|thursday|friday|saturday|sunday|when|whenever|until|unless|should|means|if|but"
@@ -168,7 +169,7 @@ _TOLD = re.compile(
     r"|因为|所以|每次|我|如果|昨天|今天|原因|から|ので|たら|すると|今日|昨日",
     re.IGNORECASE,
 )
-_INDENTED = re.compile(r"(?:\t|  +)\S|[\s^~|+-]+$|[})\]];?,?$")
+_INDENTED = lazy_pattern(r"(?:\t|  +)\S|[\s^~|+-]+$|[})\]];?,?$")
 
 
 def reject_reason(text: str) -> RejectReason | None:

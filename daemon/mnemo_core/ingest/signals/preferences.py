@@ -12,6 +12,7 @@ A text is asked only for the patterns whose cue word it has, so that one without
 import re
 
 from mnemo_core.ingest.signals.entities import words_of
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 _START = r"(?:^|[\n.!?;:,(•*>\-–—] ?|\band |\bbut |\bso |\bthen |\bok |\bplease |\bjust )"  # where an order can begin
 # Before "I" or "we", these make a question of it, or somebody else's thought.
@@ -304,7 +305,7 @@ _GERMAN: dict[str, str] = {
     "gern": r"\bich [\wäöüß]+ (?:sehr |nicht )?gern (?!wissen|haben|mal)\w",
     "meistens": r"\bich [\wäöüß]+ meistens\b",
 }  # fmt: skip
-_GERMAN_FAVOURITE = re.compile(
+_GERMAN_FAVOURITE = lazy_pattern(
     r"\b(?:mein|meine|unser|unsere|meinem|meiner) lieblings\w+|\blieblings\w+ (?:ist|sind|:)"
 )
 
@@ -359,14 +360,14 @@ _FRENCH: dict[str, str] = {
 }  # fmt: skip
 
 # Chinese and Japanese: no words to look up, so a few characters stand for the cue.
-_CHINESE = re.compile(
+_CHINESE = lazy_pattern(
     r"(?:我|我们|俺|本人|用户)(?!以为)(?:[^，。！？；\n你他她问]{0,6})?(?:不?喜欢|讨厌|偏好|偏爱|更爱|最爱|热爱|不爱|受不了|习惯(?!性)|倾向于?|宁愿|宁可|过敏|吃素"
     r"|只用|只喝|只吃|不吃|不喝)"
     r"|我对[^，。！？\n]{1,10}过敏|(?:最喜欢|最讨厌)的|我(?:一般|通常|总是|从不|从来不)(?![^，。\n]{0,3}以为)"
     r"|请(?:你|您)?(?:不要|别|勿|总是|始终|一直|务必每次|永远|都用|统一|以后)|(?:以后|今后|从现在(?:起|开始)|从今以后)[^。！？\n]{0,12}(?:都|请|不要|别|要|一律|只|用)"
     r"|(?:不要|别)再[^了。，]{1,12}|(?:叫我|称呼我)(?!去|来|做|干|帮|回|别|不)[^，。！？\s]|一律用|我们(?:从不|从来不|不允许)"
 )
-_JAPANESE = re.compile(
+_JAPANESE = lazy_pattern(
     r"(?:大?好き|大?嫌い|苦手|好み|お気に入り)(?!ですか|なの[？?]|でしょうか|ですよね[？?]|[？?]|かな)"
     r"|いつも(?!お世話|ありがと|すみません)[^。！？\n]{1,30}(?:ください|下さい|ます(?!か)|ている(?!の)|てる|にする|にして|いる。)"
     r"|(?:必ず|絶対に|今後は?|これから(?:は|も)|次から|毎回)[^。！？\n]{1,30}(?:ください|下さい|ないで|して(?:ね|ほしい)|する)"
@@ -375,29 +376,29 @@ _JAPANESE = re.compile(
     r"|僕)は[^。\n]{0,8}食べません"
     r"|(?:するの|の)はやめて(?:ください|ほしい|ね)?|派です"
 )
-_ASIAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
-_KANA = re.compile("[\u3040-\u309f]")  # hiragana: Japanese, whatever else there is
+_ASIAN = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
+_KANA = lazy_pattern("[\u3040-\u309f]")  # hiragana: Japanese, whatever else there is
 
 _PATTERNS: dict[str, tuple[re.Pattern[str], ...]] = {}
 for _cue, _pattern in (*_ENGLISH.items(), *_GERMAN.items(), *_FRENCH.items()):
-    _PATTERNS[_cue] = (*_PATTERNS.get(_cue, ()), re.compile(_pattern, re.MULTILINE))
+    _PATTERNS[_cue] = (*_PATTERNS.get(_cue, ()), lazy_pattern(_pattern, re.MULTILINE))
 _CUES = _PATTERNS.keys()
 
 _STRAIGHT = tuple((c, "'") for c in "’‘ʼ") + tuple((c, '"') for c in "“”„«»") + (("\u00a0", " "), ("\u202f", " "))
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_CODE = lazy_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
 # What another person said, or a question that is only told of: not the words of whoever wrote this.
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     r"\"[^\"\n]{0,300}\?\"|\"[^\"\n]{0,300}\"(?=,? ?(?:\w+ )?(?:said|says|asked|asks|wrote|writes|shouted"
     r"|replied|sagte|fragte|dit\b|demande))"
     r"|\b(?:said|says|asked|asks|wrote|writes|sings|shouted|sagte|fragte|a dit)[:,]? ?\"[^\"\n]{0,300}\""
 )
-_ASIAN_QUOTED = re.compile(
+_ASIAN_QUOTED = lazy_pattern(
     r"[「『“\"][^」』”\"\n]{0,200}[」』”\"](?=と(?:言|い|聞|思|書)|他说|她说|他们说)|(?:他|她|人家|有人)[^，。\n]{0,4}(?:说"
     r"|问)[：，:“「\"][^。\n]*"
 )
 
 
-_REST_OF_WORD = re.compile(r"\w*")
+_REST_OF_WORD = lazy_pattern(r"\w*")
 CLAUSE_CHARS_MAX = 120
 _BEFORE_CHARS, _AFTER_CHARS = 48, 64  # how far around its cue word a pattern reaches
 
@@ -447,7 +448,7 @@ def _is_asked(plain: str, start: int) -> bool:
     return plain[max(0, start - 12) : start].rstrip().rpartition(" ")[2] in _ASKED
 
 
-_THEY = re.compile(r"\s*(?:they|he|she|it|who|which)(?:'\w+)? ")
+_THEY = lazy_pattern(r"\s*(?:they|he|she|it|who|which)(?:'\w+)? ")
 
 
 def _is_of_others(plain: str, match: re.Match[str]) -> bool:

@@ -8,7 +8,6 @@ No model is asked: each signal is read off the text by closed lists and by how w
 user and version of a list. What that finds and misses is measured on a labelled set (tests/fixtures/intake).
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from mnemo_core.ingest.signals.entities import (
 )
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
 NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
@@ -85,12 +85,12 @@ def _clamped(value: float) -> float:
 
 
 # A number: digits that are no part of a name and no mark of a list.
-_DIGITS = re.compile(r"(?<![A-Za-z_\d])(?<![A-Za-z_][-.])(?:[vVQH](?=\d))?\d[\d.,:/%-]*")
-_LIST_MARK = re.compile(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
+_DIGITS = lazy_pattern(r"(?<![A-Za-z_\d])(?<![A-Za-z_][-.])(?:[vVQH](?=\d))?\d[\d.,:/%-]*")
+_LIST_MARK = lazy_pattern(r"[ \t>*-]*\d{1,3}[.)](?=\s)")
 _NUMBER_WORDS = lexicon.words("salience", "number_words")
 _GERMAN_NUMBERS = lexicon.words("salience", "german_numbers")
 _FRENCH_NUMBERS = lexicon.words("salience", "french_numbers")
-_WHEN = re.compile(
+_WHEN = lazy_pattern(
     r"\b(?:next|last|this|coming|past) (?:week|month|year|quarter|morning|afternoon|evening|night|weekend"
     r"|spring|summer|autumn|fall|winter|sprint|decade"
     r"|century|term|semester)\b|\b(?:a|an|half an|half a|one) (?:year|month|week|day|hour|minute|decade) (?:ago"
@@ -100,11 +100,11 @@ _WHEN = re.compile(
     r"|\bend of (?:the )?(?:week|month|year|day|quarter)\b|\b(?:years|months|weeks|days) ago\b|\bone (?:hundred"
     r"|thousand|million|percent|hour|week|month|year|day|o'clock|euro|dollar|pm|am)\b"
 )
-_MONTHS_THAT_ARE_WORDS = re.compile(
+_MONTHS_THAT_ARE_WORDS = lazy_pattern(
     r"(?:\b(?:in|of|by|until|till|since|from|to|early|late|mid|last|next|this|every|on|before|after) (?:May"
     r"|March|may|march)\b(?! not| be| have| i\b| to ))|(?<=[a-z,] )(?:May|March)\b|\b(?:May|March) \d"
 )
-_GERMAN_WHEN = re.compile(
+_GERMAN_WHEN = lazy_pattern(
     r"(?<!guten )\bmorgen(?:s? (?:früh|abend|mittag|nachmittag|vormittag))?\b|\b(?:nächste|letzte|diese"
     r"|kommende|vorige)[nrsm]? (?:woche|monat|jahr|mal|quartal|montag"
     r"|sommer|winter|herbst|frühling|nacht)\b|\bvor einem (?:jahr|monat|tag)\b|\bvor einer (?:woche|stunde)\b"
@@ -112,14 +112,14 @@ _GERMAN_WHEN = re.compile(
     r"|\b(?:halbe stunde|stunde lang|ende (?:der woche|des monats|des jahres))\b|\bhalb (?:\w+)\b(?= uhr)"
     r"|\b\w*(?:hundert|tausend)\w*"
 )
-_FRENCH_WHEN = re.compile(
+_FRENCH_WHEN = lazy_pattern(
     r"\b(?:semaine|année|mois|an|été|hiver|printemps|automne) (?:prochaine?|derni(?:er|ère)|passée?)\b"
     r"|\bce (?:matin|soir|mois|week-end|midi)\b|\bcet (?:après-midi|été|hiver|automne)\b"
     r"|\bcette (?:semaine|année|nuit)\b|\bil y a une? (?:an|mois|semaine|heure|année)\b|\bdans une? (?:heure"
     r"|semaine|mois|an)\b|\bà midi\b|\bdemi-heure\b|\bune heure\b"
 )
-_ASIAN = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
-_ASIAN_NUMBER = re.compile(
+_ASIAN = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
+_ASIAN_NUMBER = lazy_pattern(
     "(?:[二三四五六七八九十百千两兩〇零]|(?<=[第周])一)[一二三四五六七八九十百千万億亿〇零]{0,20}(?:年|月|日|号|點|点(?!儿|击|评|赞|心)|时|時|分(?!享|别|手|析|明|类|钟情|かり"
     "|から)|秒|个|個|人|次(?!元)|块|元|円|歳|岁|件|本|冊|台|枚|只|匹|頭|位|周|週|小时|名|杯|层|階"
     "|回|度|倍|万|億|亿|天|晚|页|章|种|本书|公里|米|斤|分钟|つ|泊|組|台|条|张|把|套|间|户|路|号线)|[一二三四五六七八九十]{1,20}(?:月(?!亮)|点半|点钟|号楼|百|千|万(?!一)"
@@ -167,9 +167,9 @@ def _asian_number(text: str) -> str:
 TECHNICAL_RARITY = 0.7  # the words of a technical text are this rare on average
 _RARITY_WORDS_MIN = 3  # an average of fewer says nothing
 
-_NUMBERED = re.compile("[A-Za-z][0-9]")
-_DOTTED = re.compile(r"\.[a-z]")
-_TECHNICAL_SHAPE = re.compile(
+_NUMBERED = lazy_pattern("[A-Za-z][0-9]")
+_DOTTED = lazy_pattern(r"\.[a-z]")
+_TECHNICAL_SHAPE = lazy_pattern(
     r"`[^`\n]+`|(?<![\w'@])(?:(?!i[A-Z])[a-z]+[A-Z]\w*|[A-Za-z]\w*_\w+|--?[a-z][\w-]{2,}(?==| |$)"
     r"|[A-Za-z]+\d+[A-Za-z]*\d*|\w+\(\)|\w+\.(?:py|js|ts|rs|go|c|cpp|json"
     r"|ya?ml|toml|sh|sql|md|html|css|log|conf|env))(?!\w)"
@@ -178,7 +178,7 @@ _TECHNICAL_ENDINGS = tuple(lexicon.words("salience", "technical_endings"))
 _ENDING_WORD_CHARS_MIN = 8
 _NO_TECHNICAL = lexicon.words("salience", "no_technical")
 _TECHNICAL_WORDS = lexicon.words("salience", "technical_words")
-_ASIAN_TECHNICAL = re.compile(
+_ASIAN_TECHNICAL = lazy_pattern(
     "数据库|服务器|接口|缓存|索引|部署|代码|编译|内存|进程|线程|算法|向量|加密|端口|分支|提交|日志|脚本|容器|网关|队列|框架|前端|后端|配置文件|正则|并发|延迟|防火墙"
     "|データベース|サーバー?|キャッシュ|インデックス|デプロイ|コンテナ|クエリ|メモリ|スレッド|アルゴリズム|ベクトル|暗号化|ブランチ|コミット|コンパイ|ログファイル|スキーマ|トランザクション|プロトコル|正規表現"
 )

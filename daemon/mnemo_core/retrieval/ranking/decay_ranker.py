@@ -4,13 +4,12 @@ All arrays have one length, a place a candidate. `share` is BM25 divided by the 
 no term of it; `sims` is the cosine, NaN where the memory has no vector.
 """
 
-import re
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import KINDS, LAYERS, STATES
 
 # What a fit is worth. [G 4.2]
@@ -35,7 +34,7 @@ assert 0 < RECENCY_SHARE < WEIGHT_SHARE < 1
 
 Values = NDArray[np.float64]
 
-_CJK = re.compile(
+_CJK = lazy_pattern(
     "[\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _KIND_BIAS = np.array([KIND_BIAS.get(kind, 0.0) for kind in KINDS])

@@ -16,6 +16,7 @@ from mnemo_core.text.dates.date_words import (
     WEEKDAYS,
     one_of,
 )
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import listed
 
 
@@ -27,13 +28,13 @@ class DatePattern(NamedTuple):
     pattern: re.Pattern[str]
 
 
-_WORD = re.compile(r"[^\W\d_]+")
-_FIGURE = re.compile(r"\d")
-_CJK_CHARACTER = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_WORD = lazy_pattern(r"[^\W\d_]+")
+_FIGURE = lazy_pattern(r"\d")
+_CJK_CHARACTER = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
 FIGURE = "0"  # stands for any digit
 YEAR = "1900"  # stands for what may be a year of the last century or this one
-_BETWEEN = re.compile(r"\d([-/.:])(?=\s?\d)")  # what stands between digits stands for itself, behind FIGURE
-_YEAR_SHAPE = re.compile(r"(?:19|20)\d\d")
+_BETWEEN = lazy_pattern(r"\d([-/.:])(?=\s?\d)")  # what stands between digits stands for itself, behind FIGURE
+_YEAR_SHAPE = lazy_pattern(r"(?:19|20)\d\d")
 IDEOGRAPH = "字"  # stands for any Chinese or Japanese character
 
 
@@ -51,7 +52,7 @@ def words_in(text: str) -> set[str]:
 
 
 def _rule(reader: str, needs: frozenset[str], pattern: str, *also: frozenset[str]) -> DatePattern:
-    return DatePattern(reader, (needs, *also), re.compile(pattern, re.IGNORECASE))
+    return DatePattern(reader, (needs, *also), lazy_pattern(pattern, re.IGNORECASE))
 
 
 _DIGIT = frozenset({FIGURE})

@@ -23,6 +23,7 @@ from mnemo_core.text.dates.local_days import (
     month_start,
     months_after,
 )
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 NEAR_DAYS = 60  # a date without a year or tense: the nearest, if it is nearer than this …
 FAR_DAYS = 180  # … and the other possible one farther than this
@@ -35,7 +36,7 @@ Tense = Literal["past", "future", ""]
 MentionRole = Literal["event", "bound", "again", "vague", "unsure", "clock"]
 
 
-_BREAK = re.compile(r"(?<![\s(]\d)(?<![\s(]\d\d)(?<!\b[ap]\.m)(?<!\b[A-Z])[.!?…]+[\"'”’)]*(?=\s|$)|[。！？\n]")
+_BREAK = lazy_pattern(r"(?<![\s(]\d)(?<![\s(]\d\d)(?<!\b[ap]\.m)(?<!\b[A-Z])[.!?…]+[\"'”’)]*(?=\s|$)|[。！？\n]")
 
 
 class TimeCandidate(NamedTuple):
@@ -245,7 +246,7 @@ def _month(match: re.Match[str], saying: Utterance) -> TimeCandidate | None:
     return saying.days(first, after, match)
 
 
-_COUNTED = re.compile(
+_COUNTED = lazy_pattern(
     r"\s+(?:\w+\s+)?(?!was\b|is\b|has\b|does\b|this\b|us\b|as\b|always\b|perhaps\b|unless\b|plus\b"
     r"|class\b)[a-z]{3,}s\b"
 )
@@ -330,13 +331,13 @@ def _part_of_day(day: dt.date, name: str, match: re.Match[str], saying: Utteranc
     return whole._replace(at=saying.moment(day, begins * HOUR_MS), until=saying.moment(day, ends * HOUR_MS))
 
 
-_FRENCH = re.compile(
+_FRENCH = lazy_pattern(
     r"\b(?:le|la|les|des|une|est|ai|avons|je|nous|avec|pour|dans|sur|au|du|mes|mon|ma|on|elle|il)\b|\bj['’]"
     r"|\bl['’]|[éèêàçù]",
     re.IGNORECASE,
 )
-_GERMAN = re.compile(r"\b(?:ich|der|die|das|und|ist|nicht|wir|ein|eine|mit|von|auf|sind)\b", re.IGNORECASE)
-_BEGINS_WITH_MORGEN = re.compile(r"Morgen (?=[a-zäöü]|Abend|Nachmittag|Mittag)")
+_GERMAN = lazy_pattern(r"\b(?:ich|der|die|das|und|ist|nicht|wir|ein|eine|mit|von|auf|sind)\b", re.IGNORECASE)
+_BEGINS_WITH_MORGEN = lazy_pattern(r"Morgen (?=[a-zäöü]|Abend|Nachmittag|Mittag)")
 
 
 def _is_french(text: str) -> bool:

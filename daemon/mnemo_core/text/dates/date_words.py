@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
 
 def _numbered(*rows: str, first: int = 1) -> dict[str, int]:
     """Each row's words, parted by `|`, under the row's number."""
@@ -152,7 +154,7 @@ _TIME = (
     r"\d|(?:early|mid|late|next|today|tonight|tomorrow|noon|midnight|spring|summer|autumn|fall|winter"
     rf"|{one_of([*MONTHS, *WEEKDAYS])})\b"
 )
-FUTURE = re.compile(
+FUTURE = lazy_pattern(
     rf"(?<!was )(?<!were )\bmoved (?:for|to|until) (?:the |this )?(?:{_TIME})|"
     r"(?<!was )(?<!were )\bgoing to\b|\b(?:will|won['’]t|shall|gonna|upcoming|remind|don['’]t forget"
     r"|let['’]s|plans? to|planning to|want to|hope to"
@@ -165,7 +167,7 @@ FUTURE = re.compile(
     r"|要|会议定|将|將|打算|计划|予定|つもり|します|行きます|会います|ましょう|しよう|締め切り|截止",
     re.IGNORECASE,
 )
-PAST = re.compile(
+PAST = lazy_pattern(
     r"\b(?:was|were|wasn['’]t|weren['’]t|had|did|didn['’]t|went|met|saw|got|came|took|made|said|told"
     r"|bought|sold|left|began|started|found"
     r"|gave|ran|ate|drank|drove|flew|wrote|read|sent|spoke|talked|thought|knew|felt|fell|broke|built|held"
@@ -184,20 +186,20 @@ PAST = re.compile(
     r"|了|过了|過|ました|でした|だった|[っいえきしたんけ]た(?=[。、\s]|$)",
     re.IGNORECASE,
 )
-MOVED = re.compile(
+MOVED = lazy_pattern(
     r"\b(?:moved|postponed|rescheduled|pushed|shifted|changed|delayed|brought forward|verschoben|verlegt"
     r"|reportée?|déplacée?|décalée?)\b|改到|推迟|推遲|延期|変更",
     re.IGNORECASE,
 )
-SUPPOSED = re.compile(
+SUPPOSED = lazy_pattern(
     r"(?:^|[\s,(])(?:if|unless|wenn|falls|s['’]il|would have|could have|wish)\b|如果|要是|もし", re.IGNORECASE
 )
-YEARLY = re.compile(
+YEARLY = lazy_pattern(
     r"\b(?:birthday|anniversary|geburtstag|hochzeitstag|jahrestag|anniversaire|bday)\b|生日|纪念日|誕生日|記念日",
     re.IGNORECASE,
 )
 # What begins, ends or is expected so many days on; without one of these `in 3 days` may be how long it took.
-COMES = re.compile(
+COMES = lazy_pattern(
     r"\b(?:meet|leave|leaves|leaving|start|starts|begin|begins|arrive|arrives|due|fly|see you|back|launch"
     r"|launches|expire|expires|ends?"
     r"|move|moving|appointment|exam|deadline|birthday|wedding|trip|visit|visits|coming|comes|happens"

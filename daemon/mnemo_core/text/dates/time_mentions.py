@@ -27,6 +27,7 @@ from mnemo_core.text.dates import date_words as words
 from mnemo_core.text.dates.date_patterns import patterns_for
 from mnemo_core.text.dates.date_readers import READERS, TimeCandidate, Utterance
 from mnemo_core.text.dates.local_days import HOUR_MS, Zone
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 TEXT_CHARS_MAX = 20_000  # of a longer text, what stands first
 MATCHES_MAX = 200  # of one rule; a text with more is a table of dates, of which the beginning is read
@@ -96,7 +97,7 @@ def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
     return bool(saying.search(found.start, words.YEARLY)) and _is_yearless(saying.text[found.start : found.end])
 
 
-_ASKED = re.compile(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
+_ASKED = lazy_pattern(r"(?:[?？]|吗。|ですか。|ますか。)(?=\s*+\Z)")
 
 
 def _is_yearless(expression: str) -> bool:
@@ -131,7 +132,7 @@ def _without_wider(told: list[TimeCandidate]) -> list[TimeCandidate]:
 # Reading
 
 
-_MASK = re.compile(r"`[^`\n]+`|https?://\S+|\b[\w.+-]{1,64}+@[\w-]+\.\w+")
+_MASK = lazy_pattern(r"`[^`\n]+`|https?://\S+|\b[\w.+-]{1,64}+@[\w-]+\.\w+")
 
 _LOOKALIKES = str.maketrans("ſıİ", "siI")  # match s and i where case is ignored, and are in no list of words
 
@@ -175,7 +176,7 @@ def _read(saying: Utterance) -> list[TimeCandidate]:
     return [_bounded(each, saying) for each in days if each.role != "clock"]
 
 
-_BETWEEN_WEEKDAY = re.compile(r"[\s,(]*(?:den |dem |the |le )?[\s,]*")
+_BETWEEN_WEEKDAY = lazy_pattern(r"[\s,(]*(?:den |dem |the |le )?[\s,]*")
 
 
 def _with_weekdays(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandidate]:
@@ -203,7 +204,7 @@ def _is_weekday(found: TimeCandidate, saying: Utterance) -> bool:
     )
 
 
-_TO_CLOCK = re.compile(
+_TO_CLOCK = lazy_pattern(
     r"[\s,]*(?:(?:at|from|around|about|um|gegen|à|vers|@|on|am|the|of|は|の|に|morning|T)\s*)*[\s,]*", re.IGNORECASE
 )
 
@@ -228,11 +229,11 @@ def _with_clocks(found: list[TimeCandidate], saying: Utterance) -> Iterator[Time
     yield from (each for each in found if each.role != "clock")
 
 
-_RANGE = re.compile(
+_RANGE = lazy_pattern(
     r"\s*(?:–|—|-|~|〜|～|to|until|till|through|and|bis(?: zum)?|und|au|à|et|至|到|から|から、)\s*(?:the |le |zum )?",
     re.IGNORECASE,
 )
-_RANGE_OPENS = re.compile(
+_RANGE_OPENS = lazy_pattern(
     r"(?:\b(?:from|between|vom|von|zwischen|du|de|entre)|从|從|自)\s*(?:the |le |dem )?$", re.IGNORECASE
 )
 
@@ -257,25 +258,25 @@ def _ranges(found: list[TimeCandidate], saying: Utterance) -> Iterator[TimeCandi
         index += 1
 
 
-_BOUND_BEFORE = re.compile(
+_BOUND_BEFORE = lazy_pattern(
     r"(?:\b(?:since|until|till|by|before|after|prior to|no later than|not later than|within|than"
     r"|ever since|seit(?: dem)?|bis(?: zum| zur)?|vor(?: dem| der)?|nach(?: dem| der)?|spätestens(?: am)?"
     r"|depuis(?: le| la)?|jusqu['’](?:au|en|à(?: la)?)|jusque|avant(?: le| la)?|après(?: le| la)?"
     r"|d['’]ici(?: au| le| la)?)|自从|自從|自|直到|截至|到)\s*(?:the |end of |early |late |mid-?|about |around )?$",
     re.IGNORECASE,
 )
-_BOUND_AFTER = re.compile(
+_BOUND_AFTER = lazy_pattern(
     r"\s*(?:以来|以來|之前|以前|之后|以后|之後|以後|为止|為止|までに|まで|より前|onwards?\b|or (?:later|earlier)\b)"
 )
-_BOUND_INSIDE = re.compile(r"(?:since|until|till|by|before|after|seit|bis|depuis)\b", re.IGNORECASE)
-_AGAIN_BEFORE = re.compile(
+_BOUND_INSIDE = lazy_pattern(r"(?:since|until|till|by|before|after|seit|bis|depuis)\b", re.IGNORECASE)
+_AGAIN_BEFORE = lazy_pattern(
     r"(?:\b(?:every|each|most|jeden|jede|jedes|chaque|tous les|toutes les|alternate|usually"
     r"|always)\s+(?:other\s+|single\s+)?|每个?|毎)$",
     re.IGNORECASE,
 )
-_ABOUT_BEFORE = re.compile(r"\b(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE)
+_ABOUT_BEFORE = lazy_pattern(r"\b(?:more than|over|less than|at least|up to|mehr als|über|plus de)\s+$", re.IGNORECASE)
 
-_LIKE_BEFORE = re.compile(
+_LIKE_BEFORE = lazy_pattern(
     r"\b(?:like|as if|seems?|only)(?: (?:it was|just|only))*\s+$", re.IGNORECASE
 )  # "like yesterday"
 

@@ -21,6 +21,7 @@ from mnemo_core.text.dates.local_days import (
     month_start,
     months_after,
 )
+from mnemo_core.text.lazy_patterns import lazy_pattern
 
 TEXT_CHARS_MAX = 80
 
@@ -34,12 +35,12 @@ class TimeSpan(NamedTuple):
 
 # In the past tense, so that of two readings the one behind us is taken.
 _SENTENCES = ("it was on {}", "it was in {}", "it was {}", "{}")
-_LEADING = re.compile(r"(?:on|in|at|the|am|im|um|en|au|à|le|la)?\s*", re.IGNORECASE)
+_LEADING = lazy_pattern(r"(?:on|in|at|the|am|im|um|en|au|à|le|la)?\s*", re.IGNORECASE)
 
-_MONTH = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")  # of ISO 8601
+_MONTH = lazy_pattern(r"(\d{4})-(0[1-9]|1[0-2])")  # of ISO 8601
 _UNIT_MS = {"second": 1000, "minute": MINUTE_MS, "hour": HOUR_MS, "day": DAY_MS, "week": 7 * DAY_MS}
 _UNIT_MONTHS = {"month": 1, "year": 12}
-_UNTIL_NOW = re.compile(
+_UNTIL_NOW = lazy_pattern(
     r"(?:(?:in|over|within|during) )?(?:the )?(?:last|past) (?:(\d{1,4}|[a-z]+) )?"
     r"(second|minute|hour|day|week|month|year)s?"
 )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax import english
 from mnemo_core.text.syntax.english import Number
 
@@ -34,7 +35,7 @@ class Clause(NamedTuple):
 
 
 EDGES = ".,;:!?\"'()[]…“”‘’*_`«»"
-CLOSED = re.compile(r"[,;:)\]…\"”]$")
+CLOSED = lazy_pattern(r"[,;:)\]…\"”]$")
 _CONTRACTIONS = {
     "i'm": "am", "i've": "have", "i'll": "will", "we're": "are", "we've": "have", "we'll": "will", "they're": "are",
     "they've": "have", "they'll": "will", "he'll": "will", "she'll": "will", "it'll": "will", "there're": "are",

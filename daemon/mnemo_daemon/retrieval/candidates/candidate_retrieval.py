@@ -5,7 +5,6 @@ join what they find; nothing is read from the database but versions of another t
 """
 
 import functools
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex
 from mnemo_daemon.indexing.views import Views, words_of
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
@@ -43,7 +43,7 @@ HISTORICAL_TEXTS_PER_SLICE = 500  # kept vectors read under one snapshot
 
 Number = TypeVar("Number", bound=np.integer[Any])
 
-_WORD = re.compile(r"\w+(?:'s\b)?")
+_WORD = lazy_pattern(r"\w+(?:'s\b)?")
 _DISCARDED = STATES.index("discarded")
 _CORE = LAYERS.index("core")
 

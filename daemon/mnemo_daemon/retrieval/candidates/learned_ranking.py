@@ -6,7 +6,6 @@ session or note goes into the features. Nothing is decoded but versions of anoth
 
 import functools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from mnemo_core.retrieval.ranking.ranking_features import (
     StandaloneStatements,
     TokenSimilarities,
 )
+from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.query_features import (
     ROLE_NAMES,
     Role,
@@ -52,8 +52,8 @@ from mnemo_store.store import Store
 WEIGHTS_FILE = Path(__file__).parents[2] / "weights" / "auto.json"
 JOINED_NEIGHBOURS = 20  # of so many of the best candidates, those beside them become candidates too
 
-_NAME = re.compile(r"\w+(?:'s\b)?")
-_NUMBER = re.compile(r"[0-9][0-9.,:/-]*")
+_NAME = lazy_pattern(r"\w+(?:'s\b)?")
+_NUMBER = lazy_pattern(r"[0-9][0-9.,:/-]*")
 _NONE = -1
 _SIGNS: Mapping[Role | None, np.int8] = {"user": np.int8(1), "agent": np.int8(-1), None: np.int8(0)}
 
