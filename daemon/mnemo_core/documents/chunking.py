@@ -1,12 +1,12 @@
-"""Cutting a note or a text into the pieces that are remembered. SPEC 5.2 [L 1.3]
+"""Chunking: a note or a text is cut into the pieces that are stored as memories. SPEC 5.2 [L 1.3]
 
-Blank lines first; a paragraph over 300 tokens is cut at sentence ends, a piece under 50 joins its neighbour, and no
-piece crosses a heading. Code, tables and lists stay whole up to what a memory can hold, then are cut between lines.
-A conversation is cut between its turns.
+Blank lines first; a paragraph over 300 tokens is cut at sentence ends, a piece under 50 tokens joins its neighbour, and
+no piece crosses a heading. Code, tables and lists stay whole up to the size of a memory, then are cut between lines. A
+conversation is cut between its turns.
 
-Notes are always cut by `estimate_tokens`, never by a model's tokenizer, though SPEC 5.2 counts in the model's tokens:
-were the boundaries to depend on the model, the arrival of one would cut every note anew and give up the ids of what
-nobody changed. Where a model counts more tokens than the estimate, its windows (SPEC 2.3) take in the rest.
+Notes are always cut by `estimate_tokens`, never by a model's tokenizer, though SPEC 5.2 counts the model's tokens: if
+the boundaries depended on the model, a new model would cut every note again and give up the ids of unchanged text.
+Where a model counts more tokens than the estimate, its windows (SPEC 2.3) cover the rest.
 """
 
 from bisect import bisect_right
@@ -57,7 +57,8 @@ class _ChunkPiece(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """Whether it needs a neighbour. A rule has many tokens with some models, and says nothing."""
+        """Return whether the piece must join a neighbour. A horizontal rule counts as short: some models give it many
+        tokens."""
         return self.tokens < TOKENS_MIN or not self.says
 
 
@@ -200,7 +201,7 @@ def _some_lines(
 
 
 def _is_prose(code: str) -> bool:
-    """Whether an indented block is a text that somebody set in from the margin."""
+    """Return whether an indented block is prose that somebody indented."""
     if code.lstrip().startswith(("```", "~~~")):
         return False
     return sum(map(_is_letter_or_blank, code)) >= PROSE_SHARE_MIN * len(code)
@@ -273,7 +274,7 @@ _HEADING = lazy_pattern(r"#{1,6} |[^\n]*\n([=\-~^\"'`*+#.])\1{2,}[ \t]*(?:\n|$)"
 
 
 def _belongs_before(pending: _ChunkPiece, piece: _ChunkPiece) -> bool:
-    """Whether a short end is better with what stands before it than at the head of what begins something else."""
+    """Return whether a short last piece belongs to the piece before it rather than to the head of the next block."""
     if not pending.is_short or piece.whole or _is_lead(pending.text):
         return False
     if _MORE.match(pending.text.lstrip()):
@@ -285,12 +286,12 @@ def _belongs_before(pending: _ChunkPiece, piece: _ChunkPiece) -> bool:
 
 
 def _is_announced(piece: _ChunkPiece, pending: _ChunkPiece) -> bool:
-    """Whether it is code, a list or a table that the words before it announce and that fits to them."""
+    """Return whether the piece is code, a list or a table that the words before it announce, and fits next to them."""
     return piece.whole and _is_lead(pending.text) and pending.tokens + piece.tokens < TOKENS_MAX
 
 
 def _is_lead(text: str) -> bool:
-    """Whether it announces what stands below it: "For example:", a signature, a heading."""
+    """Return whether the text announces the next block: "For example:", a signature, a heading."""
     line = text.rstrip().rpartition("\n")[2].strip()
     if line.endswith((":", "：")) or _DIRECTIVE.match(line):
         return True
@@ -298,7 +299,7 @@ def _is_lead(text: str) -> bool:
 
 
 def _fits(one: _ChunkPiece, other: _ChunkPiece) -> bool:
-    """Whether both are one piece: a short text and the list it introduces are, however long the list."""
+    """Return whether two pieces fit into one. A short text and the list it introduces fit, however long the list is."""
     if len(one.text) + len(other.text) + max(other.first - one.last, 1) > CONTENT_CHARS_MAX:
         return False
     return one.tokens + other.tokens < TOKENS_MAX or one.whole or other.whole
@@ -312,7 +313,7 @@ def _join(one: _ChunkPiece, other: _ChunkPiece) -> _ChunkPiece:
 
 
 def _shared_out(one: _ChunkPiece, other: _ChunkPiece, count_tokens: CountTokens) -> list[_ChunkPiece]:
-    """Two neighbours that are too long together and one too short alone, cut anew into even pieces."""
+    """Re-cut two neighbours, too long together and one too short alone, into even pieces."""
     both = _join(one, other)
     return _cut_at_sentences(both.text, both.first, both.tokens, count_tokens)
 
@@ -410,7 +411,7 @@ def _row(line: str, number: int, room: int) -> list[tuple[str, int]]:
 
 
 def _table_head(lines: Sequence[str]) -> int:
-    """How many lines at the top of a table are its header: those down to the rule below it, if that is near."""
+    """Number of header lines of a table: those down to the rule below it, if that is near."""
     for index, line in enumerate(lines[:6]):
         bare = line.strip()
         if index and bare and not set(bare) - set("|:-+= "):
@@ -423,7 +424,7 @@ def _table_head(lines: Sequence[str]) -> int:
 
 
 class _SpeakerTurn(NamedTuple):
-    """What somebody says: the blocks from a speaker's line up to the next one's. Before the first: no speaker."""
+    """A turn of a conversation: the blocks from a speaker's line up to the next one's. Before the first: no speaker."""
 
     speaker: str  # as it is put before what follows of a turn that is cut, such as "Anna:"
     blocks: list[TextBlock]
@@ -442,7 +443,8 @@ _SPEAKER = lazy_pattern(
 
 
 def _speaker_of(line: str) -> tuple[str, bool] | None:
-    """The name of who speaks from this line on, and whether a time stands beside it. None where nobody begins to."""
+    """The speaker whose turn begins on this line, and whether a time stands next to the name. None where no turn
+    begins."""
     match = _SPEAKER.match(line) if ":" in line or "：" in line else None
     if match is None:
         return None
@@ -453,10 +455,10 @@ def _speaker_of(line: str) -> tuple[str, bool] | None:
 
 
 def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
-    """Who speaks in a text, where it is a conversation: names that come again, have a time, or are roles.
+    """The speakers of a conversation: names that recur, have a time, or are roles. Empty for any other text.
 
-    A name that stands before a colon once may be anything ("Note:", "Result:"), and so may a single name, or labels
-    that come again here and there in a long text.
+    A name before a colon that occurs once may be anything ("Note:", "Result:"), and so may a single name, or labels
+    that recur here and there in a long text.
     """
     times: dict[str, int] = {}
     for block in blocks:
@@ -472,7 +474,7 @@ def _speakers(blocks: Sequence[TextBlock]) -> frozenset[str]:
 
 
 def _says_something(begin: tuple[int, str], block: TextBlock) -> bool:
-    """Whether anything is said right behind a name. A label stands alone on its line, and so may a role."""
+    """Return whether words follow the name. A label stands alone on its line, and so may a role."""
     number, name = begin
     lines = block.text.split("\n")
     return number + 1 < len(lines) or not lines[number].rstrip("* _").endswith((":", "：")) or name.lower() in _ROLES
@@ -525,7 +527,7 @@ class _TurnPiece(NamedTuple):
 
     @property
     def tokens_alone(self) -> int:
-        """As the first of a chunk: what goes on then has its speaker before it."""
+        """Tokens of the piece as the first of a chunk, where a continued turn repeats its speaker."""
         return self.piece.tokens + (0 if self.begins else self.speaker_tokens)
 
 
@@ -545,7 +547,7 @@ def _spoken(turns: Sequence[_SpeakerTurn], count_tokens: CountTokens) -> Iterato
 
 
 def _announced(pieces: Sequence[_ChunkPiece]) -> list[_ChunkPiece]:
-    """What somebody shows (code, a list, a table) together with the few words that go with it."""
+    """Join code, a list or a table of a turn with the few words that announce it."""
     done: list[_ChunkPiece] = []
     for piece in pieces:
         before = done[-1] if done else piece
@@ -558,7 +560,7 @@ def _announced(pieces: Sequence[_ChunkPiece]) -> list[_ChunkPiece]:
 
 
 def _packed(said: Iterator[_TurnPiece], count_tokens: CountTokens) -> Iterator[_ChunkPiece]:
-    """As many turns together as one piece can have."""
+    """Pack as many turns into each piece as fit."""
     waiting = deque(said)
     groups: list[list[_TurnPiece]] = []
     sizes: list[int] = []
@@ -581,7 +583,7 @@ def _packed(said: Iterator[_TurnPiece], count_tokens: CountTokens) -> Iterator[_
 
 
 def _goes_with(group: Sequence[_TurnPiece], size: int, each: _TurnPiece) -> bool:
-    """Whether it still fits."""
+    """Return whether the turn still fits into the group."""
     chars = sum(len(before.piece.text) + 2 for before in group) + len(each.piece.text) + SPEAKER_CHARS_MAX + 2
     return chars <= CONTENT_CHARS_MAX and size + each.piece.tokens + 1 <= TOKENS_MAX
 
@@ -595,7 +597,7 @@ def _cut_said(each: _TurnPiece, count_tokens: CountTokens) -> list[_TurnPiece]:
 
 
 def _even_out(before: list[_TurnPiece], last: list[_TurnPiece], before_size: int, last_size: int) -> None:
-    """Gives a last group that is too short what the one before can spare."""
+    """Move turns into a last group that is too short, as many as the group before can spare."""
     while last_size < TOKENS_MIN and len(before) > 1:
         size = before[-1].piece.tokens + 1
         if before_size - size < TOKENS_MIN or before[-1].piece.whole:

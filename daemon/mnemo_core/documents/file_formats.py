@@ -165,7 +165,7 @@ def _joined(source: str | Sequence[str]) -> str:
 
 
 class _LineFinder:
-    """Finds lines of text again in the JSON that holds them, in order; after the first that is not found, none."""
+    """Finder of source lines in the JSON that holds them, in order; after the first miss it finds none."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -239,7 +239,7 @@ def _rows(text: str, suffix: str) -> Iterator[_Row]:
 
 
 def _are_names(cells: Sequence[str]) -> bool:
-    """Whether the first row says what the columns are: words, each another."""
+    """Return whether the first row holds column names: distinct words."""
     given = [cell for cell in cells if cell]
     return len(set(given)) == len(given) and not any(re.search(r"\d{2}|@", cell) for cell in given)
 

@@ -51,7 +51,7 @@ class NoteProperty(NamedTuple):
 
 
 class NoteMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a note says of itself."""
+    """Metadata that a note states about itself."""
 
     title: str = ""
     tags: tuple[str, ...] = ()
@@ -64,8 +64,8 @@ class NoteMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_front_matter(lines: Sequence[str]) -> tuple[NoteMetadata, int]:
-    """What the front matter says, or the properties a Logseq page begins with, and the index of the first line behind:
-    0 when there is neither."""
+    """Parse the front matter, or the leading properties of a Logseq page. Also returns the index of the first line
+    after it, 0 where there is neither."""
     if not lines:
         return NoteMetadata(), 0
     if lines[0].rstrip() == "---":
@@ -76,7 +76,7 @@ def read_front_matter(lines: Sequence[str]) -> tuple[NoteMetadata, int]:
 
 
 def is_machine_property(line: str) -> bool:
-    """Whether the line is a property that only a program reads, of a block in a Logseq page."""
+    """Return whether the line is a block property of Logseq that only programs read."""
     return "::" in line and _NOISE.match(line) is not None
 
 
@@ -161,8 +161,8 @@ def _meta(fields: _Fields) -> NoteMetadata:
 
 
 def _properties(fields: _Fields) -> tuple[NoteProperty, ...]:
-    """What is to be searched: all but what is a field of its own and what only programs read. Dates of the file alone
-    are not worth a passage."""
+    """The searchable properties: all but those with a field of their own and those that only programs read. Dates of
+    the file alone are not worth a passage."""
     found = [(key, NoteProperty(name, ", ".join(values))) for key, (name, values) in fields.items() if any(values)]
     found = [each for each in found if each[0] not in _NOT_SEARCHED]
     return tuple(each for _, each in found) if any(key not in _BOOKKEEPING for key, _ in found) else ()

@@ -1,8 +1,8 @@
-"""Which paths of a notes folder are left out: gitignore syntax. SPEC 6
+"""Exclusion of paths from a notes folder, in gitignore syntax. SPEC 6
 
-The subset of gitignore(5) that people use, which is nearly all of it: comments, `!` to take back, a trailing `/` for
-folders only, a `/` elsewhere to tie a pattern to its folder, `*`, `?`, `[…]`, `**`, backslash escapes. The last
-pattern that matches decides; what lies in a folder that is left out is left out with it.
+The commonly used subset of gitignore(5): comments, `!` to negate, a trailing `/` for folders only, a `/` elsewhere to
+anchor a pattern to its folder, `*`, `?`, `[…]`, `**`, backslash escapes. The last matching pattern decides; everything
+in an excluded folder is excluded too.
 """
 
 import re
@@ -65,7 +65,7 @@ def read_rules(text: str) -> Rules:
 
 
 def match_rules(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
-    """Whether these rules leave the path out: True, False when taken back, None when they do not speak of it.
+    """Return whether these rules exclude the path: True, False when negated, None when no rule matches.
 
     `path` is relative to the folder of the rules, with forward slashes.
     """
@@ -76,9 +76,9 @@ def match_rules(rules: Rules, path: str, *, is_folder: bool) -> bool | None:
 
 
 def is_ignored(layers: Sequence[tuple[str, Rules]], path: str, *, is_folder: bool) -> bool:
-    """Whether the path is left out by the layers that hold for its folder: (folder, its rules), the outermost first.
+    """Return whether the path is excluded by the layers that apply to its folder: (folder, its rules), outermost first.
 
-    Inner layers speak before outer ones. Only the path itself is judged: its folders must have been judged before.
+    Inner layers take precedence. Only the path itself is tested: its folders must have been tested before.
     """
     for folder, rules in reversed(layers):
         inner = path[len(folder) + 1 :] if folder else path
@@ -139,7 +139,7 @@ def _regex(body: str) -> str:
 
 
 def _stars(body: str, start: int, end: int) -> str:
-    """What the run of stars from start to end means."""
+    """Regular expression for the run of stars from start to end."""
     alone_before = start == 0 or body[start - 1] == "/"
     if end - start == 2 and alone_before:
         if end == len(body):

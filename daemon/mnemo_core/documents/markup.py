@@ -10,12 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from mnemo_core.documents.front_matter import (
-    NoteMetadata,
-    NoteProperty,
-    is_machine_property,
-    read_front_matter,
-)
+from mnemo_core.documents.front_matter import NoteMetadata, NoteProperty, is_machine_property, read_front_matter
 from mnemo_core.text.cleaning import valid_tags
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
@@ -112,7 +107,7 @@ def parse_markdown(lines: Sequence[str], title: str, stem: str) -> NoteDocument:
 
 
 def _property_block(properties: Sequence[NoteProperty], end: int) -> TextBlock:
-    """What a note says of itself as a passage of its own: it joins no other, and so is in no excerpt of one."""
+    """The properties of a note as a passage of its own, which joins no other and so appears in no excerpt of one."""
     text = "\n".join(f"{each.key}: {each.value}" for each in properties)[:PROPERTIES_CHARS_MAX]
     return TextBlock("list", text, (), -1, 1, end)
 
@@ -189,9 +184,9 @@ def _block(kind: BlockKind, lines: Sequence[str], start: int, end: int) -> TextB
 
 
 def _list_end(lines: Sequence[str], start: int, ends_item: Callable[[int], bool]) -> int:
-    """Behind the last line of the list that begins at start: its items, their indented parts, blank lines between.
+    """Index after the last line of the list that begins at start: its items, their indented parts, blank lines between.
 
-    A fence opened within an item is taken whole, whatever stands in it.
+    A fence opened within an item is taken whole, whatever it contains.
     """
     index, blank = start, False
     fence = ""
@@ -215,7 +210,7 @@ def _list_end(lines: Sequence[str], start: int, ends_item: Callable[[int], bool]
 
 
 def _indented_end(lines: Sequence[str], start: int, least: int) -> int:
-    """Behind the last line that is indented by `least` or more, blank lines between included."""
+    """Index after the last line indented by `least` or more, blank lines between included."""
     index = last = start
     while index < len(lines):
         if lines[index].strip():
@@ -244,7 +239,7 @@ _FENCE = lazy_pattern(r"( {0,3})(`{3,}|~{3,})")
 
 
 def _fence_end(lines: Sequence[str], start: int, opening: str) -> int:
-    """Behind the line that closes the fence; an unclosed one reaches to the end of the file."""
+    """Index after the line that closes the fence; an unclosed fence reaches to the end of the file."""
     mark = opening[0]
     for index in range(start + 1, len(lines)):
         line = lines[index]
@@ -267,7 +262,7 @@ def _atx(line: str) -> tuple[int, str] | None:
 
 
 def _is_markdown_start(lines: Sequence[str], index: int) -> bool:
-    """Whether a block that ends a paragraph or list begins at the line."""
+    """Return whether a block that ends a paragraph or list begins at the line."""
     line = lines[index]
     first = line.lstrip(" ")[:1]
     if first == "#":
@@ -495,7 +490,7 @@ def _is_simple_border(line: str) -> bool:
 
 
 def _simple_table_end(lines: Sequence[str], start: int) -> int:
-    """Behind the border that is followed by a blank line; without one, behind the first blank line."""
+    """Index after the border that precedes a blank line; without one, after the first blank line."""
     index, first_blank = start + 1, 0
     while index < len(lines):
         line = lines[index]
@@ -592,7 +587,7 @@ def _org_block_end(lines: Sequence[str], start: int, name: str) -> int:
 
 
 def _drawer_end(lines: Sequence[str], start: int) -> int:
-    """Behind the drawer's :END:; without one within the section, only its first line is left out."""
+    """Index after the drawer's :END:; without one in the section, only its first line is skipped."""
     for index in range(start + 1, min(start + DRAWER_LINES_MAX, len(lines))):
         line = lines[index].strip().upper()
         if line == ":END:":

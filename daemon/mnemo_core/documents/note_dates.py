@@ -1,6 +1,6 @@
-"""The dates that a note gives for what it tells: in its name, its front matter, its headings, its Org timestamps.
+"""Event dates that a note states: in its name, its front matter, its headings, its Org timestamps.
 
-The time of the file is none of them: it says when somebody saved, not when something happened. SPEC 2.1, 6
+The time of the file is not used: it says when somebody saved it, not when something happened. SPEC 2.1, 6
 """
 
 import re

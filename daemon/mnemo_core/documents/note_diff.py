@@ -1,6 +1,6 @@
-"""Which new chunk is which old one, and which file is which. SPEC 6
+"""Matching of chunks and files between two readings of a notes folder. SPEC 6
 
-Unchanged text keeps its memory, whatever moved around it. Pure.
+Unchanged text keeps its memory, wherever it was moved.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ NEIGHBOURS = 8  # beyond it, each only with those that stand about as far down
 
 
 class ChunkText(NamedTuple):
-    """What a chunk is recognised by."""
+    """Identity of a chunk: hash, headings and text."""
 
     hash: str
     headings: tuple[str, ...]
@@ -32,7 +32,7 @@ def text_hash(text: str) -> str:
 
 
 def match_chunks(old: Sequence[ChunkText], new: Sequence[ChunkText]) -> list[int | None]:
-    """For each new chunk the index of the old one it is, or None. No old one is given twice.
+    """Return for each new chunk the index of the old chunk it corresponds to, or None. No old one is used twice.
 
     Equal text first (below the same headings, then anywhere); then, below the same headings, word overlap of at least
     SAME_CHUNK_JACCARD_MIN, the most alike first, then in order.
@@ -78,7 +78,7 @@ def _match_alike(
     came: Sequence[int],
     matched: list[int | None],
 ) -> None:
-    """Gives those of `came` their most alike of `gone`."""
+    """Match each of `came` with the most similar of `gone`."""
     old_words = [words(old[index].text) for index in gone]
     new_words = [words(new[index].text) for index in came]
     everyone = range(len(gone))
@@ -127,7 +127,8 @@ def match_files(
     now: Sequence[NewFile],
     shares_text: Callable[[PreviousFile, NewFile], bool] = lambda before, now: False,
 ) -> list[str | None]:
-    """For each file of `now` the id of the known file it is, or None for a new one. No id is given twice.
+    """Return for each file of `now` the id of the known file it corresponds to, or None for a new one. No id is used
+    twice.
 
     Equal content first (at the same place, then the same inode, then in the same root, then anywhere): a file that
     moved, came back, or changed places with another. Then the same place: a file that was edited. Then the same inode
@@ -164,7 +165,7 @@ def match_files(
 
 
 def link_key(path_or_target: str) -> str:
-    """What a wiki link and the file it means have in common: the last part of the path, case-folded, no suffix."""
+    """Common key of a wiki link and the file it targets: the last part of the path, case-folded, without suffix."""
     name = path_or_target.replace("\\", "/").rstrip("/").rpartition("/")[2].casefold()
     for suffix in (".markdown", ".rst.txt", ".md", ".rst", ".org", ".txt"):
         name = name.removesuffix(suffix)
@@ -187,7 +188,7 @@ def resolve_link(target: str, source_path: str, candidates: Sequence[str]) -> st
 
 
 def manifest_for_texts(note: NoteFile, texts: Iterable[str]) -> NoteFile:
-    """The manifest of a file of which chunks are left out: its title where a chunk is left, and the links of those
+    """The manifest of a file without some chunks: its title where a chunk is left, and the links of the remaining
     texts."""
     if not note.chunks:
         return msgspec.structs.replace(note, title="", links=())

@@ -65,7 +65,7 @@ def read_web_page(text: str) -> WebPage:
 
 
 class _PageWriter:
-    """Puts together what stands between tags."""
+    """Builder of the lines between tags."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -78,7 +78,7 @@ class _PageWriter:
         self._is_pre = False
 
     def add(self, text: str, line: int) -> None:
-        """Takes text that stands in the page from this line on."""
+        """Append text that begins on this line of the page."""
         if not text or not (self._parts or self._is_pre or text.strip()):
             return
         if not self._parts:
@@ -86,7 +86,7 @@ class _PageWriter:
         self._parts.append(text)
 
     def tag(self, name: str, is_end: bool, attributes: str, line: int) -> None:
-        """Does what a tag does to the lines."""
+        """Apply the effect of a tag to the lines."""
         if name == "title":
             self.end_line(apart=True)
             self._is_title = not is_end and not self.title
@@ -108,7 +108,7 @@ class _PageWriter:
                 self._prefix = "#" * _HEADINGS[name] + " " if name in _HEADINGS else "- " if name == "li" else ""
 
     def end_line(self, *, apart: bool) -> None:
-        """Writes what was put together; `apart`, with an empty line behind it."""
+        """Emit the collected line; `apart`: with an empty line after it."""
         written, prefix = "".join(self._parts), self._prefix
         self._parts, self._prefix = [], ""
         text = unescape(written)

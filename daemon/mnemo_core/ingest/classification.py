@@ -1,4 +1,4 @@
-"""What a text is: kind, form and category, by plain signals, and why. SPEC 5.4 [L 1.6, E, M]
+"""Rule-based classification of a text: kind, form and category, with the reasons. SPEC 5.4 [L 1.6, E, M]
 
 For the kind, the first rule that holds:
   1 what the caller gives
@@ -30,7 +30,7 @@ Role = Literal["", "user", "agent"]
 
 
 class Classification(NamedTuple):
-    """What a text is, and the signals that say so, for `--explain`."""
+    """Kind, form and category of a text, and the signals that decided them, for `--explain`."""
 
     kind: Kind
     form: Form | None
@@ -45,7 +45,7 @@ class _Signal(NamedTuple):
     pattern: re.Pattern[str]
 
     def find(self, text: str, words: set[str]) -> str:
-        """What the pattern finds in a text of these words, "" for nothing."""
+        """The match of the pattern in a text of these words, "" for none."""
         if self.needs.isdisjoint(words):
             return ""
         found = self.pattern.search(text)
@@ -179,9 +179,10 @@ def _by_letter(
     from_note: bool,
     profile: IngestPolicy,
 ) -> Classification:
-    """Hint, preference signal, now or this session, subject-predicate-object, else episodic. [L 1.6, L15]
+    """Classify by source L's rules: hint, preference signal, present session, subject-predicate-object, else episodic.
+    [L 1.6, L15]
 
-    L is always told the session; where there is none, nothing can be about it.
+    L always has a session; without one, no text can be about it.
     """
     signal = preference_source_l(text)
     now = _NOW_BY_LETTER.search(text) if session_id and not from_note else None
@@ -267,9 +268,10 @@ _NOW_CJK = _Signal(
 
 
 def about_now(text: str) -> str:
-    """What says that the text is about the present moment or this session and will not matter after it; "" if nothing.
+    """The words that tie the text to the present moment or session, after which it will not matter; "" where there are
+    none.
 
-    Where someone lives or works now is no such thing: it stays true.
+    Where someone lives or works now does not count: it stays true.
     """
     return _about_now(text, words_in(text))
 
@@ -379,10 +381,10 @@ _QUESTION = lazy_pattern(r"[?？]|(?:吗|嗎|呢|ですか|ますか|でしょ�
 
 
 def _ask(text: str, words: set[str], role: Role) -> str:
-    """What asks for something to be done or told; "" where nothing does.
+    """The words that ask for something to be done or told; "" where there are none.
 
-    Questions are an ask where a user puts them and says nothing else; what tells something and then asks "and you?" is
-    what it tells. An agent's question is no request to anyone but its reader.
+    A question is an ask where a user puts it and states nothing else; a text that tells something and then asks "and
+    you?" is a statement. An agent's question is no request to anyone but its reader.
     """
     if role == "agent":
         return ""
@@ -419,7 +421,8 @@ _POINTER = lazy_pattern(
 
 
 def _outcome(text: str, has_evidence: bool) -> str:
-    """What came out of something, where there is evidence: given with it, or a URL, path, commit or number in it."""
+    """The words that state a result, where there is evidence: given with the text, or a URL, path, commit or number in
+    it."""
     if not has_evidence and _POINTER.search(text) is None:
         return ""
     said = _STATEMENTS.split(mask_code(text))
@@ -475,7 +478,7 @@ _TALK_CHARS_MAX = 120  # what is longer says something, however it says it
 
 
 def is_small_talk(text: str) -> bool:
-    """Whether every sentence is a greeting, thanks, farewell or nod, and so says nothing that will matter."""
+    """Return whether every sentence is a greeting, thanks, farewell or nod, and so will not matter."""
     if len(text) > _TALK_CHARS_MAX:
         return False
     parts = _sentences(text)
@@ -496,7 +499,7 @@ def _is_pleasantry(sentence: str) -> bool:
 
 
 def _is_talk(sentence: str) -> bool:
-    """Whether a sentence is nothing but greetings, nods and the like, one after the other."""
+    """Return whether a sentence consists of greetings, nods and the like."""
     words = list(_TALK_WORD.finditer(sentence.rstrip().rstrip("?!.")))
     reached = {0}  # the words at which a greeting may begin
     for first in range(len(words)):
@@ -547,7 +550,7 @@ _TOLD = lazy_pattern(  # the same words in a tale: "First we went to Rome, then 
 
 
 def _instructions(text: str) -> str:
-    """What shows that the text tells how something is done, step by step; "" where it does not."""
+    """The words that show step-by-step instructions; "" where there are none."""
     titled = _HOW_TO.search(text)
     items = _ITEM.findall(text)
     if titled and len(items) >= 2:
@@ -563,7 +566,7 @@ def _instructions(text: str) -> str:
 
 
 def _commands(turn: re.Match[str]) -> bool:
-    """Whether what comes first and what comes next are both told to be done."""
+    """Return whether both the first and the next step are imperatives."""
     named = turn.groupdict()
     return all(
         (named[name] or "").lower() in _IMPERATIVES for name in (("one", "two") if named["one"] else ("what", "two_to"))

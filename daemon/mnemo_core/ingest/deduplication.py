@@ -1,6 +1,6 @@
-"""What a new text is to what is remembered already: the same again, its newer state, or near. SPEC 5.5
+"""Deduplication: the relation of a new text to stored ones: a repetition, an update, or related. SPEC 5.5
 
-Nothing here throws anything away: every text is stored, and what is found becomes an edge to the earlier one.
+Nothing is dropped here: every text is stored, and each relation becomes an edge to the earlier memory.
 """
 
 import functools
@@ -40,10 +40,10 @@ _FIRST_PERSON = listed("i my me mine myself we our us ours ich mein meine mir wi
 
 
 class Neighbour(NamedTuple):
-    """A memory that a new text may have to do with.
+    """A stored memory that a new text may be related to.
 
-    sim: the cosine, None where one of them has no vector. said_at: in ms, or what tells it, since that takes reading
-    its text and is seldom asked; None where it was said at its event_at.
+    sim: the cosine, None where one of them has no vector. said_at: when its text was said, in ms, or a function that
+    computes it, since that takes reading the text and is rarely needed; None: at its event_at.
     """
 
     memory: Memory
@@ -54,13 +54,13 @@ class Neighbour(NamedTuple):
 def find_relations(
     content: str, speaker: str, said_at: int, near: Sequence[Neighbour], thresholds: Thresholds, tells_why: bool = True
 ) -> list[MemoryRelation]:
-    """The edges of a new text, said at that time, to earlier ones, the best first, at most TIES_MAX.
+    """The relations of a new text, said at that time, to earlier ones, the best first, at most RELATIONS_MAX.
 
-    `updates` before `repeats` before `related`; of equals the nearer, then the later, then the greater id. A claim of
-    the same subject and attribute with another value is an update however far apart the vectors lie: "moved to Porto"
-    is near to little that says where somebody lives. Of a chain of values, it updates the one that held last.
+    `updates` before `repeats` before `related`; of equals the more similar, then the later, then the greater id. A
+    claim of the same subject and attribute with another value is an update whatever the similarity: "moved to Porto" is
+    similar to little that says where somebody lives. In a chain of values, it updates the current one.
 
-    Not `tells_why`: nobody asks why a related one is no more than that, which takes longer to say than to see.
+    With tells_why=False, a related memory gets no reason why it is not the same, which takes longer than the decision.
     """
     new = _TextAnalysis(content, speaker)
     found = [each for each in (_judged(new, said_at, one, thresholds) for one in near) if each is not None]
@@ -78,7 +78,7 @@ def find_relations(
 
 
 class _RelationCandidate(NamedTuple):
-    """A tie, and how its memory reads; of an update, the claims it rests on."""
+    """A relation and the text of its memory; for an update, the claims it rests on."""
 
     tie: MemoryRelation
     old: "_NeighbourText"
@@ -90,12 +90,12 @@ def _strength(judged: _RelationCandidate) -> tuple[int, float]:
 
 
 def _is_of(latest: _RelationCandidate, update: ClaimUpdate) -> bool:
-    """Whether it replaces the value that held last. What that one replaced has its edge already."""
+    """Return whether the update replaces the current value. A value it replaced earlier has its edge already."""
     return latest.update is not None and latest.update.old.has_value_of(update.old)
 
 
 def clear_text_cache() -> None:
-    """Remembers of no text any more how it reads: one of them may have been purged."""
+    """Empty the caches of analysed texts: one of them may have been erased."""
     forget_words()
     _specifics.cache_clear()
     _untouched.cache_clear()
@@ -103,7 +103,7 @@ def clear_text_cache() -> None:
 
 
 def have_same_subject(one: str, other: str) -> bool:
-    """Whether both texts state the same attribute of the same subject, with whatever value."""
+    """Return whether both texts state the same attribute of the same subject, with any values."""
     return any(a.is_about_same(b) for a in extract_claims(one) for b in extract_claims(other))
 
 
@@ -113,7 +113,7 @@ _untouched = functools.lru_cache(READ_KEPT)(unchanged_words)
 
 
 class _TextAnalysis:
-    """A text as the judgement needs it, each part read when it is first asked for."""
+    """A text with the analyses that a comparison needs, each computed on first use."""
 
     def __init__(self, content: str, speaker: str) -> None:
         self.content = content
@@ -142,7 +142,7 @@ class _TextAnalysis:
 
 
 class _NeighbourText(_TextAnalysis):
-    """The text of one that is near."""
+    """The text of a neighbour."""
 
     def __init__(self, near: Neighbour) -> None:
         super().__init__(near.memory.content, near.memory.speaker)
@@ -169,7 +169,7 @@ def _judged(new: _TextAnalysis, said_at: int, near: Neighbour, thresholds: Thres
 
 
 def _explained(judged: _RelationCandidate, new: _TextAnalysis, said_at: int, thresholds: Thresholds) -> MemoryRelation:
-    """The tie; of a related one, with what stands against calling it the same."""
+    """The relation; for `related`, with the reason why it is not the same."""
     tie = judged.tie
     if tie.relation != "related":
         return tie
@@ -181,7 +181,7 @@ def _has_words_of(new: _TextAnalysis, old: _TextAnalysis) -> bool:
 
 
 def _repeats(new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, thresholds: Thresholds) -> bool:
-    """Whether nothing stands against it. What most fail by, and what takes little, comes first."""
+    """Return whether the new text repeats the old one. The cheap and most frequent objections are tested first."""
     may_be_same = sim is None or sim >= thresholds.same or _has_words_of(new, old)
     if not may_be_same or obviously_differ(new.untouched, old.untouched):
         return False
@@ -191,7 +191,7 @@ def _repeats(new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float |
 def _objection(
     new: _TextAnalysis, old: _NeighbourText, said_at: int, sim: float | None, thresholds: Thresholds
 ) -> str | None:
-    """What stands against calling the new text, said at that time, the same as the old one; None where nothing."""
+    """The reason why the new text, said at that time, is not the same as the old one; None where there is none."""
     if found := difference(new.specifics, old.specifics):
         return f"{found.kind} differs: {found.one or '-'} / {found.other or '-'}"
     if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:

@@ -1,7 +1,7 @@
-"""What remembering, editing, deleting, restoring and undoing come to, as changes. SPEC 2.1, 3.3, 3.7, 5.5.
+"""Mutations of memories, as changes: store, edit, delete, restore, revert. SPEC 2.1, 3.3, 3.7, 5.5
 
-Every function takes the records as they are and gives the changes that make them what they should be: the new version,
-whole, never an operation on the old one.
+Every function takes the current records and returns changes that state their new versions whole, never an operation on
+the old ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discar
 
 
 class Draft(NamedTuple):
-    """What a caller wants remembered: cleaned, checked, and stamped with the trust of the door it came in by.
+    """A memory to be stored, as its caller described it: cleaned, checked, and with the trust of its entry point.
 
-    A kind or category that is None is nobody's word: routing sets it, and without routing it is semantic, fact.
+    A kind or category of None was not given: classification sets it, and without classification it is semantic, fact.
     """
 
     content: str
@@ -86,10 +86,10 @@ class MemoryRelation(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a write comes to, and what its caller is told.
+    """Outcome of a write, as reported to its caller.
 
-    `ties` lead to what is near it; `reason` says why it was set aside; `parts` are what it was broken into, None for
-    what may not be remembered.
+    `relations` link to similar memories; `reason` says why it was discarded; `parts` are the statements it was split
+    into, None for one that may not be stored.
     """
 
     outcome: Outcome
@@ -146,7 +146,7 @@ def new_version(before: Memory, now: int, fields: Mapping[str, Any]) -> Memory:
 
 
 def is_changed(before: Memory, fields: Mapping[str, Any]) -> bool:
-    """Whether any of the fields differs from what the memory has."""
+    """Return whether any of the fields differs from the memory's."""
     return any(getattr(before, name) != value for name, value in fields.items())
 
 
@@ -187,9 +187,10 @@ def move_to_trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
 
 
 def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change, ...]:
-    """Back from the trash in the state it had there, or from discarded or archived to active. SPEC 3.7
+    """Restore from the trash in its previous state, or from discarded or archived to active. SPEC 3.7
 
-    What was set aside for mattering too little matters to whoever brings it back: as much as what is kept does.
+    A text discarded for its low importance is restored with the lowest importance that is kept: it matters to whoever
+    restores it.
     """
     fields: dict[str, Any] = {"state": entry.state if entry is not None else "active"}
     if memory.state == "discarded" and memory.importance < KEPT_IMPORTANCE_MIN:

@@ -1,9 +1,9 @@
-"""What reading a note file means for the store: which memories come, change, go to the trash and come back. SPEC 6
+"""Synchronisation of memories with a note file: which are added, changed, trashed and restored. SPEC 6
 
-A file is read and matched outside the write turn (`plan`), and decided within it, step by step, on the memories as
-they are then (`decide`): what a person changed meanwhile is neither lost nor overwritten. A long file takes several
-turns; each writes the manifest as far as it has come, with no content hash, so that whatever stops it half-way, the
-next scan finds the file unread, matches by text, and goes on without doubling anything.
+A file is read and matched outside the write transaction (`plan_note`), and decided inside it, step by step, on the
+current memories (`decide_note_changes`): a person's change in between is neither lost nor overwritten. A long file
+takes several transactions; each writes the manifest up to its last step, so that a crash in between loses and
+duplicates nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,7 @@ class NotePlan(NamedTuple):
 
 
 class NotePlanProgress(NamedTuple):
-    """How far a plan has come: the next step, the references settled so far, and the steps whose text was purged."""
+    """Progress of a plan: the next step, the references settled so far, and the steps whose text was erased."""
 
     next_step: int = 0
     refs: tuple[ChunkRef, ...] = ()
@@ -105,7 +105,7 @@ class NotePlanProgress(NamedTuple):
 
 
 class NoteSnapshot(Protocol):
-    """What deciding needs to see (a store's snapshot)."""
+    """Read access to the store that these decisions need."""
 
     def memory(self, memory_id: str) -> Memory | None: ...
     def usage(self, memory_id: str) -> Usage | None: ...
@@ -160,7 +160,7 @@ def plan_missing_note(file: NoteFile, why: str) -> NotePlan:
 
 
 def fits_one_turn(planned: NotePlan) -> bool:
-    """Whether the plan fits in one write turn."""
+    """Return whether the plan fits in one write transaction."""
     return len(planned.steps) <= MEMORIES_A_TURN
 
 
@@ -204,7 +204,8 @@ def decide_note_changes(
 
 
 def _manifest(planned: NotePlan, progress: NotePlanProgress, *, forgets: bool) -> NoteFile:
-    """As far as the plan has come. What a file says besides its chunks may be said in one that was purged."""
+    """The manifest up to the current step. Text of the file outside its chunks may have been erased with one of
+    them."""
     reading = planned.reading
     if progress.next_step == len(planned.steps):
         file = msgspec.structs.replace(reading.file, chunks=progress.refs)
@@ -220,7 +221,7 @@ def _manifest(planned: NotePlan, progress: NotePlanProgress, *, forgets: bool) -
 
 
 def _is_text_of(ref: ChunkRef | None, chunk: NoteChunk, store: NoteSnapshot) -> bool:
-    """Whether the chunk is what its memory says already: that text was purged elsewhere, and this one kept."""
+    """Return whether the chunk's memory has this text already: it was erased elsewhere, and kept here."""
     memory = store.memory(ref.memory) if ref is not None else None
     return memory is not None and normalized_text(memory.content) == normalized_text(chunk.text)
 
@@ -274,8 +275,8 @@ def _present(
 
 
 def _former_ties(memory_id: str, store: NoteSnapshot) -> list[Change]:
-    """Takes away the edges that were found for a text that is no more, those of others to it too: what repeated or
-    updated the former text may not do so of this one. Links are the notes' own."""
+    """Drop the edges found for a text that is gone, including incoming ones: a memory that repeated or updated the old
+    text may not repeat or update the new one. Links belong to the notes and stay."""
     return [
         DropEdge(source=edge.source, target=edge.target, relation=edge.relation)
         for edge in store.edges(memory_id)
@@ -284,7 +285,7 @@ def _former_ties(memory_id: str, store: NoteSnapshot) -> list[Change]:
 
 
 def _gone(ref: ChunkRef, why: str, store: NoteSnapshot, now: int) -> list[Change]:
-    """To the trash, if it is not there already."""
+    """Move the chunk's memory to the trash, unless it is there already."""
     memory = store.memory(ref.memory)
     if memory is None or memory.state == "trashed":
         return []
@@ -362,7 +363,7 @@ def _updated(planned: NotePlan, step: ChunkStep, memory: Memory, ref: ChunkRef) 
 
 
 def _importance(planned: NotePlan, chunk: NoteChunk, memory: Memory) -> float:
-    """What the file gives; else the score, which is of that text alone and says nothing where the file gave one."""
+    """The file's importance; else the score, which applies to that text alone and not where the file gave a value."""
     given = planned.reading.file.importance
     if given is not None:
         return given
@@ -371,15 +372,15 @@ def _importance(planned: NotePlan, chunk: NoteChunk, memory: Memory) -> float:
 
 
 def needs_rescoring(before: Memory | None, after: Memory) -> bool:
-    """Whether a chunk is to be scored and compared from this version on: its text is new, or its file no longer gives
-    an importance."""
+    """Return whether a chunk must be scored and compared from this version on: its text is new, or its file no longer
+    gives an importance."""
     if before is None or before.content != after.content:
         return True
     return is_unscored(after) and before.importance != IMPORTANCE_UNSCORED
 
 
 def is_unscored(memory: Memory) -> bool:
-    """Whether nobody has said how much a chunk matters, unless its file has."""
+    """Return whether nobody but the file has set the importance of a chunk."""
     return memory.importance_source == "rule" and memory.importance == IMPORTANCE_UNSCORED
 
 

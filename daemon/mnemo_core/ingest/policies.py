@@ -1,11 +1,11 @@
-"""How a text is taken in, by this project's page or by the letter of one of its sources. SPEC 15, 5.
+"""Ingest policies: the project's own rules, and those of each source. SPEC 15, 5
 
-One row for each profile: `own` is SPEC 5; L, M, E, G and T are the five sources, so that what they prescribe can be
-compared with it. A row says only what its source says of intake. Where a source is silent, it has what a program that
-follows that source alone would do; where that cannot be told, `own`'s value.
+One row for each policy: `own` is SPEC 5; L, M, E, G and T are the five sources, so that their rules can be compared
+with it. A row states only what its source says about ingestion. Where a source is silent, the row has what a program
+that follows that source alone would do; where that cannot be told, `own`'s value.
 
-Three things no profile changes: users and namespaces stay apart, chunks of notes are never set aside and never taken
-for one another across files, and what a caller gives is never overruled.
+No policy changes three things: users and namespaces stay apart, chunks of notes are never discarded and never
+deduplicated across files, and values that a caller gives are never overruled.
 """
 
 import re
@@ -182,12 +182,12 @@ def default_importance(profile: IngestPolicy, door: EntryPoint, kind: Kind, tags
 
 
 def final_importance(profile: IngestPolicy, door: EntryPoint, score: float) -> float:
-    """The importance of what was scored: what is said on purpose never starts below the floor. SPEC 5.3"""
+    """The importance of a scored text: a deliberate statement never starts below the floor. SPEC 5.3"""
     return score if door == "ingest" else max(profile.importance_floor, score)
 
 
 def is_discarded(profile: IngestPolicy, door: EntryPoint, score: float, given: float | None) -> bool:
-    """Whether a scored text is discarded. An importance that the caller gave wins: it is never set aside. SPEC 5.3"""
+    """Return whether a scored text is discarded. A text with an importance given by its caller never is. SPEC 5.3"""
     return given is None and door in profile.discards_at and score < profile.importance_min
 
 
@@ -205,8 +205,8 @@ def preference_source_l(text: str) -> str:
 
 
 def salience_source_l(text: str, rarity: Rarity | None = None) -> float:
-    """Salience by L's own signals: a capital word 0.3, a figure 0.2, one of four phrases 0.4, and, where `rarity` can
-    tell, words that are rare on average 0.1; at most 1.0. [L 1.5, L12]"""
+    """Salience by source L's own signals: a capitalised word 0.3, a figure 0.2, one of four phrases 0.4, and words that
+    `rarity` says are rare on average 0.1; at most 1.0. [L 1.5, L12]"""
     value = ENTITY if _NAME.search(text) else 0.0
     value += NUMBER if _FIGURE.search(text) else 0.0
     value += PREFERENCE if preference_source_l(text) else 0.0

@@ -1,4 +1,4 @@
-"""What a text is and how much it matters, before anything is written. SPEC 5.3, 5.4"""
+"""Classification and importance of a text before it is written. SPEC 5.3, 5.4"""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def score(
 
 
 def salience_of(content: str, profile: IngestPolicy, rarity: Rarity | None = None) -> Salience:
-    """What the text holds, by the signals that the profile goes by. What stands for a secret is none of it."""
+    """Salience of the text by the signals of the policy. Masks of secrets count for nothing."""
     content = remove_masks(content)
     if profile.salience == "L":
         return Salience(policies.salience_source_l(content, rarity), "", "", "", "")
@@ -49,9 +49,9 @@ def classify_draft(draft: Draft, door: EntryPoint, profile: IngestPolicy, role: 
 def apply_scores(
     item: IngestItem, found: Classification, scores: IngestScores | None, event_at: int | None
 ) -> IngestItem:
-    """The item with what it is and how much it matters; what the caller gave is never overruled. SPEC 5.3, 5.4
+    """Return the item with its classification and importance; values given by the caller are kept. SPEC 5.3, 5.4
 
-    What is scored too low at a door that may set aside is discarded.
+    An item scored too low at an entry point that may discard is discarded.
     """
     draft, profile, door = item.draft, item.policy, item.entry_point
     given = draft.importance

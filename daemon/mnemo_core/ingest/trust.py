@@ -11,16 +11,7 @@ from typing import Protocol
 import msgspec
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_store.records import (
-    TRUSTS,
-    Change,
-    ImportanceSource,
-    Memory,
-    PutMemory,
-    Relation,
-    Trust,
-    normalized_text,
-)
+from mnemo_store.records import TRUSTS, Change, ImportanceSource, Memory, PutMemory, Relation, Trust, normalized_text
 
 OWNER: Trust = "user"  # whose pins only they themselves can change
 

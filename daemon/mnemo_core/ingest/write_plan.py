@@ -1,7 +1,7 @@
-"""What a text that comes in comes to in the store: stored, tied to what is near, merged, or set aside. SPEC 2.1, 5.5
+"""Write decisions for incoming texts: stored, related to similar memories, merged, or discarded. SPEC 2.1, 5.5
 
-What takes time (vectors, scores, what is near) is found out before; a write turn then decides from the store as it is
-at that moment, and a tie to a memory that has changed since it was judged is left out.
+Slow work (vectors, scores, neighbours) is done beforehand. The write transaction then decides on the current state of
+the store, and leaves out a relation to a memory that has changed since it was compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ IMPORTANCE_STEP = 0.04  # 0.4 · 0.1: without a vector there is nothing between 
 
 
 class IngestScores(NamedTuple):
-    """How a text was scored. `importance` is the score itself, before any floor."""
+    """Scores of a text. `importance` is the score itself, before any floor."""
 
     importance: float
     novelty: float
@@ -63,10 +63,10 @@ class IngestScores(NamedTuple):
 
 
 class IngestItem(NamedTuple):
-    """One thing to be written, with all that was found out about it beforehand.
+    """One text to be written, with everything found out about it beforehand.
 
-    `discarded` says why it is set aside, "" where it is kept. `parts` are the statements it was broken into: each is
-    written as derived from it.
+    `discard_reason` says why it is discarded, "" where it is kept. `parts` are the statements it was split into; each
+    is written as derived from it.
     """
 
     draft: Draft
@@ -86,7 +86,7 @@ class IngestItem(NamedTuple):
 
 
 class WriteSnapshot(Protocol):
-    """What deciding needs to see (a store's snapshot)."""
+    """Read access to the store that write decisions need."""
 
     @property
     def now(self) -> int: ...
@@ -103,14 +103,13 @@ class WriteSnapshot(Protocol):
 
 
 class MetaReader(Protocol):
-    """What is known of a store as a whole."""
+    """Read access to the metadata of a store."""
 
     def meta(self, name: str) -> str: ...
 
 
 class PendingSnapshot:
-    """A store as it will be behind the changes of one turn, so that what stands later in a batch sees what stands
-    before it."""
+    """The store as it will be after the changes of a transaction, so that later items of a batch see earlier ones."""
 
     def __init__(self, store: WriteSnapshot) -> None:
         self._store = store
@@ -126,7 +125,7 @@ class PendingSnapshot:
         self._keys: dict[tuple[str, str, str], str] = {}
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Adds the changes. Those that an intake makes are followed, the others only handed on."""
+        """Add changes. Those that ingestion makes are tracked, others only passed on."""
         for given in changes:
             change = self._numbered(given) if isinstance(given, PutMemory) else given
             self.changes.append(change)
@@ -149,7 +148,8 @@ class PendingSnapshot:
                     pass
 
     def _numbered(self, change: PutMemory) -> PutMemory:
-        """With the number of the store's next version: what one turn makes of a memory is one version, the last."""
+        """The change with the number of the store's next version: a transaction makes at most one version of a
+        memory."""
         before = self._store.memory(change.data.id)
         version = 1 if before is None else before.version + 1
         if change.data.version <= version:
@@ -207,7 +207,7 @@ class PendingSnapshot:
 
 
 def policy_for(profile: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
-    """The profile with the way of comparing that a request asks for. SPEC 5.5"""
+    """The policy with the deduplication mode of a request. SPEC 5.5"""
     letter = policies.POLICIES["G"]
     match dedup:
         case None:
@@ -224,8 +224,8 @@ def policy_for(profile: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
 
 
 def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds, now: int) -> IngestItem:
-    """The item with its ties to what is near; or, of a turn that says again what a recent one said, set aside.
-    SPEC 5.5, 5.7"""
+    """Return the item with its relations to similar memories, or discarded where a recent turn said the same. SPEC 5.5,
+    5.7"""
     profile, content = item.policy, item.draft.content
     near = [] if item.discard_reason else [each for each in near if _may_be_tied(content, each, limits)]
     if not near:
@@ -251,7 +251,7 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
 
 
 def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds) -> IngestItem:
-    """By G's letter: what is near enough takes it in. [G 2.1, G5, G6]"""
+    """Merge into a similar memory, by source G's rules. [G 2.1, G5, G6]"""
     content = item.draft.content
     near = [each for each in near if is_similar(content, each.memory.content, each.sim, limits)]
     if not near:
@@ -264,7 +264,7 @@ def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Threshold
 
 
 def _may_be_tied(content: str, near: Neighbour, limits: Thresholds) -> bool:
-    """Whether it is worth a judgement, which takes a millisecond or more."""
+    """Return whether a comparison is worthwhile, which takes a millisecond or more."""
     other = near.memory.content
     if (near.sim is not None and near.sim >= limits.near) or max(len(content), len(other)) <= SEARCHED_CHARS_MAX:
         return True
@@ -273,7 +273,7 @@ def _may_be_tied(content: str, near: Neighbour, limits: Thresholds) -> bool:
 
 
 def _is_said_again(item: IngestItem, near: Neighbour, limits: Thresholds, now: int) -> bool:
-    """Whether a recent turn said it already, no specific differing. SPEC 5.7 [T2]"""
+    """Return whether a recent turn said the same, with no specific that differs. SPEC 5.7 [T2]"""
     memory = near.memory
     if near.sim is None or near.sim < limits.turn_repeat or memory.turn is None:
         return False
@@ -289,10 +289,7 @@ def _tie(near: Neighbour, relation: Relation, why: str) -> MemoryRelation:
 
 
 def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mapping[str, str]) -> Decision:
-    """Discarded: out of the indexes, kept for 30 days with the reason, restorable. SPEC 2.1
-
-    Where it repeats another one, that is said of the other: its repetition_count + 1. SPEC 5.7
-    """
+    """Write the item as discarded: out of the indexes, kept for 30 days with the reason, restorable. SPEC 2.1"""
     stored = mutations.store_new(item.draft, memory_id, store.now)
     memory = msgspec.structs.replace(stored.memory, state="discarded")
     usage = Usage(id=memory_id, strength=memory.importance)
@@ -306,9 +303,9 @@ def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mappin
 def relate(
     decision: Decision, ties: Sequence[MemoryRelation], store: WriteSnapshot, made: Mapping[str, str]
 ) -> Decision:
-    """The decision with edges to what is near, as far as that is still what was judged. SPEC 5.5
+    """Return the decision with edges to the similar memories that have not changed since they were compared. SPEC 5.5
 
-    The first that it repeats is counted as said again. `made`: the ids of what stands earlier in the batch.
+    The first memory that it repeats gets a repetition. `made`: the ids of items written earlier in the batch.
     """
     changes, kept = list(decision.changes), list[MemoryRelation]()
     for tie in ties[:RELATIONS_MAX]:
@@ -328,8 +325,8 @@ def relate(
 
 
 def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[str, str]) -> Decision | None:
-    """A near one by G's letter: not stored; the earlier one is touched and reinforced, and takes the longer text. None
-    where the earlier one is not what was judged any more. [G 2.1, G5, G6]"""
+    """Merge into a similar memory by source G's rules: the item is not stored; the earlier memory is reinforced, and
+    takes the longer text. None where no neighbour qualifies any more."""
     for tie in item.relations:
         earlier = _as_judged(tie, store, made)
         if earlier is None:
@@ -347,8 +344,10 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
 
 
 def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bool:
-    """Whether a newer value stands in the memory's place, said before that time (None: now): who says the same words
-    after it does not repeat them, but returns to what they say. SPEC 5.5"""
+    """Return whether a newer value replaces the memory, said before that time (None: now).
+
+    A text that repeats the old words after it is a return to the old value, not a repetition. SPEC 5.5
+    """
     newer = [edge.source for edge in store.edges(memory.id) if edge.relation == "updates" and edge.target == memory.id]
     if memory.state == "superseded" and memory.superseded_by:
         newer.append(memory.superseded_by)
@@ -361,7 +360,7 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
 
 
 def record_duplicate(memory: Memory, profile: IngestPolicy, store: WriteSnapshot) -> Decision:
-    """The same again: touched, repetition_count + 1, unless the profile counts nothing. SPEC 5.5"""
+    """Record a repetition of the memory, unless the policy counts none. SPEC 5.5"""
     if profile.same == "skipped":
         return Decision("duplicate", memory, ())
     return Decision(
@@ -373,28 +372,30 @@ def record_duplicate(memory: Memory, profile: IngestPolicy, store: WriteSnapshot
 
 
 def first_backfill_cursor(item: IngestItem, decision: Decision, store: WriteSnapshot) -> tuple[Change, ...]:
-    """Written with the first of what has no vector: from where the near check has to begin, also after a crash."""
+    """Set the backfill cursor with the first item without a vector, so that a crash loses no comparison."""
     return () if item.is_seen or decision.outcome not in ("stored", "repeats") else start_backfill(store)
 
 
 def start_backfill(store: MetaReader) -> tuple[Change, ...]:
-    """What notes that from here on there is something to be looked at once it has its vector."""
+    """Change that sets the backfill cursor: from here on memories are compared once they have their vectors."""
     return () if store.meta(BACKFILL_CURSOR) else (PutMeta(name=BACKFILL_CURSOR, value=store.meta("seq") or "0"),)
 
 
 def can_be_backfilled(memory: Memory) -> bool:
-    """Whether it came in by a door and nothing has changed it since."""
+    """Return whether the memory came in by an entry point and is unchanged since."""
     return memory.version == 1 and memory.state in COMPARED_STATES and not memory.managed and memory.trust != "import"
 
 
 def is_chunk(memory: Memory) -> bool:
-    """Whether a file of notes says it, and it is compared."""
+    """Return whether the memory is a chunk of a note, and is compared."""
     return bool(memory.managed) and memory.trust == "note" and memory.state in COMPARED_STATES
 
 
 def is_scored_without_vector(memory: Memory) -> bool:
-    """Whether a rule scored it without its vector, and nothing has changed it since: novelty then counted as 1.0, and
-    there are few values that it can have."""
+    """Return whether a rule scored the memory without its vector, and it is unchanged since.
+
+    Novelty then counted as 1.0, so the score has one of a few values.
+    """
     if not can_be_backfilled(memory) or memory.turn is not None:
         return False
     steps = (memory.importance - IMPORTANCE_WITHOUT_VECTOR) / IMPORTANCE_STEP
@@ -404,10 +405,7 @@ def is_scored_without_vector(memory: Memory) -> bool:
 def backfill(
     memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
 ) -> Decision | None:
-    """A memory that was written without its vector, scored and tied now that it has it. SPEC 5
-
-    None where it is not the version that was judged any more: what a person or an edit did meanwhile stays.
-    """
+    """Score and relate a memory that was written without its vector and now has it. SPEC 5"""
     now = store.memory(memory.id)
     if now is None or now.version != memory.version or now.state != memory.state:
         return None
@@ -418,10 +416,7 @@ def backfill(
 def backfill_chunk(
     memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
 ) -> Decision | None:
-    """A chunk of a note, scored and tied now that it has its vector. SPEC 5.3, 5.5
-
-    An importance that its file gives, or a person set, wins. None where it no longer has the text that was judged.
-    """
+    """Score and relate a chunk of a note that now has its vector. SPEC 5.3, 5.5"""
     now = store.memory(memory.id)
     if now is None or now.content != memory.content or now.state not in COMPARED_STATES:
         return None
@@ -434,7 +429,7 @@ def backfill_chunk(
 
 
 def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
-    """With that importance, which its strength follows unless something else has moved it."""
+    """Set the importance; the strength follows it unless something else has changed it."""
     if importance == memory.importance:
         return Decision("stored", memory, ())
     after = mutations.new_version(memory, store.now, {"importance": importance})
@@ -446,7 +441,8 @@ def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision
 
 
 def _not_yet_tied(memory: Memory, ties: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
-    """Without those to what it has an edge with: doing it again counts nothing twice, and no link of a note is lost."""
+    """The relations without those to memories it has an edge with: a second pass counts nothing twice, and no link of a
+    note is lost."""
     edges = store.edges(memory.id)
     others = {edge.target if edge.source == memory.id else edge.source for edge in edges if not edge.via}
     linked = {(edge.target, edge.relation) for edge in edges if edge.via}
@@ -454,7 +450,7 @@ def _not_yet_tied(memory: Memory, ties: Sequence[MemoryRelation], store: WriteSn
 
 
 def _as_judged(tie: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
-    """What the tie leads to, if it is still what it was when the tie was judged."""
+    """The memory of a relation, None where it changed since the comparison."""
     other = store.memory(made.get(tie.id, tie.id)) if not tie.id.startswith(NEW_ID_PREFIX) or tie.id in made else None
     if other is None or other.state not in COMPARED_STATES:
         return None

@@ -1,1 +1,1 @@
-"""From candidates to an answer: selection, abstention, excerpts and explanations."""
+"""The path from candidates to an answer: selection, abstention, excerpts and explanations."""

@@ -188,7 +188,7 @@ def subject_of(feature: str) -> str | None:
 
 
 def strongest_reasons(names: Sequence[str], adds: Values, told: Sequence[ReasonInputs]) -> list[list[str]]:
-    """At most three reasons for the place of each candidate, the strongest first, in words.
+    """At most three reasons for the rank of each candidate, the strongest first, in words.
 
     adds: (n, k) what each of the named features adds. Those of one subject count together.
     """

@@ -1,4 +1,4 @@
-"""The exports of other memory tools, as what is to be remembered. SPEC 3.8, 5.3
+"""Parsers for the exports of other memory tools. SPEC 3.8, 5.3
 
 mem0         what its `get_all` answers: {"results": [{"id", "memory", "metadata", "created_at", …}], "relations": […]},
              {"memories": […]} or the bare list

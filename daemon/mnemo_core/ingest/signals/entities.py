@@ -1,4 +1,4 @@
-"""Whether a text names something: a person, a place, an organisation, a product, a file, a piece of code. SPEC 5.3
+"""Detection of named entities: a person, a place, an organisation, a product, a file, a piece of code. SPEC 5.3
 
 No model and no dictionary. What tells a name, surest first: how it is written (`code`, file.py, @handle, camelCase), a
 list of well-known names, and a capital where the language has none for common words. English and French have none
@@ -205,7 +205,7 @@ def _by_capital(text: str, words: set[str], is_asian: bool) -> str:
 
 
 def _is_name(text: str, match: re.Match[str], name: str, language: Language) -> bool:
-    """Whether a capitalised word that no list has is a name, by what stands around it."""
+    """Return whether a capitalised word that is in no list is a name, by its context."""
     before = _LAST_WORD.search(text, max(0, match.start() - _LAST_WORD_CHARS_MAX), match.start())
     last = before[1] if before else ""
     if last[:1].isupper() and last.lower() in _TITLES:
@@ -224,7 +224,7 @@ def _is_name(text: str, match: re.Match[str], name: str, language: Language) -> 
 
 
 def _begins_sentence(text: str, start: int, last: str) -> bool:
-    """Whether the capital at start may be there for the sentence's sake."""
+    """Return whether the capital at start may only mark the beginning of a sentence."""
     at = start - 1
     while at >= 0 and text[at] in " \t([":
         at -= 1

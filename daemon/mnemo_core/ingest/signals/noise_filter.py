@@ -1,8 +1,8 @@
-"""What a turn of a conversation must be to be worth remembering. SPEC 5.7 [T]
+"""Noise filter: rejects turns of a conversation that are not worth storing. SPEC 5.7 [T]
 
-Set aside is what says nothing ("ok thanks", "👍") and what only machines say (stack traces, retries, progress, logs).
-A short answer with something in it stays ("Lisbon.", "47", "Tuesday at 5"), and so does what a person says about an
-error. A turn wrongly kept costs a little room; one wrongly set aside is a memory lost: in doubt it is kept.
+Rejected are turns that say nothing ("ok thanks", "👍") and output that only machines write (stack traces, retries,
+progress, logs). A short answer with content is kept ("Lisbon.", "47", "Tuesday at 5"), and so is what a person says
+about an error. A turn wrongly kept costs little; one wrongly rejected is a lost memory: in doubt it is kept.
 """
 
 import re
@@ -173,7 +173,7 @@ _INDENTED = lazy_pattern(r"(?:\t|  +)\S|[\s^~|+-]+$|[})\]];?,?$")
 
 
 def reject_reason(text: str) -> RejectReason | None:
-    """Why the text alone is not worth remembering; None when it may be. Near duplicates are not seen here."""
+    """The reason why the text is not worth storing, None when it may be. Near duplicates are tested elsewhere."""
     plain = text.strip()
     if not any(character.isalnum() for character in plain):
         return "too_short"
@@ -196,7 +196,7 @@ def _is_empty(word: str) -> bool:
 
 
 def _is_of_machines(plain: str) -> bool:
-    """Every line is a machine's, or continues one."""
+    """Return whether every line is a machine's, or continues one."""
     seen = False
     for line in plain.splitlines():
         if not line.strip():
@@ -210,7 +210,7 @@ def _is_of_machines(plain: str) -> bool:
 
 
 def _is_quiet(line: str) -> bool:
-    """A complaint or a progress in so many words, and nobody who tells of it."""
+    """Return whether the line is a mere complaint or progress report of a machine, with no person's words about it."""
     if _PROGRESS.search(line):
         return not _TOLD.search(line)
     if not _QUIET.match(line) or len(line.split()) > _QUIET_WORDS_MAX:

@@ -1,12 +1,12 @@
-"""Whether a text says how someone wants things: a taste, a habit, an address, a lasting instruction. SPEC 5.3
+"""Detection of preferences: a taste, a habit, a form of address, a lasting instruction. SPEC 5.3
 
-What counts is the speaker's own ("I can't stand cilantro", "we never commit to main"), what is asked of the reader for
-good ("please always answer in German"), and what is noted about the user ("user prefers metric"). What somebody else
-does ("he always comes late") is a fact about them and no signal: by it the memory would become a rule of how to treat
-the wrong person. Neither is a question ("do you prefer tea?"), a memory of an opinion ("I always thought so"), a
-politeness ("I hate to bother you"), or what is quoted from others.
+Three things count: the speaker's own preference ("I can't stand cilantro", "we never commit to main"), a lasting
+request to the reader ("please always answer in German"), and a note about the user ("user prefers metric"). What
+somebody else does ("he always comes late") is a fact about them and no signal: it would become a rule of how to treat
+the wrong person. Neither is a question ("do you prefer tea?"), a remembered opinion ("I always thought so"), a polite
+phrase ("I hate to bother you"), or a quotation.
 
-A text is asked only for the patterns whose cue word it has, so that one without any costs a look at its words.
+Only the patterns whose cue word occurs are tried, so that a text without any costs one look at its words.
 """
 
 import re
@@ -404,7 +404,7 @@ _BEFORE_CHARS, _AFTER_CHARS = 48, 64  # how far around its cue word a pattern re
 
 
 def find_preference(text: str) -> str:
-    """The words that tell a preference, in small letters; "" when there is none."""
+    """The words that express a preference, in small letters; "" when there are none."""
     plain = text.lower()
     is_ascii = plain.isascii()
     if not is_ascii:
@@ -425,13 +425,13 @@ def find_preference(text: str) -> str:
 
 
 def _shown(plain: str, match: re.Match[str]) -> str:
-    """What was matched, to the end of its last word."""
+    """The match, extended to the end of its last word."""
     rest = _REST_OF_WORD.match(plain, match.end()) if match.group()[-1:].isalnum() else None
     return plain[match.start() : rest.end() if rest else match.end()].strip(" \n.,;:!?-*•>(")
 
 
 def _find(cue: str, plain: str) -> re.Match[str] | None:
-    """What a pattern of the cue finds around one of its places, unless it is asked."""
+    """The first match of the cue's patterns that is no question and not about others."""
     place = plain.find(cue)
     while place >= 0:
         for pattern in _PATTERNS[cue]:
@@ -452,7 +452,8 @@ _THEY = lazy_pattern(r"\s*(?:they|he|she|it|who|which)(?:'\w+)? ")
 
 
 def _is_of_others(plain: str, match: re.Match[str]) -> bool:
-    """Whether what begins with `and` goes on telling of others: "they are my rock and always cheer me on"."""
+    """Return whether a match that begins with `and` continues a sentence about others: "they are my rock and always
+    cheer me on"."""
     if not match.group().startswith("and "):
         return False
     clause = re.split(r"[.?!;:,\n]", plain[max(0, match.start() - CLAUSE_CHARS_MAX) : match.start()])[-1]

@@ -1,11 +1,11 @@
-"""How much a text has to say: the signals that make it worth keeping, and what its importance comes to. SPEC 5.3
+"""Salience, novelty and importance of a text. SPEC 5.3
 
     salience    0.3 a named entity + 0.2 a number or date + 0.4 a preference + 0.1 a technical term, at most 1.0
     novelty     cosine distance to the centroid of what is known already
     importance  0.6 novelty + 0.4 salience
 
-No model is asked: each signal is read off the text by closed lists and by how words are written, the same for every
-user and version of a list. What that finds and misses is measured on a labelled set (tests/fixtures/intake).
+No model is used: each signal is detected by closed lists and by spelling, the same for every user and version of a
+list. Precision and recall are measured on a labelled set (tests/fixtures/intake).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.ingest.signals.entities import (
-    SMALL_WORDS,
-    find_entity,
-    is_camel_case,
-    language_of,
-    words_of,
-)
+from mnemo_core.ingest.signals.entities import SMALL_WORDS, find_entity, is_camel_case, language_of, words_of
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
@@ -44,7 +38,8 @@ class Salience(NamedTuple):
 
 
 def measure_salience(text: str, rarity: Rarity | None = None) -> Salience:
-    """What the text holds. `rarity` judges its words by what is stored; without one only their shape tells."""
+    """Salience of the text. `rarity` rates its words by the store; without it, technical terms are found by their
+    spelling alone."""
     words = words_of(text)
     found = (
         find_entity(text, words),
@@ -57,10 +52,10 @@ def measure_salience(text: str, rarity: Rarity | None = None) -> Salience:
 
 
 def novelty(vectors: NDArray[Any] | None, centroid: NDArray[Any] | None) -> float:
-    """How far the text lies from the centroid, in 0 to 1; 1.0 when there is nothing to compare.
+    """Distance of the text from the centroid, in 0 to 1; 1.0 when there is nothing to compare.
 
-    vectors: (w, d), a unit row for each window of the text; the one farthest away counts, since a long text is as new
-    as its newest part. centroid: (d,), of any length but zero.
+    vectors: (w, d), a unit row for each window of the text; the farthest one counts, since a long text is as new as its
+    newest part. centroid: (d,), of any length but zero.
     """
     if vectors is None or centroid is None or len(vectors) == 0:
         return 1.0
@@ -185,10 +180,9 @@ _ASIAN_TECHNICAL = lazy_pattern(
 
 
 def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None) -> str:
-    """A technical term that the text holds; "" when there is none.
+    """A technical term of the text; "" when there is none.
 
-    Told by its shape, or as one of a closed list; with a `rarity`, also by words that are rare on average, of which the
-    rarest is given.
+    Found by its spelling or in a closed list; with a `rarity`, also the rarest of words that are rare on average.
     """
     # Without any of these there is no such shape, and looking for these is cheap.
     is_marked = "`" in text or "_" in text or "()" in text or " -" in text or text.startswith("-")
@@ -207,7 +201,7 @@ def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None
 
 
 def rarest(words: set[str], rarity: Rarity) -> str:
-    """The rarest of the words, where they are rare on average; "" where they are not, or too few to tell. [L 1.5]"""
+    """The rarest of the words if they are rare on average; "" if they are not, or too few to tell. [L 1.5]"""
     asked = sorted(word for word in words if word not in SMALL_WORDS and len(word) > 2)
     if len(asked) < _RARITY_WORDS_MIN:
         return ""

@@ -50,7 +50,7 @@ class TreeEnsemble:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """From {"features": [name, …], "trees": [[node, …], …]}, nodes in preorder: a split is [place of its feature,
-        threshold, place of its right branch, value], a leaf [value]. Raises Unfit."""
+        threshold, place of its right branch, value], a leaf [value]. Raises ModelMismatchError."""
         try:
             names = tuple(map(str, document["features"]))
             trees = tuple(_tree(nodes, len(names)) for nodes in document["trees"])
@@ -128,13 +128,13 @@ def _tree(nodes: Sequence[Sequence[float]], features: int) -> _Tree:
 
 
 def _not_above(threshold: float) -> np.float32:
-    """As float32, so that no value of that kind comes to another side."""
+    """The threshold as float32, rounded so that no float32 value changes its side."""
     found = np.float32(threshold)
     return found if float(found) <= threshold else np.nextafter(found, np.float32(-np.inf))
 
 
 def _end(tree: _Tree, node: int) -> int:
-    """Behind the last node of the branch that begins there. Raises ValueError where it is none."""
+    """Index after the last node of the branch that begins there. Raises ValueError where there is none."""
     if tree.features[node] < 0:
         return node + 1
     if _end(tree, node + 1) != tree.rights[node]:

@@ -25,7 +25,7 @@ def quantize(rows: Floats) -> Codes:
 
 
 def max_sims(query_rows: Floats, rows: Codes, counts: NDArray[np.int64]) -> Floats:
-    """(n, q): the best cosine of each of q query tokens among the tokens of each of n texts; 0 for a text without any.
+    """Best cosine of each query token among the tokens of each text: (n, q); 0 for a text without tokens.
 
     `rows` are the tokens of all texts, one behind the other, of each text as many as `counts` says. `query_rows` (q, d)
     are of unit length. Both sides are made whole numbers, whose products add up to less than 2^24: float32 has every

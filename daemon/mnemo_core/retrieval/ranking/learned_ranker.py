@@ -35,7 +35,7 @@ class LinearModel(NamedTuple):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """From {"bias": …, "features": {name: [mean, spread, weight]}}. Raises Unfit."""
+        """From {"bias": …, "features": {name: [mean, spread, weight]}}. Raises ModelMismatchError."""
         try:
             features = document["features"]
             columns = np.array(list(features.values()), np.float32).reshape(-1, 3)
@@ -47,7 +47,7 @@ class LinearModel(NamedTuple):
         return cls(tuple(features), columns[:, 0], columns[:, 1], columns[:, 2], bias)
 
     def contributions(self, table: FeatureTable) -> Floats:
-        """(n, k) what each feature adds. Raises Unfit where the table lacks one."""
+        """(n, k) what each feature adds. Raises ModelMismatchError where the table lacks one."""
         parts: Floats = _columns(table, self.names) - self.means
         parts /= self.spreads
         np.clip(parts, -DEVIATIONS_MAX, DEVIATIONS_MAX, out=parts)
@@ -69,7 +69,7 @@ class LearnedRanker(NamedTuple):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """From {"first": …, "second": …, "trees": …}, as their own `read` takes them. Raises Unfit."""
+        """From {"first": …, "second": …, "trees": …}, as their own `read` takes them. Raises ModelMismatchError."""
         first, second, trees = (document.get(name, {}) for name in ("first", "second", "trees"))
         return cls(LinearModel.read(first), LinearModel.read(second), TreeEnsemble.read(trees))
 
@@ -87,7 +87,7 @@ class LearnedRanker(NamedTuple):
 
 
 def _columns(table: FeatureTable, names: tuple[str, ...]) -> Floats:
-    """(n, k) those features. Raises Unfit where the table lacks one."""
+    """(n, k) those features. Raises ModelMismatchError where the table lacks one."""
     if table.names == names:
         return table.values
     places = {name: place for place, name in enumerate(table.names)}

@@ -7,15 +7,7 @@ one with numbers little more.
 import re
 from typing import NamedTuple
 
-from mnemo_core.text.dates.date_words import (
-    COUNTS,
-    MONTHS,
-    PARTS_OF_SPAN,
-    SEASONS,
-    UNITS_CJK,
-    WEEKDAYS,
-    one_of,
-)
+from mnemo_core.text.dates.date_words import COUNTS, MONTHS, PARTS_OF_SPAN, SEASONS, UNITS_CJK, WEEKDAYS, one_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import listed
 
