@@ -6,6 +6,7 @@ the sources below.
 """
 
 import ast
+import json
 import subprocess
 import sys
 import tomllib
@@ -91,7 +92,7 @@ def write_tree(folder: Path, contract: dict[str, Any], bad: list[tuple[str, str]
     for n, (importing, imported) in enumerate(bad):
         folder.joinpath(*importing.split("."), f"bad_{n}.py").write_text(f"import {imported}\n")
     config = folder / "importlinter.toml"
-    lines = [f"{key} = {value!r}" for key, value in contract.items()]
+    lines = [f"{key} = {json.dumps(value)}" for key, value in contract.items()]
     config.write_text(
         f"[tool.importlinter]\nroot_packages = {LINTER['root_packages']}\ninclude_external_packages = true\n"
         "[[tool.importlinter.contracts]]\n" + "\n".join(lines)

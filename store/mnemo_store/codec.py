@@ -28,6 +28,7 @@ from mnemo_store.records import (
 )
 
 FORMAT = 4
+NO_CHANGES = (0, "")  # seq and checksum before the first transaction: `prev` of the very first line
 
 _FIRST, _REST = itemgetter(slice(1)), itemgetter(slice(1, None))
 _TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_store.codec import (
+    NO_CHANGES,
     JournalLine,
     SegmentHeader,
     decode_line,
@@ -24,7 +25,7 @@ from mnemo_store.codec import (
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
-from mnemo_store.journal.journal import NO_CHANGES, Journal, newest_header
+from mnemo_store.journal.journal import Journal, newest_header
 from mnemo_store.records import ChangeEntry, PutMeta
 from tests.samples import quick_folder
 

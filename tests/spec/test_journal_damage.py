@@ -16,6 +16,7 @@ import pytest
 
 from mnemo_store.codec import (
     FORMAT,
+    NO_CHANGES,
     JournalLine,
     SealedLine,
     SegmentHeader,
@@ -26,7 +27,7 @@ from mnemo_store.codec import (
 from mnemo_store.disk import Disk
 from mnemo_store.journal import segments
 from mnemo_store.journal.dump import Checksummer, DumpHeader
-from mnemo_store.journal.journal import NO_CHANGES, Journal, JournalDamage
+from mnemo_store.journal.journal import Journal, JournalDamage
 from mnemo_store.records import PutMemory, PutMeta
 from tests.samples import quick_folder, sample_memory
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from mnemo_store.codec import (
     FORMAT,
+    NO_CHANGES,
     JournalLine,
     SealedLine,
     SegmentHeader,
@@ -43,7 +44,6 @@ JOURNAL_FILES = ("long_term", "short_term")
 SNAPSHOT = "snapshot"
 SEGMENT_BYTES = 16 << 20  # size of a full segment; small enough to copy, scan and rewrite at once
 PIECE_BYTES = 1 << 20  # of a snapshot, written at once
-NO_CHANGES = (0, "")  # `prev` of the very first line
 
 _NUMBERED = re.compile(r"(long_term|short_term|snapshot)\.(\d{6})\.jsonl")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import lmdb
 
 from mnemo_store.backend import StateBackend
-from mnemo_store.codec import FORMAT, JournalLine, seal
+from mnemo_store.codec import FORMAT, NO_CHANGES, JournalLine, seal
 from mnemo_store.database import migrations
 from mnemo_store.database.environment import (
     DATABASE_FILE,
@@ -37,7 +37,7 @@ from mnemo_store.errors import (
     WriteFailure,
 )
 from mnemo_store.journal import dump
-from mnemo_store.journal.journal import NO_CHANGES, Journal, LocatedLine, newest_header
+from mnemo_store.journal.journal import Journal, LocatedLine, newest_header
 from mnemo_store.records import ChangeEntry, is_long_term
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.fallback_state import FallbackState
