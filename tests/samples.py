@@ -14,8 +14,10 @@ from typing import Any
 import lmdb
 
 from mnemo_store.backend import Snapshot
+from mnemo_store.codec import FORMAT, encode_json
 from mnemo_store.disk import Disk
-from mnemo_store.records import Change, Memory, PutMemory
+from mnemo_store.journal import dump
+from mnemo_store.records import Change, Edge, Memory, PutEdge, PutMemory
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TABLE_NAMES
 
@@ -122,3 +124,13 @@ class Held:
         time.sleep(0.006)  # over the time of a group, so that the next one begins with what waits
         self.go.set()
         self.future.result(WAIT_SECONDS)
+
+
+def dump_of(*edges: Edge) -> bytes:
+    """An export with nothing but edges, as another store with the same memories would give it."""
+    checksummer = dump.Checksummer()
+    header = dump.DumpHeader(mnemo_stream=dump.DUMP_VERSION, format=FORMAT, last=(0, ""), next_number=0, salt="")
+    lines = [encode_json(row) for row in (header, *(PutEdge(data=edge) for edge in edges))]
+    for line in lines:
+        checksummer.add(line)
+    return b"".join(line + b"\n" for line in [*lines, encode_json(checksummer.footer())])

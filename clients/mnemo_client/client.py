@@ -44,6 +44,7 @@ from mnemo_client.protocol.maintenance import (
 from mnemo_client.protocol.memories import (
     BulkDeleteAnswer,
     DeleteAnswer,
+    EdgesAnswer,
     MemoryPage,
     MemoryView,
     NewMemory,
@@ -242,6 +243,11 @@ class Client:
         """Its versions, the newest first."""
         query = {"limit": limit, "cursor": cursor}
         return self._request("GET", f"/memories/{_percent_encoded(id)}/history", HistoryAnswer, query=query)
+
+    def edges(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> EdgesAnswer:  # noqa: A002
+        """Its edges, each with the memory at the other end."""
+        query = {"limit": limit, "cursor": cursor}
+        return self._request("GET", f"/memories/{_percent_encoded(id)}/edges", EdgesAnswer, query=query)
 
     def diff(
         self,

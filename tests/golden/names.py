@@ -108,8 +108,22 @@ def _unequal(where: str, kept: Any, now: Any) -> Iterator[str]:
             yield from _unequal(f"{where}.{name}", kept[name], now[name])
     elif _is_texts(kept) and _is_texts(now):
         yield from _unequal_keys(where, dict.fromkeys(kept), dict.fromkeys(now))
+    elif _are_arguments(kept) and _are_arguments(now):
+        yield from _unequal(where, _by_name(kept), _by_name(now))
     elif kept != now:
         yield f"{where} was {kept} and is {now}"
+
+
+def _are_arguments(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and "names" in each for each in value)
+
+
+def _by_name(arguments: list[dict[str, Any]]) -> dict[str, Any]:
+    """Positional arguments under their places, since their order is their meaning; options under their first name."""
+    return {
+        each["names"][0] if each["names"][0].startswith("-") else str(place): each
+        for place, each in enumerate(arguments)
+    }
 
 
 def _is_texts(value: Any) -> bool:

@@ -20,7 +20,9 @@ import pytest
 from mnemo_client.protocol.memories import Patch
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.app import Daemon
+from mnemo_store.records import Edge
 from tests.running import RunningDaemon
+from tests.samples import dump_of
 
 # Entry points: the headers, the agent that a body names, and whether a person speaks.
 
@@ -223,6 +225,9 @@ ROWS: dict[str, list[Row]] = {
         Row(one("POST", "/v1/reclassify", {"dry_run": False}), refused=True, agents_only=True),
         Row(one("POST", "/v1/reclassify", {}), refused=True),
     ],
+    "GET /v1/memories/{id}/edges": [  # each memory has one to and one from the plain one
+        Row(by_id("GET", "/v1/memories/{id}/edges"), OURS, OURS - SECRET),
+    ],
     "GET /v1/memories/{id}/history": [
         Row(by_id("GET", "/v1/memories/{id}/history"), HELD | FORMER, HELD - SECRET),
     ],
@@ -340,6 +345,13 @@ def planted(daemon: RunningDaemon) -> Cell:
         for kind in sorted(TRASHED):
             person.delete(ids[kind])
         person.patch(ids["former"], Patch(content="The heron is grey.", tags=["heron", "loose"]))
+        others = [memory_id for kind, memory_id in ids.items() if kind != "plain"]
+        edges = [
+            Edge(source=source, target=target, relation="related", at=at)
+            for other in others
+            for source, target in ((ids["plain"], other), (other, ids["plain"]))
+        ]
+        person.import_from([dump_of(*edges)])
     return Cell(str(daemon.socket), namespace, ids, words, seqs, began, at, at_seq)
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from mnemo_client.protocol import retrieval
-from mnemo_client.protocol.memories import MemoryPage, TagsAnswer
+from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
 from tests.canned import Asked, CannedDaemon, Said, recalled, status
 from tests.spec.test_cli_commands import Person, person, say, utc
@@ -120,3 +120,48 @@ def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(person: 
     canned.stop()
     assert person.give("completion", "values", "models") == 0
     assert (person.out, person.err) == ("", "")
+
+
+# Edges
+
+OLDER, LINKED = "01999999-aaaa-7bbb-8ccc-ddddc0ff0001", "01999999-aaaa-7bbb-8ccc-ddddc0ff0002"
+EDGES = EdgesAnswer(
+    edges=[
+        EdgeView(relation="related", direction="from", at=1, memory=recalled(id=LINKED, content="Keys."), via="link"),
+        EdgeView(relation="updates", direction="to", at=2, memory=recalled(id=OLDER, content="It is with Otto.")),
+    ]
+)
+
+
+def test_show_prints_the_edges_behind_the_memory_when_asked(person: Person, canned: CannedDaemon) -> None:
+    memory = recalled()
+    say(canned, f"GET /v1/memories/{memory.id}", memory)
+    say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
+    alone = run_with(person, "show", memory.id)
+    assert run_with(person, "show", memory.id, "--edges") == (
+        alone + "\nlinked   c0ff0002  Keys.\nupdates  c0ff0001  It is with Otto.\n"
+    )
+    say(canned, f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=[]))
+    assert run_with(person, "show", memory.id, "--edges") == alone + "\nno edges\n"
+
+
+def test_show_says_that_there_are_more_edges(person: Person, canned: CannedDaemon) -> None:
+    memory = recalled()
+    say(canned, f"GET /v1/memories/{memory.id}", memory)
+    say(canned, f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=EDGES.edges, cursor="more"))
+    run_with(person, "show", memory.id, "--edges")
+    assert person.err == "these are the first 2 edges; there are more\n"
+
+
+def test_show_with_edges_as_json_is_the_daemons_answer_about_them(person: Person, canned: CannedDaemon) -> None:
+    memory = recalled()
+    say(canned, f"GET /v1/memories/{memory.id}", memory)
+    say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
+    shown = json.loads(run_with(person, "show", memory.id, "--edges", "--json"))
+    assert shown == msgspec.to_builtins(EDGES)
+
+
+def test_edges_have_no_history(person: Person, canned: CannedDaemon) -> None:
+    assert person.give("show", "c0ffee01", "--edges", "--as-of", "3d") == 2
+    assert "edges have no history" in person.err
+    assert canned.asked == []

@@ -298,6 +298,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
             ("GET /v1/trash", client.trash),
             ("POST /v1/trash/abcdef12/restore", lambda: client.restore("abcdef12")),
             ("GET /v1/memories/abcdef12/history", lambda: client.history("abcdef12")),
+            ("GET /v1/memories/abcdef12/edges", lambda: client.edges("abcdef12", limit=2)),
             ("POST /v1/undo", client.undo),
             ("POST /v1/recall", lambda: client.recall("q")),
             ("GET /v1/search", lambda: client.search("q", highlight=True)),
@@ -325,6 +326,7 @@ def test_every_other_route_is_asked_as_the_protocol_says(canned: CannedDaemon) -
     queries = {f"{asked.method} {asked.path}": asked.query for asked in canned.asked}
     assert queries["DELETE /v1/memories"] == {"tag": ["a"], "confirm": ["true"]}
     assert queries["GET /v1/search"] == {"q": ["q"], "highlight": ["true"]}
+    assert queries["GET /v1/memories/abcdef12/edges"] == {"limit": ["2"]}
     assert queries["DELETE /v1/notes/roots"] == {"id": ["r1"]}
 
 

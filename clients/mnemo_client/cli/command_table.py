@@ -308,7 +308,10 @@ COMMANDS = (
                                                                  "metavar": "N"}),),
         group=MEMORIES,
     ),
-    Command("show", "show one memory whole", ".commands.remember:show", (_ID, _AS_OF), group=MEMORIES),
+    Command(
+        "show", "show one memory whole", ".commands.remember:show",
+        (_ID, _AS_OF, _flag("--edges", help="also the memories that it is connected to, and how")), group=MEMORIES
+    ),
     Command(
         "history", "every version of a memory, and what each changed", ".commands.changes:history", (_ID, _COUNT),
         group=MEMORIES

@@ -27,6 +27,8 @@ from mnemo_client.protocol.primitives import (
     Wait,
 )
 
+Relation = Literal["repeats", "updates", "related"]  # of an edge between two memories
+
 READ_ONLY = frozenset({  # what of a memory only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
     "compression_source", "source_session_id", "superseded_by", "managed", "note", "turn", "state", "access_count",
@@ -182,6 +184,24 @@ class TagsAnswer(AnswerBody):
 
 class MemoryPage(AnswerBody):
     memories: list[MemoryView]
+    cursor: str | None = None
+
+
+class EdgeView(AnswerBody):
+    """An edge of a memory. `direction`: `to` leads from the memory that was asked about to `memory`, `from` the other
+    way; a memory `updates` an older one and `repeats` an earlier one. `via`: `link` for a wiki link of a note."""
+
+    relation: Relation
+    direction: Literal["to", "from"]
+    at: int
+    memory: MemoryView
+    via: Literal["link"] | None = None
+
+
+class EdgesAnswer(AnswerBody):
+    """GET /v1/memories/{id}/edges."""
+
+    edges: list[EdgeView]
     cursor: str | None = None
 
 

@@ -14,6 +14,7 @@ from mnemo_client.protocol.memories import (
     READ_ONLY,
     BulkDeleteAnswer,
     DeleteAnswer,
+    EdgesAnswer,
     MemoryPage,
     MemoryView,
     Patch,
@@ -72,6 +73,7 @@ YEAR_DIGITS = 4
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
 IdPath = "/v1/memories/{id}"
+EDGES_MAX = 500  # of one page
 
 
 class _ListFilter(RequestBody):
@@ -101,6 +103,11 @@ class ListQuery(_ListFilter):
 
 class GetQuery(RequestBody):
     as_of: str | None = None
+
+
+class EdgesQuery(RequestBody):
+    limit: Limit = EDGES_MAX
+    cursor: str = ""
 
 
 class DeleteQuery(_ListFilter):
@@ -180,6 +187,7 @@ class Api:
             Route("DELETE", "/v1/memories", self.delete_many, BulkDeleteAnswer,
                   "Move to the trash by ids or filter; without `confirm` a dry run", query=DeleteQuery),
             Route("GET", IdPath, self.get, one, "One memory", query=GetQuery),
+            Route("GET", f"{IdPath}/edges", self.edges, EdgesAnswer, "The edges of a memory", query=EdgesQuery),
             Route("PATCH", IdPath, self.edit, one, "Edit", ask=Patch, read_only=read_only | _NOT_EDITED),
             Route("DELETE", IdPath, self.delete, DeleteAnswer, "Move to the trash", query=DeleteByIdQuery),
             Route("POST", f"{IdPath}/restore", self.restore, one, "Back from the trash, discarded or archived"),
@@ -241,6 +249,15 @@ class Api:
             return Reply(self._view(self._memories.resolve(request.path["id"], caller)))
         row = await self._on_thread(self._history.memory_at, request.path["id"], at, caller)
         return Reply(wire_codec.memory_view(row, self._daemon.root_paths()))
+
+    async def edges(self, request: Request) -> Reply:
+        await self._daemon.wait_until_open()
+        query: EdgesQuery = request.query
+        found, cursor = await self._on_thread(
+            self._memories.edges, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
+        )
+        roots = self._daemon.root_paths()
+        return Reply(EdgesAnswer(edges=[wire_codec.edge(row, roots) for row in found], cursor=cursor or None))
 
     async def edit(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()

@@ -17,7 +17,7 @@ from mnemo_client.protocol.ingestion import (
     Turn,
     TurnsRequest,
 )
-from mnemo_client.protocol.memories import MemoryView, NewMemory, NoteView, Patch, ProcedureTrace, TurnView
+from mnemo_client.protocol.memories import EdgeView, MemoryView, NewMemory, NoteView, Patch, ProcedureTrace, TurnView
 from mnemo_client.protocol.primitives import TurnRole
 from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
@@ -31,7 +31,7 @@ from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.indexing.views import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
-from mnemo_daemon.memories.memory_service import Caller, MemoryDetails
+from mnemo_daemon.memories.memory_service import Caller, MemoryDetails, MemoryEdge
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome, shown_score
 from mnemo_daemon.server.router import Request
 from mnemo_daemon.settings import Settings
@@ -113,6 +113,13 @@ def recall_answer(
         took_ms=round(recalled.took_ms, 3),
         trace=recalled.trace,
     )
+
+
+def edge(row: MemoryEdge, root_paths: Mapping[str, str]) -> EdgeView:
+    return EdgeView(
+        relation=row.edge.relation, direction="from" if row.edge.source == row.other.memory.id else "to",
+        at=row.edge.at, memory=memory_view(row.other, root_paths), via=row.edge.via or None,
+    )  # fmt: skip
 
 
 def version(row: MemoryVersion, root_paths: Mapping[str, str]) -> VersionView:

@@ -29,6 +29,7 @@ from mnemo_store.records import (
     Change,
     DropForgotten,
     DropSkip,
+    Edge,
     Memory,
     NoteFile,
     PutMemory,
@@ -52,6 +53,7 @@ FORGOTTEN = "forgotten"  # the code of a text that was purged
 RELEVANCE = ("too_short", "stop_words", "infrastructure_noise")
 
 _HEX = lazy_pattern(r"[0-9a-f]+")
+_EDGE_CURSOR = lazy_pattern(r"[01]\.[a-z]+\.[0-9a-f-]{36}")
 
 
 class Caller(NamedTuple):
@@ -74,6 +76,13 @@ def details_of(snapshot: Snapshot, memory: Memory) -> MemoryDetails:
     """The memory with what an answer shows beside it."""
     usage = snapshot.usage(memory.id) or Usage(id=memory.id, strength=memory.importance)
     return MemoryDetails(memory, usage, snapshot.note(memory.managed) if memory.managed else None)
+
+
+class MemoryEdge(NamedTuple):
+    """An edge of a memory, and the memory at its other end."""
+
+    edge: Edge
+    other: MemoryDetails
 
 
 class MemoryService:
@@ -111,6 +120,26 @@ class MemoryService:
         """By its whole id."""
         with self._store.snapshot() as snapshot:
             return details_of(snapshot, _existing(snapshot, memory_id))
+
+    def edges(self, text: str, caller: Caller, limit: int, cursor: str) -> tuple[list[MemoryEdge], str]:
+        """The edges of a memory to memories of its namespace and user that the caller may see and that are not in the
+        trash: those towards it first, then those from it, each by relation and other end; and where to go on."""
+        memory_id = self.resolve(text, caller)
+        if cursor and not _EDGE_CURSOR.fullmatch(cursor):
+            raise bad_value("a cursor is what the page before gave as `cursor`", "cursor")
+        with self._store.snapshot() as snapshot:
+            memory = _existing(snapshot, memory_id)
+            found: list[MemoryEdge] = []
+            for edge in snapshot.edges(memory_id):
+                other_id = edge.target if edge.source == memory_id else edge.source
+                other = snapshot.memory(other_id)
+                if _edge_cursor(edge, memory_id) > cursor and _is_listed_end(other, memory, caller):
+                    assert other is not None
+                    found.append(MemoryEdge(edge, details_of(snapshot, other)))
+                if len(found) > limit:
+                    break
+        more, found = len(found) > limit, found[:limit]
+        return found, _edge_cursor(found[-1].edge, memory_id) if more else ""
 
     def page(
         self,
@@ -376,6 +405,19 @@ def _written_memory(decision: Decision) -> Memory:
 def is_visible(memory: Memory | None, caller: Caller) -> bool:
     """Whether the memory is there, as far as this caller is concerned."""
     return memory is not None and (caller.sees_sensitive or SENSITIVE_TAG not in memory.tags)
+
+
+def _is_listed_end(other: Memory | None, memory: Memory, caller: Caller) -> bool:
+    """True where the other end of an edge may be shown with the edge."""
+    if other is None or not is_visible(other, caller) or other.state == "trashed":
+        return False
+    return (other.namespace, other.user_id) == (memory.namespace, memory.user_id)
+
+
+def _edge_cursor(edge: Edge, memory_id: str) -> str:
+    """The place of an edge in the list of a memory's edges; it grows along the list."""
+    is_from = edge.source == memory_id
+    return f"{int(is_from)}.{edge.relation}.{edge.target if is_from else edge.source}"
 
 
 def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:

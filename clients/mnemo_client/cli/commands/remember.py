@@ -8,7 +8,14 @@ from mnemo_client import process
 from mnemo_client.cli.arguments import list_candidates, memory_id_argument, time_argument
 from mnemo_client.cli.commands.recall import open_file
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.records import explanation_lines, memory_lines, remember_line, trash_lines, undone_lines
+from mnemo_client.cli.format.records import (
+    edge_lines,
+    explanation_lines,
+    memory_lines,
+    remember_line,
+    trash_lines,
+    undone_lines,
+)
 from mnemo_client.cli.format.units import first_line, short_id
 from mnemo_client.errors import EXIT_DONE, MnemoError, UsageError
 from mnemo_client.paths import run_folder
@@ -65,15 +72,20 @@ def add(invocation: CommandContext) -> int:
 
 
 def show(invocation: CommandContext) -> int:
-    client = invocation.client()
+    """One memory whole; with --edges the memories that it is connected to as well, as JSON these alone."""
+    client, options = invocation.client(), invocation.options
+    if options.edges and options.as_of is not None:
+        raise UsageError("--edges and --as-of contradict each other: edges have no history")
     with list_candidates(client):
-        memory = client.get(
-            memory_id_argument(invocation, invocation.options.id), time_argument(invocation.options.as_of)
-        )
+        memory = client.get(memory_id_argument(invocation, options.id), time_argument(options.as_of))
+    answer = client.edges(memory.id) if options.edges else None
     if invocation.wants_json:
         invocation.print_answer()
-    else:
-        invocation.page(memory_lines(memory, invocation.style, invocation.cwd, invocation.home))
+        return EXIT_DONE
+    lines = memory_lines(memory, invocation.style, invocation.cwd, invocation.home)
+    invocation.page([*lines, *(edge_lines(answer, invocation.style) if answer is not None else ())])
+    if answer is not None and answer.cursor is not None:
+        invocation.message(f"these are the first {len(answer.edges)} edges; there are more")
     return EXIT_DONE
 
 

@@ -16,7 +16,7 @@ from mnemo_client.cli.format.units import (
 )
 from mnemo_client.cli.terminal import TextStyle, clip_start, sanitize, table
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
-from mnemo_client.protocol.memories import MemoryView, TrashPage, TrashView
+from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, Relation, TrashPage, TrashView
 from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
@@ -119,6 +119,25 @@ def memory_lines(memory: MemoryView, look: TextStyle, here: Path, home: Path) ->
     rows.append(["recalled", used + (f", last {local_time(memory.last_accessed)}" if memory.last_accessed else "")])
     lines = table([[look.dim(name), sanitize(value)] for name, value in rows], width=look.width)
     return [*lines, "", sanitize(memory.content, lines=True)]
+
+
+EDGE_LABELS: dict[tuple[Relation, str], str] = {
+    ("updates", "to"): "updates", ("updates", "from"): "updated by", ("repeats", "to"): "repeats",
+    ("repeats", "from"): "repeated by", ("related", "to"): "related", ("related", "from"): "related",
+}  # fmt: skip
+
+
+def edge_lines(answer: EdgesAnswer, look: TextStyle) -> list[str]:
+    """An empty line, and a line for each edge: the relation, the id of the other memory, and how it begins."""
+    rows = [
+        [
+            look.dim("linked" if edge.via == "link" else EDGE_LABELS[edge.relation, edge.direction]),
+            look.location(short_id(edge.memory.id)),
+            first_line(edge.memory),
+        ]
+        for edge in answer.edges
+    ]
+    return ["", *(table(rows, width=look.width) if rows else [look.dim("no edges")])]
 
 
 def choice_lines(memories: Sequence[MemoryView], look: TextStyle) -> list[str]:
