@@ -65,7 +65,7 @@ def test_what_a_cross_encoder_says_is_the_score_and_told_in_words() -> None:
     assert found.amounts["cross_encoder"].tolist() == pytest.approx([0.9, 0, 0.25, 0.5, 0])
     assert set(found.amounts) - {"archived"} == set(found.features)
     assert told_of({"cross_encoder": 0.9}, ReasonInputs([], 0.6, 1.0, 0.9)) == [
-        "answers the question, as a model reads it"
+        "answers the question, according to the reranker"
     ]
 
 
@@ -115,13 +115,13 @@ def told_of(adds: dict[str, float], told: ReasonInputs) -> list[str]:
         ({"words_share": 0.5, "cosine_share": 0.2}, ["has key, spare", "close in meaning (0.62)"]),
         # what is about one thing counts together: words 0.3 + 0.3, meaning 0.5 + 0.2
         ({"words": 0.3, "covered_content": 0.3, "late_z": 0.5, "sim_rank": 0.2, "words_before": 0.1},
-         ["close in meaning (0.62)", "has key, spare", "what stands beside it fits"]),
+         ["close in meaning (0.62)", "has key, spare", "its neighbours fit the question"]),
         # what takes away is no reason
         ({"words": 2.0, "terms": -3.0, "cosine": 0.1, "archived": -0.2}, ["close in meaning (0.62)"]),
         ({"session_share": 0.5, "speaker_named": 0.4, "date_fits": 0.3, "when_date": 0.2},
-         ["its session or note is about it", "said by who is named", "of the time that is named"]),
+         ["its session or note is about the question", "said by the person named", "from the time named"]),
         ({"when_date": 0.2, "text_number": 0.1, "same_number": 0.25, "weight": 0.1},
-         ["reads like an answer to such a question", "has the number that is asked about", "strong by itself"]),
+         ["reads like an answer to this kind of question", "has the number asked about", "strong by itself"]),
         ({"other_named": 0.9, "names_nobody": 0.5, "text_length": 1.0}, []),
         ({}, []),
     ],

@@ -107,7 +107,7 @@ def _canvas_lines(text: str) -> Iterator[tuple[str, int]]:
     try:
         canvas = msgspec.json.decode(text, type=_Canvas) if text.strip() else _Canvas()
     except (msgspec.DecodeError, RecursionError) as error:
-        raise FileFormatError(f"no canvas: {error}") from None
+        raise FileFormatError(f"not a canvas file: {error}") from None
     places = _lines_of_ids(text)
     for node in canvas.nodes:
         origin = places.get(node.id, 1)
@@ -140,7 +140,7 @@ def _notebook_lines(text: str) -> Iterator[tuple[str, int]]:
     try:
         notebook = msgspec.json.decode(text, type=_Notebook)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise FileFormatError(f"no notebook of Jupyter 4 or later: {error}") from None
+        raise FileFormatError(f"not a Jupyter notebook of version 4 or later: {error}") from None
     places = _LineFinder(text)
     for cell in notebook.cells:
         lines = _joined(cell.source).split("\n")
@@ -233,7 +233,7 @@ def _rows(text: str, suffix: str) -> Iterator[_Row]:
                     continue
             yield _Row(_row_text(names, cells), start, before)
     except csv.Error as error:
-        raise FileFormatError(f"no table: {error} (line {reader.line_num})") from None
+        raise FileFormatError(f"not a table: {error} (line {reader.line_num})") from None
     if names and before == 1:  # nothing but the names
         yield _Row("; ".join(names), 1, 1)
 

@@ -37,9 +37,9 @@ def read_word_file(data: bytes) -> str:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open(PART) as part:
             xml = part.read(UNPACKED_BYTES_MAX + 1)
     except _BROKEN as error:
-        raise WordFileError(f"no Word file: {error}") from None
+        raise WordFileError(f"not a Word file: {error}") from None
     if len(xml) > UNPACKED_BYTES_MAX:
-        raise WordFileError(f"a Word file with more than {UNPACKED_BYTES_MAX >> 20} MiB of text and markup")
+        raise WordFileError(f"the Word file has more than {UNPACKED_BYTES_MAX >> 20} MiB of text and markup")
     return "\n".join(_lines(xml.decode("utf-8", errors="replace").replace("\0", "")))
 
 

@@ -197,7 +197,7 @@ def _objection(
     if new.is_first_person and new.speaker and old.speaker and new.speaker != old.speaker:
         return f"said by {new.speaker} and by {old.speaker}"
     if new.is_relative and abs(said_at - old.said_at) > RELATIVE_MS_MAX:
-        return "speaks of another day"
+        return "refers to another day"
     if sim is None or sim >= thresholds.same or _has_words_of(new, old):
         return None
-    return "not near enough to be the same"
+    return "not similar enough to be the same"

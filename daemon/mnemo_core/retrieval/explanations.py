@@ -217,18 +217,18 @@ def _sentence(subject: str, told: ReasonInputs) -> str:
 
 
 _PLAIN = {
-    "number": "has the number that is asked about",
-    "beside": "what stands beside it fits",
-    "session": "its session or note is about it",
-    "speaker": "said by who is named",
-    "date": "of the time that is named",
+    "number": "has the number asked about",
+    "beside": "its neighbours fit the question",
+    "session": "its session or note is about the question",
+    "speaker": "said by the person named",
+    "date": "from the time named",
     "weight": "strong by itself",
-    "shape": "reads like an answer to such a question",
-    "page": "its note as a whole is about it",
-    "said": "said by somebody, not read in a document",
-    "here": "of the namespace that is asked",
-    "change": "the latest of what is like it",
-    "read": "answers the question, as a model reads it",
+    "shape": "reads like an answer to this kind of question",
+    "page": "its whole note is about the question",
+    "said": "said by a person, not taken from a document",
+    "here": "in the namespace of the request",
+    "change": "the latest of similar statements",
+    "read": "answers the question, according to the reranker",
 }
 
 
