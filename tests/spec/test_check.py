@@ -522,7 +522,7 @@ def test_a_database_that_is_not_this_journals_is_seen(folder: Path, name: str, v
 
 def test_every_rule_and_every_remedy_is_described() -> None:
     page = (Path(__file__).resolve().parents[2] / "store" / "FORMAT.md").read_text()
-    lines = page[page.index("## Check") : page.index("## View files")].splitlines()
+    lines = page[page.index("## Check") : page.index("## Index files")].splitlines()
     for each in INVARIANTS:
         assert f"| `{each.name}` | `{each.table}` | {each.about} | `{each.remedy}` |" in lines
     for remedy, what in REPAIR_STEPS.items():
