@@ -164,14 +164,14 @@ def is_being_fetched() -> bool:
 
 
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
-    look = terminal.style_for(sys.stdout, os.environ)
+    style = terminal.style_for(sys.stdout, os.environ)
     for question in questions:
         request = retrieval.RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")
-        say(*hit_lines(answer.memories, look, Path.cwd(), Path.home()))
-        say(recall_summary(answer, None, look))
+        say(*hit_lines(answer.memories, style, Path.cwd(), Path.home()))
+        say(recall_summary(answer, None, style))
 
 
 def edit_and_ask(client: Client, notes: Path) -> None:

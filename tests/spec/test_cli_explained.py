@@ -74,8 +74,8 @@ def test_a_trace_keeps_to_eighty_columns_with_and_without_colour() -> None:
         stages_ms={f"stage{number}": 1.0 for number in range(20)},
         dropped={f"reason_{number}": 5 for number in range(9)},
     )  # fmt: skip
-    for look in (TextStyle(width=80), TextStyle(colour=True, width=80)):
-        lines = list(traces.trace_lines(shown, look))
+    for style in (TextStyle(width=80), TextStyle(colour=True, width=80)):
+        lines = list(traces.trace_lines(shown, style))
         assert max(map(cell_width, lines)) <= 80
         assert any("…" in line for line in lines)
 

@@ -63,27 +63,27 @@ def require_subcommand(_: CommandContext) -> int:
     raise UsageError("say what to measure", "mnemo bench quality --data FOLDER, or mnemo bench speed")
 
 
-def quality(invocation: CommandContext) -> int:
-    options = invocation.options
+def quality(context: CommandContext) -> int:
+    options = context.options
     rankers = list(dict.fromkeys(options.ranker)) or list(command_table.RANKERS)
-    conversations = load((invocation.cwd / Path(options.data).expanduser()).resolve())
-    with scratch_daemon.scratch_daemon(invocation, "bench") as client:
-        puts = _store_turns(invocation.terminal, client, conversations, pooled=options.pooled)
-        has_vectors = scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS)
+    conversations = load((context.cwd / Path(options.data).expanduser()).resolve())
+    with scratch_daemon.scratch_daemon(context, "bench") as client:
+        puts = _store_turns(context.terminal, client, conversations, pooled=options.pooled)
+        has_vectors = scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS)
         machine = describe_machine(client.status(), has_vectors)
-        found = _ask_all(invocation.terminal, client, puts, rankers)
-    invocation.terminal.progress("reckoning …")
+        found = _ask_all(context.terminal, client, puts, rankers)
+    context.terminal.progress("reckoning …")
     report = build_report(puts, found)
-    invocation.terminal.clear_progress()
+    context.terminal.clear_progress()
     turns = sum(len(each.turns) for each in conversations)
     measured = {
         "conversations": len(conversations), "memories": turns, "questions": len(puts), "pooled": options.pooled,
         "answers": ANSWERS, "machine": machine._asdict(), **report,
     }  # fmt: skip
-    if invocation.wants_json:
-        invocation.print_value(measured)
+    if context.wants_json:
+        context.print_value(measured)
     else:
-        invocation.print(*quality_lines(measured, invocation.style))
+        context.print(*quality_lines(measured, context.style))
     return EXIT_DONE
 
 
@@ -203,29 +203,29 @@ def _processor() -> str:
 # What is shown of it
 
 
-def quality_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]:
+def quality_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
     """The tables: every ranker in all, and by category; then what there is to know beside them."""
     rankers: Mapping[str, Any] = measured["rankers"]
     shape = "all in one namespace" if measured["pooled"] else "each in a namespace of its own"
     counts = (("conversation", "conversations"), ("memory", "memories"), ("question", "questions"))
     parts = [plural(measured[many], one, many) for one, many in counts]
-    yield look.bold(f"{', '.join(parts)}; {shape}" if measured["conversations"] > 1 else ", ".join(parts))
-    yield look.dim(machine_line(Machine(**measured["machine"])))
+    yield style.bold(f"{', '.join(parts)}; {shape}" if measured["conversations"] > 1 else ", ".join(parts))
+    yield style.dim(machine_line(Machine(**measured["machine"])))
     yield ""
     rows = [["%", *METRICS, "ms"]]
     for name, each in rankers.items():
         rows.append([name, *(f"{each[metric]['mean']:.1f}" for metric in METRICS), f"{each['ms']['p50']:.1f}"])
         rows.append(["", *(interval(each[metric]) for metric in METRICS), ""])
-    yield from right_table(rows, look)
+    yield from right_table(rows, style)
     yield ""
-    yield from right_table(list(_category_rows(measured)), look)
+    yield from right_table(list(_category_rows(measured)), style)
     yield ""
-    yield look.dim("Below each mean: 95% of the means of resampled questions. ms: half took less.")
+    yield style.dim("Below each mean: 95% of the means of resampled questions. ms: half took less.")
     yield from _comparison(rankers)
     for name, each in rankers.items():
         if each["answered_by_other"]:
             of = plural(each["answered_by_other"], "question")
-            yield look.warn(f"{name}: {of} answered by another ranker, or without vectors")
+            yield style.warn(f"{name}: {of} answered by another ranker, or without vectors")
 
 
 def _category_rows(measured: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -261,11 +261,11 @@ def machine_line(machine: Machine) -> str:
     ])  # fmt: skip
 
 
-def right_table(rows: Sequence[Sequence[str]], look: TextStyle) -> Iterator[str]:
+def right_table(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[str]:
     """The first row in bold; the first column to the left, the others to the right."""
     widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         first, *others = zip(row, widths, strict=True)
         aligned = [pad(*first), *(" " * (width - cell_width(cell)) + cell for cell, width in others)]
         line = "  ".join(aligned).rstrip()
-        yield look.bold(line) if number == 0 else line
+        yield style.bold(line) if number == 0 else line

@@ -49,16 +49,16 @@ _WHY = (
 )  # fmt: skip
 
 
-def speed(invocation: CommandContext) -> int:
-    sizes = numbers(invocation.options.sizes, SIZES, SIZE_MAX, "--sizes")
-    clients = numbers(invocation.options.clients, CLIENTS, CLIENTS_MAX, "--clients")
+def speed(context: CommandContext) -> int:
+    sizes = numbers(context.options.sizes, SIZES, SIZE_MAX, "--sizes")
+    clients = numbers(context.options.clients, CLIENTS, CLIENTS_MAX, "--clients")
     measured: dict[str, Any] = {"sizes": []}
-    terminal = invocation.terminal
-    with scratch_daemon.scratch_daemon(invocation, "bench") as client:
+    terminal = context.terminal
+    with scratch_daemon.scratch_daemon(context, "bench") as client:
         texts, questions, stored = _texts(), _questions(), 0
         for size in sizes:
             row: dict[str, Any] = {"memories": max(size, stored), "recall": []}
-            row |= _fill(invocation, client, texts, size - stored, size)
+            row |= _fill(context, client, texts, size - stored, size)
             for count in clients:
                 terminal.progress(f"asking at {number_text(size)}, {plural(count, 'client')}   (^C to stop)")
                 asked = [next(questions) for _ in range(QUESTIONS)]
@@ -73,10 +73,10 @@ def speed(invocation: CommandContext) -> int:
             measured["sizes"].append(row)
         has_vectors = measured["sizes"][-1]["indexed_seconds"] is not None
         measured["machine"] = describe_machine(client.status(), has_vectors)._asdict()
-    if invocation.wants_json:
-        invocation.print_value(measured)
+    if context.wants_json:
+        context.print_value(measured)
     else:
-        invocation.print(*speed_lines(measured, invocation.style))
+        context.print(*speed_lines(measured, context.style))
     return EXIT_DONE
 
 
@@ -117,16 +117,16 @@ def _questions() -> Iterator[str]:
 # Measuring
 
 
-def _fill(invocation: CommandContext, client: Client, texts: Iterator[str], missing: int, size: int) -> dict[str, Any]:
+def _fill(context: CommandContext, client: Client, texts: Iterator[str], missing: int, size: int) -> dict[str, Any]:
     """Remembers what is missing; how many a second, and how long until each had its vector (None: no model)."""
     began, left = time.perf_counter(), missing
     while left > 0:
         part = [NewMemory(content=next(texts), dedup="off") for _ in range(min(BATCH, left))]
         client.remember_many(part)
         left -= len(part)
-        invocation.terminal.progress(f"remembering {number_text(size)}: {percent(1 - left / missing)}")
+        context.terminal.progress(f"remembering {number_text(size)}: {percent(1 - left / missing)}")
     stored = time.perf_counter() - began
-    has_vectors = scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS)
+    has_vectors = scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS)
     return {
         "remembered": max(0, missing),
         "stored_seconds": round(stored, 3),
@@ -178,16 +178,16 @@ def _percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 # What is shown of it
 
 
-def speed_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]:
+def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
     """The tables, by size: recall, then the rest; then where the time of a recall goes."""
-    yield look.dim(machine_line(Machine(**measured["machine"])))
+    yield style.dim(machine_line(Machine(**measured["machine"])))
     yield ""
     rows = [["recall, ms", "clients", *(f"new {name}" for name in SHARES), *(f"again {name}" for name in SHARES), "/s"]]
     for size in measured["sizes"]:
         for each in size["recall"]:
             times = [f"{each[kind][name]:.1f}" for kind in ("new", "again") for name in SHARES]
             rows.append([number_text(size["memories"]), str(each["clients"]), *times, f"{each['per_second']:.0f}"])
-    yield from right_table(rows, look)
+    yield from right_table(rows, style)
     yield ""
     rows = [["beside it", "search p50", "p95", "add p50", "p95", "stored/s", "indexed/s", "disk", "memory"]]
     for size in measured["sizes"]:
@@ -195,18 +195,18 @@ def speed_lines(measured: Mapping[str, Any], look: TextStyle) -> Iterator[str]:
         rates = [_rate(size["remembered"], size[f"{done}_seconds"]) for done in ("stored", "indexed")]
         bytes_ = [size_text(size["disk_bytes"]), size_text(size["memory_private_bytes"])]
         rows.append([number_text(size["memories"]), *times, *rates, *bytes_])
-    yield from right_table(rows, look)
+    yield from right_table(rows, style)
     yield ""
     stages = list(dict.fromkeys(name for size in measured["sizes"] for name in size["stages_ms"]))
     rows = [["stages, ms", *stages]]
     for size in measured["sizes"]:
         took = [size["stages_ms"].get(name) for name in stages]
         rows.append([number_text(size["memories"]), *("-" if each is None else f"{each:.2f}" for each in took)])
-    yield from right_table(rows, look)
+    yield from right_table(rows, style)
     yield ""
-    yield look.dim("The texts are made. Times are as the client sees them, the stages' medians as the daemon does.")
-    yield look.dim("new: never asked before; again: its vector is known; /s: recalls of new questions;")
-    yield look.dim("search: by words alone; add: one durable write.")
+    yield style.dim("The texts are made. Times are as the client sees them, the stages' medians as the daemon does.")
+    yield style.dim("new: never asked before; again: its vector is known; /s: recalls of new questions;")
+    yield style.dim("search: by words alone; add: one durable write.")
 
 
 def _rate(count: int, seconds: float | None) -> str:

@@ -31,7 +31,7 @@ def time_argument(text: str | None) -> int | str | None:
     return text
 
 
-def save_hit_numbers(invocation: CommandContext, memories: Sequence[MemoryView], first: int) -> None:
+def save_hit_numbers(context: CommandContext, memories: Sequence[MemoryView], first: int) -> None:
     """Write down which memory has which number in the last answer, for `open`, `show`, `edit` and `rm`.
 
     Only its owner can read the file.
@@ -44,7 +44,7 @@ def save_hit_numbers(invocation: CommandContext, memories: Sequence[MemoryView],
         }
         for number, memory in enumerate(memories, first)
     }
-    folder = run_folder(invocation.environ)
+    folder = run_folder(context.environ)
     try:
         process.make_private_folder(folder)
         beside = folder / f"{LAST_FILE}.{os.getpid()}"
@@ -53,13 +53,13 @@ def save_hit_numbers(invocation: CommandContext, memories: Sequence[MemoryView],
             json.dump(hits, file)
         beside.replace(folder / LAST_FILE)
     except OSError as failed:
-        invocation.message(f"the answer's numbers could not be kept for `mnemo open`: {failed.strerror}")
+        context.message(f"the answer's numbers could not be kept for `mnemo open`: {failed.strerror}")
 
 
-def numbered_hit(invocation: CommandContext, number: int) -> dict[str, Any]:
+def numbered_hit(context: CommandContext, number: int) -> dict[str, Any]:
     """Return the hit of that number in the last answer: `id`, `path`, `line`. Raises NotFoundError."""
     try:
-        text = (run_folder(invocation.environ) / LAST_FILE).read_text(encoding="utf-8")
+        text = (run_folder(context.environ) / LAST_FILE).read_text(encoding="utf-8")
         hits: dict[str, dict[str, Any]] = json.loads(text)
     except (OSError, ValueError):
         hits = {}
@@ -71,11 +71,11 @@ def numbered_hit(invocation: CommandContext, number: int) -> dict[str, Any]:
     return hits[str(number)]
 
 
-def memory_id_argument(invocation: CommandContext, text: str) -> str:
+def memory_id_argument(context: CommandContext, text: str) -> str:
     """The id that was meant: as given, or that of a numbered hit of the last answer."""
     text = text.strip().lstrip("…")
     if text.isdigit() and len(text) <= HIT_NUMBER_DIGITS_MAX:
-        return str(numbered_hit(invocation, int(text))["id"])
+        return str(numbered_hit(context, int(text))["id"])
     if len(text.replace("-", "")) < SHORT_ID_DIGITS:
         raise UsageError(f"{text!r} is too short for an id", f"give at least {SHORT_ID_DIGITS} of its digits")
     return text

@@ -341,7 +341,7 @@ COMMANDS = (
         group=MEMORIES,
     ),
     Command(
-        "context", "the block of memories to put before a prompt", ".commands.recall:context",
+        "context", "the block of memories to put before a prompt", ".commands.recall:context_block",
         (_WORDS, _COUNT, _TAG, _option("--budget", help="at most so many tokens; 0: no limit", type=int, metavar="N"),
          _option("--max-chars", help="at most so many characters", type=int, metavar="N"),
          _flag("--ids", help="with ids")),

@@ -7,12 +7,12 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.errors import EXIT_DONE
 
 
-def run(invocation: CommandContext) -> int:
-    script = {"bash": bash, "zsh": zsh, "fish": fish}[invocation.options.shell]()
-    if invocation.wants_json:
-        invocation.print_value({"shell": invocation.options.shell, "script": script})
+def run(context: CommandContext) -> int:
+    script = {"bash": bash, "zsh": zsh, "fish": fish}[context.options.shell]()
+    if context.wants_json:
+        context.print_value({"shell": context.options.shell, "script": script})
     else:
-        invocation.print(script.rstrip("\n"))
+        context.print(script.rstrip("\n"))
     return EXIT_DONE
 
 

@@ -73,11 +73,11 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
     options = parse(command, name, rest)
     from mnemo_client.cli.context import CommandContext
 
-    invocation = CommandContext(options, screen, environ, Path.cwd(), stdin)
+    context = CommandContext(options, screen, environ, Path.cwd(), stdin)
     try:
-        return _load_function(command)(invocation)
+        return _load_function(command)(context)
     finally:
-        invocation.close()
+        context.close()
 
 
 def parse(command: command_table.Command, name: list[str], rest: list[str]) -> SimpleNamespace:
@@ -128,11 +128,11 @@ def _unknown_subcommand(command: command_table.Command, word: str) -> UsageError
     return UsageError(f"there is no command 'mnemo {command.name} {word}'", f"there are: {names}")
 
 
-def _overview(look: terminal.TextStyle) -> list[str]:
+def _overview(style: terminal.TextStyle) -> list[str]:
     lines = ["One long-term memory for your agents, editors and notes, on your own machine.", ""]
-    lines += [f"{look.bold('usage')}: mnemo COMMAND …    mnemo COMMAND --help"]
+    lines += [f"{style.bold('usage')}: mnemo COMMAND …    mnemo COMMAND --help"]
     for group in (command_table.MEMORIES, command_table.NOTES_MODELS_AGENTS, command_table.DAEMON):
-        lines += ["", look.bold(group)]
+        lines += ["", style.bold(group)]
         lines += [f"  {each.name:<12}{each.help}" for each in command_table.COMMANDS if each.group == group]
     return lines
 

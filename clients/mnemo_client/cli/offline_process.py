@@ -9,13 +9,13 @@ from mnemo_client.cli.context import CommandContext
 from mnemo_client.errors import MnemoError
 
 
-def run_offline(invocation: CommandContext, *words: str) -> dict[str, Any]:
+def run_offline(context: CommandContext, *words: str) -> dict[str, Any]:
     """What a command of it answers; its progress appears as it goes. Raises MnemoError."""
-    invocation.terminal.flush()
+    context.terminal.flush()
     ended = subprocess.run(
         [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],
         check=False,
-        env=dict(invocation.environ),
+        env=dict(context.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )

@@ -26,12 +26,12 @@ STOP_SECONDS = 5.0
 
 
 @contextmanager
-def scratch_daemon(invocation: CommandContext, name: str) -> Iterator[Client]:
+def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
     """A daemon on a data folder of its own; both are gone afterwards, whatever happened. name: of the folder."""
     scratch = Path(tempfile.mkdtemp(prefix=f"mnemo-{name}-"))
-    environ = {name: value for name, value in invocation.environ.items() if not name.startswith("XDG_RUNTIME")}
+    environ = {name: value for name, value in context.environ.items() if not name.startswith("XDG_RUNTIME")}
     environ = {
-        **_models_folder(invocation),
+        **_models_folder(context),
         **environ,
         "MNEMO_DATA_DIR": str(scratch),
         "MNEMO_SOCKET": str(scratch / "mnemo.sock"),
@@ -44,32 +44,32 @@ def scratch_daemon(invocation: CommandContext, name: str) -> Iterator[Client]:
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     try:
-        process.start(environ, socket_path(environ), invocation.message, pids.append)
+        process.start(environ, socket_path(environ), context.message, pids.append)
         yield client
     finally:
-        invocation.terminal.clear_progress()
+        context.terminal.clear_progress()
         _stop(client, pids)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def wait_for_vectors(invocation: CommandContext, client: Client, seconds: float) -> bool:
+def wait_for_vectors(context: CommandContext, client: Client, seconds: float) -> bool:
     """Whether every text has its vector now, and the graph over them is built; says why where that will not be."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         status = client.status()
         model, vectors = status.models.get("embedding"), status.views.get("vectors")
         if model is None or model.state == "absent":
-            invocation.message(f"To find by meaning too, fetch a model first: mnemo models pull {DEFAULT_MODEL}")
+            context.message(f"To find by meaning too, fetch a model first: mnemo models pull {DEFAULT_MODEL}")
             return False
         if model.state == "failed":
-            invocation.message(f"The embedding model cannot be used: {model.reason or 'see mnemo doctor'}")
+            context.message(f"The embedding model cannot be used: {model.reason or 'see mnemo doctor'}")
             return False
         if model.state == "ready" and vectors is not None and vectors.share >= 1 and not vectors.reason:
             return True
         share = vectors.share if vectors is not None else 0.0
-        invocation.terminal.progress(f"building the vectors: {percent(share)}   (^C to stop)")
+        context.terminal.progress(f"building the vectors: {percent(share)}   (^C to stop)")
         time.sleep(POLL_SECONDS)
-    invocation.message(f"The vectors take longer than the {duration_text(seconds)} that are waited for.")
+    context.message(f"The vectors take longer than the {duration_text(seconds)} that are waited for.")
     return False
 
 
@@ -88,13 +88,13 @@ def _stop(client: Client, pids: list[int]) -> None:
     client.close()
 
 
-def _models_folder(invocation: CommandContext) -> dict[str, str]:
+def _models_folder(context: CommandContext) -> dict[str, str]:
     """The variable that leads the scratch daemon to the person's own models, where their configuration names a folder;
     elsewhere it finds them by itself."""
     import tomllib
 
     try:
-        section = tomllib.loads(config_file(invocation.environ).read_text(encoding="utf-8")).get("models", {})
+        section = tomllib.loads(config_file(context.environ).read_text(encoding="utf-8")).get("models", {})
     except (OSError, ValueError):
         return {}
     named = section.get("folder") if isinstance(section, dict) else None

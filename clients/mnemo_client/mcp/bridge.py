@@ -308,10 +308,10 @@ def _log_message(text: str) -> None:
     sys.stderr.flush()
 
 
-def run(invocation: "CommandContext") -> int:
+def run(context: "CommandContext") -> int:
     """`mnemo mcp`."""
-    option = invocation.options.namespace
-    return serve(sys.stdin.buffer, sys.stdout.buffer, invocation.environ, invocation.cwd, option)
+    option = context.options.namespace
+    return serve(sys.stdin.buffer, sys.stdout.buffer, context.environ, context.cwd, option)
 
 
 def serve(lines: BinaryIO, out: BinaryIO, environ: Mapping[str, str], folder: Path, option: str | None = None) -> int:

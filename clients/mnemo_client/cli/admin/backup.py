@@ -15,91 +15,91 @@ from mnemo_client.paths import data_folder, socket_path
 BACKUP_MANIFEST = "backup.json"  # what a backup has and a data folder has not
 
 
-def backup(invocation: CommandContext) -> int:
-    asked = invocation.options.folder
-    folder = None if asked is None else (invocation.cwd / Path(asked).expanduser()).resolve()
-    made = invocation.client().back_up(folder)
-    if invocation.wants_json:
-        invocation.print_answer()
+def backup(context: CommandContext) -> int:
+    asked = context.options.folder
+    folder = None if asked is None else (context.cwd / Path(asked).expanduser()).resolve()
+    made = context.client().back_up(folder)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
-    shown = short_path(made.folder, invocation.cwd, invocation.home)
-    invocation.print(f"{invocation.style.good('backed up')}: {shown}, {size_text(made.bytes)}, up to change {made.seq}")
+    shown = short_path(made.folder, context.cwd, context.home)
+    context.print(f"{context.style.good('backed up')}: {shown}, {size_text(made.bytes)}, up to change {made.seq}")
     if not made.has_database:
-        invocation.message("the database is out of order: the copy has all but the vectors, which are computed again")
+        context.message("the database is out of order: the copy has all but the vectors, which are computed again")
     if asked is None:
-        invocation.message("it lies on the same disk; name a folder on another one to be safe from its loss")
-    invocation.message(f"to go back to it: mnemo restore {shown}")
+        context.message("it lies on the same disk; name a folder on another one to be safe from its loss")
+    context.message(f"to go back to it: mnemo restore {shown}")
     return EXIT_DONE
 
 
-def restore(invocation: CommandContext) -> int:
+def restore(context: CommandContext) -> int:
     """Works without a daemon. One that runs is stopped once the source was found to be whole, and runs again
     afterwards, whatever became of the restore."""
-    options = invocation.options
-    data = data_folder(invocation.environ)
-    target = data if options.to is None else (invocation.cwd / Path(options.to).expanduser()).resolve()
+    options = context.options
+    data = data_folder(context.environ)
+    target = data if options.to is None else (context.cwd / Path(options.to).expanduser()).resolve()
     if options.folder is None and options.at is None:
         raise UsageError("name a backup, or a moment with --at", "see the backups with: ls " + str(data / "backups"))
-    source = data if options.folder is None else (invocation.cwd / Path(options.folder).expanduser()).resolve()
+    source = data if options.folder is None else (context.cwd / Path(options.folder).expanduser()).resolve()
     if not source.is_dir():
         raise UsageError(f"there is no folder {source}")
     if (target / BACKUP_MANIFEST).exists():
         raise UsageError(f"{target} is a backup, and stays one", "name a data folder with --to")
     at = options.at and str(
-        offline_process.run_offline(invocation, "restore", str(source), "--at", options.at, "--only-at")["at"]
+        offline_process.run_offline(context, "restore", str(source), "--at", options.at, "--only-at")["at"]
     )
     if target == data and data.exists() and not options.yes:
-        shown = short_path(str(data), invocation.cwd, invocation.home)
-        invocation.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
+        shown = short_path(str(data), context.cwd, context.home)
+        context.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
     words = ["restore", str(source), "--to", str(target)]
-    offline_process.run_offline(invocation, *words, "--only-check")
+    offline_process.run_offline(context, *words, "--only-check")
     words += ["--at", at] if at else []
     words += ["--allow-forgotten"] if options.allow_forgotten else []
-    with _daemon_stopped(invocation) if data in (source, target) else contextlib.nullcontext():
-        answer = offline_process.run_offline(invocation, *words)
-    if invocation.wants_json:
-        invocation.print_value(answer)
+    with _daemon_stopped(context) if data in (source, target) else contextlib.nullcontext():
+        answer = offline_process.run_offline(context, *words)
+    if context.wants_json:
+        context.print_value(answer)
         return EXIT_DONE
     what = plural(answer["memories"], "memory", "memories")
-    shown = short_path(str(target), invocation.cwd, invocation.home)
-    invocation.print(f"{invocation.style.good('restored')}: {shown}, {what}, up to change {answer['seq']}")
+    shown = short_path(str(target), context.cwd, context.home)
+    context.print(f"{context.style.good('restored')}: {shown}, {what}, up to change {answer['seq']}")
     for line in answer["said"]:
-        invocation.message(f"  {line}")
+        context.message(f"  {line}")
     if answer["forgotten"]:
         left_out = plural(len(answer["forgotten"]), "memory", "memories")
-        invocation.message(f"left out: {left_out} that had been forgotten since")
+        context.message(f"left out: {left_out} that had been forgotten since")
     if answer["kept_as"]:
-        kept = short_path(answer["kept_as"], invocation.cwd, invocation.home)
-        invocation.message(f"what it was before is kept as {kept}; remove it when you are sure")
+        kept = short_path(answer["kept_as"], context.cwd, context.home)
+        context.message(f"what it was before is kept as {kept}; remove it when you are sure")
     return EXIT_DONE
 
 
 @contextlib.contextmanager
-def _daemon_stopped(invocation: CommandContext) -> Iterator[None]:
+def _daemon_stopped(context: CommandContext) -> Iterator[None]:
     """Within it no daemon runs; one that ran before runs again afterwards, also where the command is told to end."""
     before = [(ending, signal.signal(ending, signal.default_int_handler)) for ending in (signal.SIGTERM, signal.SIGHUP)]
     was_running = False
     try:
-        was_running = process.is_listening(socket_path(invocation.environ))
-        process.stop(invocation.connect())
+        was_running = process.is_listening(socket_path(context.environ))
+        process.stop(context.connect())
         yield
     finally:
         if was_running:
-            process.ensure_running(invocation.environ, invocation.message, is_asked_for=True)
+            process.ensure_running(context.environ, context.message, is_asked_for=True)
         for ending, handler in before:
             signal.signal(ending, handler)
 
 
-def compact(invocation: CommandContext) -> int:
-    answer = invocation.client().compact(dry_run=invocation.options.dry_run)
-    if invocation.wants_json:
-        invocation.print_answer()
+def compact(context: CommandContext) -> int:
+    answer = context.client().compact(dry_run=context.options.dry_run)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
     given_up = plural(answer.versions, "earlier version", "earlier versions")
     if answer.dry_run:
-        invocation.print(f"would give up {given_up}; history.keep says how much stays")
+        context.print(f"would give up {given_up}; history.keep says how much stays")
         return EXIT_DONE
     before = answer.database_before + answer.journal_before
     after = answer.database + answer.journal
-    invocation.print(f"{size_text(before)} became {size_text(after)}; {given_up} given up")
+    context.print(f"{size_text(before)} became {size_text(after)}; {given_up} given up")
     return EXIT_DONE

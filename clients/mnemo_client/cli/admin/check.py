@@ -37,67 +37,67 @@ COUNT_LABELS = {
 }
 
 
-def check(invocation: CommandContext) -> int:
+def check(context: CommandContext) -> int:
     """Exit 0 where nothing is wrong, else 1."""
-    answer = _ask_or_run_offline(invocation, CheckAnswer, lambda client: client.check(), ["check"])
-    if not invocation.wants_json:
-        invocation.page(check_lines(answer, invocation.style))
+    answer = _ask_or_run_offline(context, CheckAnswer, lambda client: client.check(), ["check"])
+    if not context.wants_json:
+        context.page(check_lines(answer, context.style))
         if not answer.ok:
-            invocation.message(_next_step(answer))
+            context.message(_next_step(answer))
     return EXIT_DONE if answer.ok else EXIT_FAILED
 
 
-def repair(invocation: CommandContext) -> int:
+def repair(context: CommandContext) -> int:
     """Exit 0 where nothing is wrong afterwards, and after a dry run; else 1."""
-    dry_run = invocation.options.dry_run
+    dry_run = context.options.dry_run
     words = ["repair", *(["--dry-run"] if dry_run else [])]
-    answer = _ask_or_run_offline(invocation, RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
-    if not invocation.wants_json:
-        invocation.print(*repair_lines(answer, invocation.style))
+    answer = _ask_or_run_offline(context, RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
+    if not context.wants_json:
+        context.print(*repair_lines(answer, context.style))
         if dry_run and answer.steps:
-            invocation.message("nothing was changed; do it with: mnemo repair")
+            context.message("nothing was changed; do it with: mnemo repair")
     return EXIT_DONE if dry_run or answer.check.ok else EXIT_FAILED
 
 
 def _ask_or_run_offline(
-    invocation: CommandContext, kind: type[T], ask: "Callable[[Client], T]", words: Sequence[str]
+    context: CommandContext, kind: type[T], ask: "Callable[[Client], T]", words: Sequence[str]
 ) -> T:
     """What the daemon says, or where none runs, the same said without one."""
-    if process.is_listening(socket_path(invocation.environ)):
-        answer = ask(invocation.connect())
-        if invocation.wants_json:
-            invocation.print_answer()
+    if process.is_listening(socket_path(context.environ)):
+        answer = ask(context.connect())
+        if context.wants_json:
+            context.print_answer()
         return answer
-    said = offline_process.run_offline(invocation, *words)
-    if invocation.wants_json:
-        invocation.print_value(said)
+    said = offline_process.run_offline(context, *words)
+    if context.wants_json:
+        context.print_value(said)
     return msgspec.convert(said, kind)
 
 
-def check_lines(answer: CheckAnswer, look: TextStyle) -> list[str]:
+def check_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
     """What was looked at, and what is wrong with it."""
     counts = [(answer.checked.get(name, 0), what) for name, what in COUNT_LABELS.items()]
     looked = " · ".join(plural(count, *what) for count, what in counts if count)
-    lines = [look.dim(f"looked at {looked or 'nothing'} in {answer.seconds:.1f} s")]
-    lines += [look.warn(f"note: {sanitize(note)}") for note in answer.notes]
+    lines = [style.dim(f"looked at {looked or 'nothing'} in {answer.seconds:.1f} s")]
+    lines += [style.warn(f"note: {sanitize(note)}") for note in answer.notes]
     if answer.ok:
-        return [*lines, f"{look.good('everything is as it should be')}"]
-    lines += ["", look.bad(plural(sum(answer.totals.values()), "fault"))]
-    return [*lines, *_violation_lines(answer, look)]
+        return [*lines, f"{style.good('everything is as it should be')}"]
+    lines += ["", style.bad(plural(sum(answer.totals.values()), "fault"))]
+    return [*lines, *_violation_lines(answer, style)]
 
 
-def _violation_lines(answer: CheckAnswer, look: TextStyle) -> list[str]:
+def _violation_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
     rows: list[list[str]] = []
     shown: Counter[str] = Counter()
     for violation in answer.violations:
         name = violation.invariant
         shown[name] += 1
         if shown[name] <= EXAMPLES_PER_RULE:
-            first = look.bold(sanitize(name)) if shown[name] == 1 else ""
+            first = style.bold(sanitize(name)) if shown[name] == 1 else ""
             rows.append([first, f"{violation.table} {_short_subject(violation.subject)}", sanitize(violation.what)])
         if shown[name] == EXAMPLES_PER_RULE and answer.totals[name] > EXAMPLES_PER_RULE:
             rows.append(["", f"and {number_text(answer.totals[name] - EXAMPLES_PER_RULE)} more", ""])
-    return table(rows, indent="  ", width=look.width)
+    return table(rows, indent="  ", width=style.width)
 
 
 def _short_subject(subject: str) -> str:
@@ -112,14 +112,14 @@ def _next_step(answer: CheckAnswer) -> str:
     return "nothing of this can be mended by a program; look at what is named with: mnemo show ID"
 
 
-def repair_lines(answer: RepairAnswer, look: TextStyle) -> list[str]:
+def repair_lines(answer: RepairAnswer, style: TextStyle) -> list[str]:
     """What was done, or would be, and how things are then."""
     lines = []
     for step in answer.steps:
-        lines.append(f"{look.bold('would' if answer.dry_run else 'did')}: {sanitize(step.what)} ({step.how_many})")
-        lines.append(look.dim(f"  {sanitize(step.why)}"))
+        lines.append(f"{style.bold('would' if answer.dry_run else 'did')}: {sanitize(step.what)} ({step.how_many})")
+        lines.append(style.dim(f"  {sanitize(step.why)}"))
     if not answer.steps:
         lines.append("there is nothing that could be mended")
     if answer.quarantine:
         lines.append(f"kept in the data folder: {sanitize(', '.join(answer.quarantine))}")
-    return lines if answer.dry_run else [*lines, "", *check_lines(answer.check, look)]
+    return lines if answer.dry_run else [*lines, "", *check_lines(answer.check, style)]

@@ -24,104 +24,104 @@ CONFIG_TEMPLATE = """\
 # The daemon
 
 
-def init(invocation: CommandContext) -> int:
+def init(context: CommandContext) -> int:
     """Folders, a configuration file to begin with, a running daemon, the folders of notes; then what is next."""
-    for folder in invocation.options.folder:
-        notes_folder(invocation, folder)
-    config = config_file(invocation.environ)
-    process.make_private_folder(data_folder(invocation.environ))
+    for folder in context.options.folder:
+        notes_folder(context, folder)
+    config = config_file(context.environ)
+    process.make_private_folder(data_folder(context.environ))
     if not config.exists():
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(CONFIG_TEMPLATE, encoding="utf-8")
-    client = invocation.client()
+    client = context.client()
     watched = {root.path for root in client.notes_roots()}
-    for folder in invocation.options.folder:
-        if str(notes_folder(invocation, folder)) not in watched:
-            add_root(invocation, folder)
+    for folder in context.options.folder:
+        if str(notes_folder(context, folder)) not in watched:
+            add_root(context, folder)
     status = client.status()
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
-    look, home = invocation.style, invocation.home
-    invocation.print(
-        f"{look.good('ready')}: the daemon runs",
+    style, home = context.style, context.home
+    context.print(
+        f"{style.good('ready')}: the daemon runs",
         f"  memories       {short_path(status.data_dir, None, home)}",
         f"  configuration  {short_path(str(config), None, home)}",
     )
     if lines := remaining_work_lines(status):
-        invocation.print(*(f"  {line}" for line in lines), "  how far it is:  mnemo status --watch")
+        context.print(*(f"  {line}" for line in lines), "  how far it is:  mnemo status --watch")
     model = status.models.get("embedding")
     if model is None or model.state == "absent":
-        invocation.print(f"next, to find by meaning too:  mnemo models pull {DEFAULT_MODEL}")
+        context.print(f"next, to find by meaning too:  mnemo models pull {DEFAULT_MODEL}")
     if not status.notes.roots:
-        invocation.print("next, to remember your notes:  mnemo notes add FOLDER")
-    invocation.print("then:  mnemo add 'something worth knowing'   and   mnemo recall WORDS")
+        context.print("next, to remember your notes:  mnemo notes add FOLDER")
+    context.print("then:  mnemo add 'something worth knowing'   and   mnemo recall WORDS")
     return EXIT_DONE
 
 
-def up(invocation: CommandContext) -> int:
-    started = process.ensure_running(invocation.environ, invocation.message, is_asked_for=True)
-    health = invocation.connect().health()
-    if invocation.wants_json:
-        invocation.print_answer()
+def up(context: CommandContext) -> int:
+    started = process.ensure_running(context.environ, context.message, is_asked_for=True)
+    health = context.connect().health()
+    if context.wants_json:
+        context.print_answer()
     else:
         what = "started" if started else "runs already"
-        invocation.print(f"the daemon {what}: {health.version}, {health.state}")
+        context.print(f"the daemon {what}: {health.version}, {health.state}")
     return EXIT_DONE
 
 
-def down(invocation: CommandContext) -> int:
-    stopped = process.stop(invocation.connect())
-    if invocation.wants_json:
-        invocation.print_value({"stopped": stopped})
+def down(context: CommandContext) -> int:
+    stopped = process.stop(context.connect())
+    if context.wants_json:
+        context.print_value({"stopped": stopped})
     else:
-        invocation.print("the daemon has stopped" if stopped else "no daemon was running")
+        context.print("the daemon has stopped" if stopped else "no daemon was running")
     return EXIT_DONE
 
 
-def status(invocation: CommandContext) -> int:
+def status(context: CommandContext) -> int:
     """Does not start the daemon: whether it runs is part of what is asked."""
-    if invocation.options.watch:
-        return _watch_status(invocation)
-    answer = invocation.connect().status()
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.options.watch:
+        return _watch_status(context)
+    answer = context.connect().status()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*status_lines(answer, invocation.style, invocation.home))
+        context.print(*status_lines(answer, context.style, context.home))
     return EXIT_DONE
 
 
-def _watch_status(invocation: CommandContext) -> int:
+def _watch_status(context: CommandContext) -> int:
     """Until ^C; on a terminal each takes the place of the one before."""
     while True:
         try:
-            answer = invocation.connect().status()
-            lines = status_lines(answer, invocation.style, invocation.home)
+            answer = context.connect().status()
+            lines = status_lines(answer, context.style, context.home)
         except UnreachableError as gone:
             lines = [gone.message]
-        if invocation.wants_json:
-            invocation.print_answer()
+        if context.wants_json:
+            context.print_answer()
         else:
-            if invocation.style.width is not None:
-                invocation.terminal.out.write("\x1b[H\x1b[2J")
-            invocation.print(*lines)
-        invocation.terminal.flush()
+            if context.style.width is not None:
+                context.terminal.out.write("\x1b[H\x1b[2J")
+            context.print(*lines)
+        context.terminal.flush()
         time.sleep(WATCH_SECONDS)
 
 
-def config(invocation: CommandContext) -> int:
+def config(context: CommandContext) -> int:
     """Every setting with its origin, or the bare value of the one that is named."""
-    answer, key = invocation.client().config(), invocation.options.key
+    answer, key = context.client().config(), context.options.key
     if key is not None:
         named = next((each for each in answer.values if each.key == key), None)
         if named is None:
             raise UsageError(f"there is no setting {key!r}", "see them all: mnemo config")
-        invocation.print_value(named.value) if invocation.wants_json else invocation.print(str(named.value))
-    elif invocation.wants_json:
-        invocation.print_answer()
+        context.print_value(named.value) if context.wants_json else context.print(str(named.value))
+    elif context.wants_json:
+        context.print_answer()
     else:
-        invocation.page(config_lines(answer, invocation.style))
-        invocation.message(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY goes before it")
+        context.page(config_lines(answer, context.style))
+        context.message(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY goes before it")
     return EXIT_DONE
 
 

@@ -40,19 +40,19 @@ class DoctorCheck(NamedTuple):
     fix: str = ""
 
 
-def run(invocation: CommandContext) -> int:
+def run(context: CommandContext) -> int:
     """Every check that makes sense; exit 1 where one failed. The daemon is not started for it."""
-    checks = list(_all_checks(invocation))
+    checks = list(_all_checks(context))
     failed = any(check.outcome == "fail" for check in checks)
-    if invocation.wants_json:
-        invocation.print_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
+    if context.wants_json:
+        context.print_value({"ok": not failed, "checks": [check._asdict() for check in checks]})
     else:
-        invocation.print(*doctor_lines(checks, invocation.style))
+        context.print(*doctor_lines(checks, context.style))
     return EXIT_FAILED if failed else EXIT_DONE
 
 
-def _all_checks(invocation: CommandContext) -> Iterator[DoctorCheck]:
-    environ = invocation.environ
+def _all_checks(context: CommandContext) -> Iterator[DoctorCheck]:
+    environ = context.environ
     yield data_check(data_folder(environ))
     yield disk_check(data_folder(environ))
     yield telemetry_check(telemetry_folders(environ, sys.platform))

@@ -12,96 +12,92 @@ from mnemo_client.errors import EXIT_DONE, UnreachableError, UsageError
 DEFAULT_MODEL = "all-MiniLM-L6-v2"  # SPEC 4.1
 
 
-def models_list(invocation: CommandContext) -> int:
-    answer = invocation.client().models()
-    if invocation.wants_json:
-        invocation.print_answer()
+def models_list(context: CommandContext) -> int:
+    answer = context.client().models()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*model_lines(answer, invocation.style))
+        context.print(*model_lines(answer, context.style))
         if answer.embedding.state == "absent":
-            invocation.message(f"none is installed; fetch the default with: mnemo models pull {DEFAULT_MODEL}")
+            context.message(f"none is installed; fetch the default with: mnemo models pull {DEFAULT_MODEL}")
     return EXIT_DONE
 
 
-def models_pull(invocation: CommandContext) -> int:
+def models_pull(context: CommandContext) -> int:
     """Fetches in a process of its own, which needs no daemon; one that runs then takes the model up."""
-    return _activate_model(
-        invocation, offline_process.run_offline(invocation, "pull", invocation.options.name or DEFAULT_MODEL)
-    )
+    return _activate_model(context, offline_process.run_offline(context, "pull", context.options.name or DEFAULT_MODEL))
 
 
-def models_import(invocation: CommandContext) -> int:
-    options = invocation.options
-    path = (invocation.cwd / Path(options.path).expanduser()).resolve()
+def models_import(context: CommandContext) -> int:
+    options = context.options
+    path = (context.cwd / Path(options.path).expanduser()).resolve()
     if not path.exists():
         raise UsageError(f"there is no {path}")
     words = ["import", str(path), *(["--name", options.name] if options.name else [])]
     words += ["--allow-unverified"] if options.allow_unverified else []
-    return _activate_model(invocation, offline_process.run_offline(invocation, *words))
+    return _activate_model(context, offline_process.run_offline(context, *words))
 
 
-def _activate_model(invocation: CommandContext, installed: dict[str, Any]) -> int:
+def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
     """Has a daemon that runs use the embedding model that was just installed; says what is there now."""
     name = str(installed["name"])
     state = "the daemon takes it up when it starts"
     if installed["role"] == "embedding":
         try:
-            invocation.connect().use_model(name)
+            context.connect().use_model(name)
             state = "the daemon takes it up; see how far it is with: mnemo status --watch"
         except UnreachableError:
             pass
     else:
         state = "it is ready to be used"
-    if invocation.wants_json:
-        invocation.print_value(installed)
+    if context.wants_json:
+        context.print_value(installed)
     else:
         checked = "its hash is the known one" if installed.get("verified") else "its hash could not be checked"
-        invocation.print(f"{name} is installed ({checked}): {installed.get('path')}", state)
+        context.print(f"{name} is installed ({checked}): {installed.get('path')}", state)
     return EXIT_DONE
 
 
-def models_use(invocation: CommandContext) -> int:
-    name = invocation.options.name
-    invocation.client().use_model(name)
-    if invocation.wants_json:
-        invocation.print_answer()
+def models_use(context: CommandContext) -> int:
+    name = context.options.name
+    context.client().use_model(name)
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(f"switching to {name}; answers come from the old vectors until the new ones are whole")
+        context.print(f"switching to {name}; answers come from the old vectors until the new ones are whole")
     return EXIT_DONE
 
 
-def models_calibrate(invocation: CommandContext) -> int:
+def models_calibrate(context: CommandContext) -> int:
     """Measures in a process of its own; the daemon reads what came of it when it starts."""
-    measured = offline_process.run_offline(
-        invocation, "calibrate", invocation.options.name or _model_in_use(invocation)
-    )
-    if invocation.wants_json:
-        invocation.print_value(measured)
+    measured = offline_process.run_offline(context, "calibrate", context.options.name or _model_in_use(context))
+    if context.wants_json:
+        context.print_value(measured)
     else:
-        invocation.print(*calibration_lines(measured, invocation.style))
-        invocation.message("the daemon takes it up when it starts")
+        context.print(*calibration_lines(measured, context.style))
+        context.message("the daemon takes it up when it starts")
     return EXIT_DONE
 
 
-def _model_in_use(invocation: CommandContext) -> str:
+def _model_in_use(context: CommandContext) -> str:
     try:
-        return invocation.connect().models().embedding.name or DEFAULT_MODEL
+        return context.connect().models().embedding.name or DEFAULT_MODEL
     except UnreachableError:
         return DEFAULT_MODEL
 
 
-def reindex(invocation: CommandContext) -> int:
-    options = invocation.options
-    answer = invocation.client().reindex(
+def reindex(context: CommandContext) -> int:
+    options = context.options
+    answer = context.client().reindex(
         dry_run=options.dry_run or options.stats, force=options.force, batch_size=options.batch_size
     )
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"
-    invocation.print(f"memories with their vector: {share}{dimensions}")
+    context.print(f"memories with their vector: {share}{dimensions}")
     if not options.stats:
         verb = "would be" if answer.dry_run else "are"
-        invocation.print(f"{number_text(answer.queued)} {verb} computed")
+        context.print(f"{number_text(answer.queued)} {verb} computed")
     return EXIT_DONE

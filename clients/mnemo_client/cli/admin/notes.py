@@ -9,63 +9,63 @@ from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.errors import EXIT_DONE, NotFoundError, UsageError
 
 
-def notes_status(invocation: CommandContext) -> int:
-    answer = invocation.client().notes_status()
-    if invocation.wants_json:
-        invocation.print_answer()
+def notes_status(context: CommandContext) -> int:
+    answer = context.client().notes_status()
+    if context.wants_json:
+        context.print_answer()
     elif not answer.roots:
-        invocation.message("no folder is watched yet; add one with: mnemo notes add FOLDER")
+        context.message("no folder is watched yet; add one with: mnemo notes add FOLDER")
     else:
-        invocation.page(notes_lines(answer, invocation.style, invocation.cwd, invocation.home))
+        context.page(notes_lines(answer, context.style, context.cwd, context.home))
     return EXIT_DONE
 
 
-def notes_add(invocation: CommandContext) -> int:
-    add_root(invocation, invocation.options.folder)
-    if invocation.wants_json:
-        invocation.print_answer()
+def notes_add(context: CommandContext) -> int:
+    add_root(context, context.options.folder)
+    if context.wants_json:
+        context.print_answer()
     return EXIT_DONE
 
 
-def add_root(invocation: CommandContext, text: str) -> None:
+def add_root(context: CommandContext, text: str) -> None:
     """A folder's namespace is the option's, else what the folder itself says, not the one it was typed in."""
-    folder = notes_folder(invocation, text)
-    chosen = namespace.choose_namespace(invocation.options.namespace, folder, invocation.environ)
-    root = invocation.client().add_root(folder, chosen.name)
-    if not invocation.wants_json:
-        shown = short_path(root.path, invocation.cwd, invocation.home)
-        invocation.print(f"{invocation.style.good('watching')} {shown} · namespace {root.namespace}")
+    folder = notes_folder(context, text)
+    chosen = namespace.choose_namespace(context.options.namespace, folder, context.environ)
+    root = context.client().add_root(folder, chosen.name)
+    if not context.wants_json:
+        shown = short_path(root.path, context.cwd, context.home)
+        context.print(f"{context.style.good('watching')} {shown} · namespace {root.namespace}")
 
 
-def notes_folder(invocation: CommandContext, text: str) -> Path:
-    folder = (invocation.cwd / Path(text).expanduser()).resolve()
+def notes_folder(context: CommandContext, text: str) -> Path:
+    folder = (context.cwd / Path(text).expanduser()).resolve()
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
     return folder
 
 
-def notes_rm(invocation: CommandContext) -> int:
+def notes_rm(context: CommandContext) -> int:
     """The folder may be gone already; its path or id is enough."""
-    text = invocation.options.folder
-    client = invocation.client()
-    wanted = {text, str((invocation.cwd / Path(text).expanduser()).resolve()), str(Path(text).expanduser())}
+    text = context.options.folder
+    client = context.client()
+    wanted = {text, str((context.cwd / Path(text).expanduser()).resolve()), str(Path(text).expanduser())}
     root = next((root for root in client.notes_roots() if {root.id, root.path} & wanted), None)
     if root is None:
         raise NotFoundError(f"{text} is not watched", "see the folders with: mnemo notes status")
     gone = client.remove_root(root.id)
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     else:
-        shown = short_path(root.path, invocation.cwd, invocation.home)
+        shown = short_path(root.path, context.cwd, context.home)
         moved = f"{plural(gone.deleted or 0, 'memory', 'memories')} moved to the trash"
-        invocation.print(f"no longer watching {shown}: {moved}, its files are as they were")
+        context.print(f"no longer watching {shown}: {moved}, its files are as they were")
     return EXIT_DONE
 
 
-def notes_rescan(invocation: CommandContext) -> int:
-    answer = invocation.client().rescan()
-    if invocation.wants_json:
-        invocation.print_answer()
+def notes_rescan(context: CommandContext) -> int:
+    answer = context.client().rescan()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*notes_lines(answer, invocation.style, invocation.cwd, invocation.home))
+        context.print(*notes_lines(answer, context.style, context.cwd, context.home))
     return EXIT_DONE

@@ -9,29 +9,29 @@ from mnemo_client.protocol.primitives import API_VERSION
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def call(invocation: CommandContext) -> int:
+def call(context: CommandContext) -> int:
     """Send one request; print the answer's body, also where it is an error."""
-    options = invocation.options
+    options = context.options
     method = options.method.upper()
     if method not in METHODS:
         raise UsageError(f"there is no method {options.method!r}", f"there are: {', '.join(METHODS)}")
-    body = None if options.data is None else invocation.text([options.data], "send").encode()
-    client = invocation.client()
+    body = None if options.data is None else context.text([options.data], "send").encode()
+    client = context.client()
     path = "/" + options.path.lstrip("/").removeprefix(f"{API_VERSION}/")
     try:
         for piece in client.call(method, path, body):
-            invocation.print(_shown(invocation, piece))
+            context.print(_shown(context, piece))
     except RefusalError as error:
-        invocation.print(client.last_body.decode(errors="replace").rstrip("\n"))
-        invocation.terminal.error(error.message, error.hint)
+        context.print(client.last_body.decode(errors="replace").rstrip("\n"))
+        context.terminal.error(error.message, error.hint)
         return error.exit_code
     return EXIT_DONE
 
 
-def _shown(invocation: CommandContext, line: bytes) -> str:
+def _shown(context: CommandContext, line: bytes) -> str:
     """JSON set in for a person to read; for a program, and whatever is no JSON, as it came."""
     text = line.decode(errors="replace")
-    if not invocation.is_for_terminal:
+    if not context.is_for_terminal:
         return text
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)

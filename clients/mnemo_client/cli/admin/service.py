@@ -81,41 +81,41 @@ def _job_file(environ: Mapping[str, str]) -> Path:
     return home_folder(environ) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
 
-def install(invocation: CommandContext) -> int:
+def install(context: CommandContext) -> int:
     """The service's files are written and it runs; a daemon that was started by hand stops first.
 
     Where that cannot be finished nothing is left of it. Raises MnemoError.
     """
-    environ = invocation.environ
+    environ = context.environ
     texts = _service_files(environ)
     _check_manager(environ)
     _remove_service(environ)  # of an earlier installation
     try:
         for path, text in texts.items():
             _write(path, text)
-        process.stop(invocation.connect())
+        process.stop(context.connect())
         for words in _manager_commands("start", texts):
             _run(words, environ)
     except (MnemoError, OSError):
         _remove_service(environ)
         raise
-    if invocation.wants_json:
-        invocation.print_value({"installed": [str(path) for path in texts]})
+    if context.wants_json:
+        context.print_value({"installed": [str(path) for path in texts]})
     else:
-        invocation.print("the daemon now starts with your session", *(f"  {path}" for path in texts))
+        context.print("the daemon now starts with your session", *(f"  {path}" for path in texts))
     return EXIT_DONE
 
 
-def uninstall(invocation: CommandContext) -> int:
+def uninstall(context: CommandContext) -> int:
     """The service's files are gone, and it is stopped where its manager can be reached; what is remembered stays."""
-    gone, complaint = _remove_service(invocation.environ)
-    if invocation.wants_json:
-        invocation.print_value({"removed": [str(path) for path in gone]})
+    gone, complaint = _remove_service(context.environ)
+    if context.wants_json:
+        context.print_value({"removed": [str(path) for path in gone]})
     else:
         said = "the service is gone; what is remembered stays, and mnemo up starts the daemon" if gone else ""
-        invocation.print(said or "no service was installed")
+        context.print(said or "no service was installed")
     if gone and complaint:
-        invocation.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
+        context.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
     return EXIT_DONE
 
 
@@ -180,37 +180,37 @@ def _remove_service(environ: Mapping[str, str]) -> tuple[list[Path], str]:
     return files, complaint
 
 
-def status(invocation: CommandContext) -> int:
+def status(context: CommandContext) -> int:
     """Exit 3 where no service is installed."""
-    environ = invocation.environ
+    environ = context.environ
     file = _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
     installed = file.exists()
     answers = process.is_listening(socket_path(environ))
-    if invocation.wants_json:
-        invocation.print_value({"installed": installed, "daemon_answers": answers, "file": str(file)})
+    if context.wants_json:
+        context.print_value({"installed": installed, "daemon_answers": answers, "file": str(file)})
     else:
         if installed:
-            invocation.print(f"installed: {file}")
+            context.print(f"installed: {file}")
         else:
-            invocation.print("not installed; install it with: mnemo service install")
-        invocation.print(f"the daemon {'answers' if answers else 'does not answer'} on {socket_path(environ)}")
+            context.print("not installed; install it with: mnemo service install")
+        context.print(f"the daemon {'answers' if answers else 'does not answer'} on {socket_path(environ)}")
     return EXIT_DONE if installed else EXIT_NOT_FOUND
 
 
-def logs(invocation: CommandContext) -> int:
+def logs(context: CommandContext) -> int:
     """The service's own journal, else the log of a daemon that was started by a command."""
-    environ, follow = invocation.environ, invocation.options.follow
-    invocation.terminal.flush()
+    environ, follow = context.environ, context.options.follow
+    context.terminal.flush()
     if sys.platform != "darwin" and (units_folder(environ) / SERVICE).exists():
         words = ["journalctl", "--user", "-u", SERVICE, "-n", str(LOG_LINES), *(["-f"] if follow else ["--no-pager"])]
         return _run_in_foreground(words, environ)
     log = process.log_file(environ)
     if not log.exists():
-        invocation.message(f"there is no log yet: {log}")
+        context.message(f"there is no log yet: {log}")
         return EXIT_NOT_FOUND
     if follow:
         return _run_in_foreground(["tail", "-n", str(LOG_LINES), "-F", str(log)], environ)
-    invocation.print(*process.last_lines(log, count=LOG_LINES))
+    context.print(*process.last_lines(log, count=LOG_LINES))
     return EXIT_DONE
 
 

@@ -41,27 +41,27 @@ class TrialQuestion(NamedTuple):
     origin: str  # where in the notes it comes from
 
 
-def run(invocation: CommandContext) -> int:
-    folder = (invocation.cwd / Path(invocation.options.folder).expanduser()).resolve()
+def run(context: CommandContext) -> int:
+    folder = (context.cwd / Path(context.options.folder).expanduser()).resolve()
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
     began = time.monotonic()
-    with scratch_daemon.scratch_daemon(invocation, "try") as client:
+    with scratch_daemon.scratch_daemon(context, "try") as client:
         client.add_root(folder)
-        status = _wait_for_notes(invocation, client)
+        status = _wait_for_notes(context, client)
         questions = make_questions(client.list_memories(limit=PASSAGES_SAMPLED).memories)
         if not questions:
-            invocation.message(f"there is nothing to ask in {folder}: no notes with text were found")
+            context.message(f"there is nothing to ask in {folder}: no notes with text were found")
             return EXIT_NOT_FOUND
         read = f"{plural(status.memories, 'passage')} of {plural(_files(status), 'file')}"
-        invocation.print(invocation.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
-        _ask_questions(invocation, client, questions, "words")
-        if scratch_daemon.wait_for_vectors(invocation, client, VECTORS_SECONDS):
+        context.print(context.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
+        _ask_questions(context, client, questions, "words")
+        if scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS):
             after = time.monotonic() - began
-            invocation.print(invocation.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
-            _ask_questions(invocation, client, questions, "auto")
-    shown = short_path(str(folder), invocation.cwd, invocation.home)
-    invocation.print("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
+            context.print(context.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
+            _ask_questions(context, client, questions, "auto")
+    shown = short_path(str(folder), context.cwd, context.home)
+    context.print("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
     return EXIT_DONE
 
 
@@ -69,7 +69,7 @@ def _files(status: StatusAnswer) -> int:
     return sum(root.files for root in status.notes.roots)
 
 
-def _wait_for_notes(invocation: CommandContext, client: Client) -> StatusAnswer:
+def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
     """The status once every file has been read, or once there is something to ask after a long while."""
     deadline = time.monotonic() + FIRST_NOTES_SECONDS
     while True:
@@ -79,21 +79,21 @@ def _wait_for_notes(invocation: CommandContext, client: Client) -> StatusAnswer:
         if is_read or time.monotonic() > deadline:
             return status
         passages = plural(status.memories, "passage")
-        invocation.terminal.progress(f"reading the notes: {plural(_files(status), 'file')}, {passages}")
+        context.terminal.progress(f"reading the notes: {plural(_files(status), 'file')}, {passages}")
         time.sleep(POLL_SECONDS)
 
 
-def _ask_questions(invocation: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: str) -> None:
-    look = invocation.style
+def _ask_questions(context: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: str) -> None:
+    style = context.style
     for question in questions:
         request = retrieval.RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
-        origin = look.dim(f"(from {sanitize(question.origin)})")
-        invocation.print("", f"{look.bold('?')} {sanitize(question.text)}  {origin}")
-        invocation.print(*hit_lines(answer.memories, look, invocation.cwd, invocation.home))
-        invocation.print(recall_summary(answer, None, look))
-    invocation.print("")
+        origin = style.dim(f"(from {sanitize(question.origin)})")
+        context.print("", f"{style.bold('?')} {sanitize(question.text)}  {origin}")
+        context.print(*hit_lines(answer.memories, style, context.cwd, context.home))
+        context.print(recall_summary(answer, None, style))
+    context.print("")
 
 
 # Questions from the notes' own text

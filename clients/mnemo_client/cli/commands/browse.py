@@ -16,48 +16,48 @@ PAGE_MAX = 500  # memories in one answer of the daemon
 Page = MemoryPage | retrieval.SearchAnswer
 
 
-def list_memories(invocation: CommandContext) -> int:
+def list_memories(context: CommandContext) -> int:
     """The memories of the namespace, the last stored first."""
-    return _list(invocation, invocation.client().list_memories)
+    return _list(context, context.client().list_memories)
 
 
-def recent(invocation: CommandContext) -> int:
+def recent(context: CommandContext) -> int:
     """The memories of the namespace and of `default`, the last that happened first."""
-    return _list(invocation, invocation.client().recent)
+    return _list(context, context.client().recent)
 
 
-def _list(invocation: CommandContext, read: Callable[..., Page]) -> int:
-    top = invocation.options.top
+def _list(context: CommandContext, read: Callable[..., Page]) -> int:
+    top = context.options.top
     if top is not None and top < 1:
         raise UsageError(f"--top takes a whole number from 1, not {top}")
     wanted = top or TOP_DEFAULT
     memories: list[MemoryView] = []
     cursor: str | None = None
     while len(memories) < wanted:
-        page = read(limit=min(wanted - len(memories), PAGE_MAX), cursor=cursor, **_filters(invocation))
+        page = read(limit=min(wanted - len(memories), PAGE_MAX), cursor=cursor, **_filters(context))
         memories += page.memories
         cursor = page.cursor
         if cursor is None:
             break
-    save_hit_numbers(invocation, memories, 1)
-    if invocation.wants_json:
+    save_hit_numbers(context, memories, 1)
+    if context.wants_json:
         if len(memories) <= PAGE_MAX:
-            invocation.print_answer()
+            context.print_answer()
         else:
             import msgspec
 
-            invocation.print_value({"memories": msgspec.to_builtins(memories), "cursor": cursor})
+            context.print_value({"memories": msgspec.to_builtins(memories), "cursor": cursor})
     elif memories:
-        invocation.page(listed_lines(memories, invocation.style, invocation.cwd, invocation.home))
+        context.page(listed_lines(memories, context.style, context.cwd, context.home))
         if cursor is not None:
-            invocation.message(f"there are more; show them with: --top {10 * wanted}")
+            context.message(f"there are more; show them with: --top {10 * wanted}")
     else:
-        invocation.message(f"nothing found in namespace {invocation.namespace.name or 'default'}")
+        context.message(f"nothing found in namespace {context.namespace.name or 'default'}")
     return EXIT_DONE if memories else EXIT_NOT_FOUND
 
 
-def _filters(invocation: CommandContext) -> dict[str, Any]:
-    options = invocation.options
+def _filters(context: CommandContext) -> dict[str, Any]:
+    options = context.options
     return {
         "tag": options.tag or None,
         "kind": options.kind or None,
@@ -72,36 +72,36 @@ def _filters(invocation: CommandContext) -> dict[str, Any]:
     }
 
 
-def tags(invocation: CommandContext) -> int:
+def tags(context: CommandContext) -> int:
     """How many memories of the namespace have each tag."""
-    answer = invocation.client().tags()
-    if invocation.wants_json:
-        invocation.print_answer()
+    answer = context.client().tags()
+    if context.wants_json:
+        context.print_answer()
     elif answer.tags:
-        invocation.page(count_lines(answer.tags, invocation.style))
+        context.page(count_lines(answer.tags, context.style))
     else:
-        invocation.message(f"nothing in namespace {answer.namespace} has a tag")
+        context.message(f"nothing in namespace {answer.namespace} has a tag")
     return EXIT_DONE if answer.tags else EXIT_NOT_FOUND
 
 
-def namespaces(invocation: CommandContext) -> int:
+def namespaces(context: CommandContext) -> int:
     """How many memories each namespace has, and which one is in use here."""
-    counts = invocation.client().status().namespaces
-    chosen = invocation.namespace.name or "default"
-    if invocation.wants_json:
-        invocation.print_value({"namespaces": counts, "here": chosen})
+    counts = context.client().status().namespaces
+    chosen = context.namespace.name or "default"
+    if context.wants_json:
+        context.print_value({"namespaces": counts, "here": chosen})
     else:
-        invocation.page(count_lines({chosen: 0, **counts}, invocation.style, chosen))
+        context.page(count_lines({chosen: 0, **counts}, context.style, chosen))
     return EXIT_DONE
 
 
-def values(invocation: CommandContext) -> int:
+def values(context: CommandContext) -> int:
     """The words that a shell offers for an option, a line each; none where no daemon runs."""
     from mnemo_client.errors import MnemoError
 
-    client = invocation.connect()
+    client = context.connect()
     try:
-        match invocation.options.of:
+        match context.options.of:
             case "tags":
                 names = list(client.tags(namespace="*").tags)
             case "namespaces":
@@ -111,5 +111,5 @@ def values(invocation: CommandContext) -> int:
     except MnemoError:
         names = []
     # A shell splits what it is offered at white space, and would expand what looks like a command.
-    invocation.print(*(name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")))
+    context.print(*(name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")))
     return EXIT_DONE

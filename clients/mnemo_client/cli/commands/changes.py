@@ -31,43 +31,43 @@ _WORDS = re.compile(
 _SIGNS = {"added": "+", "restored": "+", "changed": "~", "trashed": "-", "dropped": "-"}
 
 
-def history(invocation: CommandContext) -> int:
+def history(context: CommandContext) -> int:
     """Every version of a memory, the newest first, and what each changed."""
-    client = invocation.client()
+    client = context.client()
     with list_candidates(client):
-        answer = client.history(memory_id_argument(invocation, invocation.options.id), limit=invocation.options.top)
-    if invocation.wants_json:
-        invocation.print_answer()
+        answer = client.history(memory_id_argument(context, context.options.id), limit=context.options.top)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
-    invocation.page(list(version_lines(answer, invocation.style)))
+    context.page(list(version_lines(answer, context.style)))
     if answer.cursor is not None:
-        invocation.message("there are earlier versions; show more with: mnemo history ID --top 500")
+        context.message("there are earlier versions; show more with: mnemo history ID --top 500")
     elif answer.versions and answer.versions[-1].memory.version > 1:
-        invocation.message("earlier versions were not kept")
-    invocation.message("take a change back with: mnemo undo CHANGE")
+        context.message("earlier versions were not kept")
+    context.message("take a change back with: mnemo undo CHANGE")
     return EXIT_DONE
 
 
-def diff(invocation: CommandContext) -> int:
+def diff(context: CommandContext) -> int:
     """What became of each memory of the namespace since then."""
-    options = invocation.options
+    options = context.options
     until = None if options.until is None else _point_in_time(options.until)
-    answer = invocation.client().diff(_point_in_time(options.since), until=until, limit=options.top)
-    if invocation.wants_json:
-        invocation.print_answer()
+    answer = context.client().diff(_point_in_time(options.since), until=until, limit=options.top)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
     rows = [*answer.added, *answer.changed, *answer.removed]
     if not rows:
-        invocation.message(f"nothing changed in namespace {sanitize(answer.namespace)}")
+        context.message(f"nothing changed in namespace {sanitize(answer.namespace)}")
         return EXIT_DONE
-    invocation.page(list(diff_lines(rows, invocation.style)))
+    context.page(list(diff_lines(rows, context.style)))
     counts = f"{len(answer.added)} added · {len(answer.changed)} changed · {len(answer.removed)} removed"
     counts = f"shown: {counts}" if answer.cursor is not None else counts
     since = f"since change {answer.since_seq}" if answer.since_seq else "since the beginning"
-    invocation.print(invocation.style.dim(f"{counts} · {since} · namespace {sanitize(answer.namespace)}"))
+    context.print(context.style.dim(f"{counts} · {since} · namespace {sanitize(answer.namespace)}"))
     if answer.cursor is not None:
         since = sanitize(options.since)
-        invocation.message(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
+        context.message(f"there is more; show it with: mnemo diff {since} --top 500, or narrow it with --until")
     return EXIT_DONE
 
 
@@ -82,40 +82,40 @@ def _point_in_time(text: str) -> str:
 # How it looks
 
 
-def version_lines(answer: HistoryAnswer, look: TextStyle) -> Iterator[str]:
+def version_lines(answer: HistoryAnswer, style: TextStyle) -> Iterator[str]:
     """For each version who made it, when and how, and below it what it changed; of the first its text."""
     for version, before in zip(answer.versions, [*answer.versions[1:], None], strict=True):
         facts = [local_time(version.at), sanitize(version.by), operation_text(version.what)]
         if version.group is not None:
             facts.append(f"group {sanitize(version.group)}")
-        head = f"{look.bold(f'change {version.seq}')} · {look.dim(' · '.join([*filter(None, facts)]))}"
-        yield f"{head}{look.dim(f' · version {version.memory.version}')}"
+        head = f"{style.bold(f'change {version.seq}')} · {style.dim(' · '.join([*filter(None, facts)]))}"
+        yield f"{head}{style.dim(f' · version {version.memory.version}')}"
         if before is None:
             yield f"  {first_line(version.memory)}"
         else:
             old, new = _fields(before.memory), _fields(version.memory)
-            yield from field_lines(old, new, [name for name in new if old[name] != new[name]], look, "  ")
+            yield from field_lines(old, new, [name for name in new if old[name] != new[name]], style, "  ")
 
 
-def diff_lines(rows: Sequence[DifferenceView], look: TextStyle) -> Iterator[str]:
+def diff_lines(rows: Sequence[DifferenceView], style: TextStyle) -> Iterator[str]:
     """A line for each memory, and below a changed one its fields."""
-    heads = table([_difference_row(row, look) for row in rows], width=look.width, clips=True)
+    heads = table([_difference_row(row, style) for row in rows], width=style.width, clips=True)
     for row, head in zip(rows, heads, strict=True):
         yield head
         if row.how == "changed":
-            yield from field_lines(row.before, row.after, row.fields, look, "    ")
+            yield from field_lines(row.before, row.after, row.fields, style, "    ")
 
 
-def _difference_row(row: DifferenceView, look: TextStyle) -> list[str]:
+def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
     sign = _SIGNS.get(row.how, "?")
-    paint = {"+": look.good, "-": look.bad}.get(sign, look.warn)
+    paint = {"+": style.good, "-": style.bad}.get(sign, style.warn)
     text = first_line(row.memory) if row.memory is not None else "gone for good"
     facts = [f"change {row.seq}", local_minute(row.at), sanitize(row.by), operation_text(row.what)]
-    return [f"{paint(sign)} {look.location(short_id(row.id))}", *map(look.dim, facts), text]
+    return [f"{paint(sign)} {style.location(short_id(row.id))}", *map(style.dim, facts), text]
 
 
 def field_lines(
-    before: dict[str, Any], after: dict[str, Any], names: Sequence[str], look: TextStyle, indent: str
+    before: dict[str, Any], after: dict[str, Any], names: Sequence[str], style: TextStyle, indent: str
 ) -> Iterator[str]:
     """What changed, a field a line; of texts the words that did."""
     for name in names:
@@ -123,9 +123,9 @@ def field_lines(
         if name in BOOKKEEPING_FIELDS or old == new:
             continue
         if name == "content":
-            yield f"{indent}{look.dim('content')}: {word_diff(str(old), str(new), look)}"
+            yield f"{indent}{style.dim('content')}: {word_diff(str(old), str(new), style)}"
         else:
-            yield f"{indent}{look.dim(name)}: {_value(name, old)} → {_value(name, new)}"
+            yield f"{indent}{style.dim(name)}: {_value(name, old)} → {_value(name, new)}"
 
 
 def _fields(memory: MemoryView) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _value(name: str, value: Any) -> str:
     return sanitize(json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value))
 
 
-def word_diff(before: str, after: str, look: TextStyle) -> str:
+def word_diff(before: str, after: str, style: TextStyle) -> str:
     """The words that went and came, within a few that stayed: `with [-Ines-]{+Otto+}.`; in colours where there are."""
     parts = []
     changes = list(word_changes(before, after))
@@ -157,8 +157,8 @@ def word_diff(before: str, after: str, look: TextStyle) -> str:
         shown = sanitize(text)
         if kind == "=":
             parts.append(_clipped_run(shown, is_first=place == 0, is_last=place == len(changes) - 1))
-        elif look.colour:
-            parts.append(look.bad(shown) if kind == "-" else look.good(shown))
+        elif style.colour:
+            parts.append(style.bad(shown) if kind == "-" else style.good(shown))
         else:
             stripped = shown.rstrip()
             parts.append((f"[-{stripped}-]" if kind == "-" else f"{{+{stripped}+}}") + shown[len(stripped) :])

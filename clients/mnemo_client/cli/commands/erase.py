@@ -15,66 +15,66 @@ EXAMPLES_SHOWN = 10  # memories that are about to be forgotten
 _STATES = {"clean": TextStyle.good, "removed": TextStyle.good, "still there": TextStyle.bad}
 
 
-def forget(invocation: CommandContext) -> int:
+def forget(context: CommandContext) -> int:
     """Exit 1 where any trace is still there."""
-    options = invocation.options
-    wanted = _filter_from_options(invocation)
+    options = context.options
+    wanted = _filter_from_options(context)
     if bool(options.id) == (wanted is not None):
         raise UsageError("name memories by their ids, or by options such as --tag", "see: mnemo forget --help")
-    client = invocation.client()
-    ids = [memory_id_argument(invocation, text) for text in options.id]
+    client = context.client()
+    ids = [memory_id_argument(context, text) for text in options.id]
     with list_candidates(client):
         planned = client.erase_many(ids, filter=wanted, dry_run=True)
     if not planned.purged:
         raise NotFoundError("no memory passes these options")
     if options.dry_run:
-        if invocation.wants_json:
-            invocation.print_answer()
+        if context.wants_json:
+            context.print_answer()
         else:
-            invocation.print(*_plan_lines(planned, "would be forgotten", invocation.style))
-            invocation.print(*_candidate_lines(planned, invocation.style), *_copy_lines(planned, invocation.style))
+            context.print(*_plan_lines(planned, "would be forgotten", context.style))
+            context.print(*_candidate_lines(planned, context.style), *_copy_lines(planned, context.style))
         return EXIT_DONE
     quoting, everywhere = options.quoting, options.everywhere
     if not options.yes:
         shown = [client.get(memory_id) for memory_id in planned.purged[:EXAMPLES_SHOWN]]
-        invocation.print(*choice_lines(shown, invocation.style))
-        invocation.confirm(f"forget {_count_text(planned)} for good, with every trace")
+        context.print(*choice_lines(shown, context.style))
+        context.confirm(f"forget {_count_text(planned)} for good, with every trace")
         if planned.candidates and not quoting:
-            invocation.print(*_candidate_lines(planned, invocation.style))
-            quoting = invocation.ask(f"forget too what quotes it ({_memory_count(len(planned.candidates))})")
+            context.print(*_candidate_lines(planned, context.style))
+            quoting = context.ask(f"forget too what quotes it ({_memory_count(len(planned.candidates))})")
         if planned.backups and not everywhere:
-            invocation.print(*_copy_lines(planned, invocation.style))
-            everywhere = invocation.ask("rewrite these copies without it too")
+            context.print(*_copy_lines(planned, context.style))
+            everywhere = context.ask("rewrite these copies without it too")
     report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*report_lines(report, invocation.style))
+        context.print(*report_lines(report, context.style))
     return EXIT_DONE if report.complete else EXIT_FAILED
 
 
-def trash_empty(invocation: CommandContext) -> int:
-    client, options = invocation.client(), invocation.options
+def trash_empty(context: CommandContext) -> int:
+    client, options = context.client(), context.options
     counted = client.empty_trash()
     if counted.dropped and not options.dry_run:
         if not options.yes:
-            invocation.confirm(f"drop {_memory_count(counted.dropped)} in the trash for good")
+            context.confirm(f"drop {_memory_count(counted.dropped)} in the trash for good")
         counted = client.empty_trash(confirm=True)
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     elif not counted.dropped:
-        invocation.message("the trash is empty")
+        context.message("the trash is empty")
     else:
         verb = "would leave" if counted.dry_run else "left"
-        invocation.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {size_text(counted.bytes)}")
+        context.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {size_text(counted.bytes)}")
         if not counted.dry_run:
-            invocation.message("old bytes of them stay in files until they are written over; mnemo forget leaves none")
+            context.message("old bytes of them stay in files until they are written over; mnemo forget leaves none")
     return EXIT_DONE
 
 
-def _filter_from_options(invocation: CommandContext) -> EraseFilter | None:
+def _filter_from_options(context: CommandContext) -> EraseFilter | None:
     """What the options name; None where they name nothing. A namespace alone is named by --all."""
-    options = invocation.options
+    options = context.options
     wanted = EraseFilter(
         kinds=options.kind,
         categories=options.category,
@@ -87,52 +87,52 @@ def _filter_from_options(invocation: CommandContext) -> EraseFilter | None:
     )
     if wanted == EraseFilter() and not options.all:
         return None
-    wanted.namespace = invocation.namespace.name
+    wanted.namespace = context.namespace.name
     return wanted
 
 
-def report_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
+def report_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
     """What was forgotten, place by place, and what is left to do."""
-    yield from _plan_lines(report, "forgotten", look)
+    yield from _plan_lines(report, "forgotten", style)
     for place in report.places:
         detail = f": {sanitize(place.detail)}" if place.detail else ""
-        yield f"  {_STATES[place.state](look, place.state):<11} {look.location(sanitize(place.place))}{detail}"
+        yield f"  {_STATES[place.state](style, place.state):<11} {style.location(sanitize(place.place))}{detail}"
     searched = report.searched
     yield (
         f"searched {plural(searched.files, 'file')}, {size_text(searched.bytes)}, "
         f"for {plural(searched.needles, 'trace')}: "
         f"{'none is left' if report.complete else 'some are left, as said above'}"
     )
-    yield from _candidate_lines(report, look)
+    yield from _candidate_lines(report, style)
     if report.candidates:
         yield "  to forget these too: mnemo forget with their ids"
     told = {place.place for place in report.places}
     for path in report.backups:
         if path not in told:
             yield (
-                f"  {look.warn('not touched')} {sanitize(path)}, which holds it: remove it when you need it no more "
+                f"  {style.warn('not touched')} {sanitize(path)}, which holds it: remove it when you need it no more "
                 "(mnemo forget --everywhere rewrites such copies)"
             )
-    yield f"  {look.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
+    yield f"  {style.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
 
 
-def _candidate_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
+def _candidate_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
     for each in report.candidates[:EXAMPLES_SHOWN]:
-        yield f"  {look.warn('quotes it')}   {look.location(short_id(each.id))} {sanitize(each.excerpt)}"
+        yield f"  {style.warn('quotes it')}   {style.location(short_id(each.id))} {sanitize(each.excerpt)}"
     if len(report.candidates) > EXAMPLES_SHOWN:
-        yield f"  {look.warn('quotes it')}   and {_memory_count(len(report.candidates) - EXAMPLES_SHOWN)} more"
+        yield f"  {style.warn('quotes it')}   and {_memory_count(len(report.candidates) - EXAMPLES_SHOWN)} more"
 
 
-def _copy_lines(report: EraseAnswer, look: TextStyle) -> Iterator[str]:
+def _copy_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
     for path in report.backups:
-        yield f"  {look.warn('may hold it')} {sanitize(path)}"
+        yield f"  {style.warn('may hold it')} {sanitize(path)}"
 
 
-def _plan_lines(report: EraseAnswer, verb: str, look: TextStyle) -> Iterator[str]:
+def _plan_lines(report: EraseAnswer, verb: str, style: TextStyle) -> Iterator[str]:
     ids = ", ".join(map(short_id, report.purged[:EXAMPLES_SHOWN])) + (
         " …" if len(report.purged) > EXAMPLES_SHOWN else ""
     )
-    yield f"{look.good(verb)}: {_count_text(report)} {look.dim(f'({ids})')}"
+    yield f"{style.good(verb)}: {_count_text(report)} {style.dim(f'({ids})')}"
     for memory_id, sources in report.rederive.items():
         shown = ", ".join(map(short_id, sources))
         yield f"  {short_id(memory_id)} was made of {shown} too, which stay: make it anew from them"

@@ -40,12 +40,12 @@ _OUTCOME_LABELS = (
 )
 
 
-def ingest(invocation: CommandContext) -> int:
+def ingest(context: CommandContext) -> int:
     """Each file as a text of its own; without one, standard input."""
-    options = invocation.options
-    client = invocation.client()
+    options = context.options
+    client = context.client()
     worst = EXIT_DONE
-    for name, text in _input_texts(invocation):
+    for name, text in _input_texts(context):
         request = IngestRequest(
             text=text,
             source=options.source or (None if name == "-" else Path(name).name[-SOURCE_CHARS_MAX:]),
@@ -58,15 +58,15 @@ def ingest(invocation: CommandContext) -> int:
             dedup=options.dedup,
             explain=options.explain,
         )
-        worst = max(worst, _report(invocation, name, client.ingest(request)))
+        worst = max(worst, _report(context, name, client.ingest(request)))
     return worst
 
 
-def turns(invocation: CommandContext) -> int:
+def turns(context: CommandContext) -> int:
     """A conversation, one JSON object a line: role (user or agent), content; speaker and at where they are known."""
-    options = invocation.options
-    said = _parse_turns(_read(invocation, options.file), options.file)
-    client = invocation.client()
+    options = context.options
+    said = _parse_turns(_read(context, options.file), options.file)
+    client = context.client()
     worst = EXIT_DONE
     for start in range(0, len(said), TURNS_A_REQUEST):
         request = TurnsRequest(
@@ -75,39 +75,39 @@ def turns(invocation: CommandContext) -> int:
             tags=options.tag,
             explain=options.explain,
         )
-        worst = max(worst, _report(invocation, options.file, client.turns(request)))
+        worst = max(worst, _report(context, options.file, client.turns(request)))
     return worst
 
 
-def reclassify(invocation: CommandContext) -> int:
-    options = invocation.options
-    answer = invocation.client().reclassify(ReclassifyRequest(dry_run=options.dry_run))
-    if invocation.wants_json:
-        invocation.print_answer()
+def reclassify(context: CommandContext) -> int:
+    options = context.options
+    answer = context.client().reclassify(ReclassifyRequest(dry_run=options.dry_run))
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
     for row in answer.changes[:SHOWN_MAX]:
-        invocation.print(_reclassification_line(row, invocation.style))
+        context.print(_reclassification_line(row, context.style))
     if answer.changed > SHOWN_MAX:
-        invocation.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
+        context.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
     would = "would be changed" if answer.dry_run else "changed"
-    invocation.print(
+    context.print(
         f"{number_text(answer.looked_at)} looked at, {number_text(answer.changed)} {would}, "
         f"{number_text(answer.left)} left as a person set them"
     )
     if answer.group is not None:
-        invocation.message(f"take it back with: mnemo undo --group {answer.group}")
+        context.message(f"take it back with: mnemo undo --group {answer.group}")
     return EXIT_DONE
 
 
-def _input_texts(invocation: CommandContext) -> Iterator[tuple[str, str]]:
-    for name in invocation.options.file or ["-"]:
-        yield name, _read(invocation, name)
+def _input_texts(context: CommandContext) -> Iterator[tuple[str, str]]:
+    for name in context.options.file or ["-"]:
+        yield name, _read(context, name)
 
 
-def _read(invocation: CommandContext, name: str) -> str:
+def _read(context: CommandContext, name: str) -> str:
     """A file's text, or that of standard input for `-`. Raises BadUsage where it cannot be read."""
     if name == "-":
-        return invocation.text(["-"], "take in", bytes_max=INGEST_BYTES_MAX)
+        return context.text(["-"], "take in", bytes_max=INGEST_BYTES_MAX)
     try:
         text = Path(name).expanduser().read_bytes().decode()
     except OSError as failed:
@@ -139,46 +139,46 @@ def _parse_turns(text: str, name: str) -> list[Turn]:
     return said
 
 
-def _report(invocation: CommandContext, name: str, answer: IngestAnswer) -> int:
+def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:
     """Says what became of each; exit 1 where nothing of it could be taken."""
     refused = [item for item in answer.results if not isinstance(item, PieceAnswer)]
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*_ingest_lines(name, answer, invocation.style))
+        context.print(*_ingest_lines(name, answer, context.style))
         for item in refused[:SHOWN_MAX]:
-            invocation.message(f"refused: {json.loads(bytes(item))['error']['message']}")
+            context.message(f"refused: {json.loads(bytes(item))['error']['message']}")
         if answer.group is not None:
-            invocation.message(f"take it back with: mnemo undo --group {answer.group}")
+            context.message(f"take it back with: mnemo undo --group {answer.group}")
     return EXIT_FAILED if refused and len(refused) == len(answer.results) else EXIT_DONE
 
 
-def _ingest_lines(name: str, answer: IngestAnswer, look: TextStyle) -> Iterator[str]:
+def _ingest_lines(name: str, answer: IngestAnswer, style: TextStyle) -> Iterator[str]:
     taken = [item for item in answer.results if isinstance(item, PieceAnswer)]
     counts = [f"{number_text(answer.counts[key])} {words}" for key, words in _OUTCOME_LABELS if answer.counts.get(key)]
     where = "" if name == "-" else f"{sanitize(name)}: "
-    parts = [f"{where}{look.good(', '.join(counts) or 'nothing in it to remember')}", f"namespace {answer.namespace}"]
+    parts = [f"{where}{style.good(', '.join(counts) or 'nothing in it to remember')}", f"namespace {answer.namespace}"]
     masked = sorted({kind for item in taken for kind in item.masked})
     if masked:
-        parts.append(look.warn(f"masked: {sanitize(', '.join(masked))}"))
+        parts.append(style.warn(f"masked: {sanitize(', '.join(masked))}"))
     if answer.degraded:
-        parts.append(look.warn(degraded_text(answer.degraded, None)))
-    yield look.dim(" · ").join(parts)
+        parts.append(style.warn(degraded_text(answer.degraded, None)))
+    yield style.dim(" · ").join(parts)
     aside = [item for item in taken if item.outcome == "discarded"]
     for item in aside[:SHOWN_MAX]:
         shown = "" if item.memory is None else f"{short_id(item.memory.id)}  {_excerpt(item.memory.content)}"
-        why = look.dim(f"({reason_text(item.reason or '')})")
-        yield f"  {look.dim('set aside')}  {shown} {why}"
+        why = style.dim(f"({reason_text(item.reason or '')})")
+        yield f"  {style.dim('set aside')}  {shown} {why}"
     if len(aside) > SHOWN_MAX:
-        yield f"  {look.dim(f'and {len(aside) - SHOWN_MAX} more')}"
+        yield f"  {style.dim(f'and {len(aside) - SHOWN_MAX} more')}"
     if aside:
-        yield look.dim(
+        yield style.dim(
             "  see them for 30 days with: mnemo trash --set-aside; bring one back with: mnemo trash restore ID"
         )
     for item in taken:
         if item.explained is not None and item.memory is not None:
-            yield f"{look.location(short_id(item.memory.id))}  {item.outcome}  {_excerpt(item.memory.content)}"
-            yield from explanation_lines(item, look)
+            yield f"{style.location(short_id(item.memory.id))}  {item.outcome}  {_excerpt(item.memory.content)}"
+            yield from explanation_lines(item, style)
 
 
 def _excerpt(content: str) -> str:
@@ -186,12 +186,12 @@ def _excerpt(content: str) -> str:
     return clip(sanitize(line), PIECE_CELLS)
 
 
-def _reclassification_line(row: ReclassificationView, look: TextStyle) -> str:
+def _reclassification_line(row: ReclassificationView, style: TextStyle) -> str:
     changes = ", ".join(
         f"{name} {_value(row.before.get(name))} -> {_value(value)}" for name, value in row.after.items()
     )
-    why = look.dim(f"({sanitize(row.why)})")
-    return f"{look.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
+    why = style.dim(f"({sanitize(row.why)})")
+    return f"{style.location(short_id(row.id))}  {_excerpt(row.content)}\n{' ' * 10}{changes} {why}"
 
 
 def _value(value: Any) -> str:

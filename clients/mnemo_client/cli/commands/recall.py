@@ -21,36 +21,36 @@ from mnemo_client.cli.arguments import (
 )
 
 
-def recall(invocation: CommandContext) -> int:
-    options = invocation.options
+def recall(context: CommandContext) -> int:
+    options = context.options
     request = retrieval.RecallRequest(
-        **_recall_fields(invocation), dry=options.dry, explain=options.explain, highlight=True
+        **_recall_fields(context), dry=options.dry, explain=options.explain, highlight=True
     )
-    client = invocation.client()
+    client = context.client()
     answer = client.recall(request)
     body = client.last_body.decode()
-    save_hit_numbers(invocation, answer.memories, options.offset + 1)
-    if invocation.wants_json:
-        invocation.print(body.rstrip("\n"))
+    save_hit_numbers(context, answer.memories, options.offset + 1)
+    if context.wants_json:
+        context.print(body.rstrip("\n"))
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
     # Why an answer was by words only stands in the status; asked for only where it was.
     status = client.status() if "vectors" in answer.degraded else None
-    lines = hit_lines(answer.memories, invocation.style, invocation.cwd, invocation.home, first=options.offset + 1)
-    invocation.print(*lines)
+    lines = hit_lines(answer.memories, context.style, context.cwd, context.home, first=options.offset + 1)
+    context.print(*lines)
     if options.explain and answer.trace is not None:
-        invocation.print("", *traces.trace_lines(answer.trace, invocation.style))
+        context.print("", *traces.trace_lines(answer.trace, context.style))
     if not answer.memories:
         missing = degraded_text(answer.degraded, status)
-        return _report_nothing(invocation, answer.namespace, missing, is_cut=answer.abstained and answer.total > 0)
-    invocation.print(recall_summary(answer, status, invocation.style))
+        return _report_nothing(context, answer.namespace, missing, is_cut=answer.abstained and answer.total > 0)
+    context.print(recall_summary(answer, status, context.style))
     return EXIT_DONE
 
 
-def _recall_fields(invocation: CommandContext) -> dict[str, Any]:
+def _recall_fields(context: CommandContext) -> dict[str, Any]:
     """What `recall` and `why` ask with."""
-    options = invocation.options
+    options = context.options
     fields: dict[str, Any] = {
-        "query": invocation.text(options.words, "look for"),
+        "query": context.text(options.words, "look for"),
         "top_k": options.top,
         "offset": options.offset,
         "tags": options.tag,
@@ -67,50 +67,50 @@ def _recall_fields(invocation: CommandContext) -> dict[str, Any]:
         "sort": options.sort or "score",
         "ranker": options.ranker,
         "group_by": options.group_by,
-        "cut": options.cut or ("gap" if invocation.is_for_terminal else None),
+        "cut": options.cut or ("gap" if context.is_for_terminal else None),
     }
     if options.budget is not None:
         fields["token_budget"] = options.budget or None
     return fields
 
 
-def why(invocation: CommandContext) -> int:
+def why(context: CommandContext) -> int:
     """Exit 0 whatever the reason is: that there is one is what was asked."""
-    asked, client = _recall_fields(invocation), invocation.client()
+    asked, client = _recall_fields(context), context.client()
     with list_candidates(client):
-        answer = client.why(memory_id_argument(invocation, invocation.options.id), **asked)
-    if invocation.wants_json:
-        invocation.print_answer()
+        answer = client.why(memory_id_argument(context, context.options.id), **asked)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE
-    invocation.print(*traces.why_lines(answer, invocation.style))
+    context.print(*traces.why_lines(answer, context.style))
     if answer.degraded:
         status = client.status() if "vectors" in answer.degraded else None
-        invocation.message(degraded_text(answer.degraded, status))
+        context.message(degraded_text(answer.degraded, status))
     return EXIT_DONE
 
 
-def search(invocation: CommandContext) -> int:
-    options = invocation.options
-    client = invocation.client()
+def search(context: CommandContext) -> int:
+    options = context.options
+    client = context.client()
     answer = client.search(
-        invocation.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
+        context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
         since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
     )  # fmt: skip
-    save_hit_numbers(invocation, answer.memories, 1)
-    if invocation.wants_json:
-        invocation.print_answer()
+    save_hit_numbers(context, answer.memories, 1)
+    if context.wants_json:
+        context.print_answer()
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
-    invocation.print(*hit_lines(answer.memories, invocation.style, invocation.cwd, invocation.home))
+    context.print(*hit_lines(answer.memories, context.style, context.cwd, context.home))
     if not answer.memories:
-        return _report_nothing(invocation, answer.namespace, degraded_text(answer.degraded, None))
-    invocation.print(search_summary(answer, invocation.style))
+        return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, None))
+    context.print(search_summary(answer, context.style))
     return EXIT_DONE
 
 
-def context(invocation: CommandContext) -> int:
-    options = invocation.options
+def context_block(context: CommandContext) -> int:
+    options = context.options
     request = retrieval.ContextRequest(
-        query=invocation.text(options.words, "look for"),
+        query=context.text(options.words, "look for"),
         top_k=options.top,
         tags=options.tag,
         max_chars=options.max_chars,
@@ -118,43 +118,43 @@ def context(invocation: CommandContext) -> int:
     )
     if options.budget is not None:
         request.token_budget = options.budget or None
-    client = invocation.client()
+    client = context.client()
     answer = client.context(request)
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     elif answer.block:
-        invocation.print(answer.block.rstrip("\n"))
+        context.print(answer.block.rstrip("\n"))
     elif not answer.cut:
         status = client.status() if "vectors" in answer.degraded else None
-        return _report_nothing(invocation, answer.namespace, degraded_text(answer.degraded, status))
+        return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
     if answer.cut and not answer.block:
         raise MnemoError("something was found, and nothing of it fits", "allow more: --max-chars, --budget")
     return EXIT_DONE if answer.block else EXIT_NOT_FOUND
 
 
-def _report_nothing(invocation: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:
+def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:
     said = f"nothing found in namespace {namespace}"
     if is_cut:
         said = f"nothing in namespace {namespace} is near enough to answer this; see what is nearest with: --cut none"
-    invocation.message(said + (f" ({missing})" if missing else ""))
+    context.message(said + (f" ({missing})" if missing else ""))
     return EXIT_NOT_FOUND
 
 
-def open_hit(invocation: CommandContext) -> int:
-    hit = numbered_hit(invocation, invocation.options.number)
+def open_hit(context: CommandContext) -> int:
+    hit = numbered_hit(context, context.options.number)
     if hit["path"] is None:
-        memory = invocation.client().get(str(hit["id"]))
-        invocation.print(*memory_lines(memory, invocation.style, invocation.cwd, invocation.home))
+        memory = context.client().get(str(hit["id"]))
+        context.print(*memory_lines(memory, context.style, context.cwd, context.home))
         return EXIT_DONE
-    open_file(invocation, Path(str(hit["path"])), int(hit["line"]))
+    open_file(context, Path(str(hit["path"])), int(hit["line"]))
     return EXIT_DONE
 
 
-def open_file(invocation: CommandContext, path: Path, line: int) -> None:
+def open_file(context: CommandContext, path: Path, line: int) -> None:
     from mnemo_client.cli import editor
 
     if not path.exists():
         raise NotFoundError(f"{path} is not there any more", "ask again: the daemon sees what moved within seconds")
-    editor.check_terminal(invocation.environ, invocation.has_terminal, f"it stands in {path}:{line}")
-    invocation.terminal.flush()
-    editor.edit(invocation.environ, path, line)
+    editor.check_terminal(context.environ, context.has_terminal, f"it stands in {path}:{line}")
+    context.terminal.flush()
+    editor.edit(context.environ, path, line)

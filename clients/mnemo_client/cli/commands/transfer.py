@@ -31,57 +31,57 @@ _IMPORT_OUTCOME_LABELS = (
 )
 
 
-def export(invocation: CommandContext) -> int:
+def export(context: CommandContext) -> int:
     """Every namespace, unless one is named; to standard output, unless a file is named."""
-    options = invocation.options
+    options = context.options
     target = None if options.file in (None, "-") else Path(options.file).expanduser().resolve()
     if target is not None and not options.force and target.exists():
         raise UsageError(f"{options.file} is there already", "name another file, or replace it with --force")
     if target is not None and not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}", "make it first, or name a file elsewhere")
-    client = invocation.client()
+    client = context.client()
     if target is None:
-        for line in _export_lines(invocation, client):
-            invocation.print(line.decode())
+        for line in _export_lines(context, client):
+            context.print(line.decode())
         return EXIT_DONE
-    count, size = _write_atomically(target, _export_lines(invocation, client))
-    if invocation.wants_json:
-        invocation.print_value({"file": str(target), "lines": count, "bytes": size})
+    count, size = _write_atomically(target, _export_lines(context, client))
+    if context.wants_json:
+        context.print_value({"file": str(target), "lines": count, "bytes": size})
     else:
-        invocation.message(f"{target}: {count} lines, {size:,} bytes")
+        context.message(f"{target}: {count} lines, {size:,} bytes")
     return EXIT_DONE
 
 
-def import_(invocation: CommandContext) -> int:
+def import_(context: CommandContext) -> int:
     """What was passed over is told and costs nothing else; where everything was, that is a failure."""
-    options = invocation.options
-    client = invocation.client()
-    with _open_input(invocation) as file:
+    options = context.options
+    client = context.client()
+    with _open_input(context) as file:
         found = client.import_from(
-            _read_pieces(invocation, file, _input_size(file)),
+            _read_pieces(context, file, _input_size(file)),
             tool=options.source,
             namespace=options.namespace,
             user_id=options.user,
             allow_forgotten=options.allow_forgotten,
             dry_run=options.dry_run,
-            watch=lambda done, of: _show_progress(invocation, "taking in", done, of),
+            watch=lambda done, of: _show_progress(context, "taking in", done, of),
         )
-    if invocation.wants_json:
-        invocation.print_answer()
+    if context.wants_json:
+        context.print_answer()
     else:
-        invocation.print(*_import_lines(found))
+        context.print(*_import_lines(found))
     was_all_skipped = found.skipped and not any(
         getattr(found, name) for name, _ in _IMPORT_OUTCOME_LABELS if name != "skipped"
     )
     return EXIT_FAILED if was_all_skipped else EXIT_DONE
 
 
-def _export_lines(invocation: CommandContext, client: "Client") -> Iterator[bytes]:
-    options = invocation.options
+def _export_lines(context: CommandContext, client: "Client") -> Iterator[bytes]:
+    options = context.options
     lines = client.export(options.namespace, history=not options.no_history, vectors=options.vectors)
     for number, line in enumerate(lines):
         if options.file is not None and number % SHOWN_EVERY_LINES == 0:
-            invocation.terminal.progress(f"{number} lines")
+            context.terminal.progress(f"{number} lines")
         yield line
 
 
@@ -102,9 +102,9 @@ def _write_atomically(target: Path, lines: Iterator[bytes]) -> tuple[int, int]:
         return count, beside.tell()
 
 
-def _open_input(invocation: CommandContext) -> IO[bytes]:
+def _open_input(context: CommandContext) -> IO[bytes]:
     """The file that was named, or standard input. Raises BadUsage where it cannot be read."""
-    name, stdin = invocation.options.file, invocation.stdin
+    name, stdin = context.options.file, context.stdin
     if name == "-":
         is_file = isinstance(stdin, io.TextIOWrapper)
         return os.fdopen(os.dup(stdin.fileno()), "rb") if is_file else io.BytesIO(stdin.read().encode())
@@ -123,7 +123,7 @@ def _input_size(file: IO[bytes]) -> int:
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
 
 
-def _read_pieces(invocation: CommandContext, file: IO[bytes], size: int) -> Iterator[bytes]:
+def _read_pieces(context: CommandContext, file: IO[bytes], size: int) -> Iterator[bytes]:
     """The file as it is sent. One that cannot be read to its end must not look like a daemon that went away."""
     sent = 0
     while True:
@@ -135,12 +135,12 @@ def _read_pieces(invocation: CommandContext, file: IO[bytes], size: int) -> Iter
             return
         yield piece
         sent += len(piece)
-        _show_progress(invocation, "sending", sent, size)
+        _show_progress(context, "sending", sent, size)
 
 
-def _show_progress(invocation: CommandContext, what: str, done: int, of: int) -> None:
+def _show_progress(context: CommandContext, what: str, done: int, of: int) -> None:
     share = f"{100 * done // of} %" if of else f"{done >> 20} MiB"
-    invocation.terminal.progress(f"{what} {share}")
+    context.terminal.progress(f"{what} {share}")
 
 
 def _import_lines(found: ImportAnswer) -> Iterator[str]:

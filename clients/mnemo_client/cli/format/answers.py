@@ -13,7 +13,7 @@ BEST_LINES_MAX = 4
 
 
 def hit_lines(
-    memories: Sequence[retrieval.RecalledMemory], look: TextStyle, here: Path, home: Path, first: int = 1
+    memories: Sequence[retrieval.RecalledMemory], style: TextStyle, here: Path, home: Path, first: int = 1
 ) -> Iterator[str]:
     """For each: number, score, where it is or its id, heading trail, date, `was` of what a newer value replaced; below
     it the best sentence."""
@@ -24,13 +24,13 @@ def hit_lines(
         cut = ["cut to the token budget"] if memory.content_cut else []
         cut += [f"{memory.others} more in this note"] if memory.others else []
         spot, rest = sanitize(location(memory, here, home)), [sanitize(memory.speaker or ""), day, *cut]
-        room = None if look.width is None else look.width - cell_width(" · ".join([head, spot, *rest]))
-        parts = [look.dim(part) for part in (_fitting_headings(sanitize(heading_trail(memory)), room), *rest) if part]
-        line = look.dim(" · ").join([look.location(spot), *parts])
-        yield f"{look.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {line}"
-        for line in best_sentence_lines(memory, look, len(head)):
+        room = None if style.width is None else style.width - cell_width(" · ".join([head, spot, *rest]))
+        parts = [style.dim(part) for part in (_fitting_headings(sanitize(heading_trail(memory)), room), *rest) if part]
+        line = style.dim(" · ").join([style.location(spot), *parts])
+        yield f"{style.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {line}"
+        for line in best_sentence_lines(memory, style, len(head)):
             yield " " * len(head) + line
-        if look.width is not None and place < first + len(memories) - 1:
+        if style.width is not None and place < first + len(memories) - 1:
             yield ""
 
 
@@ -65,45 +65,45 @@ def heading_trail(memory: MemoryView) -> str:
     return " › ".join(headings if headings[:1] == [title] else [title, *headings])
 
 
-def best_sentence_lines(memory: retrieval.RecalledMemory, look: TextStyle, indent: int) -> list[str]:
+def best_sentence_lines(memory: retrieval.RecalledMemory, style: TextStyle, indent: int) -> list[str]:
     """The excerpt with the query's words marked, wrapped below its head."""
     if memory.best is None:
         text, marks = first_line(memory, None), []
     else:
         text, marks = sanitize(memory.best.text), memory.best.marks
-    width = None if look.width is None else max(20, look.width - indent)
+    width = None if style.width is None else max(20, style.width - indent)
     spans = wrap(text, width, BEST_LINES_MAX)
-    lines = [highlight_marks(text, marks, start, end, look) for start, end in spans]
+    lines = [highlight_marks(text, marks, start, end, style) for start, end in spans]
     if lines and spans[-1][1] < len(text.rstrip()):
         lines[-1] += " …"
     return lines
 
 
-def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, look: TextStyle) -> str:
+def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, style: TextStyle) -> str:
     """text[start:end] with what of the marks lies in it painted. Marks that overlap count once."""
     parts, at = [], start
     for first, last in sorted(marks):
         first, last = max(first, at), min(last, end)
         if first < last:
-            parts += [text[at:first], look.highlight(text[first:last])]
+            parts += [text[at:first], style.highlight(text[first:last])]
             at = last
     return "".join([*parts, text[at:end]])
 
 
-def recall_summary(answer: retrieval.RecallAnswer, status: StatusAnswer | None, look: TextStyle) -> str:
+def recall_summary(answer: retrieval.RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
     """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
-    return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), look)
+    return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), style)
 
 
-def search_summary(answer: retrieval.SearchAnswer, look: TextStyle) -> str:
+def search_summary(answer: retrieval.SearchAnswer, style: TextStyle) -> str:
     parts = [f"{len(answer.memories)} of {answer.total}", "words"]
-    return _summary(parts, answer.namespace, degraded_text(answer.degraded, None), look)
+    return _summary(parts, answer.namespace, degraded_text(answer.degraded, None), style)
 
 
-def _summary(parts: list[str], namespace: str, missing: str, look: TextStyle) -> str:
-    line = look.dim(" · ".join([*parts, f"namespace {sanitize(namespace)}"]))
-    return f"{line}{look.dim(' · ')}{look.warn(missing)}" if missing else line
+def _summary(parts: list[str], namespace: str, missing: str, style: TextStyle) -> str:
+    line = style.dim(" · ".join([*parts, f"namespace {sanitize(namespace)}"]))
+    return f"{line}{style.dim(' · ')}{style.warn(missing)}" if missing else line
 
 
 def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:

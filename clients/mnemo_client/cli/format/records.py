@@ -31,7 +31,7 @@ _REASON_LABELS = {
 _UNDO_PREFIX = "undo:"
 
 
-def remember_line(answer: RememberAnswer, look: TextStyle) -> str:
+def remember_line(answer: RememberAnswer, style: TextStyle) -> str:
     """What was done: outcome, id, namespace, and what there is to know beside it."""
     memory = answer.memory
     words = {
@@ -42,54 +42,56 @@ def remember_line(answer: RememberAnswer, look: TextStyle) -> str:
         "updated": f"updated to version {memory.version}",
     }
     parts = [
-        look.good(words[answer.outcome]),
-        look.location(short_id(memory.id)),
+        style.good(words[answer.outcome]),
+        style.location(short_id(memory.id)),
         f"namespace {sanitize(memory.namespace)}",
     ]
     for tie, ids in (("repeats", answer.repeats), ("newer than", answer.updates)):
         if ids:
-            parts.append(f"{tie} {', '.join(look.location(short_id(each)) for each in ids)}")
+            parts.append(f"{tie} {', '.join(style.location(short_id(each)) for each in ids)}")
     if answer.masked:
-        parts.append(look.warn(f"masked: {sanitize(', '.join(answer.masked))}"))
+        parts.append(style.warn(f"masked: {sanitize(', '.join(answer.masked))}"))
     if "sensitive" in memory.tags:
-        parts.append(look.warn("holds what looks like a secret: tagged sensitive"))
+        parts.append(style.warn("holds what looks like a secret: tagged sensitive"))
     if "store" in answer.degraded:
-        parts.append(look.warn(f"kept, but {degraded_reason('store', None)}"))
-    return look.dim(" · ").join(parts)
+        parts.append(style.warn(f"kept, but {degraded_reason('store', None)}"))
+    return style.dim(" · ").join(parts)
 
 
-def explanation_lines(answer: PieceAnswer | RememberAnswer, look: TextStyle) -> Iterator[str]:
+def explanation_lines(answer: PieceAnswer | RememberAnswer, style: TextStyle) -> Iterator[str]:
     """What was decided of one thing that came in, and why; nothing where that was not asked for."""
     why, memory, scores = answer.explained, answer.memory, answer.scores
     if why is None:
         return
     if memory is not None:
         sort = " · ".join(part for part in (memory.kind, memory.category, memory.form) if part)
-        yield _detail_line("kind", f"{sort}: {sanitize(why.route)}", look)
+        yield _detail_line("kind", f"{sort}: {sanitize(why.route)}", style)
     if scores is not None:
         sum_of = f"0.6 x novelty {scores.novelty:.2f} + 0.4 x salience {scores.salience:.2f}"
         is_other = memory is not None and abs(memory.importance - scores.importance) >= 0.005
         given = f"{memory.importance:.2f}, though scored " if memory is not None and is_other else ""
-        yield _detail_line("importance", f"{given}{scores.importance:.2f} = {sum_of}", look)
+        yield _detail_line("importance", f"{given}{scores.importance:.2f} = {sum_of}", style)
     found = [f"{name} {sanitize(what)!r}" for name, what in why.found.items() if what]
     if found:
-        yield _detail_line("salience", " · ".join(found), look)
+        yield _detail_line("salience", " · ".join(found), style)
     for near in why.near:
         sim = "  -  " if near.sim is None else f"{near.sim:.3f}"
         relation = near.relation if near.tied else f"({near.relation})"
-        yield _detail_line("near", f"{look.location(short_id(near.id))}  {sim}  {relation}: {sanitize(near.why)}", look)
+        yield _detail_line(
+            "near", f"{style.location(short_id(near.id))}  {sim}  {relation}: {sanitize(near.why)}", style
+        )
     for statement in answer.statements:
         parts = "" if statement.triple is None else f"  [{' | '.join(statement.triple)}]"
-        yield _detail_line("statement", sanitize(statement.text + parts), look)
+        yield _detail_line("statement", sanitize(statement.text + parts), style)
     if why.profile != "own":
-        yield _detail_line("profile", sanitize(why.profile), look)
+        yield _detail_line("profile", sanitize(why.profile), style)
 
 
-def _detail_line(name: str, text: str, look: TextStyle) -> str:
-    return f"  {look.dim(f'{name:<10}')}  {text}"
+def _detail_line(name: str, text: str, style: TextStyle) -> str:
+    return f"  {style.dim(f'{name:<10}')}  {text}"
 
 
-def memory_lines(memory: MemoryView, look: TextStyle, here: Path, home: Path) -> list[str]:
+def memory_lines(memory: MemoryView, style: TextStyle, here: Path, home: Path) -> list[str]:
     """The whole memory: its fields, an empty line, its text."""
     rows = [
         ["id", memory.id],
@@ -117,7 +119,7 @@ def memory_lines(memory: MemoryView, look: TextStyle, here: Path, home: Path) ->
     rows += [[name, ", ".join(values)] for name, values in listed if values]
     used = plural(memory.access_count, "time")
     rows.append(["recalled", used + (f", last {local_time(memory.last_accessed)}" if memory.last_accessed else "")])
-    lines = table([[look.dim(name), sanitize(value)] for name, value in rows], width=look.width)
+    lines = table([[style.dim(name), sanitize(value)] for name, value in rows], width=style.width)
     return [*lines, "", sanitize(memory.content, lines=True)]
 
 
@@ -127,63 +129,63 @@ EDGE_LABELS: dict[tuple[Relation, str], str] = {
 }  # fmt: skip
 
 
-def edge_lines(answer: EdgesAnswer, look: TextStyle) -> list[str]:
+def edge_lines(answer: EdgesAnswer, style: TextStyle) -> list[str]:
     """An empty line, and a line for each edge: the relation, the id of the other memory, and how it begins."""
     rows = [
         [
-            look.dim("linked" if edge.via == "link" else EDGE_LABELS[edge.relation, edge.direction]),
-            look.location(short_id(edge.memory.id)),
+            style.dim("linked" if edge.via == "link" else EDGE_LABELS[edge.relation, edge.direction]),
+            style.location(short_id(edge.memory.id)),
             first_line(edge.memory),
         ]
         for edge in answer.edges
     ]
-    return ["", *(table(rows, width=look.width) if rows else [look.dim("no edges")])]
+    return ["", *(table(rows, width=style.width) if rows else [style.dim("no edges")])]
 
 
-def choice_lines(memories: Sequence[MemoryView], look: TextStyle) -> list[str]:
+def choice_lines(memories: Sequence[MemoryView], style: TextStyle) -> list[str]:
     """Memories to choose among, a line each: the end of the id, which is enough to name it, and how it begins."""
-    return table([[look.location(short_id(memory.id)), first_line(memory)] for memory in memories], "  ")
+    return table([[style.location(short_id(memory.id)), first_line(memory)] for memory in memories], "  ")
 
 
-def trash_lines(page: TrashPage, look: TextStyle) -> list[str]:
+def trash_lines(page: TrashPage, style: TextStyle) -> list[str]:
     """One line for each memory in the trash: id, date of deletion, reason, and first words."""
     entries = page.entries or [TrashView(memory=m, at=m.modified_at, why="") for m in page.memories]
     rows = [
         [
-            look.location(short_id(entry.memory.id)),
+            style.location(short_id(entry.memory.id)),
             local_date(entry.at),
             reason_text(entry.why),
             first_line(entry.memory),
         ]
         for entry in entries
     ]
-    return table(rows, width=look.width, clips=True)
+    return table(rows, width=style.width, clips=True)
 
 
-def listed_lines(memories: Sequence[MemoryView], look: TextStyle, here: Path, home: Path, first: int = 1) -> list[str]:
+def listed_lines(memories: Sequence[MemoryView], style: TextStyle, here: Path, home: Path, first: int = 1) -> list[str]:
     """A line each: its number, when it happened, where it is or its id, and how it begins.
 
     Of a path that would take more than two fifths of the line the end is shown.
     """
-    room = None if look.width is None else look.width * 2 // 5
+    room = None if style.width is None else style.width * 2 // 5
     rows = [
-        [f"{number:>{len(str(first + len(memories) - 1))}}", look.dim(f"{event_date(memory):10}"),
-         look.location(clip_start(sanitize(location(memory, here, home)), room)), first_line(memory)]
+        [f"{number:>{len(str(first + len(memories) - 1))}}", style.dim(f"{event_date(memory):10}"),
+         style.location(clip_start(sanitize(location(memory, here, home)), room)), first_line(memory)]
         for number, memory in enumerate(memories, first)
     ]  # fmt: skip
-    return table(rows, width=look.width, clips=True)
+    return table(rows, width=style.width, clips=True)
 
 
-def count_lines(counts: Mapping[str, int], look: TextStyle, chosen: str | None = None) -> list[str]:
+def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:
     """A name and how many memories it has, a line each; `chosen` is marked."""
     rows = [
         [
             f"{number_text(count):>9}",
-            look.bold(sanitize(name)) + (look.dim(" (this folder's)") if name == chosen else ""),
+            style.bold(sanitize(name)) + (style.dim(" (this folder's)") if name == chosen else ""),
         ]
         for name, count in counts.items()
     ]
-    return table(rows, width=look.width)
+    return table(rows, width=style.width)
 
 
 def reason_text(why: str) -> str:
@@ -191,13 +193,13 @@ def reason_text(why: str) -> str:
     return _REASON_LABELS.get(why) or sanitize(why)
 
 
-def undone_lines(undone: UndoAnswer, look: TextStyle) -> list[str]:
+def undone_lines(undone: UndoAnswer, style: TextStyle) -> list[str]:
     verb = "would undo" if undone.dry_run else "undone"
     ids = ", ".join(short_id(each) for each in undone.ids[:10]) + (" …" if len(undone.ids) > 10 else "")
     changes = f"change {undone.seq}" if len(undone.seqs) < 2 else f"changes {undone.seqs[0]} to {undone.seq}"
     if undone.total > 10:
         changes += f", {undone.total} memories"
-    return [f"{look.good(verb)}: {operation_text(undone.what)}" + (look.dim(f" ({changes}: {ids})") if ids else "")]
+    return [f"{style.good(verb)}: {operation_text(undone.what)}" + (style.dim(f" ({changes}: {ids})") if ids else "")]
 
 
 def operation_text(what: str) -> str:

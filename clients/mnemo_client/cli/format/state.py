@@ -20,15 +20,15 @@ _STATE_STYLES = {
 }  # fmt: skip
 
 
-def styled_state(state: str, look: TextStyle) -> str:
-    return _STATE_STYLES.get(state, TextStyle.dim)(look, state.replace("_", " "))
+def styled_state(state: str, style: TextStyle) -> str:
+    return _STATE_STYLES.get(state, TextStyle.dim)(style, state.replace("_", " "))
 
 
-def status_lines(status: StatusAnswer, look: TextStyle, home: Path) -> list[str]:
+def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str]:
     """The state of every part, a line each."""
     head = [
-        f"{look.bold('mnemod')} {sanitize(status.version)}",
-        styled_state(status.state, look),
+        f"{style.bold('mnemod')} {sanitize(status.version)}",
+        styled_state(status.state, style),
         f"pid {status.pid}",
         f"up {duration_text(status.uptime_seconds)}",
     ]
@@ -40,9 +40,9 @@ def status_lines(status: StatusAnswer, look: TextStyle, home: Path) -> list[str]
             "namespaces",
             " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.namespaces.items()),
         ],
-        *([name, _index_text(view, look)] for name, view in status.views.items()),
-        *([_MODEL_NAMES.get(role, role), _model_text(model, look)] for role, model in status.models.items()),
-        ["notes", _notes_text(status.notes, look)],
+        *([name, _index_text(view, style)] for name, view in status.views.items()),
+        *([_MODEL_NAMES.get(role, role), _model_text(model, style)] for role, model in status.models.items()),
+        ["notes", _notes_text(status.notes, style)],
         [
             "waiting",
             " · ".join(f"{sanitize(name)} {number_text(count)}" for name, count in status.queue.items() if count),
@@ -52,11 +52,11 @@ def status_lines(status: StatusAnswer, look: TextStyle, home: Path) -> list[str]
         ["data", sanitize(short_path(status.data_dir, None, home))],
         ["socket", sanitize(short_path(status.socket, None, home))],
     ]
-    reasons = [f"  {look.warn('!')} {sanitize(reason)}" for reason in status.reasons]
+    reasons = [f"  {style.warn('!')} {sanitize(reason)}" for reason in status.reasons]
     return [
-        look.dim(" · ").join(head),
+        style.dim(" · ").join(head),
         *reasons,
-        *table([[look.dim(name), text] for name, text in rows if text], "  ", look.width),
+        *table([[style.dim(name), text] for name, text in rows if text], "  ", style.width),
     ]
 
 
@@ -65,8 +65,8 @@ def _other_states_text(by_state: Mapping[str, int]) -> str:
     return f" ({', '.join(others)})" if others else ""
 
 
-def _index_text(view: ViewStatus, look: TextStyle) -> str:
-    parts = [styled_state(view.state, look), number_text(view.items)]
+def _index_text(view: ViewStatus, style: TextStyle) -> str:
+    parts = [styled_state(view.state, style), number_text(view.items)]
     if view.share < 1:
         parts.append(percent(view.share))
     if view.rate is not None and view.seconds_left is not None:
@@ -98,8 +98,8 @@ def remaining_work_lines(status: StatusAnswer) -> list[str]:
     return lines
 
 
-def _model_text(model: ModelStatus, look: TextStyle) -> str:
-    parts = [styled_state(model.state, look)]
+def _model_text(model: ModelStatus, style: TextStyle) -> str:
+    parts = [styled_state(model.state, style)]
     if model.name:
         parts.insert(0, sanitize(model.name))
     if model.dimensions:
@@ -108,7 +108,7 @@ def _model_text(model: ModelStatus, look: TextStyle) -> str:
     return " · ".join(parts)
 
 
-def _notes_text(notes: NotesStatus, look: TextStyle) -> str:
+def _notes_text(notes: NotesStatus, style: TextStyle) -> str:
     if not notes.roots:
         return "no folder yet (mnemo notes add FOLDER)"
     parts = [
@@ -119,7 +119,7 @@ def _notes_text(notes: NotesStatus, look: TextStyle) -> str:
     if waiting := sum(root.waiting for root in notes.roots):
         parts.append(f"{number_text(waiting)} waiting")
     parts += [
-        f"{styled_state(root.state, look)}: {sanitize(root.path)}" for root in notes.roots if root.state != "watching"
+        f"{styled_state(root.state, style)}: {sanitize(root.path)}" for root in notes.roots if root.state != "watching"
     ]
     if notes.skipped_total:
         parts.append(f"{number_text(notes.skipped_total)} skipped (mnemo notes status)")
@@ -131,12 +131,12 @@ def _disk_text(disk: Mapping[str, int]) -> str:
     return " · ".join(parts + ([f"{size_text(disk['free'])} free"] if "free" in disk else []))
 
 
-def notes_lines(notes: NotesStatus, look: TextStyle, here: Path, home: Path) -> list[str]:
+def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) -> list[str]:
     """The watched folders, then the files that were passed over and why."""
     lines = []
     for root in notes.roots:
         facts = [
-            styled_state(root.state, look),
+            styled_state(root.state, style),
             plural(root.files, "file"),
             plural(root.chunks, "passage"),
             f"namespace {sanitize(root.namespace)}",
@@ -145,18 +145,18 @@ def notes_lines(notes: NotesStatus, look: TextStyle, here: Path, home: Path) -> 
             facts.append(f"{number_text(root.waiting)} waiting")
         if root.last_scan_at is not None:
             facts.append(f"looked through {local_time(root.last_scan_at)}")
-        lines.append(f"{look.location(sanitize(short_path(root.path, here, home)))}  {look.dim(' · ').join(facts)}")
+        lines.append(f"{style.location(sanitize(short_path(root.path, here, home)))}  {style.dim(' · ').join(facts)}")
         if root.reason:
-            lines.append(f"  {look.warn('!')} {sanitize(root.reason)}")
+            lines.append(f"  {style.warn('!')} {sanitize(root.reason)}")
     if notes.skipped_total:
         lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
         counted = [[number_text(count), sanitize(why)] for why, count in notes.skipped_by_reason.items() if count > 1]
-        lines += table(counted, "  ", look.width)
+        lines += table(counted, "  ", style.width)
         shown = notes.skipped[: min(SKIPPED_SHOWN, notes.skipped_total)]
         lines += table(
-            [[sanitize(short_path(file.path, here, home)), look.dim(sanitize(file.reason))] for file in shown],
+            [[sanitize(short_path(file.path, here, home)), style.dim(sanitize(file.reason))] for file in shown],
             "  ",
-            look.width,
+            style.width,
         )
         if notes.skipped_total > len(shown):
             lines.append(f"  … and {number_text(notes.skipped_total - len(shown))} more")
@@ -165,7 +165,7 @@ def notes_lines(notes: NotesStatus, look: TextStyle, here: Path, home: Path) -> 
     return lines
 
 
-def calibration_lines(measured: Mapping[str, Any], look: TextStyle) -> list[str]:
+def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str]:
     """A model's thresholds beside their sources', with how well each parts the labelled texts."""
     rows = [["threshold", "source", "here", "precision", "recall"]]
     for row in measured["thresholds"]:
@@ -177,35 +177,35 @@ def calibration_lines(measured: Mapping[str, Any], look: TextStyle) -> list[str]
     return [
         f"{sanitize(measured['name'])}, measured on {plural(measured['pairs'], 'pair')} of texts",
         *table(rows, indent="  "),
-        look.dim(f"related texts are closer than unrelated ones: {languages}"),
-        look.dim(f"the thresholds are those of: {', '.join(map(sanitize, measured['counted']))}"),
+        style.dim(f"related texts are closer than unrelated ones: {languages}"),
+        style.dim(f"the thresholds are those of: {', '.join(map(sanitize, measured['counted']))}"),
     ]
 
 
-def model_lines(answer: ModelsAnswer, look: TextStyle) -> list[str]:
+def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
     """Each model of the catalogue: what it is for, whether it is here, its size and licence."""
     rows = []
     for model in answer.models:
-        state = "installed" if model.installed else look.dim("not installed")
+        state = "installed" if model.installed else style.dim("not installed")
         if model.in_use and model.installed:  # one that is missing is named in the settings, and used by nobody
-            state = look.good("in use")
+            state = style.good("in use")
         facts = [size_text(model.bytes)] if model.bytes else []
         facts.append(sanitize(model.licence))
         if model.dimensions:
             facts.insert(0, f"{model.dimensions} dimensions")
-        rows.append([sanitize(model.name), model.role, state, look.dim(" · ".join(facts))])
-    return table(rows, width=look.width)
+        rows.append([sanitize(model.name), model.role, state, style.dim(" · ".join(facts))])
+    return table(rows, width=style.width)
 
 
-def config_lines(answer: ConfigAnswer, look: TextStyle) -> list[str]:
+def config_lines(answer: ConfigAnswer, style: TextStyle) -> list[str]:
     """Each value and where it came from; what was set by hand stands out."""
     rows = []
     for value in answer.values:
         text = sanitize(_toml_text(value.value))
         is_default = value.origin == "default"
-        origin = look.dim("default") if is_default else sanitize(value.origin)
-        rows.append([sanitize(value.key), text if is_default else look.bold(text), origin])
-    return table(rows, width=look.width)
+        origin = style.dim("default") if is_default else sanitize(value.origin)
+        rows.append([sanitize(value.key), text if is_default else style.bold(text), origin])
+    return table(rows, width=style.width)
 
 
 def _toml_text(value: object) -> str:
@@ -218,13 +218,13 @@ def _toml_text(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def doctor_lines(checks: Sequence[tuple[str, str, str, str]], look: TextStyle) -> list[str]:
+def doctor_lines(checks: Sequence[tuple[str, str, str, str]], style: TextStyle) -> list[str]:
     """Rows of (name, ok | warn | fail, what was found, the command that fixes it)."""
-    paint = {"ok": look.good, "warn": look.warn, "fail": look.bad}
+    paint = {"ok": style.good, "warn": style.warn, "fail": style.bad}
     width = max((cell_width(name) for name, *_ in checks), default=0)
     lines = []
     for name, outcome, found, fix in checks:
         lines.append(f"{paint[outcome](pad(outcome, 4))}  {pad(name, width)}  {sanitize(found)}".rstrip())
         if fix and outcome != "ok":
-            lines.append(f"{' ' * (width + 8)}{look.dim('→')} {fix}")
+            lines.append(f"{' ' * (width + 8)}{style.dim('→')} {fix}")
     return lines

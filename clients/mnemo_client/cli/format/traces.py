@@ -27,18 +27,18 @@ def drop_reason_text(reason: str, count: int | None = None) -> str:
     return said if count is None else f"{number_text(count)} {said}"
 
 
-def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
+def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
     """The candidates with the reasons for their places, what was dropped and left out, and the times."""
     answered = [each for each in trace.candidates if each.answer is not None]
     others = [each for each in trace.candidates if each.answer is None][:OTHERS_SHOWN]
     if trace.candidates:
-        yield look.bold(_trace_row("rank", "score", "by", "memory", "why", look))
+        yield style.bold(_trace_row("rank", "score", "by", "memory", "why", style))
     for each in sorted(answered, key=lambda each: each.answer or 0):
-        yield _candidate_line(each, "", look)
+        yield _candidate_line(each, "", style)
     if others:
-        yield look.dim("not answered:")
+        yield style.dim("not answered:")
     for each in others:
-        yield _candidate_line(each, drop_reason_text(each.dropped or ""), look)
+        yield _candidate_line(each, drop_reason_text(each.dropped or ""), style)
     yield ""
     rows = [["in question", _scope_text(trace)]]
     rows += [["left out", f"{number_text(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
@@ -50,8 +50,8 @@ def trace_lines(trace: RecallTrace, look: TextStyle) -> Iterator[str]:
     if trace.uncompared:
         rows.append(["not compared", f"{plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"])
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
-    yield from _labelled_rows(rows, look)
-    yield look.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
+    yield from _labelled_rows(rows, style)
+    yield style.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
 
 
 def _scope_text(trace: RecallTrace) -> str:
@@ -63,11 +63,11 @@ def _requirement_text(text: str) -> str:
     return f"wanted is {sanitize(text)}" if text else "something else is wanted"
 
 
-def _candidate_line(each: CandidateTrace, dropped: str, look: TextStyle) -> str:
+def _candidate_line(each: CandidateTrace, dropped: str, style: TextStyle) -> str:
     by = "".join(letter if name in each.channels else "-" for name, letter in _CHANNELS)
     why = "; ".join(part for part in (dropped, *map(sanitize, each.why or [NO_REASON_TEXT])) if part)
     rank = "-" if each.rank is None else str(each.rank)
-    return _trace_row(rank, score_text(each), by, look.location(short_id(each.id)), why, look)
+    return _trace_row(rank, score_text(each), by, style.location(short_id(each.id)), why, style)
 
 
 def score_text(each: CandidateTrace) -> str:
@@ -75,28 +75,28 @@ def score_text(each: CandidateTrace) -> str:
     return f"{each.score:.3f}" if 0 < each.score < SMALL else f"{each.score:.2f}"
 
 
-def _trace_row(rank: str, score: str, by: str, memory: str, why: str, look: TextStyle) -> str:
+def _trace_row(rank: str, score: str, by: str, memory: str, why: str, style: TextStyle) -> str:
     head = f"{rank:>4}  {score:>5}  {pad(by, 4)}  {pad(memory, 8)}  "
-    return head + clip(why, None if look.width is None else look.width - cell_width(head))
+    return head + clip(why, None if style.width is None else style.width - cell_width(head))
 
 
-def _labelled_rows(rows: Sequence[Sequence[str]], look: TextStyle) -> Iterator[str]:
+def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[str]:
     """A name and a text each, the text wrapped beside its name."""
     width = max(cell_width(name) for name, _ in rows)
-    room = None if look.width is None else max(20, look.width - width - 2)
+    room = None if style.width is None else max(20, style.width - width - 2)
     for name, text in rows:
         for number, (start, end) in enumerate(wrap(text, room, WHY_LINES_MAX)):
-            yield f"{look.dim(pad('' if number else name, width))}  {text[start:end].rstrip()}".rstrip()
+            yield f"{style.dim(pad('' if number else name, width))}  {text[start:end].rstrip()}".rstrip()
 
 
 # Why
 
 
-def why_lines(told: WhyAnswer, look: TextStyle) -> Iterator[str]:
+def why_lines(told: WhyAnswer, style: TextStyle) -> Iterator[str]:
     """The reason in a sentence, then what it rests on."""
-    paint = look.good if told.verdict == "answered" else look.warn
+    paint = style.good if told.verdict == "answered" else style.warn
     said = sanitize(told.sentence)
-    for start, end in wrap(said, look.width, WHY_LINES_MAX):
+    for start, end in wrap(said, style.width, WHY_LINES_MAX):
         yield paint(said[start:end].rstrip())
     rows = [["filter", f"{sanitize(each.reason)}: wanted is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
             for each in told.hurdles]  # fmt: skip
@@ -111,10 +111,10 @@ def why_lines(told: WhyAnswer, look: TextStyle) -> Iterator[str]:
         rows.append(["instead", short_id(told.instead)])
     if rows:
         yield ""
-        yield from _labelled_rows(rows, look)
+        yield from _labelled_rows(rows, style)
     if told.candidate is not None and told.last is not None:
         yield ""
-        yield from _comparison_lines(told.candidate, told.last, look)
+        yield from _comparison_lines(told.candidate, told.last, style)
 
 
 def _channel_rank_text(each: ChannelRank) -> str:
@@ -125,7 +125,7 @@ def _channel_rank_text(each: ChannelRank) -> str:
     return f"{kind} {each.score:.2f}, number {number_text(each.rank)}, {looked_at}"
 
 
-def _comparison_lines(own: CandidateTrace, last: CandidateTrace, look: TextStyle) -> Iterator[str]:
+def _comparison_lines(own: CandidateTrace, last: CandidateTrace, style: TextStyle) -> Iterator[str]:
     """What each feature adds to it and to the last of the answers, where they differ most."""
     names = sorted({*own.adds, *last.adds}, key=lambda name: (-abs(_contribution_gap(own, last, name)), name))[
         :FEATURES_SHOWN
@@ -134,7 +134,7 @@ def _comparison_lines(own: CandidateTrace, last: CandidateTrace, look: TextStyle
     rows += [["place", "-" if own.rank is None else str(own.rank), "-" if last.rank is None else str(last.rank)]]
     rows += [[name, *(_contribution_text(each.adds.get(name)) for each in (own, last))] for name in names]
     for number, line in enumerate(table(rows)):
-        yield look.dim(line) if number == 0 else line
+        yield style.dim(line) if number == 0 else line
 
 
 def _contribution_gap(own: CandidateTrace, last: CandidateTrace, name: str) -> float:
