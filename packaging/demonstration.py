@@ -22,7 +22,7 @@ from mnemo_client.cli.format.units import percent
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
 from mnemo_client.paths import socket_path
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.retrieval import RecallRequest
 
 PROJECT = Path(__file__).resolve().parent.parent
 RUN = PROJECT / ".run"
@@ -166,7 +166,7 @@ def is_being_fetched() -> bool:
 def ask(client: Client, questions: Sequence[str], ranker: str) -> None:
     style = terminal.style_for(sys.stdout, os.environ)
     for question in questions:
-        request = retrieval.RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
+        request = RecallRequest(query=question, top_k=HITS[ranker], highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         say("", f"? {question}")

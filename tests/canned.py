@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import NoteView
+from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, RecalledMemory
 from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 
@@ -150,7 +150,7 @@ ID = "01936f2e-7c00-7000-8000-0000c0ffee01"
 NOON = 1_764_590_400_000  # 2025-12-01 12:00 UTC: the same day in most zones
 
 
-def recalled(**fields: Any) -> retrieval.RecalledMemory:
+def recalled(**fields: Any) -> RecalledMemory:
     whole: dict[str, Any] = {
         "id": ID, "content": "The key is with Ines.", "kind": "semantic", "category": "fact", "layer": "buffer",
         "importance": 0.5, "importance_source": "rule", "event_at": NOON, "created_at": NOON, "modified_at": NOON,
@@ -159,7 +159,7 @@ def recalled(**fields: Any) -> retrieval.RecalledMemory:
         "compression_source": False, "access_count": 1, "repetition_count": 0, "last_accessed": None,
         "strength": 0.5, "strength_epoch": 0, "score": 0.8249,
     }  # fmt: skip
-    return retrieval.RecalledMemory(**{**whole, **fields})
+    return RecalledMemory(**{**whole, **fields})
 
 
 def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> NoteView:
@@ -168,14 +168,14 @@ def note(path: str = "/w/app/docs/deploy.md", **fields: Any) -> NoteView:
     return NoteView(**{**whole, **fields})
 
 
-def best(text: str, *marks: tuple[int, int], line: int | None = None) -> retrieval.BestSentence:
-    return retrieval.BestSentence(text=text, marks=list(marks), line=line)
+def best(text: str, *marks: tuple[int, int], line: int | None = None) -> BestSentence:
+    return BestSentence(text=text, marks=list(marks), line=line)
 
 
-def recall_answer(*memories: retrieval.RecalledMemory, **fields: Any) -> retrieval.RecallAnswer:
+def recall_answer(*memories: RecalledMemory, **fields: Any) -> RecallAnswer:
     whole: dict[str, Any] = {"memories": list(memories), "total_tokens": 9, "budget_used": None, "total": 12,
                              "ranker": "fused", "namespace": "default", "took_ms": 4.06}  # fmt: skip
-    return retrieval.RecallAnswer(**{**whole, **fields})
+    return RecallAnswer(**{**whole, **fields})
 
 
 def status(**fields: Any) -> StatusAnswer:

@@ -19,7 +19,7 @@ import msgspec
 
 from mnemo_client.errors import InterruptedAnswerError, InvalidAnswerError, RefusalError, UnreachableError, UsageError
 from mnemo_client.http import MalformedAnswerError, Response, SocketConnection
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.ingestion import (
     IngestAnswer,
@@ -52,7 +52,16 @@ from mnemo_client.protocol.memories import (
     TagsAnswer,
     TrashPage,
 )
-from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer, ImportTool
+from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, FailureAnswer
+from mnemo_client.protocol.retrieval import (
+    ContextAnswer,
+    ContextRequest,
+    RecallAnswer,
+    RecallRequest,
+    SearchAnswer,
+    WhyAnswer,
+    WhyRequest,
+)
 from mnemo_client.protocol.status import (
     ConfigAnswer,
     HealthAnswer,
@@ -269,10 +278,10 @@ class Client:
 
     # Answers
 
-    def recall(self, query: str | retrieval.RecallRequest, **fields: Any) -> retrieval.RecallAnswer:
+    def recall(self, query: str | RecallRequest, **fields: Any) -> RecallAnswer:
         """What is known about `query`, best first. `fields` are those of RecallRequest."""
-        asked = retrieval.RecallRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._request("POST", "/recall", retrieval.RecallAnswer, asked)
+        asked = RecallRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/recall", RecallAnswer, asked)
 
     def search(
         self,
@@ -282,31 +291,29 @@ class Client:
         highlight: bool = False,
         namespace: str | None = None,
         **filters: Filter,
-    ) -> retrieval.SearchAnswer:
+    ) -> SearchAnswer:
         """By words only."""
         asked = {"q": query, "limit": limit, "highlight": highlight or None, **filters}
-        return self._request("GET", "/search", retrieval.SearchAnswer, query=asked, namespace=namespace)
+        return self._request("GET", "/search", SearchAnswer, query=asked, namespace=namespace)
 
-    def recent(
-        self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter
-    ) -> retrieval.SearchAnswer:
+    def recent(self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter) -> SearchAnswer:
         """Newest first."""
         query = {"limit": limit, **filters}
-        return self._request("GET", "/recent", retrieval.SearchAnswer, query=query, namespace=namespace)
+        return self._request("GET", "/recent", SearchAnswer, query=query, namespace=namespace)
 
     def tags(self, namespace: str | None = None) -> TagsAnswer:
         """How many memories of the namespace have each tag."""
         return self._request("GET", "/tags", TagsAnswer, namespace=namespace)
 
-    def why(self, id: str, query: str, **fields: Any) -> retrieval.WhyAnswer:  # noqa: A002
+    def why(self, id: str, query: str, **fields: Any) -> WhyAnswer:  # noqa: A002
         """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
-        asked = retrieval.WhyRequest(id=id, query=query, **fields)
-        return self._request("POST", "/why", retrieval.WhyAnswer, asked)
+        asked = WhyRequest(id=id, query=query, **fields)
+        return self._request("POST", "/why", WhyAnswer, asked)
 
-    def context(self, query: str | retrieval.ContextRequest, **fields: Any) -> retrieval.ContextAnswer:
+    def context(self, query: str | ContextRequest, **fields: Any) -> ContextAnswer:
         """The `<memory>` block to put before a prompt; empty when nothing is known."""
-        asked = retrieval.ContextRequest(query=query, **fields) if isinstance(query, str) else query
-        return self._request("POST", "/context", retrieval.ContextAnswer, asked)
+        asked = ContextRequest(query=query, **fields) if isinstance(query, str) else query
+        return self._request("POST", "/context", ContextAnswer, asked)
 
     # The daemon and its parts
 

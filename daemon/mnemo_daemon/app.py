@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from mnemo_client.protocol.primitives import DaemonState
+from mnemo_client.protocol.choices import DaemonState
 from mnemo_client.protocol.status import (
     CatalogueModel,
     ModelsAnswer,

@@ -30,8 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.retrieval import Ranker, RecallAnswer
+from mnemo_client.protocol.retrieval import RecallAnswer
 from tests import recall_sets
 from tests.bench.tables import rankers_named, share, show
 from tests.lives import LIVES, Said

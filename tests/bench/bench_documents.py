@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.retrieval import Ranker
+from mnemo_client.protocol.choices import Ranker
 from mnemo_core.documents.markup import TextBlock, parse, suffix_of
 from tests.bench.tables import hits, rankers_named, show_hits
 from tests.running import running

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.retrieval import Ranker
 from tests import recall_sets
 from tests.bench.bench_documents import PAGE, wait_for_notes
 from tests.bench.tables import hits, rankers_named, share, show, show_hits

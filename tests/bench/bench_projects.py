@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.retrieval import Ranker
 from tests import recall_sets
 from tests.bench import bench_documents
 from tests.bench.tables import hits, rankers_named, show_hits

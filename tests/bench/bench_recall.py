@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 from mnemo_client.client import Client
-from mnemo_client.protocol.retrieval import Ranker
+from mnemo_client.protocol.choices import Ranker
 from mnemo_daemon.models.catalogue import ModelCatalogue, models_folder
 from mnemo_daemon.models.embedding import EmbeddingService
 from tests import recall_sets

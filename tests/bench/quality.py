@@ -27,8 +27,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, TextIO, get_args
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Mode, Ranker
 from mnemo_client.protocol.memories import NewMemory
-from mnemo_client.protocol.retrieval import Mode, Ranker
 from tests import recall_sets
 from tests.bench import left_out
 from tests.bench.distractors import Distractor, distractors

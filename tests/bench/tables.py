@@ -5,7 +5,8 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from mnemo_client.protocol.retrieval import Ranker, RecallAnswer
+from mnemo_client.protocol.choices import Ranker
+from mnemo_client.protocol.retrieval import RecallAnswer
 
 RANKERS: tuple[Ranker, ...] = get_args(Ranker)
 RESAMPLES = 2000

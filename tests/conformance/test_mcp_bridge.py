@@ -15,8 +15,8 @@ import pytest
 from mnemo_client.mcp.bridge import HANDSHAKE, LINE_BYTES_MAX
 from mnemo_client.mcp.tool_types import RememberArguments, schema
 from mnemo_client.mcp.tools import TOOLS
-from mnemo_client.protocol import retrieval
-from mnemo_client.protocol.primitives import Category, Kind
+from mnemo_client.protocol.choices import Category, Kind
+from mnemo_client.protocol.retrieval import RecalledMemory
 from tests.canned import ID, CannedDaemon, best, note, recalled, view
 from tests.canned import recall_answer as canned_answer
 from tests.canned import status as canned_status
@@ -31,7 +31,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 Message = dict[str, Any]
 
 
-def memory() -> retrieval.RecalledMemory:
+def memory() -> RecalledMemory:
     """A passage of a note."""
     return recalled(
         trust="note", source="note", tags=["home"], event_at=1_700_000_000_000, score=0.87654321,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from mnemo_client.cli.command_table import RANKERS
 from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError
+from mnemo_client.protocol.choices import RANKERS
 from tests.grounds import wait_until
 
 COMMAND = [sys.executable, "-m", "mnemo_client.cli.main", "bench"]

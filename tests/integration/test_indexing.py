@@ -210,7 +210,7 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
 
     filled.indexing.start()
     filled.wait()
-    filled.indexing.next_work = style
+    filled.indexing.next_work = look
     filled.indexing.wake()
     until(lambda: len(looks) == 2)
     time.sleep(0.05)

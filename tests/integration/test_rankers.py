@@ -9,7 +9,8 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_client.protocol.retrieval import Ranker, RecallAnswer
+from mnemo_client.protocol.choices import Ranker
+from mnemo_client.protocol.retrieval import RecallAnswer
 from mnemo_core.retrieval.ranking.rankers import RANKERS
 from tests.columns import DAY, HOUR, NOW
 from tests.running import RunningDaemon

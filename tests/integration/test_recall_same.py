@@ -12,9 +12,10 @@ from typing import Any, get_args
 import pytest
 
 from mnemo_client.client import Client
+from mnemo_client.protocol.choices import Ranker
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import NewMemory, Patch
-from mnemo_client.protocol.retrieval import Ranker, RecallRequest
+from mnemo_client.protocol.retrieval import RecallRequest
 from tests.running import RunningDaemon
 from tests.samples import AT, WAIT_SECONDS
 

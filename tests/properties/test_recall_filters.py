@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnemo_client.protocol.retrieval import Ranker, RecallRequest
+from mnemo_client.protocol.choices import Ranker
+from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.retrieval.question import RecallOutcome

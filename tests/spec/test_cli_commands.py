@@ -17,9 +17,9 @@ from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.cli.option_parser import build_parser
 from mnemo_client.cli.terminal import Terminal
 from mnemo_client.errors import MnemoError, UsageError
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import BulkDeleteAnswer, DeleteAnswer, MemoryView
+from mnemo_client.protocol.retrieval import ContextAnswer
 from mnemo_client.protocol.status import ModelStatus, NotesRootStatus, NotesStatus, ReindexAnswer, ThreadStatus
 from mnemo_client.protocol.versions import UndoAnswer
 from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
@@ -269,7 +269,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
     person: Person, canned: CannedDaemon, cut: bool, code: int, said: str
 ) -> None:
-    say(canned, "POST /v1/context", retrieval.ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
+    say(canned, "POST /v1/context", ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
     assert person.give("context", "key", "--max-chars", "60") == code
     assert (person.out, person.err) == ("", said)
 

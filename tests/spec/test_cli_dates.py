@@ -9,7 +9,7 @@ import pytest
 from mnemo_client.client import Client
 from mnemo_client.mcp.tool_types import RecallArguments
 from mnemo_client.mcp.tools import recall
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.retrieval import SearchAnswer
 from tests.canned import CannedDaemon, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
 
@@ -34,7 +34,7 @@ def test_recall_and_search_hand_on_what_was_said(
     person: Person, canned: CannedDaemon, said: str, sent: str | float
 ) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", retrieval.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recall", "key", "--since", said, "--until", said) == 0
     assert person.give("search", "key", "--since", said, "--until", said) == 0
     asked, searched = canned.asked

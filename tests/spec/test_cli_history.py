@@ -8,8 +8,8 @@ import pytest
 
 from mnemo_client.cli.commands import changes
 from mnemo_client.cli.terminal import TextStyle
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
 from tests.spec.test_cli_commands import Person, say
@@ -146,7 +146,7 @@ def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
 
 def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", retrieval.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
     say(canned, f"GET /v1/memories/{ID}", memory())
     assert person.give("recall", "key", "--as-of", "2026-05-01") == 0
     assert person.give("search", "key", "--as-of", "3d") == 0

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
+from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
 from tests.canned import Asked, CannedDaemon, Said, recalled, status
 from tests.spec.test_cli_commands import Person, person, say, utc
@@ -51,7 +51,7 @@ def test_a_list_of_less_than_one_is_refused(person: Person, canned: CannedDaemon
 
 
 def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/recent", retrieval.SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/recent", SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recent") == 0
     assert person.out == "1  2025-12-01  c0ffee01  The key is with Ines.\n"
     say(canned, "GET /v1/tags", TagsAnswer(tags={"home": 1200, "boat": 3}))

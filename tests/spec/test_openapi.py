@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.ingestion import BatchAnswer, NewMemories, RememberAnswer
 from mnemo_client.protocol.memories import MemoryPage, NewMemory
 from mnemo_client.protocol.primitives import Limit, RequestBody
+from mnemo_client.protocol.retrieval import RecallAnswer, RecallRequest
 from mnemo_client.protocol.status import ConfigAnswer, HealthAnswer
 from mnemo_client.protocol.versions import HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.server.openapi import document, with_document
@@ -33,7 +33,7 @@ ROUTES = (
     Route("GET", "/v1/memories", _handle, MemoryPage, "List", query=Filter),
     Route("POST", "/v1/memories/batch", _handle, BatchAnswer, "Many", NewMemories),
     Route("GET", "/v1/memories/{id}/history", _handle, HistoryAnswer, "History"),
-    Route("POST", "/v1/recall", _handle, retrieval.RecallAnswer, "Recall", retrieval.RecallRequest),
+    Route("POST", "/v1/recall", _handle, RecallAnswer, "Recall", RecallRequest),
     Route("POST", "/v1/undo", _handle, UndoAnswer, "Undo", UndoRequest),
     Route("GET", "/v1/config", _handle, ConfigAnswer, "Config"),
     Route("GET", "/v1/export", _handle, bytes, "Export", content_type="application/x-ndjson"),

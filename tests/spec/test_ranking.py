@@ -3,12 +3,25 @@
 Each ranker but the shortest has its values on a page of its own.
 """
 
+from pathlib import Path
+from typing import get_args
+
 import numpy as np
 import pytest
 
+from mnemo_client.protocol import choices
 from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import RANKERS, Mode, Ranker, RankingRequest
 from tests.columns import NAN, candidates
+
+
+def test_requests_commands_and_pages_offer_every_ranker_of_the_table_and_no_other() -> None:
+    assert choices.RANKERS == RANKERS == tuple(rankers._TABLE)
+    assert get_args(choices.Mode) == get_args(Mode)
+    root = Path(__file__).resolve().parents[2]
+    for page in ("daemon/SPEC.md", "clients/PROTOCOL.md"):
+        text = (root / page).read_text(encoding="utf-8")
+        assert not [name for name in RANKERS if f"`{name}`" not in text], page
 
 
 @pytest.mark.parametrize("ranker", RANKERS)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import NewMemory
+from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_client.protocol.validation import InvalidValue, explain
 
 
@@ -51,7 +51,7 @@ def test_a_value_is_refused_with_its_field_what_is_allowed_and_itself(value: Any
 
 
 def test_an_unknown_field_is_named_with_the_one_that_was_probably_meant() -> None:
-    found = violation({"query": "x", "topk": 3}, retrieval.RecallRequest)
+    found = violation({"query": "x", "topk": 3}, RecallRequest)
     assert found == InvalidValue("unknown_field", "topk", "there is no field `topk` here; did you mean `top_k`?")
     found = violation({"name": "a", "inners": [{"zzz": 1}]})
     assert found == InvalidValue("unknown_field", "inners[0].zzz", "there is no field `zzz` here")

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from mnemo_client.bench.datasets import Conversation, DatasetQuestion, load
 from mnemo_client.bench.metrics import METRICS, Bootstrap, Mean, percentile, score
-from mnemo_client.cli import command_table, scratch_daemon
+from mnemo_client.cli import scratch_daemon
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.units import percent, plural
 from mnemo_client.cli.terminal import Terminal, TextStyle, cell_width, pad, sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, UsageError
+from mnemo_client.protocol.choices import RANKERS
 from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.primitives import FailureAnswer
 from mnemo_client.protocol.status import StatusAnswer
@@ -65,7 +66,7 @@ def require_subcommand(_: CommandContext) -> int:
 
 def quality(context: CommandContext) -> int:
     options = context.options
-    rankers = list(dict.fromkeys(options.ranker)) or list(command_table.RANKERS)
+    rankers = list(dict.fromkeys(options.ranker)) or list(RANKERS)
     conversations = load((context.cwd / Path(options.data).expanduser()).resolve())
     with scratch_daemon.scratch_daemon(context, "bench") as client:
         puts = _store_turns(context.terminal, client, conversations, pooled=options.pooled)

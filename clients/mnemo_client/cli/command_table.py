@@ -7,6 +7,20 @@ The parser, the help and the shell completions are all made from this one table.
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from mnemo_client.protocol.choices import (
+    CATEGORIES,
+    CUTS,
+    DEDUPS,
+    GROUPINGS,
+    IMPORT_TOOLS,
+    KINDS,
+    LAYERS,
+    RANKERS,
+    SORTS,
+    STATES,
+    TRUSTS,
+)
+
 
 class Argument(NamedTuple):
     """`names` is one bare name (positional) or the option strings; `settings` go to argparse.
@@ -56,13 +70,6 @@ def _option(*names: str, help: str, files: bool = False, values: str = "", **set
     return Argument(names, help, settings, files, values)
 
 
-KINDS = ("semantic", "episodic", "procedural", "working")
-CATEGORIES = ("fact", "preference", "project", "decision", "crumb", "request", "result")
-LAYERS = ("buffer", "working", "core")
-STATES = ("active", "archived", "compressed", "superseded", "discarded", "trashed")
-TRUSTS = ("user", "note", "agent", "import", "tool")
-RANKERS = ("auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank")
-
 # Every command takes these.
 COMMON = (
     _flag("--json", help="print the daemon's answer as JSON"),
@@ -88,7 +95,7 @@ _UNTIL = _option("--until", help="what happened up to then; with 'last week', up
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
 _INFER = _flag("--infer", help="also remember each statement in it by itself")
-_DEDUP = _option("--dedup", help="what becomes of one that is near what is known", choices=("guarded", "off", "source"))
+_DEDUP = _option("--dedup", help="what becomes of one that is near what is known", choices=DEDUPS)
 _EXPLAIN = _flag("--explain", help="show what was decided, and why")
 _ADD = (
     Argument(("text",), "what to remember; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
@@ -140,11 +147,11 @@ _RECALL_OPTIONS = (
     _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
     _option("--trust", help="only what is trusted at least this much", choices=TRUSTS),
     _option("--min-score", help="nothing below this score, 0 to 1", type=float, metavar="X"),
-    _option("--sort", help="the order", choices=("score", "recent", "accessed")),
+    _option("--sort", help="the order", choices=SORTS),
     _option("--ranker", help="how to rank", choices=RANKERS),
-    _option("--group-by", help="one hit for each note, its best passage", choices=("note",)),
+    _option("--group-by", help="one hit for each note, its best passage", choices=GROUPINGS),
     _option("--cut", help="gap: only what is near enough to be an answer, as on a terminal; none: the best N whatever "
-            "they are, as in a pipe", choices=("none", "gap")),
+            "they are, as in a pipe", choices=CUTS),
     _option("--budget", help="at most so many tokens in all; 0: no limit", type=int, metavar="N"),
 )  # fmt: skip
 _RECALL = (
@@ -230,7 +237,7 @@ _EXPORT = (
 _IMPORT = (
     Argument(("file",), "the file of an export; - reads standard input", {"metavar": "FILE"}, True),
     _option("--from", help="whose export it is, where that is not seen", dest="source",
-            choices=("mnemo", "mem0", "mcp-memory", "engram")),
+            choices=IMPORT_TOOLS),
     _option("--user", help="whose memories they become, whatever the export says", metavar="NAME"),
     _flag("--allow-forgotten", help="take in again what was forgotten here"),
     _DRY_RUN,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client.protocol import primitives
+from mnemo_client.protocol import choices
 
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
@@ -38,14 +38,14 @@ Id = Annotated[
     str, Meta(min_length=8, max_length=36, description="A memory's id, or 8 or more digits of its start or end.")
 ]
 Kind = Annotated[
-    primitives.Kind,
+    choices.Kind,
     Meta(
         description="semantic: a fact; episodic: something that happened; procedural: how to do something, or a "
         "preference; working: about this session only. Left out: decided from the text."
     ),
 ]
 Category = Annotated[
-    primitives.Category,
+    choices.Category,
     Meta(
         description="fact; preference: what somebody likes or wants done; project: a goal or state of one; decision: "
         "a choice and its reason; request: asked for and open; result: an outcome; crumb: small talk. "

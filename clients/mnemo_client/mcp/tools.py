@@ -30,8 +30,8 @@ from mnemo_client.mcp.tool_types import (
     _Arguments,
     schema,
 )
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
+from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory, RecallRequest
 
 
 class ToolCallResult(NamedTuple):
@@ -42,7 +42,7 @@ class ToolCallResult(NamedTuple):
 
 
 def recall(client: Client, asked: RecallArguments) -> ToolCallResult:
-    request = retrieval.RecallRequest(
+    request = RecallRequest(
         query=asked.query,
         top_k=asked.limit,
         tags=_value_or(asked.tags, []),
@@ -76,7 +76,7 @@ def recall(client: Client, asked: RecallArguments) -> ToolCallResult:
     return ToolCallResult(result, "\n\n".join(lines))
 
 
-def _split_preferences(answer: retrieval.RecallAnswer) -> tuple[list[retrieval.RecalledMemory], ...]:
+def _split_preferences(answer: RecallAnswer) -> tuple[list[RecalledMemory], ...]:
     """The memories that answer, and the preferences that are told beside them. A preference that is the best answer
     itself stands first among those that answer."""
     answers = [memory for memory in answer.memories if not memory.preference]
@@ -278,7 +278,7 @@ def _memory_result(memory: MemoryView) -> FoundMemory:
         found.path = memory.note.path
         found.line = memory.note.lines[0]
         found.heading = heading_trail(memory)
-    if isinstance(memory, retrieval.RecalledMemory):
+    if isinstance(memory, RecalledMemory):
         found.score = round(memory.score, 4)
         found.was = memory.was
         found.preference = memory.preference

@@ -5,17 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mnemo_client.protocol.primitives import (
-    AnswerBody,
-    Category,
-    Kind,
-    Layer,
-    Namespace,
-    RequestBody,
-    ShortText,
-    State,
-    Time,
-)
+from mnemo_client.protocol.choices import Category, Kind, Layer, State
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time
 
 
 class EraseFilter(RequestBody):

@@ -5,22 +5,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from mnemo_client.protocol.choices import Category, Dedup, Kind, Outcome, Relation, TurnRole, Wait
 from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import (
-    AnswerBody,
-    Category,
-    Dedup,
-    Kind,
-    Namespace,
-    Outcome,
-    Relation,
-    RequestBody,
-    ShortText,
-    Time,
-    TurnRole,
-    Unit,
-    Wait,
-)
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
 
 
 class ScoresView(AnswerBody):

@@ -1,6 +1,7 @@
 """What is asked of the store as a whole, and answered: forget, import, back up, compact, check, repair. SPEC 3, 13"""
 
-from mnemo_client.protocol.primitives import AnswerBody, ImportTool, RequestBody
+from mnemo_client.protocol.choices import ImportTool
+from mnemo_client.protocol.primitives import AnswerBody, RequestBody
 
 
 class ImportProblem(AnswerBody):

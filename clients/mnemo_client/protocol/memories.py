@@ -10,24 +10,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client.protocol.primitives import (
-    AnswerBody,
-    Category,
-    Dedup,
-    Form,
-    Kind,
-    Layer,
-    Namespace,
-    RequestBody,
-    ShortText,
-    State,
-    Time,
-    Trust,
-    Unit,
-    Wait,
-)
-
-Relation = Literal["repeats", "updates", "related"]  # of an edge between two memories
+from mnemo_client.protocol.choices import Category, Dedup, Form, Kind, Layer, Relation, State, Trust, Wait
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
 
 READ_ONLY = frozenset({  # what of a memory only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",

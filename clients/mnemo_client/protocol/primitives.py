@@ -1,25 +1,12 @@
-"""What the wire types of /v1 are made of: enumerations, bounded values, and the shapes of bodies and errors."""
+"""The building blocks of the wire types of /v1: bounded values, and the shapes of bodies and errors."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 API_VERSION = "v1"
 
-Kind = Literal["semantic", "episodic", "procedural", "working"]
-Form = Literal["preference", "step", "workflow"]
-Category = Literal["fact", "preference", "project", "decision", "crumb", "request", "result"]
-Layer = Literal["buffer", "working", "core"]
-Trust = Literal["user", "note", "agent", "import", "tool"]
-State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
-Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discarded"]
-Relation = Literal["repeats", "updates", "related"]
-Dedup = Literal["guarded", "off", "source"]
-Wait = Literal["stored", "indexed", "extracted"]
-DaemonState = Literal["ready", "warming", "degraded"]
-TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
-ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
 
 Time = int | str  # ms since the epoch, or ISO 8601
 Unit = Annotated[float, Meta(ge=0.0, le=1.0)]

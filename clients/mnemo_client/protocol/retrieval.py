@@ -4,25 +4,22 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from mnemo_client.protocol.memories import MemoryView
-from mnemo_client.protocol.primitives import (
-    AnswerBody,
+from mnemo_client.protocol.choices import (
     Category,
+    Cut,
+    GroupBy,
     Kind,
     Layer,
-    Namespace,
-    RequestBody,
-    ShortText,
-    Time,
+    Mode,
+    Preferences,
+    Ranker,
+    Sort,
     Trust,
-    Unit,
+    Verdict,
 )
+from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
 
-Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
-Mode = Literal["hybrid", "deterministic", "semantic"]  # of the ranker `hybrid`
-Sort = Literal["score", "recent", "accessed"]
-Preferences = Literal["first", "inline"]
-Cut = Literal["none", "gap"]
 TopK = Annotated[int, Meta(ge=1, le=100)]
 
 
@@ -60,7 +57,7 @@ class RecallRequest(RequestBody):
     semantic_weight: Unit = 0.5
     preferences: Preferences | None = None
     cut: Cut | None = None
-    group_by: Literal["note"] | None = None  # one hit for each file of notes: its best passage
+    group_by: GroupBy | None = None  # one hit for each file of notes: its best passage
     expand: Literal["auto"] | bool = "auto"
     rerank: bool | None = None  # drops what does not bear on the question
     exact: bool = False
@@ -227,9 +224,6 @@ class ChannelRank(AnswerBody):
     score: float | None
     rank: int | None
     looked_at: int  # how many the channel passed on
-
-
-Verdict = Literal["answered", "filtered", "not_found", "not_ranked", "held_back", "further_down", "earlier_page"]
 
 
 class WhyAnswer(AnswerBody):

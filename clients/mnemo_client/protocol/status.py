@@ -4,7 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, DaemonState, Namespace, RequestBody
+from mnemo_client.protocol.choices import DaemonState
+from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, Namespace, RequestBody
 
 
 class ModelStatus(AnswerBody):

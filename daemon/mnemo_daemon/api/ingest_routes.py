@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from mnemo_client.protocol.choices import Wait
 from mnemo_client.protocol.ingestion import (
     BatchAnswer,
     IngestAnswer,
@@ -20,7 +21,6 @@ from mnemo_client.protocol.ingestion import (
     TurnsRequest,
 )
 from mnemo_client.protocol.memories import READ_ONLY, NewMemory
-from mnemo_client.protocol.primitives import Wait
 from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Meta
 
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.choices import Category, Kind, Layer, State
 from mnemo_client.protocol.memories import (
     READ_ONLY,
     BulkDeleteAnswer,
@@ -22,16 +22,16 @@ from mnemo_client.protocol.memories import (
     TrashPage,
     TrashView,
 )
-from mnemo_client.protocol.primitives import (
-    LIMIT_DEFAULT,
-    Category,
-    Kind,
-    Layer,
-    Limit,
-    Namespace,
-    RequestBody,
-    ShortText,
-    State,
+from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
+from mnemo_client.protocol.retrieval import (
+    ContextAnswer,
+    ContextRequest,
+    RecallAnswer,
+    RecalledMemory,
+    RecallRequest,
+    SearchAnswer,
+    WhyAnswer,
+    WhyRequest,
 )
 from mnemo_client.protocol.status import (
     ConfigAnswer,
@@ -197,17 +197,17 @@ class Api:
 
     def _reading_routes(self) -> list[Route]:
         return [
-            Route("POST", "/v1/recall", self.recall, retrieval.RecallAnswer, "What is known about a question",
-                  ask=retrieval.RecallRequest),
-            Route("POST", "/v1/why", self.why, retrieval.WhyAnswer, "Why one is, or is not, among the answers",
-                  ask=retrieval.WhyRequest),
-            Route("GET", "/v1/search", self.search, retrieval.SearchAnswer, "By words alone", query=SearchQuery),
-            Route("GET", "/v1/recent", self.recent, retrieval.SearchAnswer, "By when it happened",
+            Route("POST", "/v1/recall", self.recall, RecallAnswer, "What is known about a question",
+                  ask=RecallRequest),
+            Route("POST", "/v1/why", self.why, WhyAnswer, "Why one is, or is not, among the answers",
+                  ask=WhyRequest),
+            Route("GET", "/v1/search", self.search, SearchAnswer, "By words alone", query=SearchQuery),
+            Route("GET", "/v1/recent", self.recent, SearchAnswer, "By when it happened",
                   query=RecentQuery),
             Route("GET", "/v1/tags", self.tags, TagsAnswer, "How many memories have each tag",
                   query=TagsQuery),
-            Route("POST", "/v1/context", self.context, retrieval.ContextAnswer,
-                  "The block to put before a prompt", ask=retrieval.ContextRequest),
+            Route("POST", "/v1/context", self.context, ContextAnswer,
+                  "The block to put before a prompt", ask=ContextRequest),
         ]  # fmt: skip
 
     def _part_routes(self) -> list[Route]:
@@ -346,7 +346,7 @@ class Api:
 
     async def recall(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: retrieval.RecallRequest = request.ask
+        asked: RecallRequest = request.ask
         question = self._question(request, asked)
         recalled = await self._recall(question, dry=asked.dry or question.as_of is not None)
         await self._on_thread(self._note_shown, recalled.hits, asked.session_id)
@@ -355,7 +355,7 @@ class Api:
 
     async def why(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: retrieval.WhyRequest = request.ask
+        asked: WhyRequest = request.ask
         question = self._question(request, asked)
         memory_id = self._memories.resolve(asked.id, wire_codec.caller_of(request), "id")
         with self._daemon.priority.query_running():
@@ -366,7 +366,7 @@ class Api:
     async def search(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
         query: SearchQuery = request.query
-        asked = retrieval.RecallRequest(
+        asked = RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
             ranker="words", preferences="inline", cut="none", rerank=False,
             highlight=query.highlight, as_of=query.as_of, since=_query_time(query.since),
@@ -377,7 +377,7 @@ class Api:
         roots = self._daemon.root_paths()
         memories = [wire_codec.hit_view(hit, roots) for hit in recalled.hits]
         namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
-        return Reply(retrieval.SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
+        return Reply(SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
                                            degraded=[*recalled.degraded]))  # fmt: skip
 
     async def recent(self, request: Request) -> Reply:
@@ -390,10 +390,8 @@ class Api:
             wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
         rows, cursor, total = await self._on_thread(self._page, query, wanted, True)
         roots = self._daemon.root_paths()
-        memories = [
-            retrieval.RecalledMemory(**msgspec.structs.asdict(wire_codec.memory_view(row, roots))) for row in rows
-        ]
-        return Reply(retrieval.SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
+        memories = [RecalledMemory(**msgspec.structs.asdict(wire_codec.memory_view(row, roots))) for row in rows]
+        return Reply(SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
 
     async def tags(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
@@ -408,8 +406,8 @@ class Api:
 
     async def context(self, request: Request) -> Reply:
         await self._daemon.wait_until_open()
-        asked: retrieval.ContextRequest = request.ask
-        inner = retrieval.RecallRequest(
+        asked: ContextRequest = request.ask
+        inner = RecallRequest(
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
             session_id=None, tags=asked.tags, preferences=asked.preferences, cut=asked.cut,
         )  # fmt: skip
@@ -420,7 +418,7 @@ class Api:
         recalled = await self._recall(question, dry=False)
         block, kept = await self._on_thread(self._context_block, recalled.hits, asked)
         is_cut = len(kept) < len(recalled.hits)
-        return Reply(retrieval.ContextAnswer(
+        return Reply(ContextAnswer(
             block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
             cut=is_cut or recalled.tokens_needed > 0, abstained=recalled.abstained,
             memories=[hit.details.memory.id for hit in kept],
@@ -500,7 +498,7 @@ class Api:
     async def _on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    def _context_block(self, hits: Sequence[Hit], asked: retrieval.ContextRequest) -> tuple[str, Sequence[Hit]]:
+    def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
         """The block, and the hits that are in it: as many of the first as its characters allow."""
         root_paths = self._daemon.root_paths()
         lines = [wire_codec.context_item(hit, root_paths) for hit in hits]
@@ -524,7 +522,7 @@ class Api:
             self._daemon.usage.record(recalled.hits)
         return recalled
 
-    def _question(self, request: Request, asked: retrieval.RecallRequest) -> Question:
+    def _question(self, request: Request, asked: RecallRequest) -> Question:
         return wire_codec.question_of(request, asked, self._daemon.store.now(), self._daemon.settings)
 
     def _view(self, memory_id: str) -> MemoryView:

@@ -10,8 +10,9 @@ from typing import Annotated, Any, BinaryIO
 import msgspec
 from msgspec import Meta
 
+from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
-from mnemo_client.protocol.primitives import ImportTool, Namespace, RequestBody
+from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_core.transfer.importers import ImportTarget, SecretPolicy
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.api.backup_routes import refuse_agents

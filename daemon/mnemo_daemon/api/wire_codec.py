@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.choices import TurnRole
 from mnemo_client.protocol.ingestion import (
     IngestExplanation,
     IngestRequest,
@@ -18,7 +18,7 @@ from mnemo_client.protocol.ingestion import (
     TurnsRequest,
 )
 from mnemo_client.protocol.memories import EdgeView, MemoryView, NewMemory, NoteView, Patch, ProcedureTrace, TurnView
-from mnemo_client.protocol.primitives import TurnRole
+from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, RecalledMemory, RecallRequest
 from mnemo_client.protocol.status import ViewStatus
 from mnemo_client.protocol.versions import DifferenceView, VersionView
 from mnemo_core.ingest.mutations import Draft
@@ -63,13 +63,13 @@ def memory_view(found: MemoryDetails, root_paths: Mapping[str, str]) -> MemoryVi
     return MemoryView(**_fields(found, root_paths))
 
 
-def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> retrieval.RecalledMemory:
+def hit_view(hit: Hit, root_paths: Mapping[str, str]) -> RecalledMemory:
     """A hit as it is answered."""
     best = None
     if hit.best is not None:
-        best = retrieval.BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
+        best = BestSentence(text=hit.best.text, marks=hit.best.marks, line=hit.best.line or None)
     fields = _fields(hit.details, root_paths)
-    return retrieval.RecalledMemory(
+    return RecalledMemory(
         **fields,
         score=shown_score(hit.score),
         channels=list(hit.channels),
@@ -95,10 +95,10 @@ def context_item(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
 
 def recall_answer(
     question: Question, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str]
-) -> retrieval.RecallAnswer:
+) -> RecallAnswer:
     """What was recalled, as it is answered; scores and times rounded to what they can mean."""
     budget = question.token_budget
-    return retrieval.RecallAnswer(
+    return RecallAnswer(
         memories=[hit_view(hit, root_paths) for hit in recalled.hits],
         total_tokens=recalled.total_tokens,
         budget_used=None if budget is None else round(recalled.total_tokens / budget, 4),
@@ -340,9 +340,7 @@ def tagged_if_sensitive(content: str, tags: tuple[str, ...]) -> tuple[str, ...]:
     return _tags([*tags, SENSITIVE_TAG]) if secrets.find_secrets(content) and SENSITIVE_TAG not in tags else tags
 
 
-def question_of(
-    request: Request, asked: retrieval.RecallRequest, now: int, settings: Settings | None = None
-) -> Question:
+def question_of(request: Request, asked: RecallRequest, now: int, settings: Settings | None = None) -> Question:
     """Validate a recall request; fields that it leaves out come from the profile of its namespace, else from settings.
 
     Raises a Refusal that names the field.
@@ -434,9 +432,7 @@ def local_day(milliseconds_at: int) -> str:
     return dt.datetime.fromtimestamp(milliseconds_at / 1000).astimezone().date().isoformat()
 
 
-def _filter(
-    request: Request, asked: retrieval.RecallRequest, namespace: str, now: int, min_importance: float
-) -> MemoryFilter:
+def _filter(request: Request, asked: RecallRequest, namespace: str, now: int, min_importance: float) -> MemoryFilter:
     included = (state for state in ("compressed", "superseded", "discarded") if getattr(asked, f"include_{state}"))
     tags = _tags(asked.tags)
     since, until = parse_interval(asked.since, asked.until, now)

@@ -10,13 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_client.protocol.retrieval import (
-    CandidateTrace,
-    ChannelRank,
-    FailedFilter,
-    Verdict,
-    WhyAnswer,
-)
+from mnemo_client.protocol.choices import Verdict
+from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedFilter, WhyAnswer
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal

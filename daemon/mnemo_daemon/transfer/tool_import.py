@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
+from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
-from mnemo_client.protocol.primitives import ImportTool
 from mnemo_client.protocol.validation import printable
 from mnemo_core.ingest import trust
 from mnemo_core.text.secrets import SENSITIVE_TAG

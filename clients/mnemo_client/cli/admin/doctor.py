@@ -17,7 +17,7 @@ from mnemo_client.cli.format.units import number_text, percent, plural, size_tex
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, MnemoError
 from mnemo_client.paths import data_folder, socket_path
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer
 from mnemo_client.version import VERSION
 
@@ -246,7 +246,7 @@ def round_trip(client: Client) -> DoctorCheck:
     word = f"roundtrip{secrets.token_hex(4)}"
     try:
         kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
-        found = client.recall(retrieval.RecallRequest(query=word, top_k=1, ranker="words", dry=True))
+        found = client.recall(RecallRequest(query=word, top_k=1, ranker="words", dry=True))
         client.delete(kept.memory.id)
     except MnemoError as error:
         return DoctorCheck("round trip", "fail", error.message, error.hint or "mnemo status")

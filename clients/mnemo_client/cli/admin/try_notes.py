@@ -18,8 +18,8 @@ from mnemo_client.cli.format.units import plural, short_path
 from mnemo_client.cli.terminal import sanitize
 from mnemo_client.client import Client
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.retrieval import RecallRequest
 from mnemo_client.protocol.status import StatusAnswer
 
 QUESTIONS = 3
@@ -86,7 +86,7 @@ def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
 def _ask_questions(context: CommandContext, client: Client, questions: Sequence[TrialQuestion], ranker: str) -> None:
     style = context.style
     for question in questions:
-        request = retrieval.RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
+        request = RecallRequest(query=question.text, top_k=HITS, highlight=True, dry=True)
         request.ranker = "words" if ranker == "words" else "auto"
         answer = client.recall(request)
         origin = style.dim(f"(from {sanitize(question.origin)})")

@@ -7,13 +7,13 @@ from mnemo_client.cli.arguments import save_hit_numbers, time_argument
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.records import count_lines, listed_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, UsageError
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import MemoryPage, MemoryView
+from mnemo_client.protocol.retrieval import SearchAnswer
 
 TOP_DEFAULT = 50
 PAGE_MAX = 500  # memories in one answer of the daemon
 
-Page = MemoryPage | retrieval.SearchAnswer
+Page = MemoryPage | SearchAnswer
 
 
 def list_memories(context: CommandContext) -> int:

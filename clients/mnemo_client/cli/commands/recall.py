@@ -8,7 +8,7 @@ from mnemo_client.cli.format import traces
 from mnemo_client.cli.format.answers import degraded_text, hit_lines, recall_summary, search_summary
 from mnemo_client.cli.format.records import memory_lines
 from mnemo_client.errors import EXIT_DONE, EXIT_NOT_FOUND, MnemoError, NotFoundError
-from mnemo_client.protocol import retrieval
+from mnemo_client.protocol.retrieval import ContextRequest, RecallRequest
 
 if TYPE_CHECKING:
     pass
@@ -23,9 +23,7 @@ from mnemo_client.cli.arguments import (
 
 def recall(context: CommandContext) -> int:
     options = context.options
-    request = retrieval.RecallRequest(
-        **_recall_fields(context), dry=options.dry, explain=options.explain, highlight=True
-    )
+    request = RecallRequest(**_recall_fields(context), dry=options.dry, explain=options.explain, highlight=True)
     client = context.client()
     answer = client.recall(request)
     body = client.last_body.decode()
@@ -109,7 +107,7 @@ def search(context: CommandContext) -> int:
 
 def context_block(context: CommandContext) -> int:
     options = context.options
-    request = retrieval.ContextRequest(
+    request = ContextRequest(
         query=context.text(options.words, "look for"),
         top_k=options.top,
         tags=options.tag,

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
 from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap
-from mnemo_client.protocol import retrieval
 from mnemo_client.protocol.memories import MemoryView
+from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory, SearchAnswer
 from mnemo_client.protocol.status import StatusAnswer
 
 BEST_LINES_MAX = 4
 
 
 def hit_lines(
-    memories: Sequence[retrieval.RecalledMemory], style: TextStyle, here: Path, home: Path, first: int = 1
+    memories: Sequence[RecalledMemory], style: TextStyle, here: Path, home: Path, first: int = 1
 ) -> Iterator[str]:
     """For each: number, score, where it is or its id, heading trail, date, `was` of what a newer value replaced; below
     it the best sentence."""
@@ -51,7 +51,7 @@ def location(memory: MemoryView, here: Path, home: Path) -> str:
 
 def best_line(memory: MemoryView) -> int:
     """The line of the best sentence, else the chunk's first; 1 where it is no note."""
-    best = memory.best if isinstance(memory, retrieval.RecalledMemory) else None
+    best = memory.best if isinstance(memory, RecalledMemory) else None
     if best is not None and best.line is not None:
         return best.line
     return memory.note.lines[0] if memory.note is not None else 1
@@ -65,7 +65,7 @@ def heading_trail(memory: MemoryView) -> str:
     return " › ".join(headings if headings[:1] == [title] else [title, *headings])
 
 
-def best_sentence_lines(memory: retrieval.RecalledMemory, style: TextStyle, indent: int) -> list[str]:
+def best_sentence_lines(memory: RecalledMemory, style: TextStyle, indent: int) -> list[str]:
     """The excerpt with the query's words marked, wrapped below its head."""
     if memory.best is None:
         text, marks = first_line(memory, None), []
@@ -90,13 +90,13 @@ def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end
     return "".join([*parts, text[at:end]])
 
 
-def recall_summary(answer: retrieval.RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
+def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
     """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
     return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), style)
 
 
-def search_summary(answer: retrieval.SearchAnswer, style: TextStyle) -> str:
+def search_summary(answer: SearchAnswer, style: TextStyle) -> str:
     parts = [f"{len(answer.memories)} of {answer.total}", "words"]
     return _summary(parts, answer.namespace, degraded_text(answer.degraded, None), style)
 

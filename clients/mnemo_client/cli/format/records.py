@@ -15,8 +15,9 @@ from mnemo_client.cli.format.units import (
     short_path,
 )
 from mnemo_client.cli.terminal import TextStyle, clip_start, sanitize, table
+from mnemo_client.protocol.choices import Relation
 from mnemo_client.protocol.ingestion import PieceAnswer, RememberAnswer
-from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, Relation, TrashPage, TrashView
+from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, TrashView
 from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {

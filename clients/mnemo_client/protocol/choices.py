@@ -1,0 +1,43 @@
+"""The values that a field of /v1 may have, each defined once.
+
+Wire types, command-line choices, shell completions and the OpenAPI document take them from here.
+
+The command table imports this module at every start: it must not import msgspec.
+"""
+
+from typing import Literal, get_args
+
+Kind = Literal["semantic", "episodic", "procedural", "working"]
+Form = Literal["preference", "step", "workflow"]
+Category = Literal["fact", "preference", "project", "decision", "crumb", "request", "result"]
+Layer = Literal["buffer", "working", "core"]
+Trust = Literal["user", "note", "agent", "import", "tool"]
+State = Literal["active", "archived", "compressed", "superseded", "discarded", "trashed"]
+Outcome = Literal["stored", "duplicate", "repeats", "merged", "updated", "discarded"]
+Relation = Literal["repeats", "updates", "related"]
+Dedup = Literal["guarded", "off", "source"]
+Wait = Literal["stored", "indexed", "extracted"]
+DaemonState = Literal["ready", "warming", "degraded"]
+TurnRole = Literal["user", "agent", "assistant", "system", "tool"]
+ImportTool = Literal["mnemo", "mem0", "mcp-memory", "engram"]
+
+# The names of the table in mnemo_core/retrieval/ranking/rankers.py, in its order; a test compares the two.
+Ranker = Literal["auto", "words", "cosine", "deterministic", "hybrid", "layered", "fused", "rerank"]
+Mode = Literal["hybrid", "deterministic", "semantic"]  # of the ranker `hybrid`
+Sort = Literal["score", "recent", "accessed"]
+Preferences = Literal["first", "inline"]
+Cut = Literal["none", "gap"]
+GroupBy = Literal["note"]
+Verdict = Literal["answered", "filtered", "not_found", "not_ranked", "held_back", "further_down", "earlier_page"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+LAYERS: tuple[Layer, ...] = get_args(Layer)
+STATES: tuple[State, ...] = get_args(State)
+TRUSTS: tuple[Trust, ...] = get_args(Trust)
+DEDUPS: tuple[Dedup, ...] = get_args(Dedup)
+IMPORT_TOOLS: tuple[ImportTool, ...] = get_args(ImportTool)
+RANKERS: tuple[Ranker, ...] = get_args(Ranker)
+SORTS: tuple[Sort, ...] = get_args(Sort)
+CUTS: tuple[Cut, ...] = get_args(Cut)
+GROUPINGS: tuple[GroupBy, ...] = get_args(GroupBy)
