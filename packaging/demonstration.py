@@ -143,7 +143,7 @@ def wait_for_vectors(client: Client, began: float) -> bool:
             told = time.monotonic()
             steps = {
                 "ready": f"vectors: {percent(vectors.share)}",
-                "loading": "the embedding model is being loaded",
+                "loading": "the embedding model is loading",
             }
             what = steps.get(model.state, "the embedding model is being fetched")
             if what == last:

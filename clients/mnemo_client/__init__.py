@@ -1,1 +1,1 @@
-"""Asks: the protocol, a client, the command line and the MCP bridge. The standard library and msgspec only."""
+"""Asks: the protocol, a client, the command line and the MCP bridge. It needs msgspec and the standard library only."""

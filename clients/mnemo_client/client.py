@@ -1,12 +1,11 @@
-"""A client of the daemon: one method a route, typed values in and out. SPEC 13.
+"""A client of the daemon with one method for each route, typed values in and out. SPEC 13.
 
     with Client(socket_path(os.environ)) as client:
         client.remember("The spare key is with Ines.", tags=["home"])
         for memory in client.recall("who has the key?").memories: ...
 
-One connection, kept open between requests; use one Client a thread. `last_body` holds the bytes of the last answer as
-the daemon sent them, for those who want to hand them on unread.
-"""
+A client keeps one connection open between requests; use one Client in each thread. `last_body` holds the bytes of the
+last answer as the daemon sent them, for callers that pass them on unread."""
 
 import errno
 import time
@@ -81,28 +80,29 @@ T = TypeVar("T")
 SourceChannel = Literal["api", "cli", "mcp"]
 Filter = str | int | float | bool | Sequence[str] | None
 
-TIMEOUT_SECONDS = 60.0  # for one answer; a daemon that stops (10 s, SPEC 16) or a long batch fits in it
+TIMEOUT_SECONDS = (
+    60.0  # for one answer: long enough for a large batch, or for a daemon that is stopping (10 s, SPEC 16)
+)
 LONG_TIMEOUT_SECONDS = 3600.0  # for a backup of a large store on a slow disk
-# A connection idle for longer is opened anew before a request that must not be sent twice. The daemon keeps an idle
-# one for longer than this.
+# A connection that was idle for longer is replaced before a request that must not be sent twice. The daemon keeps an
+# idle connection for longer than this.
 IDLE_SECONDS_MAX = 5.0
 
-# What needs no quoting in a path or a query string. RFC 3986, 2.3
+# Bytes that need no percent-encoding in a path or a query string. RFC 3986, 2.3
 UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
-# Requests that change nothing, or the same thing however often they are sent, besides GET.
+# Routes besides GET that change nothing, or that may be sent twice without changing more.
 REPEATABLE = frozenset({"/recall", "/why", "/context", "/models/use", "/notes/roots", "/notes/rescan"})
 
 
 class Client:
-    """Asks the daemon behind `socket_path`.
+    """A connection to the daemon behind `socket_path`.
 
-    `namespace` goes with every request that names none itself. `door` tells the daemon what speaks, and so whose word
-    a memory is (SPEC 2.1, trust); `agent` names the program on whose behalf, where it is not a person.
+    `namespace` is sent with every request that names none itself. `door` names the source channel, which decides how
+    far a memory is trusted (SPEC 2.1); `agent` names the program that the client speaks for, if it is not a person.
 
-    Raises Unreachable when nobody listens, Refused for the daemon's own errors, Interrupted when it went away before
-    it answered, BadAnswer when what answers is no daemon of this kind.
-    """
+    Raises UnreachableError if no process listens, RefusalError for the daemon's own errors, InterruptedAnswerError if
+    the connection ends before the answer is complete, InvalidAnswerError if the answer is not one of this protocol."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Client:
             self._connection = None
 
     def with_long_timeout(self) -> Self:
-        """Waits for what may take minutes."""
+        """Return this client with a timeout for requests that may take minutes."""
         self.close()
         self.timeout = LONG_TIMEOUT_SECONDS
         return self
@@ -144,14 +144,14 @@ class Client:
     # Memories
 
     def remember(self, memory: str | NewMemory, **fields: Any) -> RememberAnswer:
-        """Keep one memory. `fields` are those of NewMemory; with a `key` it can safely be repeated."""
+        """Store one memory. `fields` are those of NewMemory; with a `key` the request can safely be repeated."""
         asked = NewMemory(content=memory, **fields) if isinstance(memory, str) else memory
         return self._request("POST", "/memories", RememberAnswer, asked, repeatable=asked.key is not None)
 
     def remember_many(
         self, memories: Sequence[NewMemory], namespace: str | None = None
     ) -> list[RememberAnswer | FailureAnswer]:
-        """Keep up to 1,000; the outcome of each, in order."""
+        """Store up to 1,000 memories; return the outcome of each, in order."""
         raw = [msgspec.Raw(_encode(memory)) for memory in memories]
         asked = NewMemories(memories=raw, namespace=namespace)
         keyed = all(memory.key is not None for memory in memories)
@@ -159,26 +159,28 @@ class Client:
         return [_decode_result(result) for result in answer.results]
 
     def ingest(self, text: str | IngestRequest, **fields: Any) -> IngestAnswer:
-        """Keep a text, piece by piece; what became of each. `fields` are those of IngestRequest."""
+        """Store a text, piece by piece; return the outcome of each. `fields` are those of IngestRequest."""
         asked = IngestRequest(text=text, **fields) if isinstance(text, str) else text
         return _decode_pieces(self._request("POST", "/ingest", _RawIngestAnswer, asked))
 
     def turns(self, asked: TurnsRequest) -> IngestAnswer:
-        """Keep what was said in a conversation; what became of each turn."""
+        """Store the turns of a conversation; return the outcome of each."""
         return _decode_pieces(self._request("POST", "/turns", _RawIngestAnswer, asked))
 
     def reclassify(self, asked: ReclassifyRequest) -> ReclassifyAnswer:
-        """Route and score anew what a rule did; with `dry_run` only say what would change."""
+        """Classify and score again every memory that a rule classified; with `dry_run` only report what would
+        change."""
         return self._request("POST", "/reclassify", ReclassifyAnswer, asked)
 
     def get(self, id: str, as_of: int | str | None = None) -> MemoryView:  # noqa: A002 - the field's own name
-        """One memory, by its whole id or 8 or more hex digits of its start or end; as it was at a time, where named."""
+        """Return one memory, by its full id or at least 8 hex digits of its start or end; with `as_of`, its past
+        version."""
         return self._request("GET", f"/memories/{_percent_encoded(id)}", MemoryView, query={"as_of": as_of})
 
     def list_memories(
         self, *, limit: int | None = None, cursor: str | None = None, namespace: str | None = None, **filters: Filter
     ) -> MemoryPage:
-        """A page of memories; `cursor` of the last page leads to the next."""
+        """Return a page of memories; the `cursor` of a page leads to the next one."""
         query = {"limit": limit, "cursor": cursor, **filters}
         return self._request("GET", "/memories", MemoryPage, query=query, namespace=namespace)
 
@@ -186,18 +188,18 @@ class Client:
         return self._request("PATCH", f"/memories/{_percent_encoded(id)}", MemoryView, change)
 
     def delete(self, id: str, why: str | None = None) -> DeleteAnswer:  # noqa: A002
-        """Move one to the trash, with the reason where there is one."""
+        """Delete one memory: move it to the trash, with an optional reason."""
         return self._request("DELETE", f"/memories/{_percent_encoded(id)}", DeleteAnswer, query={"why": why})
 
     def delete_many(
         self, *, confirm: bool = False, namespace: str | None = None, **filters: Filter
     ) -> BulkDeleteAnswer:
-        """Move to the trash what the filters name; without `confirm` only say what that would be."""
+        """Delete the memories that pass the filters; without `confirm` only report which would be deleted."""
         query = {**filters, "confirm": confirm or None}
         return self._request("DELETE", "/memories", BulkDeleteAnswer, query=query, namespace=namespace)
 
     def delete_ids(self, ids: Sequence[str]) -> BulkDeleteAnswer:
-        """Move these to the trash in one change: all of them, or none where one is not there."""
+        """Delete these memories in one change: all of them, or none if one does not exist."""
         return self._request("DELETE", "/memories", BulkDeleteAnswer, query={"id": ids, "confirm": True})
 
     def trash(
@@ -208,12 +210,12 @@ class Client:
         cursor: str | None = None,
         namespace: str | None = None,
     ) -> TrashPage:
-        """What was deleted; with `set_aside`, what a door set aside instead."""
+        """Return the deleted memories; with `set_aside`, those that ingestion rejected instead."""
         query = {"set_aside": set_aside or None, "limit": limit, "cursor": cursor}
         return self._request("GET", "/trash", TrashPage, query=query, namespace=namespace)  # fmt: skip
 
     def empty_trash(self, *, confirm: bool = False, namespace: str | None = None) -> EmptyTrashAnswer:
-        """Drop what is in the trash for good; without `confirm` only say what that would be."""
+        """Erase everything in the trash; without `confirm` only report how much that is."""
         query = {"confirm": confirm or None}
         return self._request("DELETE", "/trash", EmptyTrashAnswer, query=query, namespace=namespace)
 
@@ -225,7 +227,7 @@ class Client:
         quoting: bool = False,
         everywhere: bool = False,
     ) -> EraseAnswer:
-        """Forget one memory, every trace of it, and what was derived from it."""
+        """Erase one memory, every trace of it, and everything derived from it."""
         asked = EraseOneRequest(dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         return self.with_long_timeout()._request("POST", f"/memories/{_percent_encoded(id)}/purge", EraseAnswer, asked)
 
@@ -238,18 +240,18 @@ class Client:
         quoting: bool = False,
         everywhere: bool = False,
     ) -> EraseAnswer:
-        """Forget these, or all that pass the filter; `quoting`: and what says the same as one of them; `everywhere`:
-        out of the backups too."""
+        """Erase these memories, or all that pass the filter; `quoting`: also those that quote one; `everywhere`: from
+        the backups too."""
         asked = EraseRequest(ids=list(ids), filter=filter, dry_run=dry_run, quoting=quoting, everywhere=everywhere)
         named = filter.namespace if filter is not None else None
         return self.with_long_timeout()._request("POST", "/purge", EraseAnswer, asked, namespace=named)
 
     def restore(self, id: str) -> MemoryView:  # noqa: A002
-        """Bring one back from the trash."""
+        """Restore one memory from the trash."""
         return self._request("POST", f"/trash/{_percent_encoded(id)}/restore", MemoryView)
 
     def history(self, id: str, *, limit: int | None = None, cursor: str | None = None) -> HistoryAnswer:  # noqa: A002
-        """Its versions, the newest first."""
+        """Return the versions of a memory, the newest first."""
         query = {"limit": limit, "cursor": cursor}
         return self._request("GET", f"/memories/{_percent_encoded(id)}/history", HistoryAnswer, query=query)
 
@@ -267,19 +269,19 @@ class Client:
         cursor: str | None = None,
         namespace: str | None = None,
     ) -> DiffAnswer:
-        """What became of each memory since a time or `seq:N`."""
+        """Return what changed in each memory since a time or a change (`seq:N`)."""
         query = {"since": since, "until": until, "limit": limit, "cursor": cursor}
         return self._request("GET", "/diff", DiffAnswer, query=query, namespace=namespace)
 
     def undo(self, seq: int | None = None, group: str | None = None, *, dry_run: bool = False) -> UndoAnswer:
-        """Take back the last change, or the one named."""
+        """Undo the last change, or the one that is named."""
         asked = UndoRequest(seq=seq, group=group, dry_run=dry_run)
         return self._request("POST", "/undo", UndoAnswer, asked, repeatable=dry_run)
 
     # Answers
 
     def recall(self, query: str | RecallRequest, **fields: Any) -> RecallAnswer:
-        """What is known about `query`, best first. `fields` are those of RecallRequest."""
+        """Return the memories that answer `query`, best first. `fields` are those of RecallRequest."""
         asked = RecallRequest(query=query, **fields) if isinstance(query, str) else query
         return self._request("POST", "/recall", RecallAnswer, asked)
 
@@ -292,26 +294,26 @@ class Client:
         namespace: str | None = None,
         **filters: Filter,
     ) -> SearchAnswer:
-        """By words only."""
+        """Search by words only."""
         asked = {"q": query, "limit": limit, "highlight": highlight or None, **filters}
         return self._request("GET", "/search", SearchAnswer, query=asked, namespace=namespace)
 
     def recent(self, *, limit: int | None = None, namespace: str | None = None, **filters: Filter) -> SearchAnswer:
-        """Newest first."""
+        """Return the memories of the namespace and of `default`, by when they happened, the newest first."""
         query = {"limit": limit, **filters}
         return self._request("GET", "/recent", SearchAnswer, query=query, namespace=namespace)
 
     def tags(self, namespace: str | None = None) -> TagsAnswer:
-        """How many memories of the namespace have each tag."""
+        """List the tags of the namespace with their numbers of memories."""
         return self._request("GET", "/tags", TagsAnswer, namespace=namespace)
 
     def why(self, id: str, query: str, **fields: Any) -> WhyAnswer:  # noqa: A002
-        """Why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
+        """Explain why a memory is, or is not, among the answers to `query`. `fields` are those of RecallRequest."""
         asked = WhyRequest(id=id, query=query, **fields)
         return self._request("POST", "/why", WhyAnswer, asked)
 
     def context(self, query: str | ContextRequest, **fields: Any) -> ContextAnswer:
-        """The `<memory>` block to put before a prompt; empty when nothing is known."""
+        """Return the `<memory>` block to put before a prompt; it is empty if nothing was found."""
         asked = ContextRequest(query=query, **fields) if isinstance(query, str) else query
         return self._request("POST", "/context", ContextAnswer, asked)
 
@@ -324,21 +326,21 @@ class Client:
         return self._request("GET", "/status", StatusAnswer)
 
     def back_up(self, folder: Path | str | None = None) -> BackupAnswer:
-        """A copy of the whole store, in a folder that is new or empty, or in the data folder's `backups`."""
+        """Copy the whole store into a new or empty folder, or into the data folder's `backups`."""
         asked = BackupRequest(folder=None if folder is None else str(folder))
         return self.with_long_timeout()._request("POST", "/backup", BackupAnswer, asked)
 
     def compact(self, *, dry_run: bool = False) -> CompactAnswer:
-        """Gives up the history that `history.keep` does not ask for, and the room it took."""
+        """Remove the history that `history.keep` does not ask for, and free its space."""
         asked = CompactRequest(dry_run=dry_run)
         return self.with_long_timeout()._request("POST", "/compact", CompactAnswer, asked)
 
     def check(self) -> CheckAnswer:
-        """Whether everything the daemon keeps is as it should be."""
+        """Check the integrity of everything that the daemon stores."""
         return self.with_long_timeout()._request("POST", "/check", CheckAnswer, {}, repeatable=True)
 
     def repair(self, *, dry_run: bool = False) -> RepairAnswer:
-        """Mends what can be mended; deletes nothing."""
+        """Repair what can be repaired; nothing is deleted."""
         asked = RepairRequest(dry_run=dry_run)
         return self.with_long_timeout()._request("POST", "/repair", RepairAnswer, asked, repeatable=dry_run)
 
@@ -346,7 +348,7 @@ class Client:
         return self._request("GET", "/config", ConfigAnswer)
 
     def shutdown(self) -> int:
-        """Ask the daemon to stop; its process id. It answers first and stops then."""
+        """Ask the daemon to stop; return its process id. The daemon answers first, then stops."""
         return self._request("POST", "/shutdown", _ShutdownAnswer, {}).pid
 
     def models(self) -> ModelsAnswer:
@@ -373,17 +375,17 @@ class Client:
         return self._request("POST", "/notes/roots", NotesRootStatus, asked)
 
     def remove_root(self, id: str) -> BulkDeleteAnswer:  # noqa: A002 - the field's own name
-        """No longer watch the folder of that id; its memories go to the trash, its files are not touched."""
+        """Stop watching the folder of that id; its memories are deleted, its files are not touched."""
         return self._request("DELETE", "/notes/roots", BulkDeleteAnswer, query={"id": id})
 
     def rescan(self) -> NotesStatus:
-        """Look through every watched folder now."""
+        """Scan every watched folder now."""
         return self._request("POST", "/notes/rescan", NotesStatus, {})
 
     def export(self, namespace: str | None = None, *, history: bool = True, vectors: bool = False) -> Iterator[bytes]:
-        """Everything, or all of one namespace, one JSON value a line, as it comes in.
+        """Yield everything, or all of one namespace, one JSON value a line, as it arrives.
 
-        The client's own namespace does not narrow it. Raises Interrupted when it ends too early.
+        The client's own namespace does not restrict it. Raises InterruptedAnswerError if it ends too early.
         """
         flags = {"history": None if history else False, "vectors": vectors or None}
         response = self._send("GET", _target("/export", flags), None, namespace, repeatable=True)
@@ -392,7 +394,9 @@ class Client:
         try:
             yield from response.lines()
         except (MalformedAnswerError, OSError) as broken:
-            raise InterruptedAnswerError("the daemon went away in the middle of the export", "run it again") from broken
+            raise InterruptedAnswerError(
+                "the connection to the daemon ended in the middle of the export", "run it again"
+            ) from broken
         finally:
             if not response.is_reusable:
                 self.close()
@@ -408,11 +412,11 @@ class Client:
         dry_run: bool = False,
         watch: Callable[[int, int], None] = lambda done, of: None,
     ) -> ImportAnswer:
-        """Take in an export, ours or another tool's, from its bytes; everything into one namespace where it is named.
+        """Import an export of mnemo or of another tool from its bytes, into one namespace if it is given.
 
-        The client's own namespace does not count. `watch` hears how much is done, of how much, where it takes long.
-        Raises Interrupted when the daemon goes away: what was taken in by then stays, and can be taken in again.
-        """
+        The client's own namespace is not used. `watch` is called with the progress of a long import: done, total.
+        Raises InterruptedAnswerError if the connection ends: what was imported by then stays, and can be imported
+        again."""
         flags = {"from": tool, "user_id": user_id, "allow_forgotten": allow_forgotten or None}
         try:
             response = self._send(
@@ -429,14 +433,14 @@ class Client:
                     watch(*peek.progress)
         except (MalformedAnswerError, OSError) as broken:
             raise InterruptedAnswerError(
-                "the daemon went away in the middle of the import", "import it again"
+                "the connection to the daemon ended in the middle of the import", "import it again"
             ) from broken
         finally:
             self.close()
         return _decode(self.last_body, ImportAnswer)
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Iterator[bytes]:
-        """Send any request, and yield its answer line by line, without line ends. `path` stands below the version."""
+        """Send any request and yield its answer line by line, without line ends. `path` is relative to the version."""
         response = self._send(method, path, body, self.namespace, repeatable=method == "GET")
         if response.status >= 400:
             self._read_body(response)
@@ -466,7 +470,7 @@ class Client:
         namespace: str | None = None,
         repeatable: bool = False,
     ) -> T:
-        """Send, read and decode. A namespace in the body needs no header beside it, which it might contradict."""
+        """Send, read and decode. With a namespace in the body no header is sent, which could contradict it."""
         if getattr(body, "namespace", None) is None:
             namespace = namespace or self.namespace
         target = _target(route, query or {})
@@ -480,8 +484,8 @@ class Client:
     ) -> Response:
         """Send the request and read the head of the answer.
 
-        A kept connection may have been closed by the daemon meanwhile: what can be repeated is sent once more on a
-        new one; what cannot is not sent on a connection that has been idle for long.
+        The daemon may have closed the open connection meanwhile: a repeatable request is sent once more on a new one;
+        any other is not sent on a connection that was idle for long.
         """
         if not repeatable and time.monotonic() - self._used_at > IDLE_SECONDS_MAX:
             self.close()
@@ -496,15 +500,15 @@ class Client:
         except MalformedAnswerError as garbled:
             self.close()
             raise InvalidAnswerError(
-                f"what listens on {self.socket_path} is no daemon of this kind: {garbled}"
+                f"the process that listens on {self.socket_path} is not a mnemo daemon: {garbled}"
             ) from garbled
         except OSError as broken:
             self.close()
             if was_kept and repeatable:
                 return self._send(method, target, data, namespace, repeatable)
             raise InterruptedAnswerError(
-                "the daemon went away before it answered; it may or may not have done what was asked",
-                "look whether it runs: mnemo status",
+                "the connection ended before the daemon answered; the request may or may not have been carried out",
+                "see if the daemon runs: mnemo status",
             ) from broken
 
     def _headers(self, data: bytes | Iterable[bytes] | None, namespace: str | None) -> dict[str, bytes]:
@@ -528,7 +532,7 @@ class Client:
         return self._connection
 
     def _read_body(self, response: Response) -> bytes:
-        """The whole body; raises Refused where the daemon says so."""
+        """Read and return the whole body. Raises RefusalError if it is an error."""
         try:
             self.last_body = response.read()
         except TimeoutError as late:
@@ -554,7 +558,7 @@ class _RawBatchAnswer(AnswerBody):
 
 
 class _RawIngestAnswer(IngestAnswer):
-    """As protocol.TakenAnswer, each result still to be told apart."""
+    """IngestAnswer with its results still encoded."""
 
     results: list[msgspec.Raw]  # type: ignore[assignment]
 
@@ -571,7 +575,7 @@ def _decode_result(result: msgspec.Raw) -> RememberAnswer | FailureAnswer:
 
 
 def _decode_pieces(answer: _RawIngestAnswer) -> IngestAnswer:
-    """The answer with every result decoded that is no Failure."""
+    """Return the answer with every result decoded, except errors."""
     results: list[Any] = [
         each if _decode(each, _ErrorOrProgress).error is not None else _decode(each, PieceAnswer)
         for each in answer.results
@@ -580,13 +584,13 @@ def _decode_pieces(answer: _RawIngestAnswer) -> IngestAnswer:
 
 
 def _target(route: str, query: Mapping[str, Filter]) -> str:
-    """The route with its query string."""
+    """Return the route with its query string."""
     parameters = [f"{name}={_percent_encoded(text)}" for name, value in query.items() for text in _query_values(value)]
     return f"{route}?{'&'.join(parameters)}" if parameters else route
 
 
 def _query_values(value: Filter) -> list[str]:
-    """A value of the query string; a sequence is the same name several times over, None none at all."""
+    """Return the texts of a query parameter: one for each value of a sequence, none for None."""
     if value is None:
         return []
     if isinstance(value, bool):
@@ -597,9 +601,9 @@ def _query_values(value: Filter) -> list[str]:
 
 
 def _header_value(text: str) -> bytes:
-    """Header values travel as UTF-8; what would end the header line is refused."""
+    """Return a header value as UTF-8. Raises UsageError for text that would end the header line."""
     if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise UsageError(f"a name may not hold line breaks or control characters: {text!r}")
+        raise UsageError(f"a name cannot have line breaks or control characters: {text!r}")
     return _utf8(text)
 
 
@@ -618,7 +622,7 @@ def _encode(body: Any) -> bytes:
 
 
 def _percent_encoded(text: str) -> str:
-    """The text as it may stand in a path or a query string (RFC 3986, 2.1)."""
+    """Return the text percent-encoded for a path or a query string. RFC 3986, 2.1"""
     return "".join(chr(byte) if byte in UNRESERVED else f"%{byte:02X}" for byte in _utf8(text))
 
 
@@ -627,13 +631,14 @@ def _decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as unreadable:
         raise InvalidAnswerError(
-            f"the daemon's answer cannot be read: {unreadable}", "client and daemon may be of different versions"
+            f"the daemon's answer cannot be read: {unreadable}",
+            "client and daemon may be of different versions; restart the daemon: mnemo down; mnemo up",
         ) from unreadable
 
 
 def _timeout_error(seconds: float) -> InterruptedAnswerError:
     return InterruptedAnswerError(
-        f"the daemon did not answer within {seconds:g} seconds", "look at it with: mnemo status"
+        f"the daemon did not answer within {seconds:g} seconds", "see its state: mnemo status"
     )
 
 

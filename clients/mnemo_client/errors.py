@@ -1,14 +1,14 @@
-"""What can go wrong for one who asks.
+"""The errors of a client and the exit codes of the command line.
 
-MnemoError                exit 1
-├── BadUsage              exit 2  what was asked makes no sense as it stands
-│   └── SocketPathTooLong         the system cannot bind a path of that length
-├── NothingFound          exit 3  there is no such thing, or nothing that answers
-├── Unreachable           exit 4  no daemon answers on the socket
-│   └── StartFailed               it was started and did not come up
-├── Interrupted           exit 1  the daemon went away before it answered
-├── BadAnswer             exit 1  what answered does not speak this protocol
-└── Refused               exit 1  the daemon answered with an error (400: exit 2, 404: exit 3)
+MnemoError                  exit 1
+├── UsageError              exit 2  the request cannot be right as it was given
+│   └── SocketPathError             the socket path is longer than the system allows
+├── NotFoundError           exit 3  no such memory, or nothing that answers the question
+├── UnreachableError        exit 4  no daemon answers on the socket
+│   └── StartError                  the daemon was started and did not come up
+├── InterruptedAnswerError  exit 1  the connection ended before the answer was complete
+├── InvalidAnswerError      exit 1  the answer is not one of this protocol
+└── RefusalError            exit 1  the daemon answered with an error (400: exit 2, 404: exit 3)
 """
 
 import re
@@ -24,7 +24,7 @@ _WHOLE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class MnemoError(Exception):
-    """Something went wrong; the message says what, the hint what to do next."""
+    """Base of all errors: `message` says what went wrong, `hint` what to do next."""
 
     exit_code = EXIT_FAILED
 
@@ -35,17 +35,17 @@ class MnemoError(Exception):
 
 
 class UsageError(MnemoError):
-    """What was asked makes no sense as it stands."""
+    """The request cannot be right as it was given."""
 
     exit_code = EXIT_USAGE
 
 
 class SocketPathError(UsageError):
-    """The system cannot bind a socket path of that length."""
+    """The socket path is longer than the system allows."""
 
 
 class NotFoundError(MnemoError):
-    """There is no such thing, or nothing that answers."""
+    """There is no such memory, or nothing that answers the question."""
 
     exit_code = EXIT_NOT_FOUND
 
@@ -61,19 +61,19 @@ class StartError(UnreachableError):
 
 
 class InterruptedAnswerError(MnemoError):
-    """The daemon went away before it answered; what was asked may or may not have been done."""
+    """The connection ended before the answer was complete; the request may or may not have been carried out."""
 
 
 class InvalidAnswerError(MnemoError):
-    """What answered does not speak this protocol."""
+    """The answer is not one of this protocol."""
 
 
 class RefusalError(MnemoError):
     """The daemon answered with an error of the one shape {"error": {"code", "message", "field"}}.
 
     `status` is the HTTP status; `retry_after` seconds where the daemon named them; `details` every field of the
-    error, those of a newer daemon included. The message of a value that cannot be right (400) begins with its field,
-    where it does not name it anyhow; every other one is a sentence of its own.
+    error, including those that only a newer daemon sends. The message about a wrong value (400) begins with the name of
+    its field, unless the text names the field already.
     """
 
     def __init__(self, status: int, details: dict[str, Any], retry_after: float | None = None) -> None:
@@ -89,7 +89,7 @@ class RefusalError(MnemoError):
 
     @property
     def candidates(self) -> list[str]:
-        """The ids that digits of an id could stand for, which the daemon names in its message; else none."""
+        """The ids that an ambiguous id could stand for, which the daemon names in its message; else none."""
         return _WHOLE_ID.findall(self.message) if self.code == "ambiguous_id" else []
 
     @property

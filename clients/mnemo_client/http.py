@@ -1,8 +1,7 @@
-"""HTTP/1.1 over a Unix socket, as much of it as the daemon speaks.
+"""HTTP/1.1 over a Unix socket: the part of RFC 9112 that the daemon speaks.
 
-The standard library's own client brings TLS and mail headers along: 40 ms and 7 MB more for every command and every
-agent's bridge, of which none is used on a Unix socket. RFC 9112 names the parts that are here.
-"""
+The standard library's http.client imports TLS and mail headers, which a Unix socket does not use: 40 ms and 7 MB more
+for every command and every agent's bridge."""
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,15 +13,15 @@ PIECE_BYTES = 65536
 
 
 class TruncatedAnswerError(ConnectionError):
-    """The other side hung up before its answer was whole."""
+    """The connection was closed before the answer was complete."""
 
 
 class MalformedAnswerError(Exception):
-    """What came back is not HTTP/1.1."""
+    """The answer is not HTTP/1.1."""
 
 
 class Response:
-    """The head of an answer, and its body as it comes in. Header names are in lower case."""
+    """The head of an answer, and its body while it arrives. Header names are in lower case."""
 
     def __init__(self, connection: "SocketConnection", status: int, reason: str, headers: Mapping[str, str]) -> None:
         self.status = status
@@ -33,7 +32,8 @@ class Response:
 
     @property
     def is_reusable(self) -> bool:
-        """Whether another request can follow on the connection: the body was read whole, and its end was marked."""
+        """True if another request can follow on the connection: the body was read completely, and its end was
+        marked."""
         marked = self._chunked or "content-length" in self.headers or self.status == 204
         return self._ended and marked and self.headers.get("connection", "").lower() != "close"
 
@@ -41,7 +41,7 @@ class Response:
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The body, piece by piece. Raises ClosedEarly, Garbled, TimeoutError."""
+        """Yield the body, piece by piece. Raises TruncatedAnswerError, MalformedAnswerError, TimeoutError."""
         if self.status == 204:
             pass
         elif self._chunked:
@@ -54,13 +54,13 @@ class Response:
         self._ended = True
 
     def lines(self) -> Iterator[bytes]:
-        """The body, line by line, without their ends. Raises ClosedEarly where the last one has none."""
+        """Yield the body line by line, without line ends. Raises TruncatedAnswerError if the last line has no end."""
         rest = b""
         for piece in self.pieces():
             *whole, rest = (rest + piece).split(b"\n")
             yield from whole
         if rest:
-            raise TruncatedAnswerError("the answer broke off in the middle of a line")
+            raise TruncatedAnswerError("the answer ended in the middle of a line")
 
     @property
     def _chunked(self) -> bool:
@@ -70,9 +70,9 @@ class Response:
         while size := _number(self._connection.line().split(";")[0], 16):
             yield from self._exactly(size)
             if self._connection.line():
-                raise MalformedAnswerError("a chunk is longer than it says")
+                raise MalformedAnswerError("a chunk is longer than its stated length")
         while self._connection.line():
-            pass  # trailers, of which the daemon sends none
+            pass  # trailers; the daemon sends none
 
     def _exactly(self, count: int) -> Iterator[bytes]:
         while count:
@@ -84,7 +84,7 @@ class Response:
 
 
 class SocketConnection:
-    """One connection to the socket at `path`. Raises OSError where the system does."""
+    """One connection to the socket at `path`. Raises OSError if it cannot be made."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -103,7 +103,7 @@ class SocketConnection:
     def exchange(
         self, method: str, target: str, headers: Mapping[str, bytes], body: bytes | Iterable[bytes] | None
     ) -> Response:
-        """Send a request and read the head of its answer. A body in pieces is sent piece by piece."""
+        """Send a request and read the head of its answer. An iterable body is sent in chunks."""
         lines = [f"{method} {target} HTTP/1.1".encode(), b"Host: localhost"]
         lines += [name.encode() + b": " + value for name, value in headers.items()]
         whole = body if isinstance(body, bytes) else b""
@@ -116,7 +116,7 @@ class SocketConnection:
             if body is not None and not isinstance(body, bytes):
                 self._send_pieces(body)
         except (BrokenPipeError, ConnectionResetError):
-            # A daemon that refuses a body for its size answers and hangs up before it has read it all.
+            # A daemon that refuses a body for its size answers and closes the connection before it has read all of it.
             pass
         response = self._head()
         while response.status == 100:
@@ -124,14 +124,14 @@ class SocketConnection:
         return response
 
     def _send_pieces(self, pieces: Iterable[bytes]) -> None:
-        """A body in chunks. RFC 9112, 7.1"""
+        """Send a body in chunks. RFC 9112, 7.1"""
         for piece in pieces:
             if piece:
                 self._socket.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
         self._socket.sendall(b"0\r\n\r\n")
 
     def line(self) -> str:
-        """The next line of the head, without its end."""
+        """Return the next line of the head, without its end."""
         line = self._reader.readline(HEAD_LINE_BYTES_MAX)
         if not line.endswith(b"\n"):
             if len(line) == HEAD_LINE_BYTES_MAX:
@@ -146,12 +146,12 @@ class SocketConnection:
         protocol, _, rest = self.line().partition(" ")
         status, _, reason = rest.partition(" ")
         if not protocol.startswith("HTTP/1.") or len(status) != 3:
-            raise MalformedAnswerError("it does not begin as an answer does")
+            raise MalformedAnswerError("the status line is not one of HTTP/1.x")
         headers: dict[str, str] = {}
         while line := self.line():
             name, colon, value = line.partition(":")
             if not colon or len(headers) >= HEADERS_MAX:
-                raise MalformedAnswerError("its headers cannot be read")
+                raise MalformedAnswerError("the headers cannot be read")
             headers[name.lower()] = value.strip()
         return Response(self, _number(status, 10), reason, headers)
 
@@ -160,7 +160,7 @@ def _number(text: str, base: int) -> int:
     try:
         value = int(text.strip(), base)
     except ValueError as wrong:
-        raise MalformedAnswerError(f"{text!r} is no length") from wrong
+        raise MalformedAnswerError(f"{text!r} is not a length") from wrong
     if value < 0:
-        raise MalformedAnswerError(f"{text!r} is no length")
+        raise MalformedAnswerError(f"{text!r} is not a length")
     return value

@@ -1,6 +1,6 @@
-"""Which namespace a client speaks for. SPEC 15.
+"""Chooses the namespace of a client. SPEC 15.
 
-What the command names, else `namespace = "…"` in the `.mnemo.toml` of the folder or the nearest one above, else the
+The option of the command, else `namespace = "…"` in the `.mnemo.toml` of the folder or the nearest one above, else the
 name of the git work tree's top folder where `client.project_namespaces` is on, else `default`.
 """
 
@@ -19,14 +19,14 @@ NO = frozenset({"0", "false", "no", "off", ""})
 
 
 class NamespaceChoice(NamedTuple):
-    """A namespace and what chose it: "option", "default", or the path that says so."""
+    """A namespace and its origin: "option", "default", or the path that names it."""
 
     name: str
     origin: str
 
 
 def choose_namespace(option: str | None, folder: Path, environ: Mapping[str, str]) -> NamespaceChoice:
-    """The namespace for a command given in `folder`. Raises BadUsage for a file that says nothing usable."""
+    """Return the namespace for a command that is given in `folder`. Raises UsageError for an unusable file."""
     if option is not None:
         return NamespaceChoice(_valid_name(option, "--namespace"), "option")
     folders = [folder, *folder.parents]
@@ -45,7 +45,7 @@ def choose_namespace(option: str | None, folder: Path, environ: Mapping[str, str
 def _from_file(path: Path) -> str:
     name = _read_toml(path).get("namespace")
     if not isinstance(name, str):
-        raise UsageError(f"{path} names no namespace", 'write in it: namespace = "the-name"')
+        raise UsageError(f"{path} names no namespace", 'write this line in it: namespace = "NAME"')
     return _valid_name(name, str(path))
 
 
@@ -53,7 +53,7 @@ def _project_namespaces(environ: Mapping[str, str]) -> bool:
     variable = "MNEMO_CLIENT_PROJECT_NAMESPACES"
     if (said := environ.get(variable)) is not None:
         if said.lower() not in YES | NO:
-            raise UsageError(f"{variable} is {said!r}", "it takes true or false")
+            raise UsageError(f"{variable} is {said!r}", "set it to true or false")
         return said.lower() in YES
     path = config_file(environ)
     if not path.is_file():
@@ -69,15 +69,18 @@ def _read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             return tomllib.load(file)
     except tomllib.TOMLDecodeError as wrong:
-        raise UsageError(f"{path} cannot be read: {wrong}", "put it right, or name one with --namespace") from wrong
+        raise UsageError(
+            f"{path} cannot be read: {wrong}", "correct the file, or name a namespace with --namespace"
+        ) from wrong
     except (OSError, UnicodeDecodeError) as failed:
-        raise UsageError(f"{path} cannot be read: {failed}", "or name one with --namespace") from failed
+        raise UsageError(f"{path} cannot be read: {failed}", "name a namespace with --namespace") from failed
 
 
 def _valid_name(name: str, origin: str) -> str:
     name = name.strip()
     if not 1 <= len(name) <= CHARS_MAX or not name.isprintable():
         raise UsageError(
-            f"{name!r} ({origin}) cannot be a namespace", f"it takes 1 to {CHARS_MAX} printable characters on one line"
+            f"{name!r} ({origin}) cannot be a namespace",
+            f"a namespace has 1 to {CHARS_MAX} printable characters on one line",
         )
     return name

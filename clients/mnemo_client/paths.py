@@ -1,6 +1,6 @@
-"""Where things are: the data folder, the socket, the configuration file. SPEC 15.
+"""The locations of the data folder, the socket and the configuration file. SPEC 15.
 
-The daemon and its clients ask these same functions, so that they always meet. They read no file and create nothing.
+The daemon and its clients use the same functions, so they always agree. The functions read no file and create nothing.
 """
 
 import sys
@@ -14,12 +14,12 @@ SOCKET_PATH_BYTES_MAX = 103 if sys.platform == "darwin" else 107
 
 
 def home_folder(environ: Mapping[str, str]) -> Path:
-    """The person's home folder, from HOME where it is set."""
+    """Return the user's home folder: HOME if it is set."""
     return Path(environ["HOME"]) if environ.get("HOME") else Path.home()
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """Where the memories are kept: MNEMO_DATA_DIR, else the platform's own place for data."""
+    """Return the folder that holds the store: MNEMO_DATA_DIR, else the platform's folder for data."""
     if chosen := environ.get("MNEMO_DATA_DIR"):
         return Path(chosen).expanduser().absolute()
     if sys.platform == "darwin":
@@ -28,14 +28,14 @@ def data_folder(environ: Mapping[str, str]) -> Path:
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """The platform's own place for what can be fetched again: the models."""
+    """Return the platform's folder for files that can be downloaded again: the models."""
     if sys.platform == "darwin":
         return home_folder(environ) / "Library" / "Caches" / "mnemo"
     return _xdg(environ, "XDG_CACHE_HOME", ".cache") / "mnemo"
 
 
 def config_file(environ: Mapping[str, str]) -> Path:
-    """The configuration file, which need not exist: MNEMO_CONFIG, else the platform's own place."""
+    """Return the configuration file, which need not exist: MNEMO_CONFIG, else the platform's location."""
     if chosen := environ.get("MNEMO_CONFIG"):
         return Path(chosen).expanduser().absolute()
     if sys.platform == "darwin":
@@ -44,15 +44,15 @@ def config_file(environ: Mapping[str, str]) -> Path:
 
 
 def run_folder(environ: Mapping[str, str]) -> Path:
-    """What belongs to the running daemon and the person at it: its log, the last answer, perhaps the socket."""
+    """Return the folder for the daemon's log, the last answer and, by default, the socket."""
     return data_folder(environ) / "run"
 
 
 def socket_path(environ: Mapping[str, str]) -> Path:
-    """The socket on which this person's daemon listens.
+    """Return the socket on which this user's daemon listens.
 
-    MNEMO_SOCKET, else the run folder of MNEMO_DATA_DIR where that is set (so that a daemon on a scratch folder never
-    meets the real one), else XDG_RUNTIME_DIR, else the run folder of the data folder. Raises SocketPathTooLong.
+    MNEMO_SOCKET, else the run folder of MNEMO_DATA_DIR if that is set (so that a daemon on a scratch folder is never
+    confused with the real one), else XDG_RUNTIME_DIR, else the run folder of the data folder. Raises SocketPathError.
     """
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     if chosen := environ.get("MNEMO_SOCKET"):
@@ -64,13 +64,13 @@ def socket_path(environ: Mapping[str, str]) -> Path:
     length = len(bytes(path))
     if length > SOCKET_PATH_BYTES_MAX:
         raise SocketPathError(
-            f"the socket path {path} has {length} bytes, and the system takes at most {SOCKET_PATH_BYTES_MAX}",
+            f"the socket path {path} has {length} bytes; the system allows {SOCKET_PATH_BYTES_MAX}",
             "set MNEMO_SOCKET to a shorter path",
         )
     return path
 
 
 def _xdg(environ: Mapping[str, str], variable: str, below_home: str) -> Path:
-    """XDG folders that are not absolute are to be passed over, says the specification of those variables."""
+    """Return the folder of an XDG variable; one that is not absolute is ignored, as its specification requires."""
     chosen = environ.get(variable, "")
     return Path(chosen) if chosen.startswith("/") else home_folder(environ) / below_home

@@ -1,9 +1,8 @@
-"""Starting and stopping the daemon from outside.
+"""Starts and stops the daemon process.
 
 The daemon is started by exec in a session of its own, so that it outlives the terminal. It binds its socket before it
-loads anything; whether it then came up shows in its first answer, which is waited for, since whoever starts it is
-about to ask. Two clients that start it at once are both right: the second daemon finds the
-data folder locked and ends, and both clients meet the first.
+loads anything, so its first answer is awaited: only that shows that it came up. When two clients start it at once, the
+second daemon finds the data folder locked and ends, and both clients use the first.
 """
 
 import os
@@ -27,18 +26,18 @@ if TYPE_CHECKING:
     from mnemo_client.client import Client
 
 START_SECONDS_MAX = 30.0  # until the first answer, on a slow and busy machine; the aim is well under one
-SLOW_SECONDS = 1.5  # after which the person is told what the wait is for
-STOP_SECONDS_MAX = 45.0  # the daemon gives itself 10 s to finish what was begun (SPEC 16), and saves its views
+SLOW_SECONDS = 1.5  # after which the user is told what the wait is for
+STOP_SECONDS_MAX = 45.0  # the daemon takes up to 10 s to finish its requests (SPEC 16), then saves its indexes
 POLL_SECONDS = 0.02
-RACE_SECONDS = 3.0  # how long another daemon, which holds the lock, may still need to bind its socket
+RACE_SECONDS = 3.0  # within which another daemon, which holds the lock, binds its socket
 LOG_LINES_SHOWN = 5
-LOG_BYTES_MAX = 1024 * 1024  # of the log before a start; a longer one is begun anew
+LOG_BYTES_MAX = 1024 * 1024  # a log that is longer at a start is replaced
 
 Notify = Callable[[str], None]
 
 
 def is_listening(path: Path) -> bool:
-    """Whether somebody listens on the socket."""
+    """Return True if a process listens on the socket."""
     import socket
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -51,9 +50,9 @@ def is_listening(path: Path) -> bool:
 
 
 def ensure_running(environ: Mapping[str, str], tell: Notify, *, is_asked_for: bool = False) -> bool:
-    """The daemon listens after this; True when it had to be started. Raises StartFailed.
+    """Start the daemon unless it listens already; return True if it was started. Raises StartError.
 
-    Where MNEMO_AUTOSTART is off it is started only if that `is_asked_for`; else this raises Unreachable.
+    With MNEMO_AUTOSTART off it is started only if `is_asked_for`; otherwise this raises UnreachableError.
     """
     path = socket_path(environ)
     if is_listening(path):
@@ -65,16 +64,16 @@ def ensure_running(environ: Mapping[str, str], tell: Notify, *, is_asked_for: bo
 
 
 def log_file(environ: Mapping[str, str]) -> Path:
-    """Where a daemon that was started from here writes its messages."""
+    """Return the log of a daemon that was started by a client."""
     return run_folder(environ) / "mnemod.log"
 
 
 def start(
     environ: Mapping[str, str], path: Path, tell: Notify, on_process: Callable[[int], object] = lambda _: None
 ) -> int:
-    """Start the daemon and wait for its first answer; its process id. Raises StartFailed with the end of its log.
+    """Start the daemon, wait for its first answer and return its process id. Raises StartError with the end of its log.
 
-    on_process: called with the process id as soon as there is one, for a caller that may be interrupted meanwhile.
+    on_process: called with the process id as soon as it is known, for a caller that may be interrupted meanwhile.
     """
     import subprocess
 
@@ -101,13 +100,13 @@ def start(
     on_process(child.pid)
     _await_listening(child, path, log, began_at, tell)
     _await_first_answer(child, path, log, began_at)
-    # It outlives this process on purpose; without this, Popen would warn that nobody waited for it.
+    # The daemon outlives this process on purpose; without this line Popen would warn that nobody waited for it.
     child.returncode = 0
     return child.pid
 
 
 def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int, tell: Notify) -> None:
-    """Return when somebody listens on `path`; raise StartFailed when the child has ended or takes too long."""
+    """Return when a process listens on `path`; raise StartError when the child has ended or takes too long."""
     began = time.monotonic()
     deadline = began + START_SECONDS_MAX
     told = False
@@ -126,14 +125,14 @@ def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int
 
 
 def _await_first_answer(child: "Popen[bytes]", path: Path, log: Path, began_at: int) -> None:
-    """Return when the daemon has answered; raise StartFailed where it ended before it could."""
+    """Return when the daemon has answered; raise StartError if it ended before it did."""
     from mnemo_client.client import Client
 
     try:
         with Client(path, timeout=START_SECONDS_MAX) as client:
             client.health()
     except (InterruptedAnswerError, UnreachableError):
-        # It hung up: either it is ending, which takes a moment, or another daemon of the race was.
+        # The connection was closed: this daemon is ending, which takes a moment, or another one that was started too.
         deadline = time.monotonic() + RACE_SECONDS
         while child.poll() is None and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)
@@ -142,15 +141,15 @@ def _await_first_answer(child: "Popen[bytes]", path: Path, log: Path, began_at: 
 
 
 def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the places that are named in it as they are seen from any folder."""
+    """Return the environment with the paths in it made absolute."""
     places = {"MNEMO_DATA_DIR": data_folder, "MNEMO_CONFIG": config_file, "MNEMO_SOCKET": socket_path}
     return {**environ, **{name: str(place(environ)) for name, place in places.items() if environ.get(name)}}
 
 
 def stop(client: "Client", seconds_max: float = STOP_SECONDS_MAX) -> bool:
-    """The daemon's process has ended after this; False when none ran. Raises MnemoError when it does not in time.
+    """Stop the daemon and wait until its process has ended; return False when none ran. Raises MnemoError on a timeout.
 
-    It is the process that is waited for: a socket may still be listened on, by the service manager that holds it.
+    The process is awaited, not the socket: the service manager may hold the socket and go on listening.
     """
     try:
         pid = client.shutdown()
@@ -183,7 +182,7 @@ def _has_ended(pid: int) -> bool:
 
 
 def _is_dead(pid: int) -> bool:
-    """Whether all that is left of it is what its parent has yet to take notice of. Linux alone says so here."""
+    """Return True for a process that is dead and only waits for its parent to notice. Known on Linux alone."""
     process = Path(f"/proc/{pid}")
     try:
         state = (process / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
@@ -193,12 +192,12 @@ def _is_dead(pid: int) -> bool:
 
 
 def make_private_folder(folder: Path) -> None:
-    """The folder is there and, if it was made by this call, only its owner can enter it."""
+    """Create the folder if it is missing, accessible to its owner only."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def last_lines(log: Path, began_at: int = 0, count: int = LOG_LINES_SHOWN) -> list[str]:
-    """The last lines that were written to the log from offset `began_at` on."""
+    """Return the last lines of the log, from offset `began_at` on."""
     try:
         with log.open("rb") as file:
             file.seek(max(began_at, log.stat().st_size - 65536))
@@ -209,7 +208,7 @@ def last_lines(log: Path, began_at: int = 0, count: int = LOG_LINES_SHOWN) -> li
 
 
 def _lost_start_race(log: Path, began_at: int) -> bool:
-    """Whether the daemon ended because another one holds the data folder, which may be about to answer."""
+    """Return True if the daemon ended because another one holds the data folder."""
     return any("holds the data folder" in line for line in last_lines(log, began_at))
 
 

@@ -1,3 +1,3 @@
-"""The version of the distribution, without asking the package metadata, which takes longer than a command may."""
+"""The version of the distribution: a constant, since reading the package metadata is too slow for a command."""
 
 VERSION = "0.1.0"

@@ -110,7 +110,7 @@ def test_every_version_of_the_handshake_is_answered_in_kind(agent: Agent, versio
     assert result["protocolVersion"] == version
     assert result["serverInfo"]["name"] == "mnemod"
     assert result["capabilities"] == {"tools": {"listChanged": False}}
-    assert "Recall before" in result["instructions"]
+    assert "Call memory_recall before" in result["instructions"]
 
 
 def test_an_unknown_version_is_answered_with_the_newest_of_the_handshake(agent: Agent) -> None:
@@ -150,7 +150,7 @@ def test_the_tools_say_what_kinds_and_categories_mean_and_that_the_trash_can_be_
         assert {*remember[name]["enum"]} == {*get_args(values)}
     forgets = TOOLS["memory_forget"].description
     assert "trash" in forgets
-    assert "a person can bring it back" in forgets
+    assert "the user can restore it" in forgets
 
 
 def test_every_text_number_and_list_that_an_agent_sends_has_a_bound() -> None:
@@ -240,11 +240,11 @@ def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: Agent, 
         assert [each["content"] for each in result["structuredContent"]["memories"]] == expected
         text = result["content"][0]["text"]
         assert sorted(expected, key=text.index) == expected
-        assert text.index("Preferences that hold whatever is asked:") < text.index("Answer in metric units.")
+        assert text.index("Preferences that apply to every question:") < text.index("Answer in metric units.")
     told = msgspec.to_builtins(canned_answer(tea, total=4, abstained=True))
     canned.say("POST /v1/recall", told)
     text = agent.call("memory_recall", {"query": "zzzz"})["content"][0]["text"]
-    assert text.startswith("0 of 4 memories, namespace default; none is near enough to be an answer\n\nPreferences")
+    assert text.startswith("0 of 4 memories, namespace default; none is close enough to be an answer\n\nPreferences")
 
 
 def test_what_an_agent_remembers_carries_its_name_and_door(agent: Agent, canned: CannedDaemon) -> None:
@@ -283,7 +283,7 @@ def test_what_an_update_leaves_out_is_not_sent(agent: Agent, canned: CannedDaemo
     result = agent.call("memory_update", {"id": "c0ffee01", "content": "The key is with Ines.", "tags": []})
     assert canned.asked[0].body == {"content": "The key is with Ines.", "tags": []}
     assert result["structuredContent"]["id"] == ID
-    assert result["content"][0]["text"].startswith("version 1; the one before it is kept")
+    assert result["content"][0]["text"].startswith("version 1; the previous version is kept")
 
 
 @pytest.mark.parametrize(("deleted", "said"), [(1, "moved to the trash"), (0, "it was already in the trash")])

@@ -88,7 +88,7 @@ def test_quality_asks_every_question_that_has_evidence_of_every_ranker(home: Pat
 def test_quality_without_a_model_says_that_words_answered_for_the_others(home: Path) -> None:
     done = give(home, "quality", "--data", "talks", "--ranker", "cosine", "--ranker", "words", "--pooled")
     assert "5 memories" in done.stdout
-    assert "no model, by words alone" in done.stdout
+    assert "no model, by words only" in done.stdout
     assert "cosine: 3 questions answered by another ranker, or without vectors" in done.stdout
     assert "words: " not in done.stdout
     assert "mnemo models pull" in done.stderr
@@ -109,7 +109,7 @@ def test_pooled_conversations_are_told_apart_by_their_questions_alone(home: Path
 def test_what_is_no_conversation_is_refused_before_anything_is_started(home: Path) -> None:
     (home / "talks" / "readme.txt").write_text("These are conversations.\n")
     done = give(home, "quality", "--data", "talks", code=2)
-    assert "readme.txt:1 is no session, turn or question" in done.stderr
+    assert "readme.txt:1 is not a session, turn or question" in done.stderr
     assert "`1.1 Ines: What she said.`" in done.stderr
     assert give(home, "quality", code=2).stderr.startswith("mnemo: the following arguments are required: --data")
     assert "mnemo bench quality --data FOLDER" in give(home, code=2).stderr

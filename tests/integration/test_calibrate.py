@@ -278,7 +278,7 @@ def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(
 ) -> None:
     monkeypatch.setenv("MNEMO_MODELS_NUMERICS", numerics)
     ended = mnemo(folder, "models", "calibrate")
-    assert (ended.returncode, ended.stderr) == (0, "the daemon takes it up when it starts\n")
+    assert (ended.returncode, ended.stderr) == (0, "the daemon uses them from its next start\n")
     lines = ended.stdout.splitlines()
     assert lines[0] == f"all-MiniLM-L6-v2, measured on {len(PAIRS)} pairs of texts"
     assert lines[1].split() == ["threshold", "source", "here", "precision", "recall"]
@@ -289,7 +289,7 @@ def test_mnemo_models_calibrate_shows_each_threshold_beside_its_sources(
     assert float(table["near"][1]) == pytest.approx(near, abs=0.005)
     assert len(table["same"]) == 3, "it has no source"
     assert "en 9" in lines[-2]
-    assert lines[-1] == "the thresholds are those of: en"
+    assert lines[-1] == "thresholds for: en"
     answer = json.loads(mnemo(folder, "models", "calibrate", DEFAULT_EMBEDDING, "--json").stdout)
     assert answer["thresholds"] == json.loads(calibration_file(used_in(folder, numerics)).read_bytes())["thresholds"]
 

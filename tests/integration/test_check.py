@@ -464,10 +464,10 @@ def test_the_command_tells_a_person_what_is_wrong_and_what_to_do(started_daemon:
         ids = [client.remember(f"thing {number}", key=f"key {number}").memory.id for number in range(5)]
     clean = mnemo(started_daemon, "check")
     assert clean.returncode == 0
-    assert clean.stdout.startswith("looked at 5 memories · 5 changes · 5 texts in the word index in ")
-    assert clean.stdout.splitlines()[-1] == "everything is as it should be"
+    assert clean.stdout.startswith("checked 5 memories · 5 changes · 5 texts in the word index in ")
+    assert clean.stdout.splitlines()[-1] == "no faults found"
     started_daemon.stop()
-    assert mnemo(started_daemon, "check").stdout.splitlines()[-1] == "everything is as it should be"
+    assert mnemo(started_daemon, "check").stdout.splitlines()[-1] == "no faults found"
     damage(started_daemon.folder, both(*(both_keys_of(memory_id) for memory_id in ids)))
     found = mnemo(started_daemon, "check")
     assert found.returncode == 1

@@ -100,7 +100,7 @@ def test_a_thing_told_is_found_changed_removed_and_brought_back(person: Person) 
     person.give("rm", short)
     person.give("recall", "spare key", code=3)
     assert short in person.give("trash")
-    assert person.give("undo").startswith("undone: moving to the trash")
+    assert person.give("undo").startswith("undone: delete")
     assert "Otto" in person.give("search", "spare")
     person.give("rm", short)
     assert person.give("trash", "restore", short).startswith(f"restored: {short}")
@@ -228,7 +228,7 @@ def test_a_command_starts_the_daemon_privately_and_down_stops_it(newcomer: Perso
     assert stat.S_IMODE((data / "run" / "mnemo.sock").stat().st_mode) == 0o600
     assert stat.S_IMODE((data / "run" / "mnemod.log").stat().st_mode) == 0o600
     pid = newcomer.answer("status")["pid"]
-    assert newcomer.give("up").startswith("the daemon runs already")
+    assert newcomer.give("up").startswith("the daemon already runs")
     assert newcomer.give("down") == "the daemon has stopped\n"
     assert has_ended(pid)
     newcomer.give("status", code=4)
@@ -382,7 +382,7 @@ def test_a_model_that_cannot_be_had_is_told_in_plain_words(newcomer: Person) -> 
 def test_a_model_that_is_imported_is_taken_up_by_the_daemon_that_runs(newcomer: Person, minilm_source: Path) -> None:
     newcomer.give("add", "The spare key is with Ines.")
     said = newcomer.give("models", "import", str(minilm_source))
-    assert said.startswith("all-MiniLM-L6-v2 is installed (its hash is the known one)")
+    assert said.startswith("all-MiniLM-L6-v2 is installed (its hash was verified)")
     deadline = time.monotonic() + 60
     while newcomer.answer("recall", "spare key")["degraded"]:
         assert time.monotonic() < deadline

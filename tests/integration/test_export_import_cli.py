@@ -42,22 +42,22 @@ def person(daemon: RunningDaemon, tmp_path: Path) -> Person:
 def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: Person) -> None:
     file = str(EXPORTS / "mem0.json")
     assert person.give("import", file, "-n", "said", "--dry-run").startswith(
-        "mem0: would be: 5 stored, 1 passed over\n"
+        "mem0: would be: 5 stored, 1 skipped\n"
     )
     first = person.give("import", file, "-n", "said").splitlines()
     assert first[:-1] == [
-        "mem0: 5 stored, 1 passed over",
+        "mem0: 5 stored, 1 skipped",
         "  results[3]: object missing required field `memory`",
         "masked: password (1)",
         "not kept: metadata.confidence (1), metadata.note (1)",
         "of other users: tom (4)",
-        "  recall finds those of the user local; import with --user local to have them there",
+        "  recall finds memories of the user local only; to import them for that user: --user local",
     ]
     words, group = first[-1].rsplit(" ", 1)
-    assert words == "take it back with: mnemo undo --group"
-    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 known already, 1 passed over"
+    assert words == "undo this with: mnemo undo --group"
+    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 already known, 1 skipped"
     person.give("undo", "--group", group)
-    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 back from the trash, 1 passed over"
+    assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 restored from the trash, 1 skipped"
 
 
 def test_an_import_reads_standard_input_and_answers_in_json(person: Person) -> None:
@@ -78,7 +78,7 @@ def test_what_is_no_export_is_wrong_usage(person: Person) -> None:
 
 def test_an_import_of_which_nothing_could_be_read_has_failed(person: Person) -> None:
     (person.here / "export.json").write_text('{"results": [{"id": "1"}, {"id": "2"}]}')
-    assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 passed over\n")
+    assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 skipped\n")
 
 
 def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Person) -> None:
@@ -87,7 +87,7 @@ def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Person)
     (person.here / "second.json").write_text('{"results": [%s, {"id": "2"}]}' % (one % "As it was before."))
     person.give("import", "first.json", "-n", "older", "--from", "mem0")
     said = person.give("import", "second.json", "-n", "older", "--from", "mem0")
-    assert said.startswith("mem0: 1 changed here since and left as they are, 1 passed over\n")
+    assert said.startswith("mem0: 1 changed here since and kept, 1 skipped\n")
 
 
 def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: Person) -> None:
@@ -164,7 +164,7 @@ def test_our_own_export_comes_back_through_the_command_line(person: Person, star
     other = Person(started_daemon, person.here)
     lines = other.give("import", "all.jsonl").splitlines()
     assert lines[0].startswith("mnemo: ")
-    assert lines[1] == "the store was empty: it takes over everything as it was, history and watched folders included"
+    assert lines[1] == "the store was empty: everything was restored as it was, with history and watched folders"
     other.give("export", "again.jsonl")
     assert (person.here / "again.jsonl").read_bytes() == (person.here / "all.jsonl").read_bytes()
     cut = (person.here / "all.jsonl").read_bytes()[:-2]

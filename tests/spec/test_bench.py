@@ -130,11 +130,11 @@ def test_the_projects_own_conversations_are_read_as_its_tests_read_them() -> Non
     [
         ({"turns": [{"id": "D1:1", "s": 1, "sp": "A"}]}, "`t`"),
         ({"sample": 3}, "$[0].sample"),
-        ({"dates": {"1": "yesterday", "2": "2023-05-09"}}, "c, session 1: 'yesterday' is no date"),
-        ({"dates": {"1": "1:56 pm on 8 Mai, 2023"}}, "'1:56 pm on 8 Mai, 2023' is no date"),
-        ({"dates": {"1": "2023-05-08"}}, "turn D2:1 is of session 2, which has no date"),
+        ({"dates": {"1": "yesterday", "2": "2023-05-09"}}, "c, session 1: 'yesterday' is not a date"),
+        ({"dates": {"1": "1:56 pm on 8 Mai, 2023"}}, "'1:56 pm on 8 Mai, 2023' is not a date"),
+        ({"dates": {"1": "2023-05-08"}}, "turn D2:1 is in session 2, which has no date"),
         ({"qa": [{"q": "what?", "ev": ["D9:9"]}]}, "there is no turn D9:9, which should answer 'what?'"),
-        ({"turns": raw()["turns"] * 2}, "there are two turns D1:1"),
+        ({"turns": raw()["turns"] * 2}, "turn D1:1 occurs twice"),
     ],
 )
 def test_json_that_does_not_fit_is_refused_by_what_is_wrong(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
@@ -147,7 +147,7 @@ def test_json_that_does_not_fit_is_refused_by_what_is_wrong(tmp_path: Path, fiel
 @pytest.mark.parametrize("content", [b"not json", b"\x1f\x8bnot gzip", b'{"sample": "c"}', b"\xff"])
 def test_files_that_are_no_such_json_are_refused_with_what_is_expected(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.json").write_bytes(content)
-    with pytest.raises(UsageError, match=r"data\.json does not fit") as refused:
+    with pytest.raises(UsageError, match=r"data\.json has another format") as refused:
         load(tmp_path)
     assert "sample, dates, turns, qa" in refused.value.hint
 
@@ -156,8 +156,8 @@ def test_files_that_are_no_such_json_are_refused_with_what_is_expected(tmp_path:
     ("text", "said"),
     [
         ("1.1 Ines: Hello.", "a.txt:1: session 1 has not begun"),
-        ("# T\n\n## 1 soon", "a.txt:3: 'soon' is no date"),
-        ("# T\nInes said hello.", "a.txt:2 is no session, turn or question: 'Ines said hello.'"),
+        ("# T\n\n## 1 soon", "a.txt:3: 'soon' is not a date"),
+        ("# T\nInes said hello.", "a.txt:2 is not a session, turn or question: 'Ines said hello.'"),
         ("## 1 2026-03-13T10:20\n1.1 Ines: Hi.\n? easy [1.2] Who?", "a.txt: there is no turn 1.2"),
     ],
 )
@@ -171,7 +171,7 @@ def test_text_that_does_not_fit_is_refused_by_its_line(tmp_path: Path, text: str
 def test_a_folder_that_is_none_or_holds_nothing_to_ask_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no folder"):
         load(tmp_path / "gone")
-    with pytest.raises(NotFoundError, match=r"no \*\.json, \*\.json\.gz or \*\.txt is in") as refused:
+    with pytest.raises(NotFoundError, match=r"no \*\.json, \*\.json\.gz or \*\.txt file is in") as refused:
         load(tmp_path)
     assert "sample, dates, turns, qa" in refused.value.hint
     (tmp_path / "a.txt").write_text("## 1 2026-03-13T10:20\n1.1 Ines: Hi.\n? easy [] Who?\n")
@@ -243,13 +243,13 @@ def test_what_was_answered_by_another_ranker_is_told() -> None:
     measured = {"conversations": 1, "memories": 3, "questions": 1, "pooled": False, "machine": machine._asdict()}
     lines = list(quality.quality_lines({**measured, **report}, TextStyle()))
     assert lines[0] == "1 conversation, 3 memories, 1 question"
-    assert lines[1].startswith("no model, by words alone · ")
+    assert lines[1].startswith("no model, by words only · ")
     assert lines[-1] == "cosine: 1 question answered by another ranker, or without vectors"
 
 
 @pytest.mark.parametrize("text", ["0", "a", "10,", "1.5", "-3", "99999999999"])
 def test_sizes_that_are_no_numbers_are_refused(text: str) -> None:
-    with pytest.raises(MnemoError, match="--sizes takes whole numbers of 1 to"):
+    with pytest.raises(MnemoError, match="--sizes must be whole numbers from 1 to"):
         speed.numbers(text, (1,), 1000, "--sizes")
 
 

@@ -70,7 +70,7 @@ def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: Cann
     assert person.out == (
         "1  0.82  /n/deploy.md:44 · Deploy › Rollback · 2025-12-01\n"
         "         *Run* it.\n"
-        "1 of 12 · 4.1 ms · fused · namespace default · answered by words only: the embedding model is being loaded\n"
+        "1 of 12 · 4.1 ms · fused · namespace default · answered by words only: the embedding model is loading\n"
     )
     assert canned.asked[0].body == {"query": "how to roll back", "top_k": 3, "highlight": True}
     kept = short_folder / "data" / "run" / "last.json"
@@ -93,7 +93,7 @@ def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: Person, ca
     person.sits_at_a_terminal = True
     assert person.give("recall", "x") == 3
     assert person.err == (
-        "nothing in namespace default is near enough to answer this; see what is nearest with: --cut none\n"
+        "nothing in namespace default is close enough to be an answer; show the closest with: --cut none\n"
     )
     person.give("recall", "x", "--cut", "none")
     person.give("recall", "x", "--json")
@@ -130,7 +130,7 @@ def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person
 
 def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
     assert person.give("add", "-", typed="  \n") == 2
-    assert person.err.startswith("mnemo: nothing to remember was given\n")
+    assert person.err.startswith("mnemo: there is no text to remember\n")
     assert canned.asked == []
 
 
@@ -144,7 +144,7 @@ def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: C
     assert person.give("show", "1") == 0
     assert person.give("rm", "1") == 0
     assert person.out == "moved to the trash: c0ffee01\n"
-    assert person.err == "take it back with: mnemo undo\n"
+    assert person.err == "undo this with: mnemo undo\n"
     assert person.give("show", "2") == 3
     assert person.err == "mnemo: the last answer has no number 2\n       it has 1 to 1\n"
     assert person.give("show", "c0ffee") == 2
@@ -165,7 +165,7 @@ def test_open_starts_the_editor_at_the_line(person: Person, canned: CannedDaemon
     assert (short_folder / "code.args").read_text() == f"-n\n--goto\n{file}:44\n"
     file.unlink()
     assert person.give("open") == 3
-    assert "is not there any more" in person.err
+    assert "no longer exists" in person.err
 
 
 def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_from(
@@ -203,13 +203,13 @@ def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
     say(canned, f"GET /v1/memories/{ID}", recalled())
     assert person.give("edit", ID) == 2
     assert person.err == (
-        "mnemo: the editor '/usr/bin/vim' needs a terminal, and this is none\n"
+        "mnemo: the editor '/usr/bin/vim' needs a terminal, and there is none\n"
         "       give the new text: mnemo edit ID --content TEXT, or --content - from standard input\n"
     )
     say(canned, "POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
     person.give("recall", "x")
     assert person.give("open", "1") == 2
-    assert person.err.endswith(f"it stands in {file}:44\n")
+    assert person.err.endswith(f"the text is in {file}:44\n")
     for windowed in ("code --wait", "emacsclient", "/my/own/script"):
         editor.check_terminal({"VISUAL": windowed}, False, "")
     editor.check_terminal({"VISUAL": "vim"}, True, "")
@@ -248,7 +248,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID, other], deleted=2))
     assert person.give("rm", ID, other) == 0
     assert (person.out, person.err) == (
-        "moved to the trash: c0ffee01, c0ffee02\n", "take them back with: mnemo undo\n"
+        "moved to the trash: c0ffee01, c0ffee02\n", "undo this with: mnemo undo\n"
     )  # fmt: skip
     assert [asked.query for asked in canned.asked] == [{"id": [ID, other], "confirm": ["true"]}]
     assert person.give("rm", ID, "abc") == 2
@@ -263,7 +263,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     ("cut", "code", "said"),
     [
         (False, 3, "nothing found in namespace default\n"),
-        (True, 1, "mnemo: something was found, and nothing of it fits\n       allow more: --max-chars, --budget\n"),
+        (True, 1, "mnemo: memories were found, but none fits the limit\n       raise the limit: --max-chars, --budget\n"),
     ],
 )
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
@@ -280,7 +280,7 @@ def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedD
     say(canned, "GET /v1/notes/roots", NotesStatus(roots=[root]))
     say(canned, "DELETE /v1/notes/roots", BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("notes", "rm", "/gone/notes/") == 0
-    assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are as they were\n"
+    assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are unchanged\n"
     assert canned.asked[-1].query == {"id": ["r1"]}
     assert person.give("notes", "rm", "/other") == 3
 
@@ -318,13 +318,13 @@ def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Pers
         say(canned, "POST /v1/models/reindex",
             ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
         assert person.give("reindex", "--stats") == 0
-        assert person.out == f"memories with their vector: {said}, 384 dimensions\n"
+        assert person.out == f"memories with a vector: {said}, 384 dimensions\n"
 
 
 def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/undo", UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
-    assert person.out == "would undo: moving to the trash (change 7: c0ffee01)\n"
+    assert person.out == "would undo: delete (change 7: c0ffee01)\n"
     assert canned.asked[0].body == {"dry_run": True}
 
 

@@ -219,7 +219,7 @@ def test_the_last_line_tells_how_many_how_fast_by_what_and_where() -> None:
     [
         (("mini", "ready"), ("building", 0.4299), "vectors are still being built (42%)"),
         ((None, "absent"), ("off", 0.0), "no embedding model is installed (mnemo models pull)"),
-        (("mini", "loading"), ("ready", 1.0), "the embedding model is being loaded"),
+        (("mini", "loading"), ("ready", 1.0), "the embedding model is loading"),
         (("mini", "ready"), ("ready", 1.0), "vectors were not ready"),
     ],
 )
@@ -231,7 +231,7 @@ def test_an_answer_without_vectors_says_so_in_words_and_why(model: Any, vectors:
 
 def test_other_things_that_were_missing_have_their_words_too() -> None:
     words = degraded_text(["store", "llm", "hot\x1b"], None)
-    assert words == ("the store is out of order (mnemo status); without the language model; without hot�")
+    assert words == ("the store is unavailable (mnemo status); without the language model; without hot�")
 
 
 # The other answers
@@ -265,7 +265,7 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
     assert notes_lines(notes, PLAIN, HERE, HOME) == [
         "~/notes  polling · 1 file · 2 passages · namespace default · 3 waiting",
         "  ! too few watches",
-        "2 files passed over:",
+        "2 files skipped:",
         "  ~/notes/a.bin  binary",
         "  … and 1 more",
     ]
@@ -274,7 +274,7 @@ def test_notes_show_their_folders_and_what_was_passed_over() -> None:
 def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
     answer = RememberAnswer(outcome="stored", memory=recalled(), degraded=["store"])
     assert remember_line(answer, PLAIN) == (
-        "remembered · c0ffee01 · namespace default · kept, but the store is out of order (mnemo status)"
+        "remembered · c0ffee01 · namespace default · stored, but the store is unavailable (mnemo status)"
     )
 
 
@@ -282,7 +282,7 @@ def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
     answer = RememberAnswer(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
     assert remember_line(answer, PLAIN) == (
         "updated to version 3 · c0ffee01 · namespace default · masked: token"
-        " · holds what looks like a secret: tagged sensitive"
+        " · looks like a secret: tagged sensitive"
     )
 
 
@@ -378,8 +378,8 @@ def test_what_is_still_to_be_read_says_how_fast_and_how_long() -> None:
     now.notes, now.queue = NotesStatus(roots=[root]), {"vectors": 1200}
     now.views["vectors"].rate, now.views["vectors"].seconds_left = 10.0, 119.0
     assert remaining_work_lines(now) == [
-        "30 notes still to be read; all of them can be recalled as they come in",
-        "1,200 passages to be found by meaning too, until then by words, 10 a second, about 2 min 0 s left",
+        "30 notes still to be read; each can be recalled as soon as it is read",
+        "1,200 passages without a vector yet, found by words only until then, 10 a second, about 2 min 0 s left",
     ]
     [shown] = [line for line in status_lines(now, PLAIN, HOME) if line.startswith("  vectors")]
     assert "10 a second, about 2 min 0 s left" in shown

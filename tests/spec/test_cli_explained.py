@@ -56,13 +56,13 @@ def test_a_trace_shows_each_candidate_with_its_reasons_and_what_became_of_the_ot
         "   1   0.93  wv--  c0ffee01  has key; close in meaning (0.62)",
         "not answered:",
         "   2   0.40  --nc  c0ffee02  a near copy; has key",
-        "   -   0.00  w---  c0ffee03  under the ranker's floor; little speaks for it",
+        "   -   0.00  w---  c0ffee03  below the ranker's minimum similarity; no strong reason",
         "",
-        "in question  1,197 of 1,200 memories; words: spare, key",
-        "left out     3 by kinds: wanted is procedural",
-        "found        2 by words · 64 by vectors",
-        "dropped      60 further down · 1 a near copy",
-        "ms           filter 0.02 · embed 2.40 · fetch 0.11",
+        "searched  1,197 of 1,200 memories; words: spare, key",
+        "filtered  3 by kinds: required is procedural",
+        "found     2 by words · 64 by vectors",
+        "dropped   60 further down · 1 a near copy",
+        "ms        filter 0.02 · embed 2.40 · fetch 0.11",
         "by: w words, v vectors, n neighbours of the best in session or note, c core",
     ]
 
@@ -91,7 +91,7 @@ def test_answers_come_in_their_own_order_and_only_some_of_the_others_are_shown()
 def test_a_trace_of_nothing_says_what_was_left_out() -> None:
     lines = list(traces.trace_lines(trace(in_question=0, dropped={}, words=[]), TextStyle()))
     assert lines[:3] == [
-        "", "in question  0 of 1,200 memories", "left out     3 by kinds: wanted is procedural"
+        "", "searched  0 of 1,200 memories", "filtered  3 by kinds: required is procedural"
     ]  # fmt: skip
     assert not any("dropped" in line for line in lines)
 
@@ -144,7 +144,7 @@ def test_why_is_a_sentence_and_then_what_it_rests_on() -> None:
 def test_why_of_a_filter_names_it_with_both_values() -> None:
     hurdle = FailedFilter(reason="kinds", wanted="procedural", has="semantic")
     shown = told(verdict="filtered", reason="kinds", hurdles=[hurdle], holds=[], missing=[], channels=[])
-    assert list(traces.why_lines(shown, TextStyle()))[2:] == ["filter  kinds: wanted is procedural, it has semantic"]
+    assert list(traces.why_lines(shown, TextStyle()))[2:] == ["filter  kinds: required is procedural, it has semantic"]
 
 
 def test_why_names_the_answer_that_stands_in_its_place() -> None:
@@ -191,7 +191,7 @@ def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
         "token_budget": None,
     }  # fmt: skip
     assert person.out.startswith("It stands in place 7.\n")
-    assert person.err == "answered by words only: the embedding model is being loaded\n"
+    assert person.err == "answered by words only: the embedding model is loading\n"
 
 
 def test_why_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
@@ -202,7 +202,7 @@ def test_why_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDae
 
 def test_why_without_a_question_or_with_too_short_an_id_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
     assert person.give("why", WHOLE_ID) == 2
-    assert person.err.startswith("mnemo: nothing to look for was given")
+    assert person.err.startswith("mnemo: there is no text to look for")
     assert person.give("why", "c0ffee", "key") == 2
     assert "too short for an id" in person.err
     assert canned.asked == []

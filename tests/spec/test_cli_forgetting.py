@@ -66,15 +66,15 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
     assert person.give("forget", ID, "--yes") == 0
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}, {"ids": [ID]}]
     assert person.out == (
-        "forgotten: 1 memory and 1 made of it (c0ffee01)\n"
-        "  0000beef was made of 5ca1ab1e too, which stay: make it anew from them\n"
-        "  shown again, since what stood for it goes: 5ca1ab1e\n"
+        "erased: 1 memory and 1 derived from it (c0ffee01)\n"
+        "  0000beef was derived from 5ca1ab1e too, which stay: derive it again from them\n"
+        "  active again, since the memory that superseded it is erased: 5ca1ab1e\n"
         "  clean       db: written anew: 20 to 10 bytes\n"
         "  removed     quarantine/5.jsonl: it held a word\n"
         "searched 9 files, 1.5 MB, for 12 traces: none is left\n"
-        "  not touched /data/backups/one, which holds it: remove it when you need it no more "
+        "  not changed /data/backups/one has a copy: delete it when you no longer need it "
         "(mnemo forget --everywhere rewrites such copies)\n"
-        "  not searched  backups and exports in folders of your own: remove those that hold it\n"
+        "  not searched  backups and exports in your own folders: delete those that have a copy\n"
     )
 
 
@@ -84,23 +84,23 @@ def test_forget_ends_with_1_where_something_is_still_there(person: Person, canne
     canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
     assert person.give("forget", ID, "-y") == 1
     assert f"  still there memory {OTHER}: its version 1 says the same\n" in person.out
-    assert "some are left, as said above" in person.out
+    assert "some are left, see above" in person.out
 
 
 def test_forget_asks_before_it_does_anything(person: Person, canned: CannedDaemon) -> None:
     assert at_a_terminal(person, "forget", ID, typed="no\n") == 2
     assert "c0ffee01" in person.out
-    assert "forget 1 memory and 1 made of it for good, with every trace? [y/N] " in person.out
+    assert "erase 1 memory and 1 derived from it for good, with every trace? [y/N] " in person.out
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
     assert at_a_terminal(person, "forget", ID, typed="y\n") == 0
     assert bodies(canned)[-1] == {"ids": [ID]}
     assert person.give("forget", ID) == 2
-    assert "say --yes if it is meant" in person.err
+    assert "confirm with --yes" in person.err
 
 
 def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: Person, canned: CannedDaemon) -> None:
     assert person.give("forget", ID, "--dry-run") == 0
-    assert person.out == "would be forgotten: 1 memory and 1 made of it (c0ffee01)\n"
+    assert person.out == "would be erased: 1 memory and 1 derived from it (c0ffee01)\n"
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
 
 
@@ -112,8 +112,8 @@ def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(person
     )
     assert at_a_terminal(person, "forget", ID, typed="y\ny\ny\n") == 0
     assert bodies(canned)[-1] == {"ids": [ID], "quoting": True, "everywhere": True}
-    assert "0000beef you told me that\nforget too what quotes it (1 memory)? [y/N] " in person.out
-    assert "may hold it /data/b\nrewrite these copies without it too? [y/N] " in person.out
+    assert "0000beef you told me that\nerase also the memories that quote it (1 memory)? [y/N] " in person.out
+    assert "may hold it /data/b\nrewrite these copies without it? [y/N] " in person.out
     assert at_a_terminal(person, "forget", ID, typed="y\nno\ny\n") == 0
     assert bodies(canned)[-1] == {"ids": [ID], "everywhere": True}
     assert at_a_terminal(person, "forget", ID, "--quoting", typed="y\nno\n") == 0
@@ -152,13 +152,13 @@ def test_the_trash_is_emptied_once_a_person_says_so(person: Person, canned: Cann
         "dropped": 3, "bytes": 2100, "dry_run": "confirm" not in asked.query,
     }  # fmt: skip
     assert person.give("trash", "empty", "--dry-run") == 0
-    assert person.out == "would leave the trash for good: 3 memories, 2.1 KB\n"
+    assert person.out == "would be erased: 3 memories in the trash, 2.1 KB\n"
     assert person.give("trash", "empty") == 2
     assert at_a_terminal(person, "trash", "empty", typed="\n") == 2
     assert not any("confirm" in asked.query for asked in canned.asked)
     assert at_a_terminal(person, "trash", "empty", typed="yes\n") == 0
     assert canned.asked[-1].query == {"confirm": ["true"]}
-    assert "left the trash for good: 3 memories, 2.1 KB" in person.out
+    assert "erased: 3 memories in the trash, 2.1 KB" in person.out
     assert person.give("trash", "empty", "--yes", "--json") == 0
     assert json.loads(person.out) == {"dropped": 3, "bytes": 2100, "dry_run": False}
 

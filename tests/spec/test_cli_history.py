@@ -54,15 +54,15 @@ def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, 
     assert person.out == (
         "change 9 · 2025-12-01 12:00:09 · cli · undo of change 7 · version 4\n"
         "  state: trashed → active\n"
-        "change 7 · 2025-12-01 12:00:07 · mcp:planner · moving to the trash · version 3\n"
+        "change 7 · 2025-12-01 12:00:07 · mcp:planner · delete · version 3\n"
         "  state: active → trashed\n"
-        "change 5 · 2025-12-01 12:00:05 · cli · an edit · group g1 · version 2\n"
+        "change 5 · 2025-12-01 12:00:05 · cli · edit · group g1 · version 2\n"
         "  content: The key is with [-Ines-]{+Otto+}.\n"
         "  tags: home, keys → house\n"
-        "change 2 · 2025-12-01 12:00:02 · cli · remembering · version 1\n"
+        "change 2 · 2025-12-01 12:00:02 · cli · add · version 1\n"
         "  The key is with Ines.\n"
     )
-    assert person.err == "take a change back with: mnemo undo CHANGE\n"
+    assert person.err == "undo a change with: mnemo undo CHANGE\n"
     assert canned.asked[0].query == {"limit": ["9"]}
 
 
@@ -72,7 +72,7 @@ def test_history_says_where_versions_are_missing(person: Person, canned: CannedD
     assert "earlier versions were not kept\n" in person.err
     say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
     person.give("history", ID)
-    assert "there are earlier versions; show more with: mnemo history ID --top 500\n" in person.err
+    assert "there are earlier versions; show them with: mnemo history ID --top 500\n" in person.err
 
 
 def test_history_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
@@ -99,14 +99,14 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "2h", "--until", "seq:12") == 0
     assert person.out == (
-        "+ c0ffee01  change 12  2025-12-01 12:00  cli  remembering          The key is with Ines.\n"
-        "+ c0ffee01  change 11  2025-12-01 12:00  cli  restoring            The key is with Ines.\n"
-        "~ c0ffee01  change 9   2025-12-01 12:00  cli  an edit              The key is with Ines.\n"
+        "+ c0ffee01  change 12  2025-12-01 12:00  cli  add      The key is with Ines.\n"
+        "+ c0ffee01  change 11  2025-12-01 12:00  cli  restore  The key is with Ines.\n"
+        "~ c0ffee01  change 9   2025-12-01 12:00  cli  edit     The key is with Ines.\n"
         "    content: one [-two-]{+2+} three\n"
         "    pinned: no → yes\n"
         "    expires_at: none → 2025-12-01 12:00:00\n"
-        "- c0ffee01  change 8   2025-12-01 12:00  cli  moving to the trash  The key is with Ines.\n"
-        "- deadbeef  change 7   2025-12-01 12:00  cli  purge                gone for good\n"
+        "- c0ffee01  change 8   2025-12-01 12:00  cli  delete   The key is with Ines.\n"
+        "- deadbeef  change 7   2025-12-01 12:00  cli  purge    erased\n"
         "2 added · 1 changed · 2 removed · since change 3 · namespace default\n"
     )
     assert canned.asked[0].query == {"since": ["2h"], "until": ["seq:12"]}
@@ -134,7 +134,7 @@ def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) ->
 @pytest.mark.parametrize("words", [("3",), ("1234567890",), ("2h", "--until", "12")])
 def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: Person, words: tuple[str, ...]) -> None:
     assert person.give("diff", *words) == 2
-    assert f"a change is named so: seq:{words[-1]}\n" in person.err
+    assert f"for a change write: seq:{words[-1]}\n" in person.err
 
 
 def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
@@ -174,7 +174,7 @@ def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: Ca
     assert person.give("undo", "9") == 0
     assert [asked.body for asked in canned.asked] == [{"group": "g1"}, {"seq": 9, "dry_run": True}, {"seq": 9}]
     assert person.give("undo", "9", "--group", "g1") == 2
-    assert "one change is taken back at once" in person.err
+    assert "give one change or one group" in person.err
 
 
 # How texts differ

@@ -66,7 +66,7 @@ def test_an_importance_that_was_given_is_told_beside_the_score(person: Person, c
     )  # fmt: skip
     say(canned, "POST /v1/memories", answer, 201)
     person.give("add", "x", "--explain")
-    assert "0.50, though scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20" in person.out
+    assert "0.50, although scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20" in person.out
 
 
 def test_ingest_takes_each_file_and_says_what_was_set_aside(
@@ -83,10 +83,10 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
     }  # fmt: skip
     short = ID.replace("-", "")[-8:]
     assert person.out.splitlines()[:2] == [
-        f"{file}: 1 stored, 1 set aside · namespace default",
-        f"  set aside  {short}  ok then (it matters little)",
+        f"{file}: 1 stored, 1 rejected · namespace default",
+        f"  rejected  {short}  ok then (unimportant)",
     ]
-    assert person.err == "take it back with: mnemo undo --group g1\n"
+    assert person.err == "undo this with: mnemo undo --group g1\n"
 
 
 def test_a_text_of_which_every_piece_is_refused_is_a_failure(person: Person, canned: CannedDaemon) -> None:
@@ -115,7 +115,7 @@ def test_turns_are_read_from_json_lines(person: Person, canned: CannedDaemon, tm
         "session_id": "s1",
         "turns": [{"role": "user", "content": "Where is the key?"}, {"role": "agent", "content": "With Ines."}],
     }
-    assert person.out.startswith(f"{file}: 1 stored, 1 stored, saying again what was known · namespace default")
+    assert person.out.startswith(f"{file}: 1 stored, 1 stored although already known in other words · namespace default")
 
 
 def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: CannedDaemon, tmp_path: Path) -> None:
@@ -140,9 +140,9 @@ def test_reclassify_shows_what_changes(person: Person, canned: CannedDaemon, dry
     assert person.out.splitlines() == [
         f"{ID.replace('-', '')[-8:]}  I prefer tea.",
         "          kind semantic -> procedural, importance 0.50 -> 0.76 (a preference)",
-        f"1,200 looked at, 1 {'would be changed' if dry else 'changed'}, 3 left as a person set them",
+        f"1,200 checked, 1 {'would be changed' if dry else 'changed'}, 3 kept as a person set them",
     ]
-    assert person.err == ("" if dry else "take it back with: mnemo undo --group g2\n")
+    assert person.err == ("" if dry else "undo this with: mnemo undo --group g2\n")
 
 
 def test_what_was_set_aside_is_listed_with_the_reason(person: Person, canned: CannedDaemon) -> None:
@@ -151,7 +151,7 @@ def test_what_was_set_aside_is_listed_with_the_reason(person: Person, canned: Ca
     say(canned, "GET /v1/trash", TrashPage(memories=[aside], entries=[entry]))
     assert person.give("trash", "--set-aside") == 0
     assert canned.asked[0].query["set_aside"] == ["true"]
-    assert person.out.split("  ", 1)[1] == "2025-12-01  it matters little  ok then\n"
-    assert person.err == "bring one back with: mnemo trash restore ID; what is set aside goes after 30 days\n"
+    assert person.out.split("  ", 1)[1] == "2025-12-01  unimportant  ok then\n"
+    assert person.err == "restore one with: mnemo trash restore ID; rejected texts are erased after 30 days\n"
     assert person.give("trash", "--set-aside", "--json") == 0
     assert json.loads(person.out)["memories"][0]["state"] == "discarded"

@@ -46,7 +46,7 @@ def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned
 @pytest.mark.parametrize("count", ["0", "-5"])
 def test_a_list_of_less_than_one_is_refused(person: Person, canned: CannedDaemon, count: str) -> None:
     assert person.give("list", f"--top={count}") == 2
-    assert person.err == f"mnemo: --top takes a whole number from 1, not {count}\n"
+    assert person.err == f"mnemo: --top must be a whole number from 1, not {count}\n"
     assert canned.asked == []
 
 
@@ -59,7 +59,7 @@ def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDae
     assert person.out == "    1,200  home\n        3  boat\n"
     say(canned, "GET /v1/tags", TagsAnswer(tags={}, namespace="x"))
     assert person.give("tags") == 3
-    assert person.err == "nothing in namespace x has a tag\n"
+    assert person.err == "no memory in namespace x has a tag\n"
     say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert person.give("namespaces", "-n", "boat") == 0
     assert person.out == "        2  boat (this folder's)\n        7  default\n"

@@ -229,7 +229,7 @@ def test_what_listens_and_is_no_http_server_is_named(short_folder: Path) -> None
 
         thread = threading.Thread(target=speak)
         thread.start()
-        with Client(path) as client, pytest.raises(InvalidAnswerError, match="no daemon of this kind"):
+        with Client(path) as client, pytest.raises(InvalidAnswerError, match="not a mnemo daemon"):
             client.status()
         thread.join()
 
@@ -365,7 +365,7 @@ def test_the_socket_is_where_the_environment_says(environ: dict[str, str], expec
 def test_a_socket_path_may_have_107_bytes_and_not_one_more() -> None:
     longest = "/" + "é" * 53  # 1 + 2 * 53 = 107 bytes in 54 characters
     assert str(socket_path({"MNEMO_SOCKET": longest})) == longest
-    with pytest.raises(SocketPathError, match="108 bytes, and the system takes at most 107"):
+    with pytest.raises(SocketPathError, match="108 bytes; the system allows 107"):
         socket_path({"MNEMO_SOCKET": longest + "x"})
 
 

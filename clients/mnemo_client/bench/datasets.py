@@ -1,11 +1,11 @@
-"""What `mnemo bench quality` measures with: conversations, and questions whose evidence is known.
+"""Reads the datasets of `mnemo bench quality`: conversations, and questions with known evidence.
 
-A folder holds them in one of two formats, or in both.
+A folder has them in one of two formats, or in both.
 
 `*.json`, `*.json.gz`: a list of conversations, each an object with `sample` (its name), `dates` (by the number of a
-session, "1:56 pm on 8 May, 2023" or ISO 8601), `turns` (`id`, `s` the session, `sp` who speaks, `t` what was said, and
-maybe `cap`, the caption of a picture) and `qa` (`q` the question, `ev` the ids of the turns that answer it, `cat` what
-sort of question it is: a word, or a number as LoCoMo has them). What else stands there is passed over.
+session, "1:56 pm on 8 May, 2023" or ISO 8601), `turns` (`id`, `s` the session, `sp` who speaks, `t` its text, and
+optionally `cap`, the caption of a picture) and `qa` (`q` the question, `ev` the ids of the turns that answer it, `cat`
+the category of the question: a word, or a number as in LoCoMo). Other fields are ignored.
 
 `*.txt`, here or in the folder `conversations`: one conversation a file. `# TITLE`; `## 1 2026-03-13T10:20` begins a
 session; `1.4 Ines: What she said.` is a turn, numbered within its session; `? sort [1.4, 2.7] What was asked?` is a
@@ -45,7 +45,7 @@ class DatasetTurn(NamedTuple):
     session: str
     speaker: str
     text: str
-    at: str  # ISO 8601: when the session was, one minute a turn
+    at: str  # ISO 8601: the time of the session, plus one minute for each turn
 
 
 class DatasetQuestion(NamedTuple):
@@ -65,15 +65,16 @@ class Conversation(NamedTuple):
 
 
 def load(folder: Path) -> list[Conversation]:
-    """Every conversation in the folder that has a question with evidence. Raises BadUsage for what does not fit."""
+    """Return every conversation of the folder that has a question with evidence. Raises UsageError for a wrong
+    format."""
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}", EXPECTED)
+        raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}", EXPECTED)
     files = sorted([*folder.glob("*.json"), *folder.glob("*.json.gz")])
     texts = sorted([*folder.glob("*.txt"), *(folder / "conversations").glob("*.txt")])
     found = [each for file in files for each in _from_json(file)] + [_from_text(file) for file in texts]
     asked = [each for each in found if each.questions]
     if not asked:
-        what = "no conversation that has a question with evidence" if found else "no *.json, *.json.gz or *.txt"
+        what = "no conversation that has a question with evidence" if found else "no *.json, *.json.gz or *.txt file"
         raise NotFoundError(f"{what} is in {folder}", EXPECTED)
     return asked
 
@@ -109,7 +110,7 @@ def _from_json(file: Path) -> Iterator[Conversation]:
             data = gzip.decompress(data)
         conversations = msgspec.json.decode(data, type=list[_JsonConversation])
     except (msgspec.DecodeError, UnicodeDecodeError, OSError, EOFError, zlib.error) as wrong:
-        raise UsageError(f"{file} does not fit: {wrong}", EXPECTED) from wrong
+        raise UsageError(f"{file} has another format: {wrong}", EXPECTED) from wrong
     for each in conversations:
         where = f"{file}, {each.sample}"
         begins = {number: _date(text, f"{where}, session {number}") for number, text in each.dates.items()}
@@ -118,7 +119,7 @@ def _from_json(file: Path) -> Iterator[Conversation]:
         for turn in each.turns:
             session = str(turn.s)
             if session not in begins:
-                raise UsageError(f"{where}: turn {turn.id} is of session {session}, which has no date", EXPECTED)
+                raise UsageError(f"{where}: turn {turn.id} is in session {session}, which has no date", EXPECTED)
             said[session] = said.get(session, -1) + 1
             text = f"{turn.t} [shares image: {turn.cap}]" if turn.cap else turn.t
             at = begins[session] + dt.timedelta(minutes=said[session])
@@ -128,7 +129,7 @@ def _from_json(file: Path) -> Iterator[Conversation]:
 
 
 def _date(text: str, where: str) -> dt.datetime:
-    """Without a zone where the text has none: then it is the daemon's."""
+    """Parse a date; without a zone in the text the daemon uses its own."""
     spoken = _SPOKEN_DATE.fullmatch(text.strip())
     try:
         if spoken is None:
@@ -138,7 +139,7 @@ def _date(text: str, where: str) -> dt.datetime:
         iso = f"{year}-{MONTHS.index(month.lower()) + 1:02}-{int(day):02}T{hours:02}:{minute}"
         return dt.datetime.fromisoformat(iso)
     except ValueError:
-        message = f"{where}: {text!r} is no date such as '1:56 pm on 8 May, 2023' or 2023-05-08T13:56"
+        message = f"{where}: {text!r} is not a date such as '1:56 pm on 8 May, 2023' or 2023-05-08T13:56"
         raise UsageError(message) from None
 
 
@@ -163,7 +164,9 @@ def _from_text(file: Path) -> Conversation:
         if turn := _TURN.fullmatch(line):
             session = turn["session"]
             if session not in begins:
-                raise UsageError(f"{where}: session {session} has not begun; `## {session} 2026-03-13T10:20` begins it")
+                raise UsageError(
+                    f"{where}: session {session} has not begun; begin it with `## {session} 2026-03-13T10:20`"
+                )
             said[session] = said.get(session, -1) + 1
             at = begins[session] + dt.timedelta(minutes=said[session])
             turns.append(DatasetTurn(turn["id"], session, turn["speaker"], turn["text"], at.isoformat()))
@@ -175,17 +178,17 @@ def _from_text(file: Path) -> Conversation:
             if evidence:
                 questions.append(DatasetQuestion(asked["text"], asked["category"], evidence))
         elif line.strip() and not line.startswith("# "):
-            raise UsageError(f"{where} is no session, turn or question: {line[:60]!r}", EXPECTED)
+            raise UsageError(f"{where} is not a session, turn or question: {line[:60]!r}", EXPECTED)
     return _validated(Conversation(file.stem, turns, questions), str(file))
 
 
 def _validated(conversation: Conversation, where: str) -> Conversation:
-    """As it is. Raises BadUsage where ids are not each of one turn, or a question's evidence is of none."""
+    """Return the conversation. Raises UsageError for a turn id that occurs twice, and for evidence of no turn."""
     ids = [turn.id for turn in conversation.turns]
     known = set(ids)
     if len(known) < len(ids):
         twice = next(each for each in ids if ids.count(each) > 1)
-        raise UsageError(f"{where}: there are two turns {twice}")
+        raise UsageError(f"{where}: turn {twice} occurs twice")
     for question in conversation.questions:
         unknown = [each for each in question.evidence if each not in known]
         if unknown:

@@ -1,9 +1,8 @@
-"""How good a list of answers is, and how sure that is: what `mnemo bench` reckons with.
+"""The metrics of `mnemo bench quality`, and their confidence intervals.
 
-A question has evidence: the memories that answer it. R@k is the share of them among the first k answers, all@k whether
-all of them are, MRR one over the place of the first, nDCG@10 what the first ten gain (each 1 / log2(place + 1)) of what
-they could. Means are over questions; their intervals are of a bootstrap over the questions, 95%.
-"""
+The evidence of a question is the memories that answer it. R@k is its share among the first k answers, all@k is 1 if all
+of it is there, MRR the reciprocal rank of the first, nDCG@10 the gain of the first ten (1 / log2(rank + 1) each) over
+the best possible. Means are over questions, their 95% intervals from a bootstrap over the questions."""
 
 import math
 import random
@@ -20,7 +19,7 @@ SEED = 11
 
 
 class Mean(NamedTuple):
-    """A mean over questions; 95% of the means of resampled questions lie from low to high."""
+    """A mean over questions; 95% of the means of resampled questions are from `low` to `high`."""
 
     mean: float
     low: float
@@ -28,7 +27,7 @@ class Mean(NamedTuple):
 
 
 def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
-    """The metrics of one answer, each 0 to 1. evidence: at least one name; ranked: the answers' names, best first."""
+    """Return the metrics of one answer, each 0 to 1. evidence: at least one name; ranked: the names, best first."""
     right = set(evidence)
     places = [place for place, name in enumerate(ranked) if name in right]
     row = {f"R@{k}": sum(place < k for place in places) / len(right) for k in KS}
@@ -40,7 +39,7 @@ def score(ranked: Sequence[str], evidence: Sequence[str]) -> dict[str, float]:
 
 
 class Bootstrap:
-    """So many questions, drawn with replacement again and again: the same draws for every metric and every ranker."""
+    """Samples of `count` questions, drawn with replacement: the same samples for every metric and every ranker."""
 
     def __init__(self, count: int, resamples: int = RESAMPLES) -> None:
         chance = random.Random(SEED)
@@ -50,7 +49,7 @@ class Bootstrap:
         )
 
     def mean(self, values: Sequence[float]) -> Mean:
-        """Of one value a question. A single question has no interval but itself."""
+        """Return the mean of one value for each question. The interval of a single question is its value."""
         assert len(values) == self.count
         mean = math.fsum(values) / self.count
         if not self._draws:
@@ -60,7 +59,7 @@ class Bootstrap:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value under which that share of the values lies, between two of them in proportion."""
+    """Return the quantile of the values, interpolated between two of them."""
     return _quantile(sorted(values), share)
 
 

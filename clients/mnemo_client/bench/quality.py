@@ -1,8 +1,7 @@
-"""`mnemo bench`: how well the rankers answer, and how fast this machine is. The person's own memories are not touched.
+"""`mnemo bench quality`: measures how well the rankers answer, without touching the user's memories.
 
-Each runs on a daemon of its own, with the model that is installed; at the end, and on ^C, the daemon stops and its
-folder goes.
-"""
+It runs on a temporary daemon with the installed model; at the end, and on ^C, the daemon stops and its folder is
+removed."""
 
 import os
 import platform
@@ -27,14 +26,14 @@ from mnemo_client.protocol.status import StatusAnswer
 
 ANSWERS = 50
 BATCH = 500
-POOL = "all"  # the namespace of all conversations, where they are pooled
+POOL = "all"  # the namespace of pooled conversations
 VECTORS_SECONDS = 6 * 3600.0
 SHOWN_BY_CATEGORY = "R@10"
 COMPARED = "R@10"
 
 
 class PlacedQuestion(NamedTuple):
-    """A question, where it is asked, and the ids of the memories that answer it."""
+    """A question with its namespace and the ids of the memories that answer it."""
 
     question: DatasetQuestion
     namespace: str
@@ -42,7 +41,7 @@ class PlacedQuestion(NamedTuple):
 
 
 class RankerAnswer(NamedTuple):
-    """What one ranker gave for one question. is_other: something else answered, or only a part of what was asked."""
+    """The scores of one ranker for one question. is_other: another ranker answered, or without vectors."""
 
     row: dict[str, float]
     took_ms: float
@@ -50,10 +49,10 @@ class RankerAnswer(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What was measured, on what."""
+    """The version, model and machine of a measurement."""
 
     version: str
-    model: str  # of the embeddings; empty: none, answered by words
+    model: str  # the embedding model; empty: none, answers are by words
     system: str
     python: str
     processor: str
@@ -61,7 +60,7 @@ class Machine(NamedTuple):
 
 
 def require_subcommand(_: CommandContext) -> int:
-    raise UsageError("say what to measure", "mnemo bench quality --data FOLDER, or mnemo bench speed")
+    raise UsageError("name a measurement", "mnemo bench quality --data FOLDER, or mnemo bench speed")
 
 
 def quality(context: CommandContext) -> int:
@@ -73,7 +72,7 @@ def quality(context: CommandContext) -> int:
         has_vectors = scratch_daemon.wait_for_vectors(context, client, VECTORS_SECONDS)
         machine = describe_machine(client.status(), has_vectors)
         found = _ask_all(context.terminal, client, puts, rankers)
-    context.terminal.progress("reckoning …")
+    context.terminal.progress("computing the figures …")
     report = build_report(puts, found)
     context.terminal.clear_progress()
     turns = sum(len(each.turns) for each in conversations)
@@ -91,7 +90,7 @@ def quality(context: CommandContext) -> int:
 def _store_turns(
     terminal: Terminal, client: Client, conversations: Sequence[Conversation], *, pooled: bool
 ) -> list[PlacedQuestion]:
-    """Stores every turn, and gives the questions with the ids of their evidence."""
+    """Store every turn; return the questions with the ids of their evidence."""
     puts: list[PlacedQuestion] = []
     stored, count = 0, sum(len(each.turns) for each in conversations)
     for number, conversation in enumerate(conversations, start=1):
@@ -109,7 +108,7 @@ def _store_turns(
             for turn, result in zip(part, client.remember_many(memories), strict=True):
                 if isinstance(result, FailureAnswer):
                     why = result.error.message
-                    raise UsageError(f"turn {turn.id} of {conversation.name} cannot be remembered: {why}")
+                    raise UsageError(f"turn {turn.id} of {conversation.name} cannot be stored: {why}")
                 ids[turn.id] = result.memory.id
             stored += len(part)
             terminal.progress(f"storing the turns: {percent(stored / count)}   (^C to stop)")
@@ -123,7 +122,7 @@ def _store_turns(
 def _ask_all(
     terminal: Terminal, client: Client, puts: Sequence[PlacedQuestion], rankers: Sequence[str]
 ) -> dict[str, list[RankerAnswer]]:
-    """Each question once unmeasured: then every ranker finds the question's own vector known."""
+    """Ask every question with every ranker, after one unmeasured request that computes the question's vector."""
     found: dict[str, list[RankerAnswer]] = {ranker: [] for ranker in rankers}
     for number, put in enumerate(puts, start=1):
         client.recall(put.question.text, namespace=put.namespace, dry=True)
@@ -145,8 +144,9 @@ def _ask_ranker(client: Client, put: PlacedQuestion, ranker: str) -> RankerAnswe
 
 
 def build_report(puts: Sequence[PlacedQuestion], found: Mapping[str, Sequence[RankerAnswer]]) -> dict[str, Any]:
-    """By ranker: each metric's mean with its interval, in all and by category, milliseconds, and where something else
-    answered; and by how much the first ranker is ahead of each other, over the same questions."""
+    """Return for each ranker the mean of each metric with its interval, overall and by category, milliseconds, and the
+    questions that another ranker answered; and the lead of the first ranker over each other one on the same
+    questions."""
     categories: dict[str, list[int]] = {}
     for place, put in enumerate(puts):
         categories.setdefault(put.question.category, []).append(place)
@@ -175,12 +175,12 @@ def _means(resampled: Bootstrap, answers: Sequence[RankerAnswer]) -> dict[str, d
 
 
 def _in_percent(mean: Mean) -> dict[str, float]:
-    """In percent."""
+    """Return a mean in percent."""
     return {name: round(100 * value, 2) for name, value in mean._asdict().items()}
 
 
 def describe_machine(status: StatusAnswer, has_vectors: bool) -> Machine:
-    """Of the daemon that was measured, which is on this machine."""
+    """Return the description of the daemon that was measured, and of this machine."""
     model = status.models.get("embedding")
     return Machine(
         version=status.version,
@@ -205,9 +205,9 @@ def _processor() -> str:
 
 
 def quality_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
-    """The tables: every ranker in all, and by category; then what there is to know beside them."""
+    """Yield the tables of every ranker, overall and by category, then notes on them."""
     rankers: Mapping[str, Any] = measured["rankers"]
-    shape = "all in one namespace" if measured["pooled"] else "each in a namespace of its own"
+    shape = "all in one namespace" if measured["pooled"] else "each in its own namespace"
     counts = (("conversation", "conversations"), ("memory", "memories"), ("question", "questions"))
     parts = [plural(measured[many], one, many) for one, many in counts]
     yield style.bold(f"{', '.join(parts)}; {shape}" if measured["conversations"] > 1 else ", ".join(parts))
@@ -221,12 +221,12 @@ def quality_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str
     yield ""
     yield from right_table(list(_category_rows(measured)), style)
     yield ""
-    yield style.dim("Below each mean: 95% of the means of resampled questions. ms: half took less.")
+    yield style.dim("Below each mean: its 95% interval over resampled questions. ms: the median.")
     yield from _comparison(rankers)
     for name, each in rankers.items():
         if each["answered_by_other"]:
             of = plural(each["answered_by_other"], "question")
-            yield style.warn(f"{name}: {of} answered by another ranker, or without vectors")
+            yield style.warn(f"{name}: {of} answered by another ranker or without vectors")
 
 
 def _category_rows(measured: Mapping[str, Any]) -> Iterator[list[str]]:
@@ -240,7 +240,7 @@ def _category_rows(measured: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def _comparison(rankers: Mapping[str, Any]) -> Iterator[str]:
-    """By how much the first is ahead of the others, question by question: that is surer than two intervals."""
+    """Yield the lead of the first ranker over the others, by question: this is more certain than two intervals."""
     first, *others = rankers
     for name in others:
         ahead = rankers[name][f"behind_{first}"]
@@ -248,13 +248,13 @@ def _comparison(rankers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def interval(mean: Mapping[str, float]) -> str:
-    """In whole percents, rounded outward, so that it covers what it says."""
+    """Return the interval in whole percents, rounded outward."""
     low, high = int(mean["low"] // 1), -int(-mean["high"] // 1)
     return f"{low}-{high}"
 
 
 def machine_line(machine: Machine) -> str:
-    model = machine.model or "no model, by words alone"
+    model = machine.model or "no model, by words only"
     cores = plural(machine.cores, "core")
     return " · ".join([
         sanitize(model), f"mnemo {machine.version}", f"Python {machine.python}", machine.system,
@@ -263,7 +263,7 @@ def machine_line(machine: Machine) -> str:
 
 
 def right_table(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[str]:
-    """The first row in bold; the first column to the left, the others to the right."""
+    """Yield a table with a bold first row, its first column aligned left, the others right."""
     widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]))]
     for number, row in enumerate(rows):
         first, *others = zip(row, widths, strict=True)

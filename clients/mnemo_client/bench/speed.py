@@ -1,7 +1,7 @@
-"""`mnemo bench speed`: how fast this machine remembers and recalls, at several sizes and with several clients at once.
+"""`mnemo bench speed`: measures storing and recalling at several sizes and with several concurrent clients.
 
-The texts are made, three sentences each, so that any size can be had; what the intake looks for near them is off. Every
-question is asked twice: first as new, when it has to be embedded, then with its vector known.
+The texts are generated, three sentences each, and stored without deduplication. Every question is asked twice: first as
+new, when it has to be embedded, then with its vector cached.
 """
 
 import random
@@ -25,8 +25,8 @@ SIZES = (1000, 10_000)
 SIZE_MAX = 10_000_000
 CLIENTS = (1, 8)
 CLIENTS_MAX = 64
-QUESTIONS = 300  # of each measurement, shared among its clients
-TRACED = 100  # questions that are asked for the time of each stage
+QUESTIONS = 300  # in each measurement, shared among its clients
+TRACED = 100  # questions for the time of each stage
 REMEMBERED = 100  # one by one
 BATCH = 500
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -81,12 +81,12 @@ def speed(context: CommandContext) -> int:
 
 
 def numbers(text: str | None, default: Sequence[int], largest: int, option: str) -> list[int]:
-    """Whole numbers with commas between, from small to large."""
+    """Return whole numbers separated by commas, in ascending order."""
     if text is None:
         return list(default)
     parts = [part.strip().replace("_", "") for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= largest for part in parts):
-        raise UsageError(f"{option} takes whole numbers of 1 to {largest} with commas between, not {text!r}")
+        raise UsageError(f"{option} must be whole numbers from 1 to {largest} separated by commas, not {text!r}")
     return sorted({int(part) for part in parts})
 
 
@@ -107,7 +107,7 @@ def _questions() -> Iterator[str]:
     chance = random.Random(2)
     number = 0
     while True:
-        number += 1  # no question comes twice
+        number += 1  # no question is asked twice
         yield (
             f"when was the {chance.choice(_WHAT)} {chance.choice(_DID)} in {chance.choice(_WHERE)}, and who asked "
             f"{chance.choice(_WHO)} about {number}"
@@ -118,7 +118,8 @@ def _questions() -> Iterator[str]:
 
 
 def _fill(context: CommandContext, client: Client, texts: Iterator[str], missing: int, size: int) -> dict[str, Any]:
-    """Remembers what is missing; how many a second, and how long until each had its vector (None: no model)."""
+    """Store the missing texts; return the seconds until they are stored, and until each has its vector (None: no
+    model)."""
     began, left = time.perf_counter(), missing
     while left > 0:
         part = [NewMemory(content=next(texts), dedup="off") for _ in range(min(BATCH, left))]
@@ -135,14 +136,14 @@ def _fill(context: CommandContext, client: Client, texts: Iterator[str], missing
 
 
 def _measure_recall(client: Client, questions: Sequence[str], clients: int) -> dict[str, Any]:
-    """Milliseconds of a recall as its client sees them: of a new question, and of one whose vector is known."""
+    """Return the milliseconds of a recall as its client sees them, for new questions and for repeated ones."""
     new, seconds = _ask_in_parallel(client, questions, clients)
     again, _ = _ask_in_parallel(client, questions, clients)
     return {"new": _percentiles(new), "again": _percentiles(again), "per_second": round(len(new) / seconds, 1)}
 
 
 def _ask_in_parallel(client: Client, questions: Sequence[str], clients: int) -> tuple[list[float], float]:
-    """Each client on a connection of its own, all at once: the milliseconds of each question, the seconds of all."""
+    """Ask with concurrent clients; return the milliseconds of each question and the seconds of all together."""
 
     def ask(own_questions: Sequence[str]) -> list[float]:
         with Client(client.socket_path, door="cli") as own:
@@ -156,7 +157,7 @@ def _ask_in_parallel(client: Client, questions: Sequence[str], clients: int) -> 
 
 
 def _measure_stages(client: Client, questions: Sequence[str]) -> dict[str, float]:
-    """The median of each stage of new questions, in the order in which they come."""
+    """Return the median milliseconds of each stage of new questions, in the order of the stages."""
     stages: dict[str, list[float]] = {}
     for question in questions:
         trace = client.recall(question, dry=True, explain=True).trace
@@ -179,7 +180,7 @@ def _percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
 
 
 def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
-    """The tables, by size: recall, then the rest; then where the time of a recall goes."""
+    """Yield the tables by size: recall, the other operations, and the stages of a recall."""
     yield style.dim(machine_line(Machine(**measured["machine"])))
     yield ""
     rows = [["recall, ms", "clients", *(f"new {name}" for name in SHARES), *(f"again {name}" for name in SHARES), "/s"]]
@@ -189,7 +190,7 @@ def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
             rows.append([number_text(size["memories"]), str(each["clients"]), *times, f"{each['per_second']:.0f}"])
     yield from right_table(rows, style)
     yield ""
-    rows = [["beside it", "search p50", "p95", "add p50", "p95", "stored/s", "indexed/s", "disk", "memory"]]
+    rows = [["other, ms", "search p50", "p95", "add p50", "p95", "stored/s", "indexed/s", "disk", "memory"]]
     for size in measured["sizes"]:
         times = [f"{size[kind][name]:.1f}" for kind in ("search", "remember") for name in ("p50", "p95")]
         rates = [_rate(size["remembered"], size[f"{done}_seconds"]) for done in ("stored", "indexed")]
@@ -204,9 +205,11 @@ def speed_lines(measured: Mapping[str, Any], style: TextStyle) -> Iterator[str]:
         rows.append([number_text(size["memories"]), *("-" if each is None else f"{each:.2f}" for each in took)])
     yield from right_table(rows, style)
     yield ""
-    yield style.dim("The texts are made. Times are as the client sees them, the stages' medians as the daemon does.")
-    yield style.dim("new: never asked before; again: its vector is known; /s: recalls of new questions;")
-    yield style.dim("search: by words alone; add: one durable write.")
+    yield style.dim(
+        "The texts are generated. Times are measured by the client, those of the stages (medians) by the daemon."
+    )
+    yield style.dim("new: asked for the first time; again: its vector is cached; /s: recalls of new questions;")
+    yield style.dim("search: by words only; add: one durable write.")
 
 
 def _rate(count: int, seconds: float | None) -> str:

@@ -25,16 +25,16 @@ HIT_NUMBER_DIGITS_MAX = 3  # ids need 8 digits or more, so a short number is a p
 
 
 def time_argument(text: str | None) -> int | str | None:
-    """ms since the epoch where it is a whole number with more digits than a year, else as it is, for the daemon."""
+    """Return a whole number with more digits than a year as ms since the epoch, any other text unchanged."""
     if text is not None and text.lstrip("-").isdigit() and len(text) > 4:
         return int(text)
     return text
 
 
 def save_hit_numbers(context: CommandContext, memories: Sequence[MemoryView], first: int) -> None:
-    """Write down which memory has which number in the last answer, for `open`, `show`, `edit` and `rm`.
+    """Save which memory has which number in the last answer, for `open`, `show`, `edit` and `rm`.
 
-    Only its owner can read the file.
+    The file is readable by its owner only.
     """
     hits = {
         str(number): {
@@ -47,13 +47,13 @@ def save_hit_numbers(context: CommandContext, memories: Sequence[MemoryView], fi
     folder = run_folder(context.environ)
     try:
         process.make_private_folder(folder)
-        beside = folder / f"{LAST_FILE}.{os.getpid()}"
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        partial = folder / f"{LAST_FILE}.{os.getpid()}"
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(hits, file)
-        beside.replace(folder / LAST_FILE)
+        partial.replace(folder / LAST_FILE)
     except OSError as failed:
-        context.message(f"the answer's numbers could not be kept for `mnemo open`: {failed.strerror}")
+        context.message(f"the numbers of this answer could not be saved for `mnemo open`: {failed.strerror}")
 
 
 def numbered_hit(context: CommandContext, number: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def numbered_hit(context: CommandContext, number: int) -> dict[str, Any]:
 
 
 def memory_id_argument(context: CommandContext, text: str) -> str:
-    """The id that was meant: as given, or that of a numbered hit of the last answer."""
+    """Return the id that was given, or that of a numbered result of the last answer."""
     text = text.strip().lstrip("…")
     if text.isdigit() and len(text) <= HIT_NUMBER_DIGITS_MAX:
         return str(numbered_hit(context, int(text))["id"])
@@ -83,7 +83,7 @@ def memory_id_argument(context: CommandContext, text: str) -> str:
 
 @contextmanager
 def list_candidates(client: "Client") -> Iterator[None]:
-    """Digits that begin or end several ids are refused with those memories a line each, to choose from."""
+    """Turn the refusal of an ambiguous id into an error that lists the candidates, a line each."""
     try:
         yield
     except RefusalError as error:

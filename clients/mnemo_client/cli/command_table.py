@@ -1,8 +1,7 @@
-"""Every command of `mnemo`: name, help, arguments, and which function runs it. SPEC 14.
+"""The table of all commands of `mnemo`: name, help, arguments, and the function that runs it. SPEC 14.
 
-The parser, the help and the shell completions are all made from this one table. `run` names a function as
-"module:function" of this package, which is imported only when its command is given.
-"""
+The parser, the help and the shell completions are generated from this table. `run` names a function as
+"module:function", with the module relative to this package; the module is imported only when its command is run."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -23,9 +22,9 @@ from mnemo_client.protocol.choices import (
 
 
 class Argument(NamedTuple):
-    """`names` is one bare name (positional) or the option strings; `settings` go to argparse.
+    """An argument or option. `names` is one bare name (positional) or the option strings; `settings` go to argparse.
 
-    `files` and `values` tell the shell completion what may stand there: files, or what `mnemo completion values` lists.
+    `files` and `values` tell the shell completion what to offer: files, or the output of `mnemo completion values`.
     """
 
     names: tuple[str, ...]
@@ -48,7 +47,7 @@ class Argument(NamedTuple):
 
     @property
     def field(self) -> str:
-        """What its value is called among the options: its first long name, as argparse has it."""
+        """The name of its value among the options: its first long name, as argparse derives it."""
         long_names = [name for name in self.names if name.startswith("--")]
         return (long_names or list(self.names))[0].lstrip("-").replace("-", "_")
 
@@ -58,7 +57,7 @@ class Command(NamedTuple):
     help: str
     run: str = ""
     arguments: tuple[Argument, ...] = ()
-    subcommands: tuple["Command", ...] = ()  # subcommands; `run` is then what happens without one
+    subcommands: tuple["Command", ...] = ()  # `run` is then the command without a subcommand
     group: str = ""
 
 
@@ -73,43 +72,47 @@ def _option(*names: str, help: str, files: bool = False, values: str = "", **set
 # Every command takes these.
 COMMON = (
     _flag("--json", help="print the daemon's answer as JSON"),
-    _option("-n", "--namespace", help="the namespace to act in, instead of the folder's own", metavar="NAME",
+    _option("-n", "--namespace", help="the namespace to use instead of the folder's own", metavar="NAME",
             values="namespaces"),
 )  # fmt: skip
 
-_WORDS = Argument(("words",), "what to look for; - reads it from standard input", {"nargs": "*", "metavar": "WORDS"})
+_WORDS = Argument(
+    ("words",), "the question or words; - reads them from standard input", {"nargs": "*", "metavar": "WORDS"}
+)
 _ID = Argument(
-    ("id",), "an id, 8 or more digits of its end or start, or a number of the last answer", {"metavar": "ID"}
+    ("id",), "an id, at least 8 digits of its end or start, or a number of the last answer", {"metavar": "ID"}
 )
 _IDS = Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "+"})
 _TAG = _option("-t", "--tag", help="a tag; may be given several times", action="append", default=[], metavar="TAG",
                values="tags")  # fmt: skip
 _SPEAKER = _option("--speaker", help="who said it", metavar="NAME")
-_DRY_RUN = _flag("--dry-run", help="only say what would happen")
+_DRY_RUN = _flag("--dry-run", help="only show what would happen")
 _YES = _flag("-y", "--yes", help="do not ask")
-_COUNT = _option("-k", "--top", help="how many to show", type=int, metavar="N")
-_AS_OF = _option("--as-of", help="what was known then: 2026-05-01, 2026-05-01T18:30, or 3d ago as 3d", metavar="TIME")
-_SINCE = _option("--since", help="what happened from then on: 2026-05-01, yesterday, 'last week', 'march 2024', 3d",
+_COUNT = _option("-k", "--top", help="number of results", type=int, metavar="N")
+_AS_OF = _option(
+    "--as-of", help="as it was known then: 2026-05-01, 2026-05-01T18:30, or 3d for 3 days ago", metavar="TIME"
+)
+_SINCE = _option("--since", help="only what happened since: 2026-05-01, yesterday, 'last week', 'march 2024', 3d",
                  metavar="TIME")  # fmt: skip
-_UNTIL = _option("--until", help="what happened up to then; with 'last week', up to its end", metavar="TIME")
+_UNTIL = _option("--until", help="only what happened until; with 'last week', until its end", metavar="TIME")
 _FOLDER = Argument(("folder",), "a folder of notes", {"metavar": "FOLDER"}, True)
 
-_INFER = _flag("--infer", help="also remember each statement in it by itself")
-_DEDUP = _option("--dedup", help="what becomes of one that is near what is known", choices=DEDUPS)
-_EXPLAIN = _flag("--explain", help="show what was decided, and why")
+_INFER = _flag("--infer", help="also store each statement in it as a memory")
+_DEDUP = _option("--dedup", help="what to do with a text that resembles a known memory", choices=DEDUPS)
+_EXPLAIN = _flag("--explain", help="show each decision and its reason")
 _ADD = (
-    Argument(("text",), "what to remember; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
+    Argument(("text",), "the text; - reads it from standard input", {"nargs": "*", "metavar": "TEXT"}),
     _TAG,
-    _option("--key", help="your own name for it: the same key again replaces it", metavar="KEY"),
-    _option("--kind", help="what sort of memory it is", choices=KINDS),
-    _option("--category", help="what it is about", choices=CATEGORIES),
-    _option("--importance", help="how much it matters, 0 to 1", type=float, metavar="X"),
+    _option("--key", help="your own name for it: the same key again replaces the text", metavar="KEY"),
+    _option("--kind", help="its kind", choices=KINDS),
+    _option("--category", help="its subject", choices=CATEGORIES),
+    _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X"),
     _SPEAKER,
     _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
-    _option("--expires", help="when it is no longer true", metavar="TIME"),
+    _option("--expires", help="when it stops being true, a time in the future", metavar="TIME"),
     _option("--evidence", help="a path, URL or id it rests on", action="append", default=[], metavar="REF"),
-    _option("--supersedes", help="the memory that this one replaces", action="append", default=[], metavar="ID"),
-    _flag("--pin", help="never let it fade or be merged"),
+    _option("--supersedes", help="a memory that this one replaces", action="append", default=[], metavar="ID"),
+    _flag("--pin", help="protect it from decay, merging and deletion by agents"),
     _INFER,
     _DEDUP,
     _EXPLAIN,
@@ -118,7 +121,7 @@ _FILES = Argument(("file",), "text files; without one, or -, standard input", {"
 _INGEST = (
     _FILES,
     _TAG,
-    _option("--source", help="where it comes from, such as an article's name", metavar="NAME"),
+    _option("--source", help="its origin, such as the name of an article", metavar="NAME"),
     _SPEAKER,
     _option("--session", help="the session it belongs to", metavar="ID"),
     _option("--at", help="when it happened: 2026-05-01, 2026-05-01T18:30, or ms since 1970", metavar="TIME"),
@@ -145,20 +148,20 @@ _RECALL_OPTIONS = (
     _AS_OF,
     _SPEAKER,
     _option("--source", help="only from this source, such as note or cli", metavar="NAME"),
-    _option("--trust", help="only what is trusted at least this much", choices=TRUSTS),
-    _option("--min-score", help="nothing below this score, 0 to 1", type=float, metavar="X"),
-    _option("--sort", help="the order", choices=SORTS),
-    _option("--ranker", help="how to rank", choices=RANKERS),
-    _option("--group-by", help="one hit for each note, its best passage", choices=GROUPINGS),
-    _option("--cut", help="gap: only what is near enough to be an answer, as on a terminal; none: the best N whatever "
-            "they are, as in a pipe", choices=CUTS),
-    _option("--budget", help="at most so many tokens in all; 0: no limit", type=int, metavar="N"),
+    _option("--trust", help="only memories of at least this trust", choices=TRUSTS),
+    _option("--min-score", help="only results of at least this score, 0 to 1", type=float, metavar="X"),
+    _option("--sort", help="the order of the results", choices=SORTS),
+    _option("--ranker", help="how to rank the results", choices=RANKERS),
+    _option("--group-by", help="one result for each note, its best passage", choices=GROUPINGS),
+    _option("--cut", help="gap: only what is close enough to be an answer (default on a terminal); none: the best N, "
+            "however close (default in a pipe)", choices=CUTS),
+    _option("--budget", help="limit of tokens for all results together; 0: no limit", type=int, metavar="N"),
 )  # fmt: skip
 _RECALL = (
     _WORDS,
     *_RECALL_OPTIONS,
-    _flag("--dry", help="do not count this as a use of what is found"),
-    _flag("--explain", help="show how each was ranked"),
+    _flag("--dry", help="do not count this as a use of the memories found"),
+    _flag("--explain", help="show how each result was ranked"),
 )
 _EDIT = (
     _ID,
@@ -166,69 +169,71 @@ _EDIT = (
     _option(
         "-t", "--tag", help="the new tags; may be given several times", action="append", metavar="TAG", values="tags"
     ),
-    _option("--importance", help="how much it matters, 0 to 1", type=float, metavar="X"),
-    _option("--kind", help="what sort of memory it is", choices=KINDS),
-    _option("--category", help="what it is about", choices=CATEGORIES),
-    _flag("--pin", help="never let it fade or be merged"),
-    _flag("--unpin", help="let it fade again"),
+    _option("--importance", help="how important it is, 0 to 1", type=float, metavar="X"),
+    _option("--kind", help="its kind", choices=KINDS),
+    _option("--category", help="its subject", choices=CATEGORIES),
+    _flag("--pin", help="protect it from decay, merging and deletion by agents"),
+    _flag("--unpin", help="remove that protection"),
 )
 _REINDEX = (
     _DRY_RUN,
     _flag("--force", help="compute every vector again, even those that are there"),
-    _flag("--stats", help="only say how many have their vector"),
-    _option("--batch-size", help="how many texts at once", type=int, metavar="N"),
+    _flag("--stats", help="only show how many memories have a vector"),
+    _option("--batch-size", help="number of texts in a batch", type=int, metavar="N"),
 )
 _NOTES = (
-    Command("status", "the folders, how far each is read, what was passed over", ".admin.notes:notes_status"),
+    Command("status", "the watched folders, their progress, and skipped files", ".admin.notes:notes_status"),
     Command("add", "watch a folder of notes", ".admin.notes:notes_add", (_FOLDER,)),
-    Command("rm", "no longer watch a folder; its files stay as they are", ".admin.notes:notes_rm", (_FOLDER,)),
-    Command("rescan", "look through every watched folder now", ".admin.notes:notes_rescan"),
+    Command("rm", "stop watching a folder; its files stay as they are", ".admin.notes:notes_rm", (_FOLDER,)),
+    Command("rescan", "scan every watched folder now", ".admin.notes:notes_rescan"),
 )
 _MODEL = Argument(("name",), "the model's name", {"metavar": "NAME"}, values="models")
 _MODELS = (
-    Command("list", "the catalogue: what there is, what is installed, what is in use", ".admin.models:models_list"),
+    Command("list", "all known models, and which are installed and in use", ".admin.models:models_list"),
     Command(
-        "pull", "fetch a model; the only time the network is touched", ".admin.models:models_pull",
+        "pull", "download a model; the only command that uses the network", ".admin.models:models_pull",
         (Argument(("name",), "the model's name", {"metavar": "NAME", "nargs": "?"}, values="models"),),
     ),
     Command(
-        "import", "take a model from a file or folder of this machine", ".admin.models:models_import",
+        "import", "install a model from a local file or folder", ".admin.models:models_import",
         (Argument(("path",), "the file or folder", {"metavar": "PATH"}, True),
-         _option("--name", help="what to call it; weights that are known keep their own name", metavar="NAME"),
-         _flag("--allow-unverified", help="take weights whose hash is not known")),
+         _option("--name", help="a name for it; known weights keep their own name", metavar="NAME"),
+         _flag("--allow-unverified", help="accept weights with an unknown hash")),
     ),
     Command("use", "switch to a model", ".admin.models:models_use", (_MODEL,)),
     Command(
-        "calibrate", "measure from which similarity on texts count as near, for a model of your own",
+        "calibrate", "measure the similarity thresholds of your own model",
         ".admin.models:models_calibrate",
-        (Argument(("name",), "the model's name; else the one in use", {"metavar": "NAME", "nargs": "?"},
+        (Argument(("name",), "the model's name; default: the one in use", {"metavar": "NAME", "nargs": "?"},
                   values="models"),),
     ),
     Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX),
 )  # fmt: skip
 _SERVICE = (
     Command("install", "start the daemon with your session", ".admin.service:install"),
-    Command("uninstall", "no longer start it with your session", ".admin.service:uninstall"),
-    Command("status", "whether the service is installed and runs", ".admin.service:status"),
-    Command("logs", "what the service wrote", ".admin.service:logs", (_flag("-f", "--follow", help="keep following"),)),
+    Command("uninstall", "no longer start the daemon with your session", ".admin.service:uninstall"),
+    Command("status", "show whether the service is installed and runs", ".admin.service:status"),
+    Command(
+        "logs", "show the log of the service", ".admin.service:logs", (_flag("-f", "--follow", help="keep following"),)
+    ),
 )
 _BENCH = (
     Command(
-        "quality", "how well each ranker finds what answers a question", "..bench.quality:quality",
+        "quality", "measure how well each ranker finds the answers", "..bench.quality:quality",
         (_option("--data", help="a folder of conversations and questions, in a format of the README", required=True,
                  files=True, metavar="FOLDER"),
-         _option("--ranker", help="a ranker to measure; may be given several times, else all", choices=RANKERS,
+         _option("--ranker", help="a ranker to measure; may be given several times; default: all", choices=RANKERS,
                  action="append", default=[]),
-         _flag("--pooled", help="all conversations in one namespace, instead of one each")),
+         _flag("--pooled", help="all conversations in one namespace instead of one each")),
     ),
     Command(
-        "speed", "how fast it remembers and recalls here", "..bench.speed:speed",
-        (_option("--sizes", help="how many memories: 1000,10000 unless told otherwise", metavar="N,N"),
-         _option("--clients", help="how many ask at once: 1,8 unless told otherwise", metavar="N,N")),
+        "speed", "measure how fast this machine remembers and recalls", "..bench.speed:speed",
+        (_option("--sizes", help="numbers of memories; default: 1000,10000", metavar="N,N"),
+         _option("--clients", help="numbers of concurrent clients; default: 1,8", metavar="N,N")),
     ),
 )  # fmt: skip
 _EXPORT = (
-    Argument(("file",), "the file to write; without one, or -, standard output",
+    Argument(("file",), "the file to write; default, or -: standard output",
              {"metavar": "FILE", "nargs": "?"}, True),
     _flag("--force", help="replace the file"),
     _flag("--no-history", help="without earlier versions"),
@@ -236,24 +241,24 @@ _EXPORT = (
 )  # fmt: skip
 _IMPORT = (
     Argument(("file",), "the file of an export; - reads standard input", {"metavar": "FILE"}, True),
-    _option("--from", help="whose export it is, where that is not seen", dest="source",
+    _option("--from", help="the tool that made the export, if it is not recognized", dest="source",
             choices=IMPORT_TOOLS),
-    _option("--user", help="whose memories they become, whatever the export says", metavar="NAME"),
-    _flag("--allow-forgotten", help="take in again what was forgotten here"),
+    _option("--user", help="the user who gets the memories, whatever the export says", metavar="NAME"),
+    _flag("--allow-forgotten", help="also import memories that were erased here"),
     _DRY_RUN,
 )  # fmt: skip
 _RESTORE = (
-    Argument(("folder",), "a backup; without one, the store itself goes back, by --at",
+    Argument(("folder",), "a backup; without one, --at takes the store itself back",
              {"metavar": "BACKUP", "nargs": "?"}, True),
-    _option("--at", help="the moment to go back to: 2026-05-01, 2026-05-01T18:30, or a span back from now: 2h, 3d",
+    _option("--at", help="the time to go back to: 2026-05-01, 2026-05-01T18:30, or 2h or 3d before now",
             metavar="TIME"),
-    _option("--to", help="the data folder to make, instead of replacing the one in use", files=True, metavar="FOLDER"),
-    _flag("--allow-forgotten", help="with what was forgotten since the backup"),
+    _option("--to", help="create this data folder instead of replacing the one in use", files=True, metavar="FOLDER"),
+    _flag("--allow-forgotten", help="also restore memories that were erased since the backup"),
     _YES,
 )  # fmt: skip
 _TRASH = (
-    Command("restore", "bring a memory back from the trash", ".commands.remember:trash_restore", (_IDS,)),
-    Command("empty", "drop everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
+    Command("restore", "restore memories from the trash", ".commands.remember:trash_restore", (_IDS,)),
+    Command("empty", "erase everything in the trash for good", ".commands.erase:trash_empty", (_DRY_RUN, _YES)),
 )
 _FORGET = (
     Argument(("id",), _ID.help, {"metavar": "ID", "nargs": "*"}),
@@ -265,9 +270,9 @@ _FORGET = (
     _SPEAKER,
     _SINCE,
     _UNTIL,
-    _flag("--all", help="everything in the namespace"),
-    _flag("--quoting", help="with the memories that quote it"),
-    _flag("--everywhere", help="out of the backups and other copies of the store too, which are rewritten"),
+    _flag("--all", help="all memories of the namespace"),
+    _flag("--quoting", help="also erase memories that quote it"),
+    _flag("--everywhere", help="also erase it from backups and other copies of the store, by rewriting them"),
     _DRY_RUN,
     _YES,
 )
@@ -290,124 +295,124 @@ MEMORIES, DAEMON, NOTES_MODELS_AGENTS = "Memories", "The daemon", "Notes, models
 
 COMMANDS = (
     Command("add", "remember something", ".commands.remember:add", _ADD, group=MEMORIES),
-    Command("ingest", "take in texts, in pieces; what matters little is set aside", ".commands.ingest:ingest",
+    Command("ingest", "remember texts in pieces; unimportant ones are rejected", ".commands.ingest:ingest",
         _INGEST,
             group=MEMORIES),
-    Command("turns", "take in a conversation", ".commands.ingest:turns", _TURNS, group=MEMORIES),
-    Command("recall", "ask, by meaning and by word", ".commands.recall:recall", _RECALL, group=MEMORIES),
-    Command("why", "why a memory is, or is not, among the answers to a question", ".commands.recall:why",
+    Command("turns", "remember a conversation", ".commands.ingest:turns", _TURNS, group=MEMORIES),
+    Command("recall", "find memories by meaning and by word", ".commands.recall:recall", _RECALL, group=MEMORIES),
+    Command("why", "explain why a memory is, or is not, among the answers to a question", ".commands.recall:why",
             (_ID, _WORDS, *_RECALL_OPTIONS), group=MEMORIES),
-    Command("search", "look for words alone", ".commands.recall:search",
+    Command("search", "find memories by word only", ".commands.recall:search",
             (_WORDS, _COUNT, _TAG, _SINCE, _UNTIL, _AS_OF), group=MEMORIES),
-    Command("list", "the memories of the namespace, the last stored first", ".commands.browse:list_memories",
+    Command("list", "list the memories of the namespace, the last stored first", ".commands.browse:list_memories",
         _LIST_OPTIONS,
             group=MEMORIES),
-    Command("recent", "what happened last, in the namespace and in default", ".commands.browse:recent",
+    Command("recent", "list what happened last, in the namespace and in default", ".commands.browse:recent",
         _LIST_OPTIONS, group=MEMORIES),
-    Command("tags", "which tags there are, and how many memories have each", ".commands.browse:tags",
+    Command("tags", "list the tags, with the number of memories of each", ".commands.browse:tags",
         group=MEMORIES),
-    Command("namespaces", "which namespaces there are, and how many memories each has",
+    Command("namespaces", "list the namespaces, with the number of memories of each",
         ".commands.browse:namespaces",
             group=MEMORIES),
     Command(
-        "open", "open a hit of the last answer in your editor, at its line", ".commands.recall:open_hit",
+        "open", "open a result of the last answer in your editor, at its line", ".commands.recall:open_hit",
         (Argument(("number",), "its number in the last answer", {"type": int, "nargs": "?", "default": 1,
                                                                  "metavar": "N"}),),
         group=MEMORIES,
     ),
     Command(
-        "show", "show one memory whole", ".commands.remember:show",
-        (_ID, _AS_OF, _flag("--edges", help="also the memories that it is connected to, and how")), group=MEMORIES
+        "show", "show one memory in full", ".commands.remember:show",
+        (_ID, _AS_OF, _flag("--edges", help="with its edges to other memories")), group=MEMORIES
     ),
     Command(
-        "history", "every version of a memory, and what each changed", ".commands.changes:history", (_ID, _COUNT),
+        "history", "list the versions of a memory and their changes", ".commands.changes:history", (_ID, _COUNT),
         group=MEMORIES
     ),
     Command(
-        "diff", "what was added, changed and removed since then", ".commands.changes:diff",
+        "diff", "list what was added, changed and removed since a time", ".commands.changes:diff",
         (Argument(("since",), "a time (2026-05-01, 2h, yesterday) or a change (seq:12)", {"metavar": "SINCE"}),
-         _option("--until", help="up to then, instead of up to now", metavar="TIME"), _COUNT),
+         _option("--until", help="until then instead of until now", metavar="TIME"), _COUNT),
         group=MEMORIES,
     ),
     Command("edit", "change a memory in your editor, or by options", ".commands.remember:edit", _EDIT,
         group=MEMORIES),
     Command("rm", "move memories to the trash", ".commands.remember:rm", (_IDS,), group=MEMORIES),
     Command(
-        "trash", "what is in the trash", ".commands.remember:trash",
-        (_COUNT, _flag("--set-aside", help="what a door set aside as mattering little, instead")), _TRASH, MEMORIES,
+        "trash", "list the deleted memories", ".commands.remember:trash",
+        (_COUNT, _flag("--set-aside", help="list instead what ingestion rejected")), _TRASH, MEMORIES,
     ),
     Command(
-        "forget", "remove memories and every trace of them, for good", ".commands.erase:forget", _FORGET,
+        "forget", "erase memories and every trace of them, for good", ".commands.erase:forget", _FORGET,
         group=MEMORIES
     ),
     Command(
-        "undo", "take back the last change", ".commands.remember:undo",
+        "undo", "undo the last change", ".commands.remember:undo",
         (Argument(("change",), "the number of an earlier change", {"type": int, "nargs": "?", "metavar": "CHANGE"}),
          _option("--seq", help="the same", type=int, metavar="CHANGE"),
-         _option("--group", help="every change of a group", metavar="GROUP"), _DRY_RUN),
+         _option("--group", help="undo every change of a group", metavar="GROUP"), _DRY_RUN),
         group=MEMORIES,
     ),
     Command(
-        "context", "the block of memories to put before a prompt", ".commands.recall:context_block",
-        (_WORDS, _COUNT, _TAG, _option("--budget", help="at most so many tokens; 0: no limit", type=int, metavar="N"),
-         _option("--max-chars", help="at most so many characters", type=int, metavar="N"),
-         _flag("--ids", help="with ids")),
+        "context", "print the block of memories to put before a prompt", ".commands.recall:context_block",
+        (_WORDS, _COUNT, _TAG, _option("--budget", help="limit of tokens; 0: no limit", type=int, metavar="N"),
+         _option("--max-chars", help="limit of characters", type=int, metavar="N"),
+         _flag("--ids", help="include the ids")),
         group=MEMORIES,
     ),
     Command(
-        "reclassify", "decide anew of what sort each memory is and how much it matters, where a rule decided",
+        "reclassify", "classify and score again the memories that a rule classified",
         ".commands.ingest:reclassify", (_DRY_RUN,), group=MEMORIES,
     ),
-    Command("export", "everything as JSON, one value a line", ".commands.transfer:export", _EXPORT, group=MEMORIES),
-    Command("import", "take in an export, of mnemo or of another tool", ".commands.transfer:import_", _IMPORT,
+    Command("export", "write everything as JSON lines", ".commands.transfer:export", _EXPORT, group=MEMORIES),
+    Command("import", "read an export of mnemo or of another tool", ".commands.transfer:import_", _IMPORT,
         group=MEMORIES),
     Command(
         "backup", "copy the whole store, while it is in use", ".admin.backup:backup",
-        (Argument(("folder",), "a new folder for the copy; without one it goes beside the data",
+        (Argument(("folder",), "a new folder for the copy; default: in the data folder",
                   {"metavar": "FOLDER", "nargs": "?"}, True),),
         group=DAEMON,
     ),
-    Command("check", "whether everything that is kept is as it should be", ".admin.check:check", group=DAEMON),
-    Command("repair", "mend what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,),
+    Command("check", "check the integrity of the store and its indexes", ".admin.check:check", group=DAEMON),
+    Command("repair", "repair what a check finds; nothing is deleted", ".admin.check:repair", (_DRY_RUN,),
         group=DAEMON),
-    Command("restore", "put a backup in the place of the store, or take it back to a moment",
+    Command("restore", "replace the store by a backup, or take it back to an earlier time",
         ".admin.backup:restore",
             _RESTORE, group=DAEMON),
-    Command("compact", "give up room, and the history that `history.keep` does not ask for", ".admin.backup:compact",
+    Command("compact", "free space, and remove history beyond `history.keep`", ".admin.backup:compact",
             (_DRY_RUN,), group=DAEMON),
-    Command("notes", "folders of notes that are remembered", ".admin.notes:notes_status", (), _NOTES,
+    Command("notes", "manage watched folders of notes", ".admin.notes:notes_status", (), _NOTES,
         NOTES_MODELS_AGENTS),
-    Command("models", "embedding and language models", ".admin.models:models_list", (), _MODELS,
+    Command("models", "manage embedding and language models", ".admin.models:models_list", (), _MODELS,
         NOTES_MODELS_AGENTS),
     Command("reindex", "compute missing vectors", ".admin.models:reindex", _REINDEX, group=NOTES_MODELS_AGENTS),
     Command("mcp", "serve an agent over standard input and output", "..mcp.bridge:run", group=NOTES_MODELS_AGENTS),
     Command(
-        "init", "set things up: folders, configuration, notes", ".admin.daemon:init",
+        "init", "set up folders, configuration and notes", ".admin.daemon:init",
         (Argument(("folder",), "folders of notes to watch", {"nargs": "*", "metavar": "FOLDER"}, True),),
         group=DAEMON,
     ),
-    Command("try", "try it on a folder of notes; nothing is installed or kept", ".admin.try_notes:run", (_FOLDER,),
+    Command("try", "try it on a folder of notes; nothing is installed or stored", ".admin.try_notes:run", (_FOLDER,),
         group=DAEMON),
-    Command("bench", "measure the rankers, or this machine, on a store of its own",
+    Command("bench", "measure the rankers or this machine on a temporary store",
         "..bench.quality:require_subcommand", (), _BENCH, DAEMON),
     Command("up", "start the daemon", ".admin.daemon:up", group=DAEMON),
     Command("down", "stop the daemon", ".admin.daemon:down", group=DAEMON),
     Command(
-        "status", "the state of every part", ".admin.daemon:status",
-        (_flag("-w", "--watch", help="keep showing it until ^C"),), group=DAEMON,
+        "status", "show the state of every part", ".admin.daemon:status",
+        (_flag("-w", "--watch", help="keep updating it until ^C"),), group=DAEMON,
     ),
-    Command("doctor", "check that everything works, and say how to mend what does not", ".admin.doctor:run",
+    Command("doctor", "check that everything works, and how to fix what does not", ".admin.doctor:run",
         group=DAEMON),
-    Command("config", "every setting, its value, and where it came from", ".admin.daemon:config",
-            (Argument(("key",), "only the value of one, such as folders.socket", {"metavar": "KEY", "nargs": "?"}),),
+    Command("config", "show every setting, its value and its origin", ".admin.daemon:config",
+            (Argument(("key",), "show only the value of this setting", {"metavar": "KEY", "nargs": "?"}),),
             group=DAEMON),
     Command("service", "start the daemon with your session", ".admin.service:status", (), _SERVICE, DAEMON),
     Command(
         "completion", "print the completion script for a shell", ".completion:run",
         (Argument(("shell",), "the shell", {"choices": ("bash", "zsh", "fish")}),),
-        (Command("values", "what may stand for a tag, a namespace or a model, for such a script",
+        (Command("values", "list the tags, namespaces or models, for such a script",
             ".commands.browse:values",
-                 (Argument(("of",), "of what", {"choices": ("tags", "namespaces", "models")}),)),), DAEMON,
+                 (Argument(("of",), "what to list", {"choices": ("tags", "namespaces", "models")}),)),), DAEMON,
     ),
     Command(
         "api", "send a request to the daemon, and print its answer", ".admin.request:call",
@@ -420,7 +425,7 @@ COMMANDS = (
 
 
 def find_command(words: list[str]) -> tuple[Command, list[str], list[str]] | None:
-    """The command that `words` begin with: the command, its full name, and the words that are left."""
+    """Return the command that `words` begin with, its full name, and the remaining words."""
     if not words:
         return None
     command = next((each for each in COMMANDS if each.name == words[0]), None)
@@ -433,7 +438,7 @@ def find_command(words: list[str]) -> tuple[Command, list[str], list[str]] | Non
 
 
 def all_commands() -> Iterator[tuple[tuple[str, ...], Command]]:
-    """Every command with its full name, those of subcommands after the command that has them."""
+    """Yield every command with its full name, subcommands after their command."""
     for command in COMMANDS:
         yield (command.name,), command
         for part in command.subcommands:

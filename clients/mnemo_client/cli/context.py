@@ -1,4 +1,4 @@
-"""One command as it was given: its options, where it was given, and the daemon it speaks to."""
+"""The context of one command: its options, working directory, terminal, and client of the daemon."""
 
 import io
 import json
@@ -19,7 +19,7 @@ STANDARD_INPUT_BYTES_MAX = 1024 * 1024  # the daemon's body limit (SPEC 16)
 
 
 class CommandContext:
-    """What a command's function is given. Nothing is looked up before it is asked for."""
+    """The argument of every command's function. Namespace and client are made on first use."""
 
     def __init__(
         self, options: SimpleNamespace, terminal: Terminal, environ: Mapping[str, str], here: Path, stdin: TextIO
@@ -42,12 +42,12 @@ class CommandContext:
 
     @property
     def has_terminal(self) -> bool:
-        """Whether a person sits at both ends, so that a program can be run that draws and reads keys."""
+        """True if input and output are a terminal, so that an interactive program can be run."""
         return self.stdin.isatty() and self.terminal.out.isatty()
 
     @property
     def is_for_terminal(self) -> bool:
-        """True where a person reads the answer: it goes to a terminal, and not as JSON."""
+        """True if a person reads the answer: it goes to a terminal, and not as JSON."""
         return self.terminal.out.isatty() and not self.wants_json
 
     @property
@@ -61,7 +61,7 @@ class CommandContext:
         return self._namespace
 
     def connect(self) -> "Client":
-        """A client of the daemon, whether one runs or not."""
+        """Return a client, whether the daemon runs or not."""
         if self._client is None:
             from mnemo_client.client import Client
 
@@ -69,7 +69,7 @@ class CommandContext:
         return self._client
 
     def client(self) -> "Client":
-        """A client of the daemon, which runs after this."""
+        """Return a client, after starting the daemon if it does not run."""
         process.ensure_running(self.environ, self.terminal.message)
         return self.connect()
 
@@ -82,7 +82,7 @@ class CommandContext:
             self.terminal.print(line)
 
     def page(self, lines: Sequence[str]) -> None:
-        """Lines of data, in a pager where a person would have to scroll back to their beginning."""
+        """Write lines of data, in a pager if they do not fit the screen."""
         self.terminal.page(lines, self.environ)
 
     def message(self, line: str) -> None:
@@ -93,28 +93,28 @@ class CommandContext:
         self.terminal.print(self.connect().last_body.decode().rstrip("\n"))
 
     def print_value(self, value: object) -> None:
-        """Print a value of our own as JSON."""
+        """Print a value as JSON."""
         self.terminal.print(json.dumps(value, ensure_ascii=False))
 
     def text(self, words: list[str], what: str, bytes_max: int = STANDARD_INPUT_BYTES_MAX) -> str:
-        """The words as one text; `-`, or nothing where standard input is no terminal, reads it from there."""
+        """Return the words as one text; `-`, or no words if standard input is not a terminal, reads standard input."""
         if words == ["-"] or (not words and not self.stdin.isatty()):
             text = self._read_standard_input(bytes_max)
         else:
             text = " ".join(words)
         if not text.strip():
-            raise UsageError(f"nothing to {what} was given", "give it as words, or - to read standard input")
+            raise UsageError(f"there is no text to {what}", "give it as words, or - to read standard input")
         return text
 
     def confirm(self, question: str) -> None:
-        """Returns when a person says yes. Raises BadUsage where none does, or none is there."""
+        """Return if the user confirms. Raises UsageError if not, or if nobody can be asked."""
         if not self.has_terminal:
-            raise UsageError("this cannot be asked here", "say --yes if it is meant")
+            raise UsageError("confirmation is needed, and there is no terminal to ask", "confirm with --yes")
         if not self.ask(question):
             raise UsageError("nothing was changed")
 
     def ask(self, question: str) -> bool:
-        """Whether the person at the terminal says yes."""
+        """Ask a yes-or-no question; return True for yes."""
         self.terminal.flush()
         self.terminal.out.write(f"{question}? [y/N] ")
         self.terminal.out.flush()
@@ -125,7 +125,7 @@ class CommandContext:
             return self.stdin.read()
         data: bytes = self.stdin.buffer.read(bytes_max + 1)
         if len(data) > bytes_max:
-            raise UsageError(f"standard input holds more than {bytes_max} bytes")
+            raise UsageError(f"standard input has more than {bytes_max} bytes")
         try:
             return data.decode()
         except UnicodeDecodeError as wrong:

@@ -1,6 +1,6 @@
-"""The command `mnemo`: finds the command, reads its options, runs it, and says in plain words what went wrong.
+"""The command `mnemo`: finds the command, parses its options, runs it, and reports errors in plain words.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachable, 130 stopped by ^C. SPEC 14.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 nothing found, 4 daemon unreachable, 130 interrupted by ^C. SPEC 14.
 """
 
 import os
@@ -20,7 +20,7 @@ EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command of this process; the exit code."""
+    """Run the command of this process and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     screen = terminal.standard_terminal(os.environ)
     try:
@@ -30,14 +30,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         screen.clear_progress()
         code = EXIT_STOPPED
     except BrokenPipeError:
-        # Whoever read the output hung up. Python would complain once more when it flushes at exit.
+        # The reader of the output closed it. Without this, Python would report the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_BROKEN_PIPE
     return code
 
 
 def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str], stdin: TextIO) -> int:
-    """Run the command that `words` give. What goes wrong is told in a line or two; only bugs raise."""
+    """Run the command that `words` name. An error is reported in a line or two; only bugs raise."""
     try:
         return _run(words, screen, environ, stdin)
     except MnemoError as error:
@@ -47,7 +47,7 @@ def run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str],
         raise
     except OSError as failed:
         place = f" ({failed.filename})" if failed.filename else ""
-        screen.error(f"the system says: {failed.strerror or failed}{place}")
+        screen.error(f"the operating system reports: {failed.strerror or failed}{place}")
         return EXIT_FAILED
 
 
@@ -81,9 +81,9 @@ def _run(words: list[str], screen: terminal.Terminal, environ: Mapping[str, str]
 
 
 def parse(command: command_table.Command, name: list[str], rest: list[str]) -> SimpleNamespace:
-    """The options of one command. Raises BadUsage."""
+    """Parse the options of one command. Raises UsageError."""
     if not rest and all(argument.is_flag for argument in command.arguments):
-        # The commonest commands carry nothing to read; they need not wait for what would read it.
+        # The commonest commands have no arguments; they need not wait for argparse to be imported.
         return SimpleNamespace(json=False, namespace=None, **{flag.field: False for flag in command.arguments})
     from mnemo_client.cli.option_parser import build_parser
 
@@ -97,7 +97,7 @@ def _help_text(command: command_table.Command, name: list[str]) -> str:
 
 
 def _move_common_options_last(words: list[str]) -> list[str]:
-    """`mnemo --json status` means `mnemo status --json`."""
+    """Move leading common options behind the command: `mnemo --json status` is `mnemo status --json`."""
     moved: list[str] = []
     while words:
         takes = 1 if words[0] == "--json" or words[0].startswith("--namespace=") else 0

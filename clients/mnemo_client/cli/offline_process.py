@@ -1,4 +1,4 @@
-"""What works without a daemon: `python -m mnemo_daemon.offline`, run as a program of its own. SPEC 14."""
+"""Runs `python -m mnemo_daemon.offline`, the commands that need no daemon, as a child process. SPEC 14."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ from mnemo_client.errors import MnemoError
 
 
 def run_offline(context: CommandContext, *words: str) -> dict[str, Any]:
-    """What a command of it answers; its progress appears as it goes. Raises MnemoError."""
+    """Run one of its commands and return the answer; its progress is shown meanwhile. Raises MnemoError."""
     context.terminal.flush()
     ended = subprocess.run(
         [sys.executable, "-m", "mnemo_daemon.offline", *words, "--json"],

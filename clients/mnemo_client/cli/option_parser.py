@@ -1,4 +1,4 @@
-"""Reading a command's options with argparse, from the table of commands."""
+"""Parses a command's options with argparse, from the table of commands."""
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from typing import NoReturn
@@ -8,14 +8,14 @@ from mnemo_client.errors import UsageError
 
 
 class _Parser(ArgumentParser):
-    """A parser whose errors are BadUsage, so that they look like every other error."""
+    """A parser whose errors are UsageError, so that they are reported like every other error."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see: {self.prog} --help")
 
 
 def build_parser(command: Command, name: list[str]) -> ArgumentParser:
-    """Reads what stands behind `name`; its help is made from the same table."""
+    """Return the parser for the words after `name`; its help comes from the same table."""
     prog = " ".join(["mnemo", *name])
     parts = "\n".join(f"  {prog} {part.name:<12} {part.help}" for part in command.subcommands)
     positional = " ".join(_usage_name(argument) for argument in command.arguments if not argument.is_option)
@@ -23,7 +23,7 @@ def build_parser(command: Command, name: list[str]) -> ArgumentParser:
         prog,
         usage=f"{prog} [options] {positional}".rstrip(),
         description=command.help[:1].upper() + command.help[1:] + ".",
-        epilog=f"and:\n{parts}" if parts else None,
+        epilog=f"subcommands:\n{parts}" if parts else None,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -1,6 +1,6 @@
-"""A daemon of its own on a scratch data folder, for what must not touch the person's memories: `try` and `bench`.
+"""A temporary daemon on a scratch data folder, for `try` and `bench`, which must not touch the user's memories.
 
-Models that are installed are used where they stand, and only read.
+Installed models are used where they are, and only read.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ STOP_SECONDS = 5.0
 
 @contextmanager
 def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
-    """A daemon on a data folder of its own; both are gone afterwards, whatever happened. name: of the folder."""
+    """Run a daemon on a temporary data folder; both are removed afterwards, whatever happens. name: of the folder."""
     scratch = Path(tempfile.mkdtemp(prefix=f"mnemo-{name}-"))
     environ = {name: value for name, value in context.environ.items() if not name.startswith("XDG_RUNTIME")}
     environ = {
@@ -40,7 +40,7 @@ def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
     }
     (scratch / "config.toml").touch()
     client = Client(socket_path(environ), door="cli")
-    pids: list[int] = []  # of the daemon; known before it has answered, so that ^C in the middle of its start ends it
+    pids: list[int] = []  # known before the daemon has answered, so that ^C during its start ends it
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
     try:
@@ -53,13 +53,14 @@ def scratch_daemon(context: CommandContext, name: str) -> Iterator[Client]:
 
 
 def wait_for_vectors(context: CommandContext, client: Client, seconds: float) -> bool:
-    """Whether every text has its vector now, and the graph over them is built; says why where that will not be."""
+    """Wait until every text has its vector and the vector graph is built; return False, with a message, if that
+    fails."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         status = client.status()
         model, vectors = status.models.get("embedding"), status.views.get("vectors")
         if model is None or model.state == "absent":
-            context.message(f"To find by meaning too, fetch a model first: mnemo models pull {DEFAULT_MODEL}")
+            context.message(f"To search by meaning too, download a model first: mnemo models pull {DEFAULT_MODEL}")
             return False
         if model.state == "failed":
             context.message(f"The embedding model cannot be used: {model.reason or 'see mnemo doctor'}")
@@ -69,12 +70,12 @@ def wait_for_vectors(context: CommandContext, client: Client, seconds: float) ->
         share = vectors.share if vectors is not None else 0.0
         context.terminal.progress(f"building the vectors: {percent(share)}   (^C to stop)")
         time.sleep(POLL_SECONDS)
-    context.message(f"The vectors take longer than the {duration_text(seconds)} that are waited for.")
+    context.message(f"The vectors are not ready after {duration_text(seconds)}.")
     return False
 
 
 def _stop(client: Client, pids: list[int]) -> None:
-    """A daemon that does not stop when it is asked to is ended: what it holds is thrown away anyhow."""
+    """Stop the daemon, or kill it if it does not stop: its data is temporary."""
     client.timeout = STOP_SECONDS
     client.close()
     has_ended = False
@@ -83,14 +84,13 @@ def _stop(client: Client, pids: list[int]) -> None:
     for pid in () if has_ended else pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):  # whoever waited for it before has its end
+        with contextlib.suppress(ChildProcessError):  # it was waited for already
             os.waitpid(pid, 0)
     client.close()
 
 
 def _models_folder(context: CommandContext) -> dict[str, str]:
-    """The variable that leads the scratch daemon to the person's own models, where their configuration names a folder;
-    elsewhere it finds them by itself."""
+    """Return the variable for the user's own models folder, if the configuration names one; the default needs none."""
     import tomllib
 
     try:

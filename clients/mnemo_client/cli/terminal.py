@@ -1,8 +1,7 @@
-"""What can be shown here: colour, width, lines to standard output and messages to standard error.
+"""Output: data to standard output, messages and progress to standard error, with colour and width of the terminal.
 
-Data go to standard output, messages to standard error. Colour only on a terminal that wants it; a progress line only
-on a terminal. Text that was stored is passed through `plain` before it is shown, so that no memory can drive the
-terminal.
+Colour and progress appear on a terminal only. Stored text goes through `sanitize` before it is shown, so that no memory
+can control the terminal.
 """
 
 import os
@@ -15,16 +14,16 @@ WIDTH_DEFAULT = 80
 WIDTH_MAX = 110  # longer lines are hard to read
 ROWS_DEFAULT = 24
 PAGER_NOT_FOUND = 127  # the shell's exit code
-LAST_COLUMN_MIN = 24  # cells; a narrower last column of a table goes below the others
+LAST_COLUMN_MIN = 24  # cells; a narrower last column of a table is moved below the others
 
 _CODES = {"bold": "1", "dim": "2", "mark": "1;33", "good": "32", "warn": "33", "bad": "31", "place": "36"}
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
-# What would drive a terminal or reorder a line: control characters and the Unicode ones that change direction.
+# Unicode characters that change the direction of text; `sanitize` replaces them, like control characters.
 _DIRECTION_CHARACTERS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class TextStyle(NamedTuple):
-    """How text is drawn. `width` is in cells; None: lines are as long as they are, as a program wants them."""
+    """The style of text. `width` is in cells; None: lines are not broken or cut, as programs expect."""
 
     colour: bool = False
     width: int | None = None
@@ -48,7 +47,7 @@ class TextStyle(NamedTuple):
         return self._paint("bad", text)
 
     def highlight(self, text: str) -> str:
-        """A word of the query; between asterisks where there is no colour."""
+        """Mark a word of the query; with asterisks if there is no colour."""
         return self._paint("mark", text) if self.colour else f"*{text}*"
 
     def _paint(self, name: str, text: str) -> str:
@@ -56,7 +55,7 @@ class TextStyle(NamedTuple):
 
 
 class Terminal:
-    """Where lines are written. A reader that hangs up (`| head`) ends the command quietly."""
+    """Standard output and standard error of a command."""
 
     def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str]) -> None:
         self.out = out
@@ -67,19 +66,19 @@ class Terminal:
         self._progress = ""
 
     def print(self, line: str = "") -> None:
-        """A line of data."""
+        """Write a line of data."""
         self.clear_progress()
         self.out.write(line + "\n")
 
     def page(self, lines: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Show lines of data in the person's pager where they are more than the screen has."""
+        """Write lines of data, in the user's pager if they do not fit the screen."""
         pager = environ.get("MNEMO_PAGER", environ.get("PAGER", "less")).strip()
         if self.out.isatty() and pager not in ("", "cat") and len(lines) >= self._rows():
             import subprocess
 
             self.flush()
             text = "".join(line + "\n" for line in lines).encode(errors="backslashreplace")
-            # Of less: colours, no pager for what fits, and the screen stays as it is.
+            # For less: colours, no pager for text that fits, and the screen is kept.
             done = subprocess.run(pager, shell=True, input=text, env={"LESS": "FRX", **environ}, check=False)
             if done.returncode != PAGER_NOT_FOUND:
                 return
@@ -93,20 +92,20 @@ class Terminal:
             return ROWS_DEFAULT
 
     def message(self, line: str = "") -> None:
-        """A message."""
+        """Write a message."""
         self.clear_progress()
         self.out.flush()
         self.err.write(line + "\n")
         self.err.flush()
 
     def error(self, message: str, hint: str = "") -> None:
-        """What went wrong, and what to do."""
+        """Write an error, and what to do about it."""
         self.message(f"{self.err_style.bad('mnemo:')} {sanitize(message, lines=True)}")
         if hint:
             self.message(f"       {self.err_style.dim(sanitize(hint, lines=True))}")
 
     def progress(self, text: str) -> None:
-        """Show a line that the next one replaces; nothing where nobody watches."""
+        """Show a progress line, which the next one replaces; nothing if standard error is not a terminal."""
         if self.shows_progress and text != self._progress:
             self.out.flush()
             shown = clip(text, (self.err_style.width or WIDTH_DEFAULT) - 1)
@@ -126,7 +125,7 @@ class Terminal:
 
 
 def style_for(stream: TextIO, environ: Mapping[str, str]) -> TextStyle:
-    """Colour and width of what stands behind the stream. NO_COLOR and TERM=dumb switch colour off."""
+    """Return the style for a stream. NO_COLOR and TERM=dumb switch colour off."""
     if not stream.isatty():
         return TextStyle()
     colour = not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
@@ -138,7 +137,7 @@ def style_for(stream: TextIO, environ: Mapping[str, str]) -> TextStyle:
 
 
 def standard_terminal(environ: Mapping[str, str]) -> Terminal:
-    """The terminal of this process. Text the terminal's encoding lacks is shown as escapes, never an error."""
+    """Return the terminal of this process. Characters that its encoding lacks are escaped, never an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -147,13 +146,13 @@ def standard_terminal(environ: Mapping[str, str]) -> Terminal:
 
 
 def sanitize(text: str, *, lines: bool = False) -> str:
-    """The text with each character that could drive a terminal replaced, one for one, so that offsets still hold.
+    """Return the text with every character that could control a terminal replaced, one for one: offsets still hold.
 
-    With `lines`, line breaks and tabs stay; else they are spaces.
+    With `lines`, line breaks and tabs stay; otherwise they become spaces.
     """
     if text.isascii() and text.isprintable():
         return text
-    from unicodedata import category  # a megabyte of tables, of which most lines have no need
+    from unicodedata import category  # a megabyte of tables that most lines do not need
 
     def shown(character: str) -> str:
         if character in "\n\t":
@@ -168,7 +167,7 @@ def sanitize(text: str, *, lines: bool = False) -> str:
 
 
 def cell_width(text: str) -> int:
-    """How many columns the text takes on a terminal; colour takes none."""
+    """Return the columns that the text takes on a terminal; colour codes take none."""
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
     return sum(map(_character_width, text)) if not text.isascii() else len(text)
@@ -185,7 +184,7 @@ def _character_width(character: str) -> int:
 
 
 def clip(text: str, width: int | None) -> str:
-    """The text, cut to `width` cells with an ellipsis where it is longer."""
+    """Return the text, cut to `width` cells with an ellipsis if it is longer."""
     if width is None or cell_width(text) <= width:
         return text
     room = width - 1
@@ -199,19 +198,19 @@ def clip(text: str, width: int | None) -> str:
 
 
 def clip_start(text: str, width: int | None) -> str:
-    """The text, with an ellipsis for its beginning where it is longer than `width` cells."""
+    """Return the text, with an ellipsis for its beginning if it is longer than `width` cells."""
     return clip(text[::-1], width)[::-1]
 
 
 def pad(text: str, width: int) -> str:
-    """The text with spaces behind it up to `width` cells."""
+    """Return the text padded with spaces to `width` cells."""
     return text + " " * max(0, width - cell_width(text))
 
 
 def wrap(text: str, width: int | None, lines_max: int) -> list[tuple[int, int]]:
-    """Where to break the text into lines of at most `width` cells: (start, end) offsets, at most `lines_max` of them.
+    """Break the text into lines of at most `width` cells: (start, end) offsets, at most `lines_max` of them.
 
-    Breaks stand at spaces, and inside a word only where one is wider than the line (as in scripts without spaces).
+    Lines break at spaces, and inside a word only if it is wider than a line (as in scripts without spaces).
     """
     if width is None:
         return [(0, len(text))]
@@ -236,11 +235,10 @@ def wrap(text: str, width: int | None, lines_max: int) -> list[tuple[int, int]]:
 
 
 def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, clips: bool = False) -> list[str]:
-    """The rows with their columns aligned, in lines of at most `width` cells.
+    """Return the rows with their columns aligned, in lines of at most `width` cells.
 
-    The last column is cut off where it `clips`; else it goes on below itself, or, where less than `LAST_COLUMN_MIN`
-    cells are left for it, on lines of its own.
-    """
+    The last column is cut if `clips`; otherwise it is wrapped in its column or, if less than `LAST_COLUMN_MIN` cells
+    are left for it, on lines of its own."""
     if not rows:
         return []
     widths = [max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
@@ -262,7 +260,7 @@ def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, 
 
 
 def _wrap_words(text: str, width: int) -> list[str]:
-    """The words of the text in lines of at most `width` cells; a longer word has a line of its own."""
+    """Return the words of the text in lines of at most `width` cells; a longer word gets a line of its own."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

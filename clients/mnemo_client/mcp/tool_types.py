@@ -1,4 +1,7 @@
-"""The arguments and results of the tools, and the JSON schemas that agents see."""
+"""The arguments and results of the tools, and the JSON schemas that agents see.
+
+The schemas are generated from the structs, and the arguments of a call are validated against the same structs.
+"""
 
 from typing import Annotated, Any
 
@@ -9,47 +12,48 @@ from mnemo_client.protocol import choices
 
 CONTENT_CHARS_MAX = 8192  # SPEC 2.1
 RECALLED_DEFAULT = 8
-RECALLED_MAX = 50  # an agent that needs more asks more precisely
+RECALLED_MAX = 50  # an agent that needs more should ask more precisely
 
 Tag = Annotated[str, Meta(min_length=1, max_length=32)]
 Tags = Annotated[list[Tag], Meta(max_length=20)]
 Namespace = Annotated[
-    str, Meta(min_length=1, max_length=64, description="Another namespace than this project's own; * reads all.")
+    str, Meta(min_length=1, max_length=64, description="A namespace other than this project's own; * reads all.")
 ]
 Bound = Annotated[
     str,
     Meta(min_length=2, max_length=80,
-         description="Of when it happened: 2026-05-01, yesterday, last week, March 2024, 3 days ago, 2h."),
+         description="A bound on when it happened: 2026-05-01, yesterday, last week, March 2024, 3 days ago, 2h."),
 ]  # fmt: skip
 Evidence = Annotated[str, Meta(min_length=1, max_length=1024)]
-EvidenceList = Annotated[list[Evidence], Meta(max_length=64, description="Paths, URLs or ids that it rests on.")]
+EvidenceList = Annotated[list[Evidence], Meta(max_length=64, description="Paths, URLs or ids that support it.")]
 Time = Annotated[
     str,
     Meta(min_length=2, max_length=80,
          description="When it happened: 2026-05-01, 2026-05-01T14:30, yesterday, last week, March 2024, 3 days ago."),
 ]  # fmt: skip
 Content = Annotated[
-    str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="One thing worth knowing, understandable alone.")
+    str,
+    Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="One thing worth knowing, understandable on its own."),
 ]
 Importance = Annotated[
-    float, Meta(ge=0.0, le=1.0, description="How much it matters: 0.5 is ordinary, 0.9 must not be missed.")
+    float, Meta(ge=0.0, le=1.0, description="How important it is: 0.5 is ordinary, 0.9 must not be missed.")
 ]
 Id = Annotated[
-    str, Meta(min_length=8, max_length=36, description="A memory's id, or 8 or more digits of its start or end.")
+    str, Meta(min_length=8, max_length=36, description="A memory's id, or at least 8 digits of its start or end.")
 ]
 Kind = Annotated[
     choices.Kind,
     Meta(
         description="semantic: a fact; episodic: something that happened; procedural: how to do something, or a "
-        "preference; working: about this session only. Left out: decided from the text."
+        "preference; working: about this session only. Default: derived from the text."
     ),
 ]
 Category = Annotated[
     choices.Category,
     Meta(
         description="fact; preference: what somebody likes or wants done; project: a goal or state of one; decision: "
-        "a choice and its reason; request: asked for and open; result: an outcome; crumb: small talk. "
-        "Left out: decided from the text."
+        "a choice and its reason; request: an open request; result: an outcome; crumb: small talk. "
+        "Default: derived from the text."
     ),
 ]
 
@@ -62,8 +66,8 @@ class RecallArguments(_Arguments):
     query: Annotated[
         str, Meta(min_length=1, max_length=CONTENT_CHARS_MAX, description="What you want to know, in plain words.")
     ]
-    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
-    tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
+    tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
     since: Bound | UnsetType = UNSET
     until: Bound | UnsetType = UNSET
     namespace: Namespace | UnsetType = UNSET
@@ -80,7 +84,7 @@ class RememberArguments(_Arguments):
         Annotated[
             str,
             Meta(min_length=1, max_length=256,
-                 description="Your own name for it: the same key again gives it a new text; what is left out stays."),
+                 description="Your own name for it: the same key again replaces the text; absent fields stay."),
         ]
         | UnsetType
     ) = UNSET  # fmt: skip
@@ -89,35 +93,39 @@ class RememberArguments(_Arguments):
 
 
 class ListArguments(_Arguments):
-    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="How many at most.")] = RECALLED_DEFAULT
-    tags: Annotated[Tags, Meta(description="Only memories with all of these.")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=RECALLED_MAX, description="The maximum number of memories.")] = RECALLED_DEFAULT
+    tags: Annotated[Tags, Meta(description="Only memories with all of these tags.")] | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     since: Bound | UnsetType = UNSET
     until: Bound | UnsetType = UNSET
-    cursor: Annotated[str, Meta(max_length=128, description="Of the answer before: the next page.")] | UnsetType = UNSET
+    cursor: (
+        Annotated[str, Meta(max_length=128, description="The cursor of the previous answer: returns the next page.")]
+        | UnsetType
+    ) = UNSET
     namespace: Namespace | UnsetType = UNSET
 
 
 class UpdateArguments(_Arguments):
     id: Id
-    content: Annotated[Content, Meta(description="The new text, whole.")] | UnsetType = UNSET
-    tags: Annotated[Tags, Meta(description="All tags it is to have.")] | UnsetType = UNSET
+    content: Annotated[Content, Meta(description="The new text, in full.")] | UnsetType = UNSET
+    tags: Annotated[Tags, Meta(description="The complete new list of tags.")] | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     importance: Importance | UnsetType = UNSET
     event_at: Time | UnsetType = UNSET
     evidence: EvidenceList | UnsetType = UNSET
     if_version: (
-        Annotated[int, Meta(ge=1, le=1_000_000_000, description="Only if it is still at this version.")] | UnsetType
+        Annotated[int, Meta(ge=1, le=1_000_000_000, description="Change it only if this is still its version.")]
+        | UnsetType
     ) = UNSET
 
 
 class ForgetArguments(_Arguments):
     id: Id
-    why: Annotated[str, Meta(min_length=1, max_length=256, description="The reason, for the person.")] | UnsetType = (
-        UNSET
-    )
+    why: (
+        Annotated[str, Meta(min_length=1, max_length=256, description="The reason, for the user to read.")] | UnsetType
+    ) = UNSET
 
 
 class GetArguments(_Arguments):
@@ -136,16 +144,16 @@ class FoundMemory(msgspec.Struct, kw_only=True, omit_defaults=True):
     namespace: str
     trust: str
     version: int
-    date: str | UnsetType = UNSET  # the day it tells of; unset where only the time of its file is known
+    date: str | UnsetType = UNSET  # the day of the event; unset if only the time of its file is known
     score: float | UnsetType = UNSET
     tags: list[str] = []
     speaker: str | UnsetType = UNSET
     path: str | UnsetType = UNSET
     line: int | UnsetType = UNSET
     heading: str | UnsetType = UNSET
-    was: bool = False  # an older value of one before it
-    preference: bool = False  # told whatever was asked
-    content_cut: bool = False  # only the lines around the best sentence: memory_get has the whole
+    was: bool = False  # an older value of a memory before it
+    preference: bool = False  # a preference, returned whatever was asked
+    content_cut: bool = False  # only the lines around the best sentence: memory_get returns the full text
 
 
 class RecallToolResult(msgspec.Struct, kw_only=True):
@@ -176,8 +184,8 @@ class ListResult(msgspec.Struct, kw_only=True):
 class ForgetResult(msgspec.Struct, kw_only=True):
     id: str
     state: str
-    changed: bool  # false where it was in the trash already
-    undo: str  # the command by which a person brings it back
+    changed: bool  # false if it was in the trash already
+    undo: str  # the command that restores it
 
 
 class StatusResult(msgspec.Struct, kw_only=True):
@@ -192,7 +200,7 @@ class StatusResult(msgspec.Struct, kw_only=True):
 
 
 def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The type's JSON schema with every reference written out: some agents follow none."""
+    """Return the type's JSON schema with every reference resolved: some agents do not follow references."""
     (_,), parts = msgspec.json.schema_components([kind])
     written: dict[str, Any] = _without_references(parts[kind.__name__], parts)
     return written

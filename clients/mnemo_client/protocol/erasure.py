@@ -10,7 +10,7 @@ from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody,
 
 
 class EraseFilter(RequestBody):
-    """Which memories are to be forgotten: all that pass, in whatever state, of one namespace."""
+    """A filter of memories to erase: all that pass, in any state, of one namespace."""
 
     namespace: Namespace | None = None
     user_id: ShortText | None = None
@@ -20,7 +20,7 @@ class EraseFilter(RequestBody):
     kinds: list[Kind] = []
     categories: list[Category] = []
     layers: list[Layer] = []
-    states: list[State] = []  # none: every state
+    states: list[State] = []  # empty: every state
     tags: list[str] = []  # all of them
     source: str | None = None
     speaker: str | None = None
@@ -34,8 +34,8 @@ class EraseRequest(RequestBody):
     ids: Annotated[list[str], Meta(max_length=10_000)] = []
     filter: EraseFilter | None = None
     dry_run: bool = False
-    quoting: bool = False  # with the memories that say the whole of one of the texts
-    everywhere: bool = False  # out of the backups and other copies of the store too, which are rewritten
+    quoting: bool = False  # erase also memories that quote one of the texts in full
+    everywhere: bool = False  # erase also from backups and other copies of the store, by rewriting them
 
 
 class EraseOneRequest(RequestBody):
@@ -47,7 +47,7 @@ class EraseOneRequest(RequestBody):
 
 
 class SearchedPlace(AnswerBody):
-    """Where traces were looked for. `place` is a path in the data folder, or "memory ID" for a memory that stays."""
+    """A place that was searched for traces: a path in the data folder, or "memory ID" for a memory that stays."""
 
     place: str
     state: Literal["clean", "removed", "still there"]
@@ -55,7 +55,7 @@ class SearchedPlace(AnswerBody):
 
 
 class Quotation(AnswerBody):
-    """A memory that stays and says the whole of a forgotten text, in the latest version that does."""
+    """A memory that stays and quotes an erased text in full, in the latest version that does."""
 
     id: str
     version: int
@@ -63,25 +63,25 @@ class Quotation(AnswerBody):
 
 
 class ResidueSearch(AnswerBody):
-    """The search of every file of the data folder, backups apart, for what only the forgotten memories had."""
+    """The search of every file of the data folder, except backups, for text that only the erased memories had."""
 
     files: int = 0
     bytes: int = 0
-    needles: int = 0  # texts, runs of five words and longer words that were looked for
-    found: list[str] = []  # files that have any
+    needles: int = 0  # texts, runs of five words and long words that were searched for
+    found: list[str] = []  # files with a match
 
 
 class EraseAnswer(AnswerBody):
-    """What forgetting came to, or would come to. `complete`: nothing of it is still there."""
+    """The result of an erasure, or of its dry run. `complete`: no trace is left."""
 
-    purged: list[str]  # ids that were asked for
-    derived: list[str]  # what was derived from them and went with them
-    rederive: dict[str, list[str]] = {}  # those of `derived` that had other sources too, and these: derive them anew
-    revived: list[str] = []  # what was hidden for the sake of something that went, and is shown again
-    mended: list[str] = []  # what stays and no longer names what went
+    purged: list[str]  # the ids of the request
+    derived: list[str]  # memories derived from them, which are erased too
+    rederive: dict[str, list[str]] = {}  # those of `derived` that had other sources too, with these: derive them again
+    revived: list[str] = []  # memories that an erased one had superseded, and that are active again
+    mended: list[str] = []  # memories that stay, without their references to erased ones
     places: list[SearchedPlace] = []
-    candidates: list[Quotation] = []  # what stays and quotes it: `quoting` takes these along
-    backups: list[str] = []  # copies of the store that hold it; of a dry run, those that may
+    candidates: list[Quotation] = []  # memories that stay and quote an erased text: `quoting` erases them too
+    backups: list[str] = []  # copies of the store with a trace; of a dry run, those that may have one
     searched: ResidueSearch = msgspec.field(default_factory=ResidueSearch)
     complete: bool = True
     dry_run: bool = False
@@ -89,7 +89,7 @@ class EraseAnswer(AnswerBody):
 
 
 class EmptyTrashAnswer(AnswerBody):
-    """DELETE /v1/trash. Without `confirm` nothing is done, and `dropped` is what would be."""
+    """DELETE /v1/trash. Without `confirm` nothing is erased, and `dropped` is how many would be."""
 
     dropped: int
     bytes: int  # of their texts

@@ -11,7 +11,7 @@ from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody,
 
 
 class ScoresView(AnswerBody):
-    """importance = 0.6 novelty + 0.4 salience, before any floor. SPEC 5.3"""
+    """importance = 0.6 novelty + 0.4 salience, before any minimum. SPEC 5.3"""
 
     importance: float
     novelty: float
@@ -19,17 +19,17 @@ class ScoresView(AnswerBody):
 
 
 class NeighbourView(AnswerBody):
-    """A memory that is near: how it stands to the one that came in, and why. `sim` is null where one has no vector."""
+    """A neighbour of the new memory: their relation, and why. `sim` is null if one of them has no vector."""
 
     id: str
     relation: Relation
     sim: float | None
     why: str
-    tied: bool  # whether there is an edge to it
+    tied: bool  # an edge to it was stored
 
 
 class IngestExplanation(AnswerBody):
-    """What was decided, and why: `route` names the signals behind kind and category, `found` those behind salience."""
+    """The reasons of a decision: `route` names the signals behind kind and category, `found` those behind salience."""
 
     profile: str
     route: str
@@ -38,7 +38,7 @@ class IngestExplanation(AnswerBody):
 
 
 class StatementView(AnswerBody):
-    """A statement that a text was broken into, and what became of it; `id` is null where nothing did."""
+    """A statement that was extracted from a text, and its outcome; `id` is null if it was not stored."""
 
     text: str
     triple: tuple[str, str, str] | None = None  # subject, predicate, object
@@ -47,30 +47,30 @@ class StatementView(AnswerBody):
 
 
 class IngestDecision(AnswerBody, kw_only=True):
-    """What the answers of every door say of one thing that came in."""
+    """The fields that the answers of every entry point share about one text."""
 
     related: list[str] = []
-    repeats: list[str] = []  # what it says again
-    updates: list[str] = []  # what it gives a newer value for
+    repeats: list[str] = []  # ids of memories that it repeats
+    updates: list[str] = []  # ids of memories for which it gives a newer value
     masked: list[str] = []
-    indexed: bool = False  # its vector was there in time: scores and what is near are final
+    indexed: bool = False  # its vector was computed in time: scores and neighbours are final
     degraded: list[str] = []
-    reason: str | None = None  # why it was set aside
+    reason: str | None = None  # why it was rejected
     scores: ScoresView | None = None
     explained: IngestExplanation | None = None
     statements: list[StatementView] = []
-    group: str | None = None  # what undo takes, where several changes belong together
+    group: str | None = None  # the group that undo takes, if several changes belong together
 
 
 class RememberAnswer(IngestDecision, kw_only=True):
-    """201 when there is a new memory, 200 for every other outcome."""
+    """The answer to POST /v1/memories: 201 for a new memory, 200 for every other outcome."""
 
     outcome: Outcome
     memory: MemoryView
 
 
 class PieceAnswer(IngestDecision, kw_only=True):
-    """One piece of a text, or one turn: as Remembered; `memory` is null where nothing was left to be remembered."""
+    """The outcome of one piece of a text, or of one turn; `memory` is null if nothing of it could be stored."""
 
     outcome: Outcome
     memory: MemoryView | None = None
@@ -84,7 +84,7 @@ class NewMemories(RequestBody):
 
 
 class IngestRequest(RequestBody):
-    """POST /v1/ingest: a text that is split, and whose pieces may be set aside. Fields as in NewMemory. [L 1]"""
+    """POST /v1/ingest: a text that is split into pieces, which may be rejected. Fields as in NewMemory. [L 1]"""
 
     text: str
     source: Annotated[str, Meta(max_length=64)] | None = None
@@ -108,10 +108,10 @@ class IngestRequest(RequestBody):
 
 
 class Turn(RequestBody):
-    """One side of a conversation. `at` is when it was said, now where it is null.
+    """One turn of a conversation. `at` is the time of the turn; null: now.
 
-    `assistant` is another name for `agent`; what a `system` prompt says is no word of the person's and counts as the
-    agent's; what a `tool` gave back has trust `tool`.
+    `assistant` is another name for `agent`; a `system` prompt is not the person's own words and counts as the agent's;
+    the output of a `tool` has trust `tool`.
     """
 
     role: TurnRole
@@ -136,17 +136,17 @@ class TurnsRequest(RequestBody):
 
 
 class IngestAnswer(AnswerBody):
-    """Of /v1/ingest and /v1/turns, in order: each a Taken or a Failure. `counts` by outcome."""
+    """The answer of /v1/ingest and /v1/turns: in order, a PieceAnswer or a FailureAnswer each. `counts` by outcome."""
 
     results: list[PieceAnswer | msgspec.Raw]
     counts: dict[str, int] = {}
-    group: str | None = None  # what undo takes
+    group: str | None = None  # the group that undo takes
     namespace: str = "default"
     degraded: list[str] = []
 
 
 class ReclassifyRequest(RequestBody):
-    """POST /v1/reclassify: routes and scores anew what a rule routed and scored."""
+    """POST /v1/reclassify: classifies and scores again every memory that a rule classified and scored."""
 
     namespace: Namespace | None = None
     user_id: ShortText | None = None
@@ -154,7 +154,7 @@ class ReclassifyRequest(RequestBody):
 
 
 class ReclassificationView(AnswerBody):
-    """One memory that would be, or was, changed: the fields that differ, before and after, and the route's reason."""
+    """One memory that would change, or did: the fields that differ, before and after, and the reason."""
 
     id: str
     content: str  # its beginning
@@ -164,7 +164,7 @@ class ReclassificationView(AnswerBody):
 
 
 class ReclassifyAnswer(AnswerBody):
-    """`changes` lists the first 500 of `changed`; `left` were set by a person, or by no rule that is known."""
+    """`changes` lists the first 500 of `changed`; `left` counts those that a person or an unknown rule had set."""
 
     looked_at: int
     changed: int
@@ -176,7 +176,7 @@ class ReclassifyAnswer(AnswerBody):
 
 
 class BatchAnswer(AnswerBody):
-    """In the order asked; each a Remembered or a Failure. `group` is what undo takes, to take all of it back."""
+    """In the order of the request, a RememberAnswer or a FailureAnswer each. Undo takes `group` to undo all of it."""
 
     results: list[RememberAnswer | msgspec.Raw]
     group: str | None = None

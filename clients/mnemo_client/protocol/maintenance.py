@@ -1,51 +1,54 @@
-"""What is asked of the store as a whole, and answered: forget, import, back up, compact, check, repair. SPEC 3, 13"""
+"""The wire types of /v1 for the whole store: import, backup, compact, check, repair. SPEC 3, 13"""
 
 from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.primitives import AnswerBody, RequestBody
 
 
 class ImportProblem(AnswerBody):
-    """What of an import was passed over, and why."""
+    """A row that an import skipped, and why."""
 
     place: str  # "line 3", "results[0]"
     why: str
 
 
 class ImportAnswer(AnswerBody):
-    """What an import came to, or would come to; the last line of the answer to POST /v1/import. Numbers of memories."""
+    """The result of an import or of its dry run, in numbers of memories; the last line of the answer to POST
+    /v1/import."""
 
-    tool: ImportTool  # whose export it was; "mnemo" is our own
-    group: str | None = None  # what `undo` takes back; null where nothing was written, or a whole store taken over
-    whole: bool = False  # an empty store took over everything as it was, history and folders of notes included
+    tool: ImportTool  # the tool that made the export
+    group: str | None = None  # the group for `undo`; null if nothing was written, or a whole store restored
+    whole: bool = False  # an empty store was restored as it was, with history and folders of notes
     stored: int = 0
-    duplicate: int = 0  # known already; nothing of it was changed
-    updated: int = 0  # a new version of one that is known
-    restored: int = 0  # known and in the trash: back from there
-    older: int = 0  # known, and changed here since: left as it is
-    forgotten: int = 0  # purged here: left out
+    duplicate: int = 0  # already known, not changed
+    updated: int = 0  # a new version of a known memory
+    restored: int = 0  # known, and restored from the trash
+    older: int = 0  # known, and changed here since: not changed
+    forgotten: int = 0  # erased here: not imported
     skipped: int = 0
     problems: list[ImportProblem] = []  # of the skipped, the first 100
-    freed: int = 0  # chunks of notes that became memories of their own
-    masked: dict[str, int] = {}  # kinds of secrets, and in how many memories
-    users: dict[str, int] = {}  # whose memories they are, where not `local`
-    not_kept: dict[str, int] = {}  # what of the export has no place here
+    freed: int = 0  # chunks of notes that became independent memories
+    masked: dict[str, int] = {}  # kinds of secrets, with their numbers of memories
+    users: dict[str, int] = {}  # users other than `local`, with their numbers of memories
+    not_kept: dict[str, int] = {}  # parts of the export that cannot be stored
     dry_run: bool = False
 
 
 class ImportProgress(AnswerBody):
-    """A line of the answer to POST /v1/import before the last one: how much is done, of how much."""
+    """A line of the answer to POST /v1/import before the last one: done, total."""
 
     progress: tuple[int, int]
 
 
 class BackupRequest(RequestBody):
-    """POST /v1/backup. `folder` is a whole path, new or empty; without it the data folder's `backups` gets one."""
+    """POST /v1/backup. `folder` is an absolute path, new or empty; null: a new folder in the data folder's
+    `backups`."""
 
     folder: str | None = None
 
 
 class BackupAnswer(AnswerBody):
-    """A copy of the store that was read back and found whole. Without a database it restores all but the vectors."""
+    """A copy of the store that was read back and verified. Without a database it restores everything but the
+    vectors."""
 
     folder: str
     seq: int
@@ -62,8 +65,8 @@ class CompactRequest(RequestBody):
 
 
 class CompactAnswer(AnswerBody):
-    """Earlier versions given up by `history.keep`, since when the history is kept (null: from the beginning), and bytes
-    on the disk; those of a dry run are as they are."""
+    """The number of earlier versions removed by `history.keep`, the time from which history is kept (null: all of it),
+    and bytes on disk; those of a dry run are the present ones."""
 
     versions: int
     history_from: int | None
@@ -75,7 +78,7 @@ class CompactAnswer(AnswerBody):
 
 
 class ViolationView(AnswerBody):
-    """Something that should hold and does not. `table` is the place of what is wrong, `subject` its id."""
+    """A violated invariant. `table` is the place of the fault, `subject` its id."""
 
     invariant: str
     table: str
@@ -88,9 +91,9 @@ class CheckAnswer(AnswerBody):
     """POST /v1/check."""
 
     ok: bool
-    checked: dict[str, int]  # how much was looked at, by table or view
+    checked: dict[str, int]  # numbers of checked rows, by table or index
     totals: dict[str, int]  # violations, by invariant
-    violations: list[ViolationView]  # of each invariant the first 100
+    violations: list[ViolationView]  # the first 100 of each invariant
     notes: list[str] = []  # what could not be checked, and why
     seconds: float = 0.0
 
@@ -108,8 +111,8 @@ class RepairStep(AnswerBody):
 
 
 class RepairAnswer(AnswerBody):
-    """What was done, or would be. `check` is the check that came last; `quarantine` names what was put there, below
-    the data folder."""
+    """The steps of a repair or of its dry run. `check` is the check after them; `quarantine` names the files that were
+    moved there, relative to the data folder."""
 
     steps: list[RepairStep]
     check: CheckAnswer

@@ -1,10 +1,8 @@
-"""The wire types of /v1: what is asked and what is answered. SPEC 13.
+"""The wire types of /v1 for memories: creating, reading, changing, deleting. SPEC 13.
 
-The daemon decodes and encodes with these very types, and the OpenAPI document is generated from them. Within v1 a
-field may be added, never removed or renamed. Times are integers, ms since the epoch in UTC; on the way in ISO 8601
-text is accepted too. Requests refuse unknown fields by name; answers of a newer daemon may carry more fields than
-these and are still read.
-"""
+The daemon decodes and encodes with the types of this package, and the OpenAPI document is generated from them. Within
+v1 a field may be added, never removed or renamed. Times are integers, ms since the epoch in UTC; requests may use ISO
+8601 text too. Requests with unknown fields are refused; unknown fields in answers of a newer daemon are ignored."""
 
 from typing import Annotated, Literal
 
@@ -13,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mnemo_client.protocol.choices import Category, Dedup, Form, Kind, Layer, Relation, State, Trust, Wait
 from mnemo_client.protocol.primitives import AnswerBody, Namespace, RequestBody, ShortText, Time, Unit
 
-READ_ONLY = frozenset({  # what of a memory only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
+READ_ONLY = frozenset({  # fields that only the daemon sets: 400 `read_only`; `layer` is accepted and ignored
     "id", "modified_at", "version", "decay_rate", "importance_source", "trust", "method", "compressed",
     "compression_source", "source_session_id", "superseded_by", "managed", "note", "turn", "state", "access_count",
     "repetition_count", "last_accessed", "strength", "strength_epoch",
@@ -28,14 +26,14 @@ class ProcedureTrace(RequestBody):
 
 
 class NoteView(AnswerBody):
-    """Where a chunk of a note stands: enough to open the file at the line."""
+    """The place of a chunk of a note: enough to open the file at the line."""
 
     path: str  # absolute
     title: str
     headings: list[str]
     ordinal: int  # 0-based place among the file's chunks
     lines: tuple[int, int]  # first and last, 1-based, inclusive
-    dated: bool = True  # False: the note gives no date, and `event_at` is only the time of its file
+    dated: bool = True  # False: the note has no date, and `event_at` is only the time of its file
 
 
 class TurnView(AnswerBody):
@@ -46,7 +44,7 @@ class TurnView(AnswerBody):
 
 
 class MemoryView(AnswerBody):
-    """A memory as it is answered: the fields of SPEC 2.1 and 2.2."""
+    """A memory with the fields of SPEC 2.1 and 2.2."""
 
     id: str
     content: str
@@ -95,8 +93,8 @@ class MemoryView(AnswerBody):
 class NewMemory(RequestBody):
     """POST /v1/memories. Only `content` is required.
 
-    Under a known `key` a field that is absent stays as it is; null or an empty list clears it, and leaves kind,
-    category and importance to the rules.
+    Under a known `key` an absent field stays as it is; null or an empty list clears it, and lets the rules decide kind,
+    category and importance.
     """
 
     content: str
@@ -122,14 +120,14 @@ class NewMemory(RequestBody):
     pinned: bool | UnsetType = UNSET
     trace: ProcedureTrace | UnsetType | None = UNSET
     layer: Layer | None = None  # accepted and ignored [G 1]
-    infer: bool | None = None  # break it into statements, each a memory of its own; null: as the profile says
+    infer: bool | None = None  # also store each statement in it as a memory; null: as the profile says
     dedup: Dedup | None = None  # null: as the profile says
     wait: Wait = "stored"
     explain: bool = False
 
 
 class Patch(RequestBody):
-    """PATCH /v1/memories/{id}. What is absent stays as it is; null clears an optional field."""
+    """PATCH /v1/memories/{id}. An absent field stays as it is; null clears an optional one."""
 
     content: str | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
@@ -160,7 +158,7 @@ class BulkDeleteAnswer(AnswerBody):
 
 
 class TagsAnswer(AnswerBody):
-    """GET /v1/tags: how many memories have each tag, the commonest first."""
+    """GET /v1/tags: the number of memories with each tag, the commonest first."""
 
     tags: dict[str, int]
     namespace: str = "default"
@@ -196,7 +194,7 @@ class TrashView(AnswerBody):
 
 
 class TrashPage(AnswerBody):
-    """GET /v1/trash, newest first. `memories` are MemoryViews; `entries` say when and why each went."""
+    """GET /v1/trash, newest first. `entries` add when and why each memory was deleted."""
 
     memories: list[MemoryView]
     entries: list[TrashView] = []

@@ -18,15 +18,15 @@ LIMIT_DEFAULT = 50
 
 
 class RequestBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A request body. Unknown fields are refused by name."""
+    """A request body. An unknown field is an error that names it."""
 
 
 class AnswerBody(msgspec.Struct, kw_only=True):
-    """An answer body. Unknown fields of a newer daemon are passed over."""
+    """An answer body. Unknown fields, as a newer daemon may send, are ignored."""
 
 
 class LaterChange(AnswerBody):
-    """A change that came after the one to be undone: to which memory, and which change it was."""
+    """A later change of a memory, which keeps an earlier change from being undone."""
 
     id: str
     seq: int
@@ -39,11 +39,11 @@ class ErrorBody(AnswerBody):
     code: str
     message: str
     field: str | None = None
-    id: str | UnsetType = UNSET  # of the memory that stands in the way, where one does: `pinned`
-    later: list[LaterChange] | UnsetType = UNSET  # of an undo that something stands in the way of: the first 20
+    id: str | UnsetType = UNSET  # of the memory that prevents the request, as with `pinned`
+    later: list[LaterChange] | UnsetType = UNSET  # of an undo that later changes prevent: the first 20
 
 
 class FailureAnswer(AnswerBody):
-    """The one shape of every error."""
+    """The shape of every error."""
 
     error: ErrorBody

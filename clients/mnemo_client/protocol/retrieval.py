@@ -1,4 +1,4 @@
-"""What is asked of recall, and what it answers. SPEC 7, 11, 13"""
+"""The wire types of /v1 for recall, search, context and why. SPEC 7, 11, 13"""
 
 from typing import Annotated, Literal
 
@@ -30,7 +30,7 @@ class RecallRequest(RequestBody):
     top_k: TopK | None = None
     limit: TopK | None = None  # alias of top_k; both is an error
     offset: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: none; absent: the default, 2000
+    token_budget: Annotated[int, Meta(ge=1)] | UnsetType | None = UNSET  # null: no limit; absent: the default, 2000
     namespace: Namespace | None = None
     user_id: ShortText | None = None
     agent_id: ShortText | None = None
@@ -51,25 +51,25 @@ class RecallRequest(RequestBody):
     include_compressed: bool = False
     include_superseded: bool = False
     include_discarded: bool = False
-    ranker: Ranker | None = None  # None, here and below: the namespace's profile, else the [recall] settings
+    ranker: Ranker | None = None  # null, here and below: the namespace's profile, else the [recall] settings
     mode: Mode = "hybrid"
     recency_bias: Unit = 0.35
     semantic_weight: Unit = 0.5
     preferences: Preferences | None = None
     cut: Cut | None = None
-    group_by: GroupBy | None = None  # one hit for each file of notes: its best passage
+    group_by: GroupBy | None = None  # one result for each file of notes: its best passage
     expand: Literal["auto"] | bool = "auto"
-    rerank: bool | None = None  # drops what does not bear on the question
+    rerank: bool | None = None  # drop results that are not relevant to the question
     exact: bool = False
-    as_of: Time | None = None  # what was known then; also a span back from now: 2h, 3d
+    as_of: Time | None = None  # as it was known then; also a span before now: 2h, 3d
     dry: bool = False
     explain: bool = False
-    highlight: bool = False  # adds `best` to each: the sentences that answer best, the query's words marked
+    highlight: bool = False  # add `best`: the sentences that answer best, with the query's words marked
     now: Time | None = None
 
 
 class BestSentence(AnswerBody):
-    """The sentences of a memory that answer best, and where the query's words stand in them (character offsets)."""
+    """The sentences of a memory that answer best, with the offsets of the query's words in characters."""
 
     text: str
     marks: list[tuple[int, int]]
@@ -80,15 +80,15 @@ class RecalledMemory(MemoryView, kw_only=True):
     score: float = 0.0
     channels: list[str] = []
     best: BestSentence | None = None
-    was: bool = False  # an older value of one before it
-    preference: bool = False  # it stands ahead whatever was asked, beside `top_k`
-    content_cut: bool = False  # `content` has only the lines around the best sentence: the whole exceeds the budget
+    was: bool = False  # an older value of a memory before it
+    preference: bool = False  # a preference that is returned whatever was asked, in addition to `top_k`
+    content_cut: bool = False  # `content` has only the lines around the best sentence: the full text exceeds the budget
     others: int = 0  # with `group_by`: further passages of the same note that were found
 
 
 class FilterCount(AnswerBody):
-    """What one filter left out. reason: the parameter's name (`namespace`, `kinds`, `since` …), a state (`trashed`,
-    `superseded` …), `expired`, or `working`. wants: what would have passed, in words."""
+    """The memories that one filter excluded. reason: the name of the parameter (`namespace`, `kinds`, `since` …), a
+    state (`trashed`, `superseded` …), `expired`, or `working`. wants: the required value, in words."""
 
     reason: str
     count: int
@@ -96,7 +96,7 @@ class FilterCount(AnswerBody):
 
 
 class ChannelHit(AnswerBody):
-    """`score`: BM25 of `words`, the cosine of `vectors`; null of `neighbours` and `core`, which have none."""
+    """A memory that a channel found. `score`: BM25 for `words`, cosine for `vectors`, null for the others."""
 
     id: str
     rank: int
@@ -104,8 +104,8 @@ class ChannelHit(AnswerBody):
 
 
 class ChannelTrace(AnswerBody):
-    """What one channel found, best first: `words`, `vectors`, `neighbours` of the best in session or note, or `core`
-    memories."""
+    """The results of one channel, best first: `words`, `vectors`, `neighbours` of the best in their session or note, or
+    `core` memories."""
 
     name: str
     found: int
@@ -113,51 +113,51 @@ class ChannelTrace(AnswerBody):
 
 
 class CandidateTrace(AnswerBody):
-    """All that is known of one candidate. `features` are those of the ranker that was used, `adds` what each adds."""
+    """A candidate with its scores. `features` are those of the ranker that was used, `adds` their contributions."""
 
     id: str
-    rank: int | None  # in the order that was asked for, from 1; null: it has no place, see `dropped`
+    rank: int | None  # in the requested order, from 1; null: it has none, see `dropped`
     score: float
-    relevance: float  # how well it fits, the same whatever the ranker
+    relevance: float  # the relevance, which does not depend on the ranker
     similarity: float | None  # cosine; null: it has no vector yet
     words: float  # BM25
     importance: float
     channels: list[str]
     features: dict[str, float | None]
     adds: dict[str, float]
-    holds: list[str]  # the question's words that it has
-    why: list[str]  # the strongest reasons for its place, in words
-    answer: int | None = None  # its place in this answer, from 1
+    holds: list[str]  # the question's words that it contains
+    why: list[str]  # the strongest reasons for its rank, in words
+    answer: int | None = None  # its rank in this answer, from 1
     dropped: str | None = None  # why it is not in this answer
-    cut: dict[str, float] = {}  # what `cut: gap` goes by
+    cut: dict[str, float] = {}  # the features of `cut: gap`
 
 
 class RecallTrace(AnswerBody):
-    """How an answer came about. SPEC 7.7"""
+    """The explanation of an answer. SPEC 7.7"""
 
-    memories: int  # that there are, in whatever state
-    left_out: list[FilterCount]  # of those, by the first filter that each did not pass
-    in_question: int  # what is left
-    words: list[str]  # of the question, that were looked for
+    memories: int  # in the store, in any state
+    left_out: list[FilterCount]  # of those, by the first filter that each failed
+    in_question: int  # the remaining memories
+    words: list[str]  # the words of the question that were searched for
     channels: list[ChannelTrace]
-    candidates: list[CandidateTrace]  # by rank, then those that have none
-    dropped: dict[str, int]  # how many candidates are not in the answer, by why
+    candidates: list[CandidateTrace]  # by rank, then those without one
+    dropped: dict[str, int]  # the numbers of candidates that are not in the answer, by reason
     stages_ms: dict[str, float]
-    uncompared: int = 0  # pairs of near answers that were too large together to be compared for being copies
+    uncompared: int = 0  # pairs of similar results that were too large to be compared as copies
 
 
 class RecallAnswer(AnswerBody):
     memories: list[RecalledMemory]
     total_tokens: int
     budget_used: float | None
-    total: int  # candidates left after filters, floor and min_score; before offset and top_k
+    total: int  # candidates after filters, minimum similarity and min_score; before offset and top_k
     ranker: str
     namespace: str
     degraded: list[str] = []
-    mode: str | None = None  # that was used, by the rankers `hybrid` and `rerank`
-    expanded: list[str] = []  # the words that were added to the query
-    abstained: bool = False  # nothing that was found is near enough to be an answer
-    needs_tokens: int | None = None  # where nothing fits `token_budget` whole: what would have been enough
+    mode: str | None = None  # the mode that the rankers `hybrid` and `rerank` used
+    expanded: list[str] = []  # words that were added to the query
+    abstained: bool = False  # no result is close enough to be an answer
+    needs_tokens: int | None = None  # if no result fits `token_budget`: the budget that would be enough
     took_ms: float = 0.0
     trace: RecallTrace | None = None
 
@@ -169,7 +169,7 @@ class SearchAnswer(AnswerBody):
     total: int
     namespace: str = "default"
     degraded: list[str] = []
-    cursor: str | None = None  # of /v1/recent: where to go on; null at the end
+    cursor: str | None = None  # of /v1/recent: the next page; null at the end
 
 
 class ContextRequest(RequestBody):
@@ -190,23 +190,23 @@ class ContextRequest(RequestBody):
 
 
 class ContextAnswer(AnswerBody):
-    block: str  # empty when nothing was found
+    block: str  # empty if nothing was found
     total_tokens: int
     memories: list[str]
     namespace: str = "default"
     degraded: list[str] = []
-    cut: bool = False  # lines were left out for `max_chars`, or nothing that was found fits the token budget
-    abstained: bool = False  # nothing that was found is near enough to be an answer
+    cut: bool = False  # lines were omitted for `max_chars`, or no result fits the token budget
+    abstained: bool = False  # no result is close enough to be an answer
 
 
 class WhyRequest(RecallRequest, kw_only=True):
-    """POST /v1/why: the parameters of a recall, and the memory that is asked about. SPEC 7.7"""
+    """POST /v1/why: the parameters of a recall, and the id of a memory. SPEC 7.7"""
 
     id: str
 
 
 class FailedFilter(AnswerBody):
-    """A filter that the memory did not pass: what was wanted, and what it has."""
+    """A filter that the memory failed, with the required value and its own."""
 
     reason: str
     wanted: str
@@ -214,34 +214,34 @@ class FailedFilter(AnswerBody):
 
 
 class ChannelRank(AnswerBody):
-    """How one channel sees the memory among all in question: its score, and the place it has or would have had.
+    """The score and rank of the memory in one channel, if it was found or not.
 
-    Null where it has none: no word of the question in it, no vector yet.
+    Null if it has none: no word of the question, no vector yet.
     """
 
     name: str
     found: bool
     score: float | None
     rank: int | None
-    looked_at: int  # how many the channel passed on
+    looked_at: int  # the number of results of the channel
 
 
 class WhyAnswer(AnswerBody):
-    """Why a memory was, or was not, among the answers. `sentence` says it in words."""
+    """The explanation of why a memory was or was not in the answer. `sentence` is the reason in words."""
 
     id: str
     verdict: Verdict
     reason: str | None  # as in the trace: a filter, `near_copy`, `over_budget`, …
     sentence: str
-    hurdles: list[FailedFilter]  # every filter that it did not pass
-    holds: list[str]  # the question's words that it has
-    missing: list[str]  # and those that it has not
+    hurdles: list[FailedFilter]  # every filter that it failed
+    holds: list[str]  # the question's words that it contains
+    missing: list[str]  # and those that it lacks
     channels: list[ChannelRank]
-    candidate: CandidateTrace | None = None  # where it was found
-    last: CandidateTrace | None = None  # the last that made it, where this one did not
-    instead: str | None = None  # the id of the answer that it is a copy or an older value of
-    tokens: int | None = None  # of its content, where the budget kept it out
-    answers: int = 0  # how many there were
+    candidate: CandidateTrace | None = None  # null: it was not found
+    last: CandidateTrace | None = None  # the last result of the answer, if this memory is not in it
+    instead: str | None = None  # the id of the result that it is a copy or an older value of
+    tokens: int | None = None  # of its content, if the budget excluded it
+    answers: int = 0  # the number of results
     ranker: str = "auto"
     namespace: str = "default"
     degraded: list[str] = []

@@ -9,7 +9,7 @@ from mnemo_client.protocol.primitives import API_VERSION, AnswerBody, Namespace,
 
 
 class ModelStatus(AnswerBody):
-    """`state`: absent (none installed), loading, ready, failed (see `reason`)."""
+    """The state of a model: absent (none is installed), loading, ready, or failed (see `reason`)."""
 
     name: str | None
     state: Literal["absent", "loading", "ready", "failed"]
@@ -20,21 +20,22 @@ class ModelStatus(AnswerBody):
 
 
 class ViewStatus(AnswerBody):
-    """A view's place behind the store: `lag` in changes, `lag_seconds` since the oldest one not applied."""
+    """The state of an index: `lag` in changes behind the store, `lag_seconds` since the oldest one that is not
+    applied."""
 
     state: Literal["ready", "building", "catching_up", "stale", "off"]
     applied_seq: int
     lag: int
     lag_seconds: float
     items: int
-    share: float  # of the memories that belong in it, 0 to 1
+    share: float  # the part of its memories that it has, 0 to 1
     reason: str | None = None
-    rate: float | None = None  # items a second, while `vectors` are being made
-    seconds_left: float | None = None  # for those that wait now, at that rate
+    rate: float | None = None  # items a second, while `vectors` are computed
+    seconds_left: float | None = None  # for the waiting items, at that rate
 
 
 class ThreadStatus(AnswerBody):
-    """A background thread of the daemon. `failing`: it was restarted, and has not done a round of its work since."""
+    """A background thread of the daemon. `failing`: it was restarted, and has not completed a round since."""
 
     failing: bool
     restarts: int
@@ -49,7 +50,7 @@ class NotesRootStatus(AnswerBody):
     state: Literal["watching", "polling", "scanning", "missing", "paused"]
     files: int
     chunks: int
-    waiting: int  # files seen and not yet read
+    waiting: int  # files that are not read yet
     last_scan_at: int | None = None
     reason: str | None = None
 
@@ -61,10 +62,10 @@ class SkippedFile(AnswerBody):
 
 class NotesStatus(AnswerBody):
     roots: list[NotesRootStatus]
-    skipped: list[SkippedFile] = []  # the first 100: what could not be read, then other kinds of files, then `left_out`
-    skipped_total: int = 0  # without what a rule leaves out
-    skipped_by_reason: dict[str, int] = {}  # the 50 commonest; of other kinds of files as of the last scan
-    left_out: int = 0  # files and folders that an ignore file, or a rule by default, leaves out
+    skipped: list[SkippedFile] = []  # the first 100: unreadable files, then other kinds of files, then `left_out`
+    skipped_total: int = 0  # without `left_out`
+    skipped_by_reason: dict[str, int] = {}  # the 50 commonest; other kinds of files as of the last scan
+    left_out: int = 0  # files and folders that an ignore file or a default rule excludes
 
 
 class NewRootRequest(RequestBody):
@@ -92,7 +93,7 @@ class StatusAnswer(AnswerBody):
     models: dict[str, ModelStatus]  # embedding, llm
     views: dict[str, ViewStatus]  # columns, words, vectors, and tokens where the model has late interaction
     notes: NotesStatus
-    queue: dict[str, int]  # writes waiting; texts waiting for their vector, or to be compared now that they have it
+    queue: dict[str, int]  # waiting writes; texts that wait for their vector, or for a comparison by vector
     disk: dict[str, int]  # bytes by part, and free
     memory_private_bytes: int = 0
     uptime_seconds: float = 0.0
@@ -130,7 +131,7 @@ class ReindexRequest(RequestBody):
 
 
 class ReindexAnswer(AnswerBody):
-    """How many memories have their vector, how many were queued, or would be."""
+    """The numbers of memories with a vector, and of memories that were queued, or would be."""
 
     total: int
     with_vectors: int

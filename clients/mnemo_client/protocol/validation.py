@@ -1,8 +1,7 @@
-"""Error messages for values of the wrong type: they name the field, the values that are allowed, and the one given.
+"""Error messages for values of the wrong type: they name the field, the allowed values, and the value given.
 
-msgspec reports a violation in its own terms (``Expected `int` <= 100 - at `$.top_k` ``). `explain` finds the field's
-declared type and the value, and puts both into words that a person who never saw the code understands.
-"""
+msgspec reports a violation in terms of its types (``Expected `int` <= 100 - at `$.top_k` ``). `explain` finds the
+declared type of the field and the value, and describes both in plain words."""
 
 import difflib
 import re
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import inspect
 
-LIKENESS_MIN = 0.75  # of an unknown field to a known one that is suggested instead (difflib's ratio)
+LIKENESS_MIN = 0.75  # difflib's ratio of an unknown field and the known one that is suggested
 VALUE_CHARACTERS_MAX = 60
 
 _WHERE = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?([^`]*)`)?$", re.DOTALL)
@@ -21,7 +20,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 class InvalidValue(NamedTuple):
-    """One value that does not fit its type. field: its path ("memories[3].tags"), "" for the whole value."""
+    """A value of the wrong type. field: its path ("memories[3].tags"), "" for the whole value."""
 
     code: str  # unknown_field, missing_field or bad_value
     field: str
@@ -29,7 +28,7 @@ class InvalidValue(NamedTuple):
 
 
 def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidValue:
-    """Describe why `value`, decoded without a type, is no `kind`; UNSET where it cannot be decoded at all."""
+    """Describe why `value`, decoded without a type, is not a `kind`. value: UNSET if it cannot be decoded at all."""
     match = _WHERE.match(str(error))
     said, path = (match.group(1), match.group(2) or "") if match else (str(error), "")
     if unknown := _UNKNOWN.match(said):
@@ -50,7 +49,7 @@ def explain(error: msgspec.ValidationError, kind: Any, value: Any) -> InvalidVal
 
 
 def describe(kind: inspect.Type) -> str:
-    """Return what a value of this type must be, in words: "a whole number from 1 to 100"."""
+    """Describe the values of a type: "a whole number from 1 to 100"."""
     match kind:
         case inspect.Metadata(type=inner):
             return describe(inner)
@@ -83,7 +82,7 @@ def describe(kind: inspect.Type) -> str:
 
 
 def printable(text: str) -> str:
-    """Text of a stranger as it may stand in a message: one short line that can be encoded."""
+    """Return untrusted text for a message: one short line that can be encoded."""
     cut = text if len(text) <= 100 else text[:100] + "…"
     return "".join(character if character.isprintable() else "\ufffd" for character in cut)
 
@@ -137,7 +136,7 @@ def _value_at(value: Any, path: str) -> Any:
 
 
 def _type_at(kind: inspect.Type, path: str) -> inspect.Type:
-    """The declared type at a path; that of the last step that the type knows."""
+    """Return the declared type at a path, or at the last step of it that exists."""
     for step in _steps(path):
         for each in _alternatives(kind):
             if (inner := _inner(each, step)) is not None:

@@ -7,10 +7,10 @@ from mnemo_client.protocol.primitives import AnswerBody, RequestBody
 
 
 class VersionView(AnswerBody):
-    """`what` is the operation that made it ("add", "edit", "rm", "restore", "notes", "undo:12"); `group` ties together
-    changes that are undone together."""
+    """`what` is the operation that made it ("add", "edit", "rm", "restore", "notes", "undo:12"); changes of one `group`
+    are undone together."""
 
-    seq: int  # what undo takes
+    seq: int  # the change, as undo takes it
     at: int
     by: str
     memory: MemoryView
@@ -26,7 +26,7 @@ class HistoryAnswer(AnswerBody):
 
 
 class DifferenceView(AnswerBody):
-    """What became of one memory between two moments; `seq` and what follows it are of its last change in between.
+    """The difference of one memory between two times; `seq`, `at`, `by` and `what` are of its last change in between.
 
     `memory` is as it is at the later moment, or, of what was removed, as it was at the earlier one; null where its
     record is gone for good. `fields` are those that differ, with their values in `before` and `after`.
@@ -46,7 +46,7 @@ class DifferenceView(AnswerBody):
 
 
 class DiffAnswer(AnswerBody):
-    """GET /v1/diff: what was changed last comes first in each list."""
+    """GET /v1/diff: the latest change comes first in each list."""
 
     since_seq: int
     until_seq: int
@@ -58,7 +58,8 @@ class DiffAnswer(AnswerBody):
 
 
 class UndoAnswer(AnswerBody):
-    """POST /v1/undo. `seq` is the last of `seqs`, the changes that were taken back; `undo_seq` the one that did it."""
+    """POST /v1/undo. `seq` is the last of `seqs`, the changes that were undone; `undo_seq` the change that undid
+    them."""
 
     seq: int
     what: str
@@ -71,7 +72,7 @@ class UndoAnswer(AnswerBody):
 
 
 class UndoRequest(RequestBody):
-    """The last change when neither is given."""
+    """POST /v1/undo: the last change if neither `seq` nor `group` is given."""
 
     seq: int | None = None
     group: str | None = None

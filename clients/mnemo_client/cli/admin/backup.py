@@ -1,4 +1,4 @@
-"""The commands about the store as a whole: backup, restore, compact."""
+"""The commands that copy, restore and compact the store: backup, restore, compact."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ from mnemo_client.cli.format.units import plural, short_path, size_text
 from mnemo_client.errors import EXIT_DONE, UsageError
 from mnemo_client.paths import data_folder, socket_path
 
-BACKUP_MANIFEST = "backup.json"  # what a backup has and a data folder has not
+BACKUP_MANIFEST = "backup.json"  # a file that a backup has and a data folder does not
 
 
 def backup(context: CommandContext) -> int:
@@ -25,32 +25,34 @@ def backup(context: CommandContext) -> int:
     shown = short_path(made.folder, context.cwd, context.home)
     context.print(f"{context.style.good('backed up')}: {shown}, {size_text(made.bytes)}, up to change {made.seq}")
     if not made.has_database:
-        context.message("the database is out of order: the copy has all but the vectors, which are computed again")
+        context.message(
+            "the database is unavailable: the copy has everything except the vectors, which are computed again"
+        )
     if asked is None:
-        context.message("it lies on the same disk; name a folder on another one to be safe from its loss")
-    context.message(f"to go back to it: mnemo restore {shown}")
+        context.message("it is on the same disk; name a folder on another disk to be safe from the loss of this one")
+    context.message(f"restore it with: mnemo restore {shown}")
     return EXIT_DONE
 
 
 def restore(context: CommandContext) -> int:
-    """Works without a daemon. One that runs is stopped once the source was found to be whole, and runs again
-    afterwards, whatever became of the restore."""
+    """Restore without a daemon: a running one is stopped after the source was verified, and started again afterwards,
+    whatever the result."""
     options = context.options
     data = data_folder(context.environ)
     target = data if options.to is None else (context.cwd / Path(options.to).expanduser()).resolve()
     if options.folder is None and options.at is None:
-        raise UsageError("name a backup, or a moment with --at", "see the backups with: ls " + str(data / "backups"))
+        raise UsageError("name a backup, or a time with --at", "list the backups with: ls " + str(data / "backups"))
     source = data if options.folder is None else (context.cwd / Path(options.folder).expanduser()).resolve()
     if not source.is_dir():
         raise UsageError(f"there is no folder {source}")
     if (target / BACKUP_MANIFEST).exists():
-        raise UsageError(f"{target} is a backup, and stays one", "name a data folder with --to")
+        raise UsageError(f"{target} is a backup, which is never changed", "name a data folder with --to")
     at = options.at and str(
         offline_process.run_offline(context, "restore", str(source), "--at", options.at, "--only-at")["at"]
     )
     if target == data and data.exists() and not options.yes:
         shown = short_path(str(data), context.cwd, context.home)
-        context.confirm(f"replace the store in {shown} (what it is now is kept beside it)")
+        context.confirm(f"replace the store in {shown} (the present one is kept next to it)")
     words = ["restore", str(source), "--to", str(target)]
     offline_process.run_offline(context, *words, "--only-check")
     words += ["--at", at] if at else []
@@ -67,16 +69,16 @@ def restore(context: CommandContext) -> int:
         context.message(f"  {line}")
     if answer["forgotten"]:
         left_out = plural(len(answer["forgotten"]), "memory", "memories")
-        context.message(f"left out: {left_out} that had been forgotten since")
+        context.message(f"not restored: {left_out} that had been erased since")
     if answer["kept_as"]:
         kept = short_path(answer["kept_as"], context.cwd, context.home)
-        context.message(f"what it was before is kept as {kept}; remove it when you are sure")
+        context.message(f"the previous store is kept as {kept}; delete it when you are sure")
     return EXIT_DONE
 
 
 @contextlib.contextmanager
 def _daemon_stopped(context: CommandContext) -> Iterator[None]:
-    """Within it no daemon runs; one that ran before runs again afterwards, also where the command is told to end."""
+    """Stop the daemon within the block and start it again afterwards if it ran, also if the command is terminated."""
     before = [(ending, signal.signal(ending, signal.default_int_handler)) for ending in (signal.SIGTERM, signal.SIGHUP)]
     was_running = False
     try:
@@ -97,9 +99,9 @@ def compact(context: CommandContext) -> int:
         return EXIT_DONE
     given_up = plural(answer.versions, "earlier version", "earlier versions")
     if answer.dry_run:
-        context.print(f"would give up {given_up}; history.keep says how much stays")
+        context.print(f"would remove {given_up}; history.keep sets how much history stays")
         return EXIT_DONE
     before = answer.database_before + answer.journal_before
     after = answer.database + answer.journal
-    context.print(f"{size_text(before)} became {size_text(after)}; {given_up} given up")
+    context.print(f"{size_text(before)} became {size_text(after)}; {given_up} removed")
     return EXIT_DONE

@@ -1,7 +1,7 @@
-"""The commands that look whether everything is as it should be, and mend it: check, repair.
+"""The commands that check and repair the store: check, repair.
 
-A daemon that runs is asked; without one the same is done by `python -m mnemo_daemon.offline`, and no daemon is started:
-a store that is damaged may be what keeps it from starting.
+They use a running daemon, or else `python -m mnemo_daemon.offline`; no daemon is started, since a damaged store may be
+what keeps it from starting.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXAMPLES_PER_RULE = 3  # of each rule that is broken
+EXAMPLES_PER_RULE = 3  # of each violated rule
 SUBJECT_CELLS = 44
-# Of what is looked at, what a person knows by name; the rest is behind --json.
+# The counts that a person has names for; --json has the others.
 COUNT_LABELS = {
     "memories": ("memory", "memories"),
     "versions": ("earlier version", "earlier versions"),
@@ -38,7 +38,7 @@ COUNT_LABELS = {
 
 
 def check(context: CommandContext) -> int:
-    """Exit 0 where nothing is wrong, else 1."""
+    """Check the store; exit 0 if nothing is wrong, else 1."""
     answer = _ask_or_run_offline(context, CheckAnswer, lambda client: client.check(), ["check"])
     if not context.wants_json:
         context.page(check_lines(answer, context.style))
@@ -48,21 +48,21 @@ def check(context: CommandContext) -> int:
 
 
 def repair(context: CommandContext) -> int:
-    """Exit 0 where nothing is wrong afterwards, and after a dry run; else 1."""
+    """Repair the store; exit 0 if nothing is wrong afterwards, and after a dry run, else 1."""
     dry_run = context.options.dry_run
     words = ["repair", *(["--dry-run"] if dry_run else [])]
     answer = _ask_or_run_offline(context, RepairAnswer, lambda client: client.repair(dry_run=dry_run), words)
     if not context.wants_json:
         context.print(*repair_lines(answer, context.style))
         if dry_run and answer.steps:
-            context.message("nothing was changed; do it with: mnemo repair")
+            context.message("nothing was changed; repair with: mnemo repair")
     return EXIT_DONE if dry_run or answer.check.ok else EXIT_FAILED
 
 
 def _ask_or_run_offline(
     context: CommandContext, kind: type[T], ask: "Callable[[Client], T]", words: Sequence[str]
 ) -> T:
-    """What the daemon says, or where none runs, the same said without one."""
+    """Return the daemon's answer or, if none runs, that of the offline program."""
     if process.is_listening(socket_path(context.environ)):
         answer = ask(context.connect())
         if context.wants_json:
@@ -75,13 +75,13 @@ def _ask_or_run_offline(
 
 
 def check_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
-    """What was looked at, and what is wrong with it."""
+    """Return the lines about what was checked, and what is wrong."""
     counts = [(answer.checked.get(name, 0), what) for name, what in COUNT_LABELS.items()]
     looked = " · ".join(plural(count, *what) for count, what in counts if count)
-    lines = [style.dim(f"looked at {looked or 'nothing'} in {answer.seconds:.1f} s")]
+    lines = [style.dim(f"checked {looked or 'nothing'} in {answer.seconds:.1f} s")]
     lines += [style.warn(f"note: {sanitize(note)}") for note in answer.notes]
     if answer.ok:
-        return [*lines, f"{style.good('everything is as it should be')}"]
+        return [*lines, f"{style.good('no faults found')}"]
     lines += ["", style.bad(plural(sum(answer.totals.values()), "fault"))]
     return [*lines, *_violation_lines(answer, style)]
 
@@ -101,25 +101,25 @@ def _violation_lines(answer: CheckAnswer, style: TextStyle) -> list[str]:
 
 
 def _short_subject(subject: str) -> str:
-    """Ids as people are shown them."""
+    """Return the subject with its ids in the short form."""
     words = [short_id(word) if len(word) == 36 and word.count("-") == 4 else word for word in subject.split()]
     return sanitize(" ".join(words))[:SUBJECT_CELLS]
 
 
 def _next_step(answer: CheckAnswer) -> str:
     if any(violation.mendable for violation in answer.violations):
-        return "see what would be done about it: mnemo repair --dry-run; then do it: mnemo repair"
-    return "nothing of this can be mended by a program; look at what is named with: mnemo show ID"
+        return "see what a repair would do: mnemo repair --dry-run; then: mnemo repair"
+    return "none of this can be repaired automatically; see what is affected with: mnemo show ID"
 
 
 def repair_lines(answer: RepairAnswer, style: TextStyle) -> list[str]:
-    """What was done, or would be, and how things are then."""
+    """Return the lines about the steps that were taken, or would be, and the check after them."""
     lines = []
     for step in answer.steps:
         lines.append(f"{style.bold('would' if answer.dry_run else 'did')}: {sanitize(step.what)} ({step.how_many})")
         lines.append(style.dim(f"  {sanitize(step.why)}"))
     if not answer.steps:
-        lines.append("there is nothing that could be mended")
+        lines.append("there is nothing to repair")
     if answer.quarantine:
-        lines.append(f"kept in the data folder: {sanitize(', '.join(answer.quarantine))}")
+        lines.append(f"moved to quarantine in the data folder: {sanitize(', '.join(answer.quarantine))}")
     return lines if answer.dry_run else [*lines, "", *check_lines(answer.check, style)]

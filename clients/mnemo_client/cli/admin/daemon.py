@@ -1,4 +1,4 @@
-"""The commands about the daemon and its parts: init, up, down, status, config, notes, models, reindex."""
+"""The commands about the daemon: init, up, down, status, config."""
 
 import time
 
@@ -13,8 +13,8 @@ from mnemo_client.paths import config_file, data_folder
 
 WATCH_SECONDS = 1.0
 CONFIG_TEMPLATE = """\
-# mnemo config shows every setting, its value and where it came from.
-# A setting stands under its section:
+# mnemo config shows every setting, its value and its origin.
+# Write a setting under its section:
 #
 # [client]
 # project_namespaces = true   # a git work tree is a namespace of its own
@@ -25,7 +25,7 @@ CONFIG_TEMPLATE = """\
 
 
 def init(context: CommandContext) -> int:
-    """Folders, a configuration file to begin with, a running daemon, the folders of notes; then what is next."""
+    """Create folders and a configuration file, start the daemon, watch the folders; then print the next steps."""
     for folder in context.options.folder:
         notes_folder(context, folder)
     config = config_file(context.environ)
@@ -49,10 +49,10 @@ def init(context: CommandContext) -> int:
         f"  configuration  {short_path(str(config), None, home)}",
     )
     if lines := remaining_work_lines(status):
-        context.print(*(f"  {line}" for line in lines), "  how far it is:  mnemo status --watch")
+        context.print(*(f"  {line}" for line in lines), "  see the progress:  mnemo status --watch")
     model = status.models.get("embedding")
     if model is None or model.state == "absent":
-        context.print(f"next, to find by meaning too:  mnemo models pull {DEFAULT_MODEL}")
+        context.print(f"next, to search by meaning too:  mnemo models pull {DEFAULT_MODEL}")
     if not status.notes.roots:
         context.print("next, to remember your notes:  mnemo notes add FOLDER")
     context.print("then:  mnemo add 'something worth knowing'   and   mnemo recall WORDS")
@@ -65,7 +65,7 @@ def up(context: CommandContext) -> int:
     if context.wants_json:
         context.print_answer()
     else:
-        what = "started" if started else "runs already"
+        what = "started" if started else "already runs"
         context.print(f"the daemon {what}: {health.version}, {health.state}")
     return EXIT_DONE
 
@@ -80,7 +80,7 @@ def down(context: CommandContext) -> int:
 
 
 def status(context: CommandContext) -> int:
-    """Does not start the daemon: whether it runs is part of what is asked."""
+    """Show the state of every part. The daemon is not started: if it runs is part of the answer."""
     if context.options.watch:
         return _watch_status(context)
     answer = context.connect().status()
@@ -92,7 +92,7 @@ def status(context: CommandContext) -> int:
 
 
 def _watch_status(context: CommandContext) -> int:
-    """Until ^C; on a terminal each takes the place of the one before."""
+    """Show the status until ^C; on a terminal each one replaces the one before."""
     while True:
         try:
             answer = context.connect().status()
@@ -110,7 +110,7 @@ def _watch_status(context: CommandContext) -> int:
 
 
 def config(context: CommandContext) -> int:
-    """Every setting with its origin, or the bare value of the one that is named."""
+    """Show every setting with its origin, or the bare value of the one that is named."""
     answer, key = context.client().config(), context.options.key
     if key is not None:
         named = next((each for each in answer.values if each.key == key), None)
@@ -121,7 +121,7 @@ def config(context: CommandContext) -> int:
         context.print_answer()
     else:
         context.page(config_lines(answer, context.style))
-        context.message(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY goes before it")
+        context.message(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY overrides it")
     return EXIT_DONE
 
 

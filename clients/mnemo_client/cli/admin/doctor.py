@@ -1,4 +1,4 @@
-"""`mnemo doctor`: named checks, each with what was found and the command that mends it."""
+"""`mnemo doctor`: named checks, each with its result and the command that fixes a problem."""
 
 import contextlib
 import os
@@ -24,11 +24,11 @@ from mnemo_client.version import VERSION
 NAMESPACE = "doctor"
 FREE_BYTES_WARN = 1_000_000_000
 FREE_BYTES_FAIL = 100_000_000  # a few times the daemon's own reserve (SPEC 3.4)
-WATCHES_MIN = 8192  # one a folder of notes; the kernel's usual least
+WATCHES_MIN = 8192  # one for each folder of notes; the kernel's usual minimum
 WATCHES_FILE = Path("/proc/sys/fs/inotify/max_user_watches")
 
 TELEMETRY_FOLDER = Path("Microsoft", "DeveloperTools", ".onnxruntime")
-TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # and what has these names in front: journals, unfinished files
+TELEMETRY_FILES = ("deviceid", "onnxruntime.db")  # prefixes: journals and unfinished files begin with these names too
 
 Outcome = Literal["ok", "warn", "fail"]
 
@@ -41,7 +41,7 @@ class DoctorCheck(NamedTuple):
 
 
 def run(context: CommandContext) -> int:
-    """Every check that makes sense; exit 1 where one failed. The daemon is not started for it."""
+    """Run all checks; exit 1 if one failed. The daemon is not started for them."""
     checks = list(_all_checks(context))
     failed = any(check.outcome == "fail" for check in checks)
     if context.wants_json:
@@ -74,16 +74,16 @@ def _log_hint(environ: Mapping[str, str]) -> str:
 
 
 def data_check(folder: Path) -> DoctorCheck:
-    """The data folder is there and only its owner can look into it."""
+    """Check that the data folder exists and only its owner can access it."""
     try:
         found = folder.stat()
     except FileNotFoundError:
-        return DoctorCheck("data folder", "warn", f"{folder} is not there yet", "mnemo up")
+        return DoctorCheck("data folder", "warn", f"{folder} does not exist yet", "mnemo up")
     except OSError as failed:
-        return DoctorCheck("data folder", "fail", f"{folder}: {failed.strerror}", f"look at the rights of {folder}")
+        return DoctorCheck("data folder", "fail", f"{folder}: {failed.strerror}", f"check the permissions of {folder}")
     if found.st_uid != os.getuid():
         return DoctorCheck(
-            "data folder", "fail", f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of yours"
+            "data folder", "fail", f"{folder} belongs to another user", "set MNEMO_DATA_DIR to a folder of your own"
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
         return DoctorCheck("data folder", "fail", f"{folder} can be read by other users", f"chmod 700 {folder}")
@@ -104,7 +104,8 @@ def disk_check(folder: Path) -> DoctorCheck:
 
 
 def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
-    """The folders in which onnxruntime 1.29 and newer keeps a device id and unsent events, unless it is silenced."""
+    """Return the folders where onnxruntime 1.29 and newer stores a device id and unsent events, unless that is
+    disabled."""
     home = Path(environ.get("HOME") or Path.home())
     if platform == "darwin":
         return [home / "Library" / "Application Support" / TELEMETRY_FOLDER]
@@ -114,9 +115,9 @@ def telemetry_folders(environ: Mapping[str, str], platform: str) -> list[Path]:
 
 
 def telemetry_check(folders: list[Path]) -> DoctorCheck:
-    """Delete what onnxruntime's telemetry left while earlier versions did not silence it, and say so.
+    """Delete the files that onnxruntime's telemetry created under earlier versions of mnemod, and report it.
 
-    No program needs it: another one that uses onnxruntime makes new files. Anything else in the folders stays.
+    No program needs them: another program that uses onnxruntime creates new ones. Other files in the folders stay.
     """
     try:
         deleted = [folder for folder in folders if _delete_telemetry(folder)]
@@ -126,14 +127,14 @@ def telemetry_check(folders: list[Path]) -> DoctorCheck:
             "telemetry", "warn", f"files of onnxruntime's telemetry cannot be deleted: {failed.strerror}", fix
         )
     if not deleted:
-        return DoctorCheck("telemetry", "ok", "none: no library keeps a device id or events here")
+        return DoctorCheck("telemetry", "ok", "none: no library stores a device id or events")
     where = ", ".join(str(folder) for folder in deleted)
-    found = f"deleted the device id and events that onnxruntime had left in {where}; mnemod no longer lets it"
-    return DoctorCheck("telemetry", "ok", f"{found}. If they come back, another program uses onnxruntime")
+    found = f"deleted the device id and events of onnxruntime in {where}; mnemod has disabled its telemetry"
+    return DoctorCheck("telemetry", "ok", f"{found}. If they reappear, another program uses onnxruntime")
 
 
 def _delete_telemetry(folder: Path) -> bool:
-    """Whether there was any. The folder goes too, and those above it, where nothing else is in them."""
+    """Delete the files, and the folders that are empty then; return True if there were any."""
     if folder.is_symlink() or not folder.is_dir():
         return False
     files = [file for file in folder.iterdir() if file.name.startswith(TELEMETRY_FILES) and not file.is_dir()]
@@ -147,34 +148,34 @@ def _delete_telemetry(folder: Path) -> bool:
 
 
 def watches_check(file: Path) -> DoctorCheck:
-    """How many folders the kernel will watch for one user."""
+    """Check how many folders the kernel can watch for one user."""
     try:
         watches = int(file.read_text())
     except (OSError, ValueError):
         return DoctorCheck(
-            "watching", "warn", "the kernel does not say how many folders it can watch", "see mnemo notes status"
+            "watching", "warn", "the kernel does not report how many folders it can watch", "see mnemo notes status"
         )
     if watches < WATCHES_MIN:
         fix = "sudo sysctl fs.inotify.max_user_watches=524288"
-        return DoctorCheck("watching", "warn", f"the kernel watches at most {watches} folders; the rest is polled", fix)
+        return DoctorCheck("watching", "warn", f"the kernel watches at most {watches} folders; others are polled", fix)
     return DoctorCheck("watching", "ok", f"up to {number_text(watches)} folders")
 
 
 def socket_check(path: Path) -> DoctorCheck:
-    """The socket, where there is one, is its owner's alone."""
+    """Check that the socket exists and only its owner can use it."""
     try:
         mode = path.stat().st_mode
     except OSError:
-        return DoctorCheck("socket", "warn", f"{path} is not there", "mnemo up")
+        return DoctorCheck("socket", "warn", f"{path} does not exist", "mnemo up")
     if not stat.S_ISSOCK(mode):
-        return DoctorCheck("socket", "fail", f"{path} is no socket", f"move {path} out of the way, then: mnemo up")
+        return DoctorCheck("socket", "fail", f"{path} is not a socket", f"move {path} elsewhere, then: mnemo up")
     if stat.S_IMODE(mode) & 0o077:
         return DoctorCheck("socket", "fail", f"{path} can be used by other users", "mnemo down; mnemo up")
     return DoctorCheck("socket", "ok", str(path))
 
 
 def status_checks(status: StatusAnswer) -> Iterator[DoctorCheck]:
-    """What the daemon's own account of itself tells."""
+    """Yield the checks of the daemon's own status."""
     if status.version == VERSION:
         yield DoctorCheck("version", "ok", VERSION)
     else:
@@ -182,7 +183,7 @@ def status_checks(status: StatusAnswer) -> Iterator[DoctorCheck]:
             "version", "warn", f"the daemon is {status.version}, this command {VERSION}", "mnemo down; mnemo up"
         )
     model = status.models.get("embedding")
-    # Without a model everything is kept and found by words: a check of its own says so, and that nothing is broken.
+    # Without a model everything is stored and found by words: the check `model` reports that, and it is no fault.
     lacks_model = model is None or model.state in ("absent", "failed")
     if status.state == "degraded" and not lacks_model:
         log = f"its log: {status.data_dir}/run/mnemod.log"
@@ -199,7 +200,7 @@ def status_checks(status: StatusAnswer) -> Iterator[DoctorCheck]:
 
 
 def _threads_check(status: StatusAnswer) -> DoctorCheck:
-    """Whether every background thread of the daemon does its work."""
+    """Check that every background thread of the daemon works."""
     log = f"its log: {status.data_dir}/run/mnemod.log"
     failures = {name: thread for name, thread in status.threads.items() if thread.last_failure}
     failing = [f"{name} fails: {each.last_failure}" for name, each in failures.items() if each.failing]
@@ -217,7 +218,7 @@ def _threads_check(status: StatusAnswer) -> DoctorCheck:
 def _model_check(model: ModelStatus | None) -> DoctorCheck:
     if model is None or model.state == "absent":
         return DoctorCheck(
-            "model", "warn", "none is installed: answers are by words", f"mnemo models pull {DEFAULT_MODEL}"
+            "model", "warn", "none is installed: answers are by words only", f"mnemo models pull {DEFAULT_MODEL}"
         )
     if model.state == "failed":
         return DoctorCheck(
@@ -231,18 +232,20 @@ def _notes_check(notes: NotesStatus) -> DoctorCheck:
     polled = [root.path for root in notes.roots if root.state == "polling"]
     if missing:
         return DoctorCheck(
-            "notes", "warn", f"not there: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}"
+            "notes", "warn", f"missing: {', '.join(missing)}", f"mount it, or: mnemo notes rm {missing[0]}"
         )
     if polled:
-        return DoctorCheck("notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status says why")
+        return DoctorCheck(
+            "notes", "warn", f"polled, not watched: {', '.join(polled)}", "mnemo notes status shows the reason"
+        )
     if notes.skipped_total:
         skipped = plural(notes.skipped_total, "file")
-        return DoctorCheck("notes", "warn", f"{skipped} passed over", "mnemo notes status")
+        return DoctorCheck("notes", "warn", f"{skipped} skipped", "mnemo notes status")
     return DoctorCheck("notes", "ok", plural(len(notes.roots), "folder"))
 
 
 def round_trip(client: Client) -> DoctorCheck:
-    """Something new is remembered, found and moved to the trash again. It is one memory, under one key, each time."""
+    """Store, find and delete a new text. It is the same memory, under one key, each time."""
     word = f"roundtrip{secrets.token_hex(4)}"
     try:
         kept = client.remember(f"The doctor looks for {word}.", key="doctor round trip")
@@ -251,6 +254,8 @@ def round_trip(client: Client) -> DoctorCheck:
     except MnemoError as error:
         return DoctorCheck("round trip", "fail", error.message, error.hint or "mnemo status")
     if [memory.id for memory in found.memories] != [kept.memory.id]:
-        return DoctorCheck("round trip", "fail", "what was just remembered was not found", "mnemo down; mnemo up")
+        return DoctorCheck(
+            "round trip", "fail", "the memory that was just stored was not found", "mnemo down; mnemo up"
+        )
     where = f"in namespace {NAMESPACE}, and moved to its trash"
     return DoctorCheck("round trip", "ok", f"remembered, found in {found.took_ms:.1f} ms, {where}")

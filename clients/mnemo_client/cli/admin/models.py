@@ -19,12 +19,12 @@ def models_list(context: CommandContext) -> int:
     else:
         context.print(*model_lines(answer, context.style))
         if answer.embedding.state == "absent":
-            context.message(f"none is installed; fetch the default with: mnemo models pull {DEFAULT_MODEL}")
+            context.message(f"none is installed; download the default with: mnemo models pull {DEFAULT_MODEL}")
     return EXIT_DONE
 
 
 def models_pull(context: CommandContext) -> int:
-    """Fetches in a process of its own, which needs no daemon; one that runs then takes the model up."""
+    """Download a model in a process of its own; a running daemon then switches to it."""
     return _activate_model(context, offline_process.run_offline(context, "pull", context.options.name or DEFAULT_MODEL))
 
 
@@ -32,20 +32,20 @@ def models_import(context: CommandContext) -> int:
     options = context.options
     path = (context.cwd / Path(options.path).expanduser()).resolve()
     if not path.exists():
-        raise UsageError(f"there is no {path}")
+        raise UsageError(f"there is no file or folder {path}")
     words = ["import", str(path), *(["--name", options.name] if options.name else [])]
     words += ["--allow-unverified"] if options.allow_unverified else []
     return _activate_model(context, offline_process.run_offline(context, *words))
 
 
 def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
-    """Has a daemon that runs use the embedding model that was just installed; says what is there now."""
+    """Make a running daemon use the embedding model that was just installed, and report the result."""
     name = str(installed["name"])
-    state = "the daemon takes it up when it starts"
+    state = "the daemon uses it from its next start"
     if installed["role"] == "embedding":
         try:
             context.connect().use_model(name)
-            state = "the daemon takes it up; see how far it is with: mnemo status --watch"
+            state = "the daemon switches to it; see the progress with: mnemo status --watch"
         except UnreachableError:
             pass
     else:
@@ -53,7 +53,7 @@ def _activate_model(context: CommandContext, installed: dict[str, Any]) -> int:
     if context.wants_json:
         context.print_value(installed)
     else:
-        checked = "its hash is the known one" if installed.get("verified") else "its hash could not be checked"
+        checked = "its hash was verified" if installed.get("verified") else "its hash is unknown"
         context.print(f"{name} is installed ({checked}): {installed.get('path')}", state)
     return EXIT_DONE
 
@@ -64,18 +64,18 @@ def models_use(context: CommandContext) -> int:
     if context.wants_json:
         context.print_answer()
     else:
-        context.print(f"switching to {name}; answers come from the old vectors until the new ones are whole")
+        context.print(f"switching to {name}; the old vectors are used until the new ones are complete")
     return EXIT_DONE
 
 
 def models_calibrate(context: CommandContext) -> int:
-    """Measures in a process of its own; the daemon reads what came of it when it starts."""
+    """Measure thresholds in a process of its own; the daemon reads them at its next start."""
     measured = offline_process.run_offline(context, "calibrate", context.options.name or _model_in_use(context))
     if context.wants_json:
         context.print_value(measured)
     else:
         context.print(*calibration_lines(measured, context.style))
-        context.message("the daemon takes it up when it starts")
+        context.message("the daemon uses them from its next start")
     return EXIT_DONE
 
 
@@ -96,7 +96,7 @@ def reindex(context: CommandContext) -> int:
         return EXIT_DONE
     dimensions = f", {answer.dimensions} dimensions" if answer.dimensions else ""
     share = f"{number_text(answer.with_vectors)} of {number_text(answer.total)}"
-    context.print(f"memories with their vector: {share}{dimensions}")
+    context.print(f"memories with a vector: {share}{dimensions}")
     if not options.stats:
         verb = "would be" if answer.dry_run else "are"
         context.print(f"{number_text(answer.queued)} {verb} computed")

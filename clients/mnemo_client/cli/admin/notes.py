@@ -28,7 +28,7 @@ def notes_add(context: CommandContext) -> int:
 
 
 def add_root(context: CommandContext, text: str) -> None:
-    """A folder's namespace is the option's, else what the folder itself says, not the one it was typed in."""
+    """Watch a folder, in the namespace of the option or else of that folder, not of the working directory."""
     folder = notes_folder(context, text)
     chosen = namespace.choose_namespace(context.options.namespace, folder, context.environ)
     root = context.client().add_root(folder, chosen.name)
@@ -40,12 +40,12 @@ def add_root(context: CommandContext, text: str) -> None:
 def notes_folder(context: CommandContext, text: str) -> Path:
     folder = (context.cwd / Path(text).expanduser()).resolve()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
+        raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
     return folder
 
 
 def notes_rm(context: CommandContext) -> int:
-    """The folder may be gone already; its path or id is enough."""
+    """Stop watching a folder, by its path or id; it need not exist any more."""
     text = context.options.folder
     client = context.client()
     wanted = {text, str((context.cwd / Path(text).expanduser()).resolve()), str(Path(text).expanduser())}
@@ -58,7 +58,7 @@ def notes_rm(context: CommandContext) -> int:
     else:
         shown = short_path(root.path, context.cwd, context.home)
         moved = f"{plural(gone.deleted or 0, 'memory', 'memories')} moved to the trash"
-        context.print(f"no longer watching {shown}: {moved}, its files are as they were")
+        context.print(f"no longer watching {shown}: {moved}, its files are unchanged")
     return EXIT_DONE
 
 

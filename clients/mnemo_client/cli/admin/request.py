@@ -1,4 +1,4 @@
-"""`mnemo api`: any route of the daemon, with its answer as it comes. PROTOCOL.md lists the routes."""
+"""`mnemo api`: a request to any route of the daemon. PROTOCOL.md lists the routes."""
 
 import json
 
@@ -10,11 +10,11 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def call(context: CommandContext) -> int:
-    """Send one request; print the answer's body, also where it is an error."""
+    """Send one request and print the body of the answer, also if it is an error."""
     options = context.options
     method = options.method.upper()
     if method not in METHODS:
-        raise UsageError(f"there is no method {options.method!r}", f"there are: {', '.join(METHODS)}")
+        raise UsageError(f"{options.method!r} is not a method", f"the methods are: {', '.join(METHODS)}")
     body = None if options.data is None else context.text([options.data], "send").encode()
     client = context.client()
     path = "/" + options.path.lstrip("/").removeprefix(f"{API_VERSION}/")
@@ -29,7 +29,7 @@ def call(context: CommandContext) -> int:
 
 
 def _shown(context: CommandContext, line: bytes) -> str:
-    """JSON set in for a person to read; for a program, and whatever is no JSON, as it came."""
+    """Return JSON indented if a person reads it; otherwise, and for anything else, the line as it is."""
     text = line.decode(errors="replace")
     if not context.is_for_terminal:
         return text

@@ -1,4 +1,4 @@
-"""`mnemo service`: the daemon as a service of the person's own session, by systemd or launchd."""
+"""`mnemo service`: runs the daemon as a service of the user's session, by systemd or launchd."""
 
 import os
 import shutil
@@ -19,17 +19,17 @@ FORWARDED_VARIABLES = (
     "MNEMO_DATA_DIR",
     "MNEMO_SOCKET",
     "MNEMO_CONFIG",
-)  # where the person keeps things, if not as usual
+)  # locations that the user may have changed
 LOG_LINES = 50
-# Where the unit files are: in an installation, else beside the packages of a working copy.
+# The unit files are in the installation, or in the systemd folder of a working copy.
 TEMPLATES = (Path(sys.prefix) / "share" / "mnemo" / "systemd", Path(__file__).parents[4] / "systemd")
 
 
 def units(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The systemd units by their names: those that come with the distribution, with this program and these places."""
+    """Return the systemd units by name: the templates of the distribution with this program and these locations."""
     folder = next((folder for folder in TEMPLATES if (folder / SERVICE).is_file()), None)
     if folder is None:
-        raise MnemoError("the service's unit files are missing from this installation", "install mnemod again")
+        raise MnemoError("the unit files of the service are missing from this installation", "install mnemod again")
     passed_on = "".join(
         f'Environment="{name}={_escaped(environ[name])}"\n' for name in FORWARDED_VARIABLES if environ.get(name)
     )
@@ -42,15 +42,15 @@ def units(program: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _with_line(template: Path, beginning: str, line: str) -> str:
-    """The template with its one line of that beginning replaced."""
+    """Return the template with its one line of that beginning replaced."""
     lines = template.read_text(encoding="utf-8").splitlines(keepends=True)
     if sum(each.startswith(beginning) for each in lines) != 1:
-        raise MnemoError(f"{template} is not as it should be", "install mnemod again")
+        raise MnemoError(f"{template} must have one line that begins with {beginning}", "install mnemod again")
     return "".join(line if each.startswith(beginning) else each for each in lines)
 
 
 def property_list(executable: str, environ: Mapping[str, str], log: Path) -> bytes:
-    """The launchd job of the daemon."""
+    """Return the launchd job of the daemon."""
     import plistlib
 
     job = {
@@ -67,7 +67,7 @@ def property_list(executable: str, environ: Mapping[str, str], log: Path) -> byt
 
 
 def _escaped(text: str) -> str:
-    """As systemd reads it back: % begins a specifier, a backslash or quote needs one before it."""
+    """Escape text for systemd: % begins a specifier, and a backslash or quote needs a backslash before it."""
     return text.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
 
 
@@ -82,9 +82,9 @@ def _job_file(environ: Mapping[str, str]) -> Path:
 
 
 def install(context: CommandContext) -> int:
-    """The service's files are written and it runs; a daemon that was started by hand stops first.
+    """Write the files of the service and start it; a daemon that was started by a command is stopped first.
 
-    Where that cannot be finished nothing is left of it. Raises MnemoError.
+    On failure everything is removed again. Raises MnemoError.
     """
     environ = context.environ
     texts = _service_files(environ)
@@ -107,12 +107,12 @@ def install(context: CommandContext) -> int:
 
 
 def uninstall(context: CommandContext) -> int:
-    """The service's files are gone, and it is stopped where its manager can be reached; what is remembered stays."""
+    """Stop the service if its manager can be reached, and remove its files; the memories stay."""
     gone, complaint = _remove_service(context.environ)
     if context.wants_json:
         context.print_value({"removed": [str(path) for path in gone]})
     else:
-        said = "the service is gone; what is remembered stays, and mnemo up starts the daemon" if gone else ""
+        said = "the service was removed; the memories stay, and mnemo up starts the daemon" if gone else ""
         context.print(said or "no service was installed")
     if gone and complaint:
         context.terminal.error(complaint, "if the daemon still runs, stop it with: mnemo down")
@@ -126,7 +126,7 @@ def _service_paths(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _service_files(environ: Mapping[str, str]) -> dict[Path, bytes]:
-    """The service's files as they are to be."""
+    """Return the files of the service with their contents."""
     if sys.platform == "darwin":
         log = process.log_file(environ)
         process.make_private_folder(log.parent)
@@ -136,7 +136,7 @@ def _service_files(environ: Mapping[str, str]) -> dict[Path, bytes]:
 
 
 def _manager_commands(what: Literal["start", "stop", "forget"], files: Iterable[Path]) -> list[list[str]]:
-    """What the manager of services is told once the files are written, before they go, and when they are gone."""
+    """Return the commands for the service manager: after the files are written, before and after they are removed."""
     if sys.platform == "darwin":
         domain = f"gui/{os.getuid()}"
         told = {"start": [["bootstrap", domain, *map(str, files)]], "stop": [["bootout", f"{domain}/{LABEL}"]]}
@@ -150,7 +150,7 @@ def _manager_commands(what: Literal["start", "stop", "forget"], files: Iterable[
 
 
 def _check_manager(environ: Mapping[str, str]) -> None:
-    """Raises MnemoError where systemd does not answer this person, as in a container or after `su`."""
+    """Raise MnemoError if systemd does not serve this user, as in a container or after `su`."""
     if sys.platform == "darwin":
         return
     if shutil.which("systemctl", path=environ.get("PATH")) is None:
@@ -158,12 +158,12 @@ def _check_manager(environ: Mapping[str, str]) -> None:
     try:
         _run(["systemctl", "--user", "show-environment"], environ)
     except MnemoError as error:
-        hint = "log in as yourself, not by su or sudo, and try again; until then: mnemo up"
+        hint = "log in directly, not by su or sudo, and try again; until then: mnemo up"
         raise MnemoError(f"nothing was installed: {error.message}", hint) from error
 
 
 def _remove_service(environ: Mapping[str, str]) -> tuple[list[Path], str]:
-    """The service is stopped if it can be, and its files are gone in any case: those, and why it could not be."""
+    """Stop the service if possible and remove its files; return the files, and why it could not be stopped."""
     files = [file for file in _service_paths(environ) if file.exists()]
     complaint = ""
     for what in ("stop", "forget") if files else ():
@@ -174,14 +174,14 @@ def _remove_service(environ: Mapping[str, str]) -> tuple[list[Path], str]:
                 complaint = complaint or error.message
         for file in files:
             file.unlink(missing_ok=True)
-    for folder in units_folder(environ).glob("*.wants"):  # links that `disable` takes away where it can be reached
+    for folder in units_folder(environ).glob("*.wants"):  # links that `disable` removes if systemd can be reached
         for name in (SERVICE, SOCKET):
             (folder / name).unlink(missing_ok=True)
     return files, complaint
 
 
 def status(context: CommandContext) -> int:
-    """Exit 3 where no service is installed."""
+    """Show if the service is installed and answers; exit 3 if none is installed."""
     environ = context.environ
     file = _job_file(environ) if sys.platform == "darwin" else units_folder(environ) / SERVICE
     installed = file.exists()
@@ -198,7 +198,7 @@ def status(context: CommandContext) -> int:
 
 
 def logs(context: CommandContext) -> int:
-    """The service's own journal, else the log of a daemon that was started by a command."""
+    """Show the journal of the service, or the log of a daemon that was started by a command."""
     environ, follow = context.environ, context.options.follow
     context.terminal.flush()
     if sys.platform != "darwin" and (units_folder(environ) / SERVICE).exists():
@@ -216,13 +216,13 @@ def logs(context: CommandContext) -> int:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(data)
-    beside.replace(path)
+    partial = path.with_name(path.name + ".new")
+    partial.write_bytes(data)
+    partial.replace(path)
 
 
 def _run(words: list[str], environ: Mapping[str, str]) -> None:
-    """The command has done its work. Raises MnemoError with what it said."""
+    """Run a command. Raises MnemoError with the first line of its error output."""
     try:
         ended = subprocess.run(words, check=False, env=dict(environ), capture_output=True, text=True, errors="replace")
     except OSError as failed:
@@ -233,7 +233,7 @@ def _run(words: list[str], environ: Mapping[str, str]) -> None:
 
 
 def _run_in_foreground(words: list[str], environ: Mapping[str, str]) -> int:
-    """Run a command whose output is the person's to read; its exit code."""
+    """Run a command with its output on the terminal; return its exit code."""
     try:
         return subprocess.run(words, check=False, env=dict(environ)).returncode
     except OSError as failed:

@@ -1,8 +1,7 @@
-"""`mnemo try FOLDER`: everything once, on a folder of notes, with nothing installed and nothing kept.
+"""`mnemo try FOLDER`: a demonstration on a folder of notes, with nothing installed and nothing stored.
 
-A daemon of its own on a scratch data folder reads the notes; three questions made from their own text are answered by
-words at once, and by meaning once the vectors are there. At the end, and on ^C, the daemon stops and the folder goes.
-"""
+A temporary daemon reads the notes; three questions made from their own text are answered by words at once, and by
+meaning as soon as the vectors exist. At the end, and on ^C, the daemon stops and its folder is removed."""
 
 import re
 import time
@@ -24,8 +23,8 @@ from mnemo_client.protocol.status import StatusAnswer
 
 QUESTIONS = 3
 HITS = 2  # shown for each question
-PASSAGES_SAMPLED = 500  # what a list answers at most (SPEC 13)
-HEADING_WORDS = (2, 8)  # of a heading that makes a question: fewer say too little, more are sentences
+PASSAGES_SAMPLED = 500  # the maximum of a list (SPEC 13)
+HEADING_WORDS = (2, 8)  # of a heading that makes a question: fewer are too vague, more are sentences
 RARE_WORDS = 4  # of a passage without such a heading
 WORD_CHARS_MIN = 5
 FIRST_NOTES_SECONDS = 60.0
@@ -38,20 +37,20 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 class TrialQuestion(NamedTuple):
     text: str
-    origin: str  # where in the notes it comes from
+    origin: str  # the note it comes from
 
 
 def run(context: CommandContext) -> int:
     folder = (context.cwd / Path(context.options.folder).expanduser()).resolve()
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder" if folder.exists() else f"there is no folder {folder}")
+        raise UsageError(f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}")
     began = time.monotonic()
     with scratch_daemon.scratch_daemon(context, "try") as client:
         client.add_root(folder)
         status = _wait_for_notes(context, client)
         questions = make_questions(client.list_memories(limit=PASSAGES_SAMPLED).memories)
         if not questions:
-            context.message(f"there is nothing to ask in {folder}: no notes with text were found")
+            context.message(f"there is nothing to ask in {folder}: it has no notes with text")
             return EXIT_NOT_FOUND
         read = f"{plural(status.memories, 'passage')} of {plural(_files(status), 'file')}"
         context.print(context.style.bold(f"By words, {time.monotonic() - began:.1f} s after the start ({read}):"))
@@ -61,7 +60,7 @@ def run(context: CommandContext) -> int:
             context.print(context.style.bold(f"By meaning and by words, {after:.1f} s after the start:"))
             _ask_questions(context, client, questions, "auto")
     shown = short_path(str(folder), context.cwd, context.home)
-    context.print("Nothing of this was kept. To go on:", f"  mnemo init {shown}", "  mnemo recall WORDS")
+    context.print("Nothing of this was stored. Next:", f"  mnemo init {shown}", "  mnemo recall WORDS")
     return EXIT_DONE
 
 
@@ -70,7 +69,7 @@ def _files(status: StatusAnswer) -> int:
 
 
 def _wait_for_notes(context: CommandContext, client: Client) -> StatusAnswer:
-    """The status once every file has been read, or once there is something to ask after a long while."""
+    """Return the status when every file has been read, or after FIRST_NOTES_SECONDS."""
     deadline = time.monotonic() + FIRST_NOTES_SECONDS
     while True:
         status = client.status()
@@ -100,10 +99,10 @@ def _ask_questions(context: CommandContext, client: Client, questions: Sequence[
 
 
 def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> list[TrialQuestion]:
-    """Up to `count` questions that the passages should answer, from as many files as there are.
+    """Return up to `count` questions that the passages should answer, from as many files as possible.
 
-    A heading that stands over one passage only is asked as it is; where there is none, the rarest words of a passage
-    are. The choice depends on the passages alone: the same folder gives the same questions.
+    A heading of one passage only is a question as it is; if there is none, the rarest words of a passage are one. The
+    choice depends on the passages alone: the same folder gives the same questions.
     """
     headings = Counter(_heading(passage) for passage in passages)
     frequencies = Counter(word for passage in passages for word in _words(passage))
@@ -115,7 +114,7 @@ def make_questions(passages: Sequence[MemoryView], count: int = QUESTIONS) -> li
         (passages, lambda passage: _rarest_words(passage, frequencies)),
     )
     questions: list[TrialQuestion] = []
-    # Each file once; a folder of few files gives the rest of them a second time.
+    # Each file once; in a folder of few files, a second round takes the remaining questions.
     for files in (set[str](), None):
         for candidates, make in makers:
             for passage in _evenly_spaced(candidates, count):
@@ -133,7 +132,7 @@ def _path(passage: MemoryView) -> str:
 
 
 def _evenly_spaced(passages: Sequence[MemoryView], count: int) -> list[MemoryView]:
-    """Evenly spaced ones first, then all the others, in the order of their files."""
+    """Return evenly spaced passages first, then all of them, in the order of their files."""
     ordered = sorted(
         passages, key=lambda passage: (passage.note.path, passage.note.ordinal) if passage.note else ("", 0)
     )
@@ -142,13 +141,13 @@ def _evenly_spaced(passages: Sequence[MemoryView], count: int) -> list[MemoryVie
 
 
 def _heading(passage: MemoryView) -> str:
-    """The heading above the passage, without the number that counts it; empty where there is none."""
+    """Return the heading of the passage without its number; empty if there is none."""
     heading = passage.note.headings[-1].strip() if passage.note is not None and passage.note.headings else ""
     return _COUNT.sub("", heading)
 
 
 def _is_question_like(heading: str) -> bool:
-    """Whether it reads as a question; code, and paths such as those of routes, do not."""
+    """Return True if the heading can be asked as a question; code and paths cannot."""
     if "`" in heading or "/" in heading:
         return False
     words = _WORD.findall(heading)
@@ -160,7 +159,7 @@ def _words(passage: MemoryView) -> set[str]:
 
 
 def _rarest_words(passage: MemoryView, frequencies: Counter[str]) -> str:
-    """The passage's rarest words, in the order in which they stand there."""
+    """Return the passage's rarest words, in the order of the text."""
     first_places = {word: place for place, word in reversed(list(enumerate(_WORD.findall(passage.content.lower()))))}
     rarest = sorted(_words(passage), key=lambda word: (frequencies[word], first_places.get(word, 0)))[:RARE_WORDS]
     return " ".join(sorted(rarest, key=lambda word: first_places.get(word, 0))) if len(rarest) >= 2 else ""

@@ -1,4 +1,4 @@
-"""The commands that list what there is: list, recent, tags, namespaces."""
+"""The commands that list memories, tags and namespaces: list, recent, tags, namespaces."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,19 +17,19 @@ Page = MemoryPage | SearchAnswer
 
 
 def list_memories(context: CommandContext) -> int:
-    """The memories of the namespace, the last stored first."""
+    """List the memories of the namespace, the last stored first."""
     return _list(context, context.client().list_memories)
 
 
 def recent(context: CommandContext) -> int:
-    """The memories of the namespace and of `default`, the last that happened first."""
+    """List the memories of the namespace and of `default`, by when they happened, the newest first."""
     return _list(context, context.client().recent)
 
 
 def _list(context: CommandContext, read: Callable[..., Page]) -> int:
     top = context.options.top
     if top is not None and top < 1:
-        raise UsageError(f"--top takes a whole number from 1, not {top}")
+        raise UsageError(f"--top must be a whole number from 1, not {top}")
     wanted = top or TOP_DEFAULT
     memories: list[MemoryView] = []
     cursor: str | None = None
@@ -73,19 +73,19 @@ def _filters(context: CommandContext) -> dict[str, Any]:
 
 
 def tags(context: CommandContext) -> int:
-    """How many memories of the namespace have each tag."""
+    """List the tags of the namespace with their numbers of memories."""
     answer = context.client().tags()
     if context.wants_json:
         context.print_answer()
     elif answer.tags:
         context.page(count_lines(answer.tags, context.style))
     else:
-        context.message(f"nothing in namespace {answer.namespace} has a tag")
+        context.message(f"no memory in namespace {answer.namespace} has a tag")
     return EXIT_DONE if answer.tags else EXIT_NOT_FOUND
 
 
 def namespaces(context: CommandContext) -> int:
-    """How many memories each namespace has, and which one is in use here."""
+    """List the namespaces with their numbers of memories, and mark the one in use."""
     counts = context.client().status().namespaces
     chosen = context.namespace.name or "default"
     if context.wants_json:
@@ -96,7 +96,7 @@ def namespaces(context: CommandContext) -> int:
 
 
 def values(context: CommandContext) -> int:
-    """The words that a shell offers for an option, a line each; none where no daemon runs."""
+    """Print the values that a shell offers for an option, a line each; none if no daemon runs."""
     from mnemo_client.errors import MnemoError
 
     client = context.connect()
@@ -110,6 +110,6 @@ def values(context: CommandContext) -> int:
                 names = [model.name for model in client.models().models]
     except MnemoError:
         names = []
-    # A shell splits what it is offered at white space, and would expand what looks like a command.
+    # A shell would split a value at white space, and expand one that looks like a command.
     context.print(*(name for name in names if name.isprintable() and not set(name) & set(" \t'\"`$\\;&|<>()*?!")))
     return EXIT_DONE

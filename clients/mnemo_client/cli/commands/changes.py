@@ -1,4 +1,4 @@
-"""The commands about what was: history, diff; and how versions of a memory differ, in words that a person can read."""
+"""The commands about the past: history, diff; and the readable differences between versions of a memory."""
 
 import json
 import re
@@ -14,17 +14,17 @@ from mnemo_client.errors import EXIT_DONE, UsageError
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.versions import DifferenceView, HistoryAnswer
 
-CONTEXT_CHARS = 30  # of what stayed the same, around what changed
-EXACT_COMPARISON_MAX = 40_000  # words compared with words: 0.1 s
+CONTEXT_CHARS = 30  # of unchanged text around a change
+EXACT_COMPARISON_MAX = 40_000  # pairs of words that are compared: 0.1 s
 CHANGE_DIGITS_MAX = 10  # more are milliseconds
-# What counts versions or use, or follows from another field, says nothing of what a person changed.
+# Fields that count versions or use, or follow from another field: no person changed them.
 BOOKKEEPING_FIELDS = frozenset({
     "version", "modified_at", "compressed", "access_count", "repetition_count", "last_accessed", "strength",
     "strength_epoch",
 })  # fmt: skip
 
 _YEAR = re.compile(r"(19|20)\d\d")
-# A word, an ideograph or a mark, with the space behind it.
+# A word, an ideograph or a punctuation mark, with the space behind it.
 _WORDS = re.compile(
     r"(?:[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|\W)\s*"
 )
@@ -32,7 +32,7 @@ _SIGNS = {"added": "+", "restored": "+", "changed": "~", "trashed": "-", "droppe
 
 
 def history(context: CommandContext) -> int:
-    """Every version of a memory, the newest first, and what each changed."""
+    """List every version of a memory, the newest first, with its changes."""
     client = context.client()
     with list_candidates(client):
         answer = client.history(memory_id_argument(context, context.options.id), limit=context.options.top)
@@ -41,15 +41,15 @@ def history(context: CommandContext) -> int:
         return EXIT_DONE
     context.page(list(version_lines(answer, context.style)))
     if answer.cursor is not None:
-        context.message("there are earlier versions; show more with: mnemo history ID --top 500")
+        context.message("there are earlier versions; show them with: mnemo history ID --top 500")
     elif answer.versions and answer.versions[-1].memory.version > 1:
         context.message("earlier versions were not kept")
-    context.message("take a change back with: mnemo undo CHANGE")
+    context.message("undo a change with: mnemo undo CHANGE")
     return EXIT_DONE
 
 
 def diff(context: CommandContext) -> int:
-    """What became of each memory of the namespace since then."""
+    """List what changed in each memory of the namespace since a time."""
     options = context.options
     until = None if options.until is None else _point_in_time(options.until)
     answer = context.client().diff(_point_in_time(options.since), until=until, limit=options.top)
@@ -72,10 +72,12 @@ def diff(context: CommandContext) -> int:
 
 
 def _point_in_time(text: str) -> str:
-    """A time or a change, as the daemon takes it. A number that is neither a year nor milliseconds is a change that was
-    named as in `mnemo undo CHANGE`: as a time it would be long before anything was remembered."""
+    """Return a time or a change as the daemon takes it. Raises UsageError for a number that is neither a year nor ms.
+
+    Such a number is meant as a change, as in `mnemo undo CHANGE`: as a time it would be decades before any memory.
+    """
     if text.isdecimal() and len(text) <= CHANGE_DIGITS_MAX and not _YEAR.fullmatch(text):
-        raise UsageError(f"{text} is no time", f"a change is named so: seq:{text}")
+        raise UsageError(f"{text} is not a time", f"for a change write: seq:{text}")
     return str(time_argument(text))
 
 
@@ -83,7 +85,7 @@ def _point_in_time(text: str) -> str:
 
 
 def version_lines(answer: HistoryAnswer, style: TextStyle) -> Iterator[str]:
-    """For each version who made it, when and how, and below it what it changed; of the first its text."""
+    """Yield for each version who made it, when and how, then its changes; for the first version its text."""
     for version, before in zip(answer.versions, [*answer.versions[1:], None], strict=True):
         facts = [local_time(version.at), sanitize(version.by), operation_text(version.what)]
         if version.group is not None:
@@ -98,7 +100,7 @@ def version_lines(answer: HistoryAnswer, style: TextStyle) -> Iterator[str]:
 
 
 def diff_lines(rows: Sequence[DifferenceView], style: TextStyle) -> Iterator[str]:
-    """A line for each memory, and below a changed one its fields."""
+    """Yield a line for each memory, then the changed fields of a changed one."""
     heads = table([_difference_row(row, style) for row in rows], width=style.width, clips=True)
     for row, head in zip(rows, heads, strict=True):
         yield head
@@ -109,7 +111,7 @@ def diff_lines(rows: Sequence[DifferenceView], style: TextStyle) -> Iterator[str
 def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
     sign = _SIGNS.get(row.how, "?")
     paint = {"+": style.good, "-": style.bad}.get(sign, style.warn)
-    text = first_line(row.memory) if row.memory is not None else "gone for good"
+    text = first_line(row.memory) if row.memory is not None else "erased"
     facts = [f"change {row.seq}", local_minute(row.at), sanitize(row.by), operation_text(row.what)]
     return [f"{paint(sign)} {style.location(short_id(row.id))}", *map(style.dim, facts), text]
 
@@ -117,7 +119,7 @@ def _difference_row(row: DifferenceView, style: TextStyle) -> list[str]:
 def field_lines(
     before: dict[str, Any], after: dict[str, Any], names: Sequence[str], style: TextStyle, indent: str
 ) -> Iterator[str]:
-    """What changed, a field a line; of texts the words that did."""
+    """Yield the changes, a field a line; for texts the changed words."""
     for name in names:
         old, new = before.get(name), after.get(name)
         if name in BOOKKEEPING_FIELDS or old == new:
@@ -150,7 +152,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def word_diff(before: str, after: str, style: TextStyle) -> str:
-    """The words that went and came, within a few that stayed: `with [-Ines-]{+Otto+}.`; in colours where there are."""
+    """Mark removed and added words among a few unchanged ones: `with [-Ines-]{+Otto+}.`; by colour if there is any."""
     parts = []
     changes = list(word_changes(before, after))
     for place, (kind, text) in enumerate(changes):
@@ -166,13 +168,13 @@ def word_diff(before: str, after: str, style: TextStyle) -> str:
 
 
 def word_changes(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Runs of words that stayed (=), went (-) and came (+), in order. White space counts for nothing."""
+    """Yield runs of unchanged (=), removed (-) and added (+) words, in order, ignoring white space."""
     from difflib import SequenceMatcher
 
     old, new = _WORDS.findall(before.strip()), _WORDS.findall(after.strip())
     bare_old, bare_new = [word.rstrip() for word in old], [word.rstrip() for word in new]
-    # Most edits leave both ends alone. What is between them is short then; where it is long, frequent words do not
-    # count (autojunk), without which the comparison could take seconds.
+    # Most edits change little between a common start and end. If the rest is long, frequent words are ignored
+    # (autojunk): otherwise the comparison could take seconds.
     head = _common_prefix_length(bare_old, bare_new)
     tail = _common_prefix_length(bare_old[head:][::-1], bare_new[head:][::-1])
     if head:
@@ -195,7 +197,7 @@ def word_changes(before: str, after: str) -> Iterator[tuple[str, str]]:
 
 
 def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words they begin with in common."""
+    """Return the number of words that both begin with."""
     for count, (word, counterpart) in enumerate(zip(one, other, strict=False)):
         if word != counterpart:
             return count
@@ -203,7 +205,7 @@ def _common_prefix_length(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _clipped_run(text: str, *, is_first: bool, is_last: bool) -> str:
-    """The ends of a run that touch what changed."""
+    """Return the ends of an unchanged run that are next to a change."""
     if len(text) <= 2 * CONTEXT_CHARS:
         return text
     head = "" if is_first else text[:CONTEXT_CHARS].rstrip() + " "

@@ -1,4 +1,4 @@
-"""The commands by which memories go for good: forget, trash empty."""
+"""The commands that erase memories for good: forget, trash empty."""
 
 from collections.abc import Iterator
 
@@ -10,17 +10,17 @@ from mnemo_client.cli.terminal import TextStyle, sanitize
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, NotFoundError, UsageError
 from mnemo_client.protocol.erasure import EraseAnswer, EraseFilter
 
-EXAMPLES_SHOWN = 10  # memories that are about to be forgotten
+EXAMPLES_SHOWN = 10  # memories shown before they are erased
 
 _STATES = {"clean": TextStyle.good, "removed": TextStyle.good, "still there": TextStyle.bad}
 
 
 def forget(context: CommandContext) -> int:
-    """Exit 1 where any trace is still there."""
+    """Erase memories; exit 1 if any trace is left."""
     options = context.options
     wanted = _filter_from_options(context)
     if bool(options.id) == (wanted is not None):
-        raise UsageError("name memories by their ids, or by options such as --tag", "see: mnemo forget --help")
+        raise UsageError("name memories by ids or by options such as --tag, not both", "see: mnemo forget --help")
     client = context.client()
     ids = [memory_id_argument(context, text) for text in options.id]
     with list_candidates(client):
@@ -31,20 +31,20 @@ def forget(context: CommandContext) -> int:
         if context.wants_json:
             context.print_answer()
         else:
-            context.print(*_plan_lines(planned, "would be forgotten", context.style))
+            context.print(*_plan_lines(planned, "would be erased", context.style))
             context.print(*_candidate_lines(planned, context.style), *_copy_lines(planned, context.style))
         return EXIT_DONE
     quoting, everywhere = options.quoting, options.everywhere
     if not options.yes:
         shown = [client.get(memory_id) for memory_id in planned.purged[:EXAMPLES_SHOWN]]
         context.print(*choice_lines(shown, context.style))
-        context.confirm(f"forget {_count_text(planned)} for good, with every trace")
+        context.confirm(f"erase {_count_text(planned)} for good, with every trace")
         if planned.candidates and not quoting:
             context.print(*_candidate_lines(planned, context.style))
-            quoting = context.ask(f"forget too what quotes it ({_memory_count(len(planned.candidates))})")
+            quoting = context.ask(f"erase also the memories that quote it ({_memory_count(len(planned.candidates))})")
         if planned.backups and not everywhere:
             context.print(*_copy_lines(planned, context.style))
-            everywhere = context.ask("rewrite these copies without it too")
+            everywhere = context.ask("rewrite these copies without it")
     report = client.erase_many(planned.purged, quoting=quoting, everywhere=everywhere)
     if context.wants_json:
         context.print_answer()
@@ -58,22 +58,22 @@ def trash_empty(context: CommandContext) -> int:
     counted = client.empty_trash()
     if counted.dropped and not options.dry_run:
         if not options.yes:
-            context.confirm(f"drop {_memory_count(counted.dropped)} in the trash for good")
+            context.confirm(f"erase {_memory_count(counted.dropped)} in the trash for good")
         counted = client.empty_trash(confirm=True)
     if context.wants_json:
         context.print_answer()
     elif not counted.dropped:
         context.message("the trash is empty")
     else:
-        verb = "would leave" if counted.dry_run else "left"
-        context.print(f"{verb} the trash for good: {_memory_count(counted.dropped)}, {size_text(counted.bytes)}")
+        verb = "would be erased" if counted.dry_run else "erased"
+        context.print(f"{verb}: {_memory_count(counted.dropped)} in the trash, {size_text(counted.bytes)}")
         if not counted.dry_run:
-            context.message("old bytes of them stay in files until they are written over; mnemo forget leaves none")
+            context.message("their bytes stay in files until they are overwritten; mnemo forget leaves none")
     return EXIT_DONE
 
 
 def _filter_from_options(context: CommandContext) -> EraseFilter | None:
-    """What the options name; None where they name nothing. A namespace alone is named by --all."""
+    """Return the filter that the options name; None if they name nothing. --all names the whole namespace."""
     options = context.options
     wanted = EraseFilter(
         kinds=options.kind,
@@ -92,8 +92,8 @@ def _filter_from_options(context: CommandContext) -> EraseFilter | None:
 
 
 def report_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
-    """What was forgotten, place by place, and what is left to do."""
-    yield from _plan_lines(report, "forgotten", style)
+    """Yield what was erased, place by place, and what is left to do."""
+    yield from _plan_lines(report, "erased", style)
     for place in report.places:
         detail = f": {sanitize(place.detail)}" if place.detail else ""
         yield f"  {_STATES[place.state](style, place.state):<11} {style.location(sanitize(place.place))}{detail}"
@@ -101,19 +101,19 @@ def report_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
     yield (
         f"searched {plural(searched.files, 'file')}, {size_text(searched.bytes)}, "
         f"for {plural(searched.needles, 'trace')}: "
-        f"{'none is left' if report.complete else 'some are left, as said above'}"
+        f"{'none is left' if report.complete else 'some are left, see above'}"
     )
     yield from _candidate_lines(report, style)
     if report.candidates:
-        yield "  to forget these too: mnemo forget with their ids"
+        yield "  erase these too: mnemo forget with their ids"
     told = {place.place for place in report.places}
     for path in report.backups:
         if path not in told:
             yield (
-                f"  {style.warn('not touched')} {sanitize(path)}, which holds it: remove it when you need it no more "
+                f"  {style.warn('not changed')} {sanitize(path)} has a copy: delete it when you no longer need it "
                 "(mnemo forget --everywhere rewrites such copies)"
             )
-    yield f"  {style.warn('not searched')}  backups and exports in folders of your own: remove those that hold it"
+    yield f"  {style.warn('not searched')}  backups and exports in your own folders: delete those that have a copy"
 
 
 def _candidate_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
@@ -135,14 +135,14 @@ def _plan_lines(report: EraseAnswer, verb: str, style: TextStyle) -> Iterator[st
     yield f"{style.good(verb)}: {_count_text(report)} {style.dim(f'({ids})')}"
     for memory_id, sources in report.rederive.items():
         shown = ", ".join(map(short_id, sources))
-        yield f"  {short_id(memory_id)} was made of {shown} too, which stay: make it anew from them"
+        yield f"  {short_id(memory_id)} was derived from {shown} too, which stay: derive it again from them"
     if report.revived:
         shown = ", ".join(map(short_id, report.revived))
-        yield f"  shown again, since what stood for it goes: {shown}"
+        yield f"  active again, since the memory that superseded it is erased: {shown}"
 
 
 def _count_text(report: EraseAnswer) -> str:
-    derived = f" and {number_text(len(report.derived))} made of it" if report.derived else ""
+    derived = f" and {number_text(len(report.derived))} derived from it" if report.derived else ""
     return _memory_count(len(report.purged)) + derived
 
 

@@ -1,4 +1,4 @@
-"""The commands that take in or look through more than one memory: ingest, turns, reclassify."""
+"""The commands that store or classify many memories at once: ingest, turns, reclassify."""
 
 import json
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ from mnemo_client.protocol.ingestion import (
     TurnsRequest,
 )
 
-SHOWN_MAX = 20  # of pieces set aside, or of memories reclassified; --json has all
-PIECE_CELLS = 60  # of a piece that is named in a list
+SHOWN_MAX = 20  # rejected pieces or reclassified memories; --json has all
+PIECE_CELLS = 60  # of a piece in a list
 TURNS_A_REQUEST = 1000
 SOURCE_CHARS_MAX = 64
 INGEST_BYTES_MAX = 31 << 20  # of a text: the daemon's body limit of 32 MiB (SPEC 16), less what JSON adds
@@ -33,15 +33,15 @@ INGEST_BYTES_MAX = 31 << 20  # of a text: the daemon's body limit of 32 MiB (SPE
 _OUTCOME_LABELS = (
     ("stored", "stored"),
     ("updated", "updated"),
-    ("merged", "merged into what was known"),
-    ("repeats", "stored, saying again what was known"),
-    ("duplicate", "known already"),
-    ("discarded", "set aside"),
+    ("merged", "merged into a known memory"),
+    ("repeats", "stored although already known in other words"),
+    ("duplicate", "already known"),
+    ("discarded", "rejected"),
 )
 
 
 def ingest(context: CommandContext) -> int:
-    """Each file as a text of its own; without one, standard input."""
+    """Store each file as a text of its own; without a file, standard input."""
     options = context.options
     client = context.client()
     worst = EXIT_DONE
@@ -63,7 +63,7 @@ def ingest(context: CommandContext) -> int:
 
 
 def turns(context: CommandContext) -> int:
-    """A conversation, one JSON object a line: role (user or agent), content; speaker and at where they are known."""
+    """Store a conversation of one JSON object a line: role (user or agent), content, and optionally speaker and at."""
     options = context.options
     said = _parse_turns(_read(context, options.file), options.file)
     client = context.client()
@@ -91,11 +91,11 @@ def reclassify(context: CommandContext) -> int:
         context.message(f"and {answer.changed - min(SHOWN_MAX, len(answer.changes))} more: --json shows up to 500")
     would = "would be changed" if answer.dry_run else "changed"
     context.print(
-        f"{number_text(answer.looked_at)} looked at, {number_text(answer.changed)} {would}, "
-        f"{number_text(answer.left)} left as a person set them"
+        f"{number_text(answer.looked_at)} checked, {number_text(answer.changed)} {would}, "
+        f"{number_text(answer.left)} kept as a person set them"
     )
     if answer.group is not None:
-        context.message(f"take it back with: mnemo undo --group {answer.group}")
+        context.message(f"undo this with: mnemo undo --group {answer.group}")
     return EXIT_DONE
 
 
@@ -105,9 +105,9 @@ def _input_texts(context: CommandContext) -> Iterator[tuple[str, str]]:
 
 
 def _read(context: CommandContext, name: str) -> str:
-    """A file's text, or that of standard input for `-`. Raises BadUsage where it cannot be read."""
+    """Return a file's text, or that of standard input for `-`. Raises UsageError if it cannot be read."""
     if name == "-":
-        return context.text(["-"], "take in", bytes_max=INGEST_BYTES_MAX)
+        return context.text(["-"], "ingest", bytes_max=INGEST_BYTES_MAX)
     try:
         text = Path(name).expanduser().read_bytes().decode()
     except OSError as failed:
@@ -117,7 +117,7 @@ def _read(context: CommandContext, name: str) -> str:
     if not text.strip():
         raise UsageError(f"there is no text in {name}")
     if len(text.encode()) > INGEST_BYTES_MAX:
-        raise UsageError(f"{name} holds more than {INGEST_BYTES_MAX} bytes", "take it in by parts, or watch its folder")
+        raise UsageError(f"{name} has more than {INGEST_BYTES_MAX} bytes", "ingest it in parts, or watch its folder")
     return text
 
 
@@ -134,13 +134,13 @@ def _parse_turns(text: str, name: str) -> list[Turn]:
                 from mnemo_client.protocol import validation
 
                 message = validation.explain(wrong, Turn, msgspec.json.decode(line)).message
-            hint = 'a line is {"role": "user", "content": "…"}, with "speaker" and "at" where they are known'
+            hint = 'a line is {"role": "user", "content": "…"}, optionally with "speaker" and "at"'
             raise UsageError(f"{name}:{number}: {message}", hint) from wrong
     return said
 
 
 def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:
-    """Says what became of each; exit 1 where nothing of it could be taken."""
+    """Print the outcome of each piece; return exit code 1 if all of them were refused."""
     refused = [item for item in answer.results if not isinstance(item, PieceAnswer)]
     if context.wants_json:
         context.print_answer()
@@ -149,7 +149,7 @@ def _report(context: CommandContext, name: str, answer: IngestAnswer) -> int:
         for item in refused[:SHOWN_MAX]:
             context.message(f"refused: {json.loads(bytes(item))['error']['message']}")
         if answer.group is not None:
-            context.message(f"take it back with: mnemo undo --group {answer.group}")
+            context.message(f"undo this with: mnemo undo --group {answer.group}")
     return EXIT_FAILED if refused and len(refused) == len(answer.results) else EXIT_DONE
 
 
@@ -168,12 +168,12 @@ def _ingest_lines(name: str, answer: IngestAnswer, style: TextStyle) -> Iterator
     for item in aside[:SHOWN_MAX]:
         shown = "" if item.memory is None else f"{short_id(item.memory.id)}  {_excerpt(item.memory.content)}"
         why = style.dim(f"({reason_text(item.reason or '')})")
-        yield f"  {style.dim('set aside')}  {shown} {why}"
+        yield f"  {style.dim('rejected')}  {shown} {why}"
     if len(aside) > SHOWN_MAX:
         yield f"  {style.dim(f'and {len(aside) - SHOWN_MAX} more')}"
     if aside:
         yield style.dim(
-            "  see them for 30 days with: mnemo trash --set-aside; bring one back with: mnemo trash restore ID"
+            "  list them for 30 days with: mnemo trash --set-aside; restore one with: mnemo trash restore ID"
         )
     for item in taken:
         if item.explained is not None and item.memory is not None:

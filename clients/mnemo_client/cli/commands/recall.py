@@ -31,7 +31,7 @@ def recall(context: CommandContext) -> int:
     if context.wants_json:
         context.print(body.rstrip("\n"))
         return EXIT_DONE if answer.memories else EXIT_NOT_FOUND
-    # Why an answer was by words only stands in the status; asked for only where it was.
+    # The status tells why an answer is by words only; it is requested only then.
     status = client.status() if "vectors" in answer.degraded else None
     lines = hit_lines(answer.memories, context.style, context.cwd, context.home, first=options.offset + 1)
     context.print(*lines)
@@ -45,7 +45,7 @@ def recall(context: CommandContext) -> int:
 
 
 def _recall_fields(context: CommandContext) -> dict[str, Any]:
-    """What `recall` and `why` ask with."""
+    """Return the request fields that `recall` and `why` share."""
     options = context.options
     fields: dict[str, Any] = {
         "query": context.text(options.words, "look for"),
@@ -73,7 +73,7 @@ def _recall_fields(context: CommandContext) -> dict[str, Any]:
 
 
 def why(context: CommandContext) -> int:
-    """Exit 0 whatever the reason is: that there is one is what was asked."""
+    """Exit 0 whatever the reason is: the explanation is the answer."""
     asked, client = _recall_fields(context), context.client()
     with list_candidates(client):
         answer = client.why(memory_id_argument(context, context.options.id), **asked)
@@ -126,14 +126,14 @@ def context_block(context: CommandContext) -> int:
         status = client.status() if "vectors" in answer.degraded else None
         return _report_nothing(context, answer.namespace, degraded_text(answer.degraded, status))
     if answer.cut and not answer.block:
-        raise MnemoError("something was found, and nothing of it fits", "allow more: --max-chars, --budget")
+        raise MnemoError("memories were found, but none fits the limit", "raise the limit: --max-chars, --budget")
     return EXIT_DONE if answer.block else EXIT_NOT_FOUND
 
 
 def _report_nothing(context: CommandContext, namespace: str, missing: str, *, is_cut: bool = False) -> int:
     said = f"nothing found in namespace {namespace}"
     if is_cut:
-        said = f"nothing in namespace {namespace} is near enough to answer this; see what is nearest with: --cut none"
+        said = f"nothing in namespace {namespace} is close enough to be an answer; show the closest with: --cut none"
     context.message(said + (f" ({missing})" if missing else ""))
     return EXIT_NOT_FOUND
 
@@ -152,7 +152,7 @@ def open_file(context: CommandContext, path: Path, line: int) -> None:
     from mnemo_client.cli import editor
 
     if not path.exists():
-        raise NotFoundError(f"{path} is not there any more", "ask again: the daemon sees what moved within seconds")
-    editor.check_terminal(context.environ, context.has_terminal, f"it stands in {path}:{line}")
+        raise NotFoundError(f"{path} no longer exists", "ask again: the daemon notices moved files within seconds")
+    editor.check_terminal(context.environ, context.has_terminal, f"the text is in {path}:{line}")
     context.terminal.flush()
     editor.edit(context.environ, path, line)

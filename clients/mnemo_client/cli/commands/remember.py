@@ -1,4 +1,4 @@
-"""The commands about memories: add, recall, open, search, show, edit, rm, trash, undo, context."""
+"""The commands that store, show, change and delete memories: add, show, edit, rm, trash, undo."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ def add(context: CommandContext) -> int:
             infer=options.infer or None,
             dedup=options.dedup,
             explain=options.explain,
-            # What no option names stays as it is under a known key.
+            # A field without an option stays as it is under a known key.
             **{name: value for name, value in fields.items() if value is not None and value != []},
         )
     )
@@ -96,7 +96,7 @@ def edit(context: CommandContext) -> int:
     change = _patch_from_options(context)
     if change is None and memory.note is not None:
         if context.has_terminal:
-            context.message("this memory is part of a note: what you save there is what is remembered")
+            context.message("this memory is part of a note: edit the note, the daemon reads it again")
         open_file(context, Path(memory.note.path), memory.note.lines[0])
         return EXIT_DONE
     changed = client.patch(memory.id, change) if change is not None else _edit_text(context, memory)
@@ -110,7 +110,7 @@ def edit(context: CommandContext) -> int:
 
 
 def _patch_from_options(context: CommandContext) -> Patch | None:
-    """What the options ask for; None where they ask for nothing, which means the editor."""
+    """Return the change that the options name; None if they name none, which means the editor."""
     options = context.options
     if options.pin and options.unpin:
         raise UsageError("--pin and --unpin contradict each other")
@@ -142,7 +142,7 @@ def _edit_text(context: CommandContext, memory: MemoryView) -> MemoryView | None
     try:
         changed = context.connect().patch(memory.id, Patch(content=text, if_version=memory.version))
     except MnemoError as error:
-        # Work that was typed is not thrown away because the daemon would not have it.
+        # A text that was typed is kept even if the daemon refuses it.
         raise MnemoError(
             error.message, f"{error.hint + '; ' if error.hint else ''}your text is kept in {path}"
         ) from error
@@ -151,7 +151,7 @@ def _edit_text(context: CommandContext, memory: MemoryView) -> MemoryView | None
 
 
 def rm(context: CommandContext) -> int:
-    """Moves all of them to the trash in one change, or none where one id is wrong."""
+    """Delete all of them in one change, or none if one id is wrong."""
     ids = [memory_id_argument(context, text) for text in context.options.id]
     client = context.client()
     with list_candidates(client):
@@ -162,7 +162,7 @@ def rm(context: CommandContext) -> int:
         context.message("already in the trash")
     else:
         context.print(f"moved to the trash: {', '.join(map(short_id, answer.ids))}")
-        context.message(f"take {'it' if len(answer.ids) == 1 else 'them'} back with: mnemo undo")
+        context.message("undo this with: mnemo undo")
     return EXIT_DONE
 
 
@@ -172,20 +172,20 @@ def trash(context: CommandContext) -> int:
     if context.wants_json:
         context.print_answer()
     elif not page.memories:
-        context.message("nothing is set aside" if set_aside else "the trash is empty")
+        context.message("nothing was rejected" if set_aside else "the trash is empty")
     else:
         context.page(trash_lines(page, context.style))
         if page.cursor is not None:
             context.message(f"there is more; show it with: mnemo trash{' --set-aside' if set_aside else ''} --top 500")
-        stays = "; what is set aside goes after 30 days" if set_aside else ""
-        context.message(f"bring one back with: mnemo trash restore ID{stays}")
+        stays = "; rejected texts are erased after 30 days" if set_aside else ""
+        context.message(f"restore one with: mnemo trash restore ID{stays}")
     return EXIT_DONE
 
 
 def trash_restore(context: CommandContext) -> int:
     client = context.client()
     bodies = []
-    with list_candidates(client):  # all of them are there before the first is restored
+    with list_candidates(client):  # all of them must exist before the first is restored
         ids = [client.get(memory_id_argument(context, text)).id for text in context.options.id]
     for memory_id in ids:
         memory = client.restore(memory_id)
@@ -202,7 +202,7 @@ def undo(context: CommandContext) -> int:
     options = context.options
     named = [each for each in (options.change, options.seq, options.group) if each is not None]
     if len(named) > 1:
-        raise UsageError("one change is taken back at once, or one group", "see: mnemo undo --help")
+        raise UsageError("give one change or one group", "see: mnemo undo --help")
     seq = options.change if options.seq is None else options.seq
     undone = context.client().undo(seq, options.group, dry_run=options.dry_run)
     if context.wants_json:

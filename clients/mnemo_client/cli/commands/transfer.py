@@ -1,4 +1,4 @@
-"""The commands that carry everything out and in: export, import."""
+"""The commands that export and import memories: export, import."""
 
 import io
 import os
@@ -16,29 +16,29 @@ from mnemo_client.protocol.maintenance import ImportAnswer
 if TYPE_CHECKING:
     from mnemo_client.client import Client
 
-PIECE_BYTES = 1 << 18  # of a file, sent at once
+PIECE_BYTES = 1 << 18  # of a file that are sent at once
 PROBLEMS_SHOWN = 20
-SHOWN_EVERY_LINES = 500  # of an export, between two looks at how many they are
+SHOWN_EVERY_LINES = 500  # between two updates of the progress line
 
 _IMPORT_OUTCOME_LABELS = (
     ("stored", "stored"),
     ("updated", "updated"),
-    ("restored", "back from the trash"),
-    ("duplicate", "known already"),
-    ("older", "changed here since and left as they are"),
-    ("forgotten", "forgotten here and left out"),
-    ("skipped", "passed over"),
+    ("restored", "restored from the trash"),
+    ("duplicate", "already known"),
+    ("older", "changed here since and kept"),
+    ("forgotten", "erased here and not imported"),
+    ("skipped", "skipped"),
 )
 
 
 def export(context: CommandContext) -> int:
-    """Every namespace, unless one is named; to standard output, unless a file is named."""
+    """Export all namespaces or the one that is named, to a file or to standard output."""
     options = context.options
     target = None if options.file in (None, "-") else Path(options.file).expanduser().resolve()
     if target is not None and not options.force and target.exists():
-        raise UsageError(f"{options.file} is there already", "name another file, or replace it with --force")
+        raise UsageError(f"{options.file} already exists", "name another file, or replace it with --force")
     if target is not None and not target.parent.is_dir():
-        raise UsageError(f"there is no folder {target.parent}", "make it first, or name a file elsewhere")
+        raise UsageError(f"there is no folder {target.parent}", "create it, or name a file in another folder")
     client = context.client()
     if target is None:
         for line in _export_lines(context, client):
@@ -53,7 +53,7 @@ def export(context: CommandContext) -> int:
 
 
 def import_(context: CommandContext) -> int:
-    """What was passed over is told and costs nothing else; where everything was, that is a failure."""
+    """Import an export; skipped rows are reported. Exit 1 if every row was skipped."""
     options = context.options
     client = context.client()
     with _open_input(context) as file:
@@ -64,7 +64,7 @@ def import_(context: CommandContext) -> int:
             user_id=options.user,
             allow_forgotten=options.allow_forgotten,
             dry_run=options.dry_run,
-            watch=lambda done, of: _show_progress(context, "taking in", done, of),
+            watch=lambda done, of: _show_progress(context, "importing", done, of),
         )
     if context.wants_json:
         context.print_answer()
@@ -86,24 +86,24 @@ def _export_lines(context: CommandContext, client: "Client") -> Iterator[bytes]:
 
 
 def _write_atomically(target: Path, lines: Iterator[bytes]) -> tuple[int, int]:
-    """The file in place, whole or not at all, for its owner alone; how many lines and bytes it has."""
+    """Write the file completely or not at all, readable by its owner only; return its lines and bytes."""
     count = 0
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as beside:
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as partial:
         try:
             for line in lines:
-                beside.write(line + b"\n")
+                partial.write(line + b"\n")
                 count += 1
-            beside.flush()
-            os.fsync(beside.fileno())
-            Path(beside.name).replace(target)
+            partial.flush()
+            os.fsync(partial.fileno())
+            Path(partial.name).replace(target)
         except BaseException:
-            Path(beside.name).unlink(missing_ok=True)
+            Path(partial.name).unlink(missing_ok=True)
             raise
-        return count, beside.tell()
+        return count, partial.tell()
 
 
 def _open_input(context: CommandContext) -> IO[bytes]:
-    """The file that was named, or standard input. Raises BadUsage where it cannot be read."""
+    """Open the file that was named, or standard input. Raises UsageError if it cannot be read."""
     name, stdin = context.options.file, context.stdin
     if name == "-":
         is_file = isinstance(stdin, io.TextIOWrapper)
@@ -115,7 +115,7 @@ def _open_input(context: CommandContext) -> IO[bytes]:
 
 
 def _input_size(file: IO[bytes]) -> int:
-    """How much there is to send; 0 where nobody knows."""
+    """Return the number of bytes to send; 0 if it is unknown."""
     try:
         status = os.fstat(file.fileno())
     except OSError:
@@ -124,7 +124,7 @@ def _input_size(file: IO[bytes]) -> int:
 
 
 def _read_pieces(context: CommandContext, file: IO[bytes], size: int) -> Iterator[bytes]:
-    """The file as it is sent. One that cannot be read to its end must not look like a daemon that went away."""
+    """Yield the file in pieces. Raises MnemoError for a file that cannot be read to its end, not a connection error."""
     sent = 0
     while True:
         try:
@@ -144,22 +144,22 @@ def _show_progress(context: CommandContext, what: str, done: int, of: int) -> No
 
 
 def _import_lines(found: ImportAnswer) -> Iterator[str]:
-    """What an import came to, in lines."""
+    """Yield the result of an import, in lines."""
     counts = [f"{number} {words}" for name, words in _IMPORT_OUTCOME_LABELS if (number := getattr(found, name))]
     dry = "would be: " if found.dry_run and counts else ""
-    yield f"{found.tool}: {dry}{', '.join(counts) or 'there is no memory in it'}"
+    yield f"{found.tool}: {dry}{', '.join(counts) or 'it has no memories'}"
     if found.whole:
-        yield "the store was empty: it takes over everything as it was, history and watched folders included"
+        yield "the store was empty: everything was restored as it was, with history and watched folders"
     for problem in found.problems[:PROBLEMS_SHOWN]:
         yield f"  {sanitize(problem.place)}: {sanitize(problem.why)}"
     if found.skipped > PROBLEMS_SHOWN:
         yield f"  and {found.skipped - min(PROBLEMS_SHOWN, len(found.problems))} more"
     if found.freed:
-        yield f"{found.freed} were chunks of notes and are memories of their own now"
+        yield f"{found.freed} were chunks of notes and are now independent memories"
     for words, numbers in (("masked", found.masked), ("not kept", found.not_kept), ("of other users", found.users)):
         if numbers:
             yield f"{words}: " + ", ".join(f"{sanitize(name)} ({number})" for name, number in numbers.items())
     if found.users:
-        yield "  recall finds those of the user local; import with --user local to have them there"
+        yield "  recall finds memories of the user local only; to import them for that user: --user local"
     if found.group is not None:
-        yield f"take it back with: mnemo undo --group {found.group}"
+        yield f"undo this with: mnemo undo --group {found.group}"

@@ -1,4 +1,4 @@
-"""How the answers of recall and search look: hits, excerpts, the summary line."""
+"""Shows the answers of recall and search: hits, excerpts, the summary line."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,8 +15,8 @@ BEST_LINES_MAX = 4
 def hit_lines(
     memories: Sequence[RecalledMemory], style: TextStyle, here: Path, home: Path, first: int = 1
 ) -> Iterator[str]:
-    """For each: number, score, where it is or its id, heading trail, date, `was` of what a newer value replaced; below
-    it the best sentence."""
+    """Yield for each memory its number, score, location or id, headings and date (with `was` if a newer value replaced
+    it), then its best sentences."""
     digits = len(str(first + len(memories) - 1))
     for place, memory in enumerate(memories, first):
         head = f"{place:>{digits}}  {memory.score:.2f}  "
@@ -35,7 +35,7 @@ def hit_lines(
 
 
 def _fitting_headings(headings: str, room: int | None) -> str:
-    """As many of the last headings as there is room for, with an ellipsis for the others; the last one in any case."""
+    """Return as many of the last headings as fit, at least one, with an ellipsis for the others."""
     parts = headings.split(" › ")
     while room is not None and len(parts) > 1 and cell_width(" › ".join(["…", *parts])) > room:
         parts = parts[1:]
@@ -43,14 +43,14 @@ def _fitting_headings(headings: str, room: int | None) -> str:
 
 
 def location(memory: MemoryView, here: Path, home: Path) -> str:
-    """path:line of a note's chunk, else the end of the id."""
+    """Return path:line of a chunk of a note, else the end of the id."""
     if memory.note is None:
         return short_id(memory.id)
     return f"{short_path(memory.note.path, here, home)}:{best_line(memory)}"
 
 
 def best_line(memory: MemoryView) -> int:
-    """The line of the best sentence, else the chunk's first; 1 where it is no note."""
+    """Return the line of the best sentence, else the chunk's first; 1 if the memory is not from a note."""
     best = memory.best if isinstance(memory, RecalledMemory) else None
     if best is not None and best.line is not None:
         return best.line
@@ -58,7 +58,7 @@ def best_line(memory: MemoryView) -> int:
 
 
 def heading_trail(memory: MemoryView) -> str:
-    """Title and headings above a passage of a note, where a title that is the top heading counts once; else empty."""
+    """Return title and headings above a passage of a note; a title that is also the top heading appears once."""
     if memory.note is None:
         return ""
     title, headings = memory.note.title, memory.note.headings
@@ -66,7 +66,7 @@ def heading_trail(memory: MemoryView) -> str:
 
 
 def best_sentence_lines(memory: RecalledMemory, style: TextStyle, indent: int) -> list[str]:
-    """The excerpt with the query's words marked, wrapped below its head."""
+    """Return the excerpt with the query's words marked, wrapped below its head."""
     if memory.best is None:
         text, marks = first_line(memory, None), []
     else:
@@ -80,7 +80,7 @@ def best_sentence_lines(memory: RecalledMemory, style: TextStyle, indent: int) -
 
 
 def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end: int, style: TextStyle) -> str:
-    """text[start:end] with what of the marks lies in it painted. Marks that overlap count once."""
+    """Return text[start:end] with the marks in it highlighted. Overlapping marks count once."""
     parts, at = [], start
     for first, last in sorted(marks):
         first, last = max(first, at), min(last, end)
@@ -91,7 +91,7 @@ def highlight_marks(text: str, marks: Sequence[tuple[int, int]], start: int, end
 
 
 def recall_summary(answer: RecallAnswer, status: StatusAnswer | None, style: TextStyle) -> str:
-    """The last line: how many of how many, milliseconds, ranker, namespace, and what was missing."""
+    """Return the summary line: number of results, milliseconds, ranker, namespace, and missing parts."""
     parts = [f"{len(answer.memories)} of {answer.total}", f"{answer.took_ms:.1f} ms", answer.ranker]
     return _summary(parts, answer.namespace, degraded_text(answer.degraded, status), style)
 
@@ -107,7 +107,7 @@ def _summary(parts: list[str], namespace: str, missing: str, style: TextStyle) -
 
 
 def degraded_text(degraded: Sequence[str], status: StatusAnswer | None) -> str:
-    """What was missing, in words; empty when nothing was."""
+    """Describe the missing parts of an answer; empty if nothing was missing."""
     return "; ".join(degraded_reason(name, status) for name in degraded)
 
 
@@ -119,7 +119,7 @@ def degraded_reason(name: str, status: StatusAnswer | None) -> str:
     if name == "llm":
         return "without the language model"
     if name in ("database", "store", "lmdb"):
-        return "the store is out of order (mnemo status)"
+        return "the store is unavailable (mnemo status)"
     return f"without {sanitize(name)}"
 
 
@@ -131,7 +131,7 @@ def _missing_vectors_reason(status: StatusAnswer | None) -> str:
     if model.state == "absent":
         return "no embedding model is installed (mnemo models pull)"
     if model.state == "loading":
-        return "the embedding model is being loaded"
+        return "the embedding model is loading"
     if model.state == "failed":
         return f"the embedding model failed ({sanitize(model.reason or 'see mnemo doctor')})"
     if vectors is not None and (vectors.share < 1 or vectors.state in ("building", "catching_up")):

@@ -1,4 +1,4 @@
-"""How memories look: one in full, lists of them, and what became of a new one."""
+"""Shows memories: one in full, lists of them, and the outcome of a new one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,25 +21,24 @@ from mnemo_client.protocol.memories import EdgesAnswer, MemoryView, TrashPage, T
 from mnemo_client.protocol.versions import UndoAnswer
 
 _OPERATION_LABELS = {
-    "add": "remembering", "edit": "an edit", "rm": "moving to the trash", "restore": "restoring",
-    "notes": "reading a note", "score": "scoring a note",
+    "rm": "delete", "notes": "read a note", "score": "score a note",
 }  # fmt: skip
-# Why a door set something aside, or left nothing of it.
+# Why ingestion rejected a text.
 _REASON_LABELS = {
-    "low_importance": "it matters little", "near_duplicate": "a recent turn says it", "stop_words": "it says nothing",
-    "too_short": "too short", "infrastructure_noise": "noise of programs", "echo": "mnemo itself said it",
+    "low_importance": "unimportant", "near_duplicate": "repeats a recent turn", "stop_words": "no content words",
+    "too_short": "too short", "infrastructure_noise": "program output", "echo": "quotes an answer of mnemo",
 }  # fmt: skip
 _UNDO_PREFIX = "undo:"
 
 
 def remember_line(answer: RememberAnswer, style: TextStyle) -> str:
-    """What was done: outcome, id, namespace, and what there is to know beside it."""
+    """Return the outcome of a new memory with its id, namespace and what else matters about it."""
     memory = answer.memory
     words = {
         "stored": "remembered",
         "duplicate": "already known",
-        "repeats": "remembered, though it says again what was known",
-        "merged": "merged into what was known",
+        "repeats": "remembered, although already known in other words",
+        "merged": "merged into a known memory",
         "updated": f"updated to version {memory.version}",
     }
     parts = [
@@ -53,14 +52,14 @@ def remember_line(answer: RememberAnswer, style: TextStyle) -> str:
     if answer.masked:
         parts.append(style.warn(f"masked: {sanitize(', '.join(answer.masked))}"))
     if "sensitive" in memory.tags:
-        parts.append(style.warn("holds what looks like a secret: tagged sensitive"))
+        parts.append(style.warn("looks like a secret: tagged sensitive"))
     if "store" in answer.degraded:
-        parts.append(style.warn(f"kept, but {degraded_reason('store', None)}"))
+        parts.append(style.warn(f"stored, but {degraded_reason('store', None)}"))
     return style.dim(" · ").join(parts)
 
 
 def explanation_lines(answer: PieceAnswer | RememberAnswer, style: TextStyle) -> Iterator[str]:
-    """What was decided of one thing that came in, and why; nothing where that was not asked for."""
+    """Yield the decisions about a text and their reasons; nothing if they were not requested."""
     why, memory, scores = answer.explained, answer.memory, answer.scores
     if why is None:
         return
@@ -70,7 +69,7 @@ def explanation_lines(answer: PieceAnswer | RememberAnswer, style: TextStyle) ->
     if scores is not None:
         sum_of = f"0.6 x novelty {scores.novelty:.2f} + 0.4 x salience {scores.salience:.2f}"
         is_other = memory is not None and abs(memory.importance - scores.importance) >= 0.005
-        given = f"{memory.importance:.2f}, though scored " if memory is not None and is_other else ""
+        given = f"{memory.importance:.2f}, although scored " if memory is not None and is_other else ""
         yield _detail_line("importance", f"{given}{scores.importance:.2f} = {sum_of}", style)
     found = [f"{name} {sanitize(what)!r}" for name, what in why.found.items() if what]
     if found:
@@ -93,7 +92,7 @@ def _detail_line(name: str, text: str, style: TextStyle) -> str:
 
 
 def memory_lines(memory: MemoryView, style: TextStyle, here: Path, home: Path) -> list[str]:
-    """The whole memory: its fields, an empty line, its text."""
+    """Return the lines of a memory in full: its fields, an empty line, its text."""
     rows = [
         ["id", memory.id],
         ["namespace", memory.namespace],
@@ -144,7 +143,8 @@ def edge_lines(answer: EdgesAnswer, style: TextStyle) -> list[str]:
 
 
 def choice_lines(memories: Sequence[MemoryView], style: TextStyle) -> list[str]:
-    """Memories to choose among, a line each: the end of the id, which is enough to name it, and how it begins."""
+    """Return a line for each memory to choose from: the end of its id, which is enough to name it, and its first
+    line."""
     return table([[style.location(short_id(memory.id)), first_line(memory)] for memory in memories], "  ")
 
 
@@ -164,9 +164,9 @@ def trash_lines(page: TrashPage, style: TextStyle) -> list[str]:
 
 
 def listed_lines(memories: Sequence[MemoryView], style: TextStyle, here: Path, home: Path, first: int = 1) -> list[str]:
-    """A line each: its number, when it happened, where it is or its id, and how it begins.
+    """Return a line for each memory: number, day of the event, location or id, first line.
 
-    Of a path that would take more than two fifths of the line the end is shown.
+    A path that would take more than two fifths of the line is cut at its beginning.
     """
     room = None if style.width is None else style.width * 2 // 5
     rows = [
@@ -178,7 +178,7 @@ def listed_lines(memories: Sequence[MemoryView], style: TextStyle, here: Path, h
 
 
 def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None = None) -> list[str]:
-    """A name and how many memories it has, a line each; `chosen` is marked."""
+    """Return a line for each name with its number of memories; `chosen` is marked."""
     rows = [
         [
             f"{number_text(count):>9}",
@@ -190,7 +190,7 @@ def count_lines(counts: Mapping[str, int], style: TextStyle, chosen: str | None 
 
 
 def reason_text(why: str) -> str:
-    """In words; what someone said themself, as they said it."""
+    """Return a reason in words; a reason that a person gave stays as it is."""
     return _REASON_LABELS.get(why) or sanitize(why)
 
 
@@ -204,7 +204,7 @@ def undone_lines(undone: UndoAnswer, style: TextStyle) -> list[str]:
 
 
 def operation_text(what: str) -> str:
-    """What was done, from the name that the history has for it."""
+    """Return the words for an operation of the history."""
     if what.startswith(_UNDO_PREFIX):
         first, *more = what.removeprefix(_UNDO_PREFIX).split(",")
         return f"undo of change {sanitize(first)}" + (f" and {len(more)} more" if more else "")

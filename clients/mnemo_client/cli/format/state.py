@@ -1,4 +1,4 @@
-"""How the state of the daemon and its parts looks."""
+"""Shows the state of the daemon and its parts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def styled_state(state: str, style: TextStyle) -> str:
 
 
 def status_lines(status: StatusAnswer, style: TextStyle, home: Path) -> list[str]:
-    """The state of every part, a line each."""
+    """Return the state of every part, a line each."""
     head = [
         f"{style.bold('mnemod')} {sanitize(status.version)}",
         styled_state(status.state, style),
@@ -79,22 +79,22 @@ def _index_text(view: ViewStatus, style: TextStyle) -> str:
 
 
 def rate_text(rate: float) -> str:
-    """Passages a second, or a minute where it is slow."""
+    """Return a rate in items a second, or a minute if it is slow."""
     return f"{rate:,.0f} a second" if rate >= 2 else f"{rate * 60:,.0f} a minute"
 
 
 def remaining_work_lines(status: StatusAnswer) -> list[str]:
-    """What is still to be read and embedded, and how long that takes; nothing where all is done."""
+    """Return lines about the notes that are not read or embedded yet; none if all is done."""
     vectors = status.views.get("vectors")
     lines = []
     if waiting := sum(root.waiting for root in status.notes.roots):
-        lines.append(f"{plural(waiting, 'note')} still to be read; all of them can be recalled as they come in")
+        lines.append(f"{plural(waiting, 'note')} still to be read; each can be recalled as soon as it is read")
     elif any(root.last_scan_at is None and root.state == "scanning" for root in status.notes.roots):
-        lines.append("notes are being looked through; all of them can be recalled as they come in")
+        lines.append("folders are being scanned; each note can be recalled as soon as it is read")
     if (queue := status.queue.get("vectors", 0)) and vectors is not None and vectors.state != "off":
         left = f", {rate_text(vectors.rate)}" if vectors.rate is not None else ""
         left += f", about {duration_text(vectors.seconds_left + 1)} left" if vectors.seconds_left is not None else ""
-        lines.append(f"{plural(queue, 'passage')} to be found by meaning too, until then by words{left}")
+        lines.append(f"{plural(queue, 'passage')} without a vector yet, found by words only until then{left}")
     return lines
 
 
@@ -132,7 +132,7 @@ def _disk_text(disk: Mapping[str, int]) -> str:
 
 
 def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) -> list[str]:
-    """The watched folders, then the files that were passed over and why."""
+    """Return the watched folders, then the skipped files with the reasons."""
     lines = []
     for root in notes.roots:
         facts = [
@@ -144,12 +144,12 @@ def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) ->
         if root.waiting:
             facts.append(f"{number_text(root.waiting)} waiting")
         if root.last_scan_at is not None:
-            facts.append(f"looked through {local_time(root.last_scan_at)}")
+            facts.append(f"scanned {local_time(root.last_scan_at)}")
         lines.append(f"{style.location(sanitize(short_path(root.path, here, home)))}  {style.dim(' · ').join(facts)}")
         if root.reason:
             lines.append(f"  {style.warn('!')} {sanitize(root.reason)}")
     if notes.skipped_total:
-        lines.append(f"{plural(notes.skipped_total, 'file')} passed over:")
+        lines.append(f"{plural(notes.skipped_total, 'file')} skipped:")
         counted = [[number_text(count), sanitize(why)] for why, count in notes.skipped_by_reason.items() if count > 1]
         lines += table(counted, "  ", style.width)
         shown = notes.skipped[: min(SKIPPED_SHOWN, notes.skipped_total)]
@@ -161,12 +161,13 @@ def notes_lines(notes: NotesStatus, style: TextStyle, here: Path, home: Path) ->
         if notes.skipped_total > len(shown):
             lines.append(f"  … and {number_text(notes.skipped_total - len(shown))} more")
     if notes.left_out:
-        lines.append(f"{number_text(notes.left_out)} left out by a rule (.mnemoignore, or by default)")
+        lines.append(f"{number_text(notes.left_out)} excluded by a rule (.mnemoignore, or by default)")
     return lines
 
 
 def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str]:
-    """A model's thresholds beside their sources', with how well each parts the labelled texts."""
+    """Return a table of a model's thresholds with those of their sources, and how well each separates labelled
+    texts."""
     rows = [["threshold", "source", "here", "precision", "recall"]]
     for row in measured["thresholds"]:
         source = "" if row["source"] is None else f"{row['source']:.2f}"
@@ -178,16 +179,16 @@ def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str
         f"{sanitize(measured['name'])}, measured on {plural(measured['pairs'], 'pair')} of texts",
         *table(rows, indent="  "),
         style.dim(f"related texts are closer than unrelated ones: {languages}"),
-        style.dim(f"the thresholds are those of: {', '.join(map(sanitize, measured['counted']))}"),
+        style.dim(f"thresholds for: {', '.join(map(sanitize, measured['counted']))}"),
     ]
 
 
 def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
-    """Each model of the catalogue: what it is for, whether it is here, its size and licence."""
+    """Return a line for each model of the catalogue: role, state, size and licence."""
     rows = []
     for model in answer.models:
         state = "installed" if model.installed else style.dim("not installed")
-        if model.in_use and model.installed:  # one that is missing is named in the settings, and used by nobody
+        if model.in_use and model.installed:  # a missing model that the settings name is not in use
             state = style.good("in use")
         facts = [size_text(model.bytes)] if model.bytes else []
         facts.append(sanitize(model.licence))
@@ -198,7 +199,7 @@ def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:
 
 
 def config_lines(answer: ConfigAnswer, style: TextStyle) -> list[str]:
-    """Each value and where it came from; what was set by hand stands out."""
+    """Return each setting with its value and origin; values that are not the default stand out."""
     rows = []
     for value in answer.values:
         text = sanitize(_toml_text(value.value))
@@ -219,7 +220,7 @@ def _toml_text(value: object) -> str:
 
 
 def doctor_lines(checks: Sequence[tuple[str, str, str, str]], style: TextStyle) -> list[str]:
-    """Rows of (name, ok | warn | fail, what was found, the command that fixes it)."""
+    """Return the lines for rows of (name, ok | warn | fail, result, the command that fixes it)."""
     paint = {"ok": style.good, "warn": style.warn, "fail": style.bad}
     width = max((cell_width(name) for name, *_ in checks), default=0)
     lines = []

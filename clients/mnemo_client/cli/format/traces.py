@@ -1,4 +1,4 @@
-"""How the trace of a recall looks, and why one memory was or was not answered. Protocol values in, lines out."""
+"""Shows the trace of a recall, and the explanation of why a memory is or is not in an answer."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,25 +10,26 @@ OTHERS_SHOWN = 10  # candidates that are not in the answer
 FEATURES_SHOWN = 8
 WHY_LINES_MAX = 8
 SMALL = 0.1
-NO_REASON_TEXT = "little speaks for it"
+NO_REASON_TEXT = "no strong reason"
 
 _CHANNELS = (("words", "w"), ("vectors", "v"), ("neighbours", "n"), ("core", "c"))
 _DROP_REASON_LABELS = {
     "near_copy": "a near copy", "duplicate_content": "the same text", "over_budget": "over the token budget",
-    "cut": "behind the gap", "older_value": "an older value", "beyond_top_k": "further down",
-    "earlier_page": "on an earlier page", "below_sim_threshold": "under the ranker's floor",
-    "no_similarity": "no similarity", "min_score": "under the least score", "no_score": "no score", "gone": "gone",
+    "cut": "after the gap", "older_value": "an older value", "beyond_top_k": "further down",
+    "earlier_page": "on an earlier page", "below_sim_threshold": "below the ranker's minimum similarity",
+    "no_similarity": "no similarity", "min_score": "below the minimum score", "no_score": "no score",
+    "gone": "deleted meanwhile",
 }  # fmt: skip
 
 
 def drop_reason_text(reason: str, count: int | None = None) -> str:
-    """Why a candidate is not in the answer, in words; with how many there are."""
+    """Return in words why candidates are not in the answer, with their number if it is given."""
     said = _DROP_REASON_LABELS.get(reason, sanitize(reason).replace("_", " "))
     return said if count is None else f"{number_text(count)} {said}"
 
 
 def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
-    """The candidates with the reasons for their places, what was dropped and left out, and the times."""
+    """Yield the candidates with the reasons for their ranks, the dropped and filtered ones, and the times."""
     answered = [each for each in trace.candidates if each.answer is not None]
     others = [each for each in trace.candidates if each.answer is None][:OTHERS_SHOWN]
     if trace.candidates:
@@ -40,15 +41,15 @@ def trace_lines(trace: RecallTrace, style: TextStyle) -> Iterator[str]:
     for each in others:
         yield _candidate_line(each, drop_reason_text(each.dropped or ""), style)
     yield ""
-    rows = [["in question", _scope_text(trace)]]
-    rows += [["left out", f"{number_text(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
+    rows = [["searched", _scope_text(trace)]]
+    rows += [["filtered", f"{number_text(each.count)} by {sanitize(each.reason)}: {_requirement_text(each.wants)}"]
              for each in trace.left_out]  # fmt: skip
     rows.append(["found", " · ".join(f"{number_text(each.found)} by {each.name}" for each in trace.channels)])
     if trace.dropped:
         counts = sorted(trace.dropped.items(), key=lambda item: (-item[1], item[0]))
         rows.append(["dropped", " · ".join(drop_reason_text(reason, count) for reason, count in counts)])
     if trace.uncompared:
-        rows.append(["not compared", f"{plural(trace.uncompared, 'pair', 'pairs')} of large texts that are near"])
+        rows.append(["not compared", f"{plural(trace.uncompared, 'pair', 'pairs')} of similar large texts"])
     rows.append(["ms", " · ".join(f"{name} {took:.2f}" for name, took in trace.stages_ms.items())])
     yield from _labelled_rows(rows, style)
     yield style.dim("by: w words, v vectors, n neighbours of the best in session or note, c core")
@@ -60,7 +61,7 @@ def _scope_text(trace: RecallTrace) -> str:
 
 
 def _requirement_text(text: str) -> str:
-    return f"wanted is {sanitize(text)}" if text else "something else is wanted"
+    return f"required is {sanitize(text)}" if text else "another value is required"
 
 
 def _candidate_line(each: CandidateTrace, dropped: str, style: TextStyle) -> str:
@@ -71,7 +72,7 @@ def _candidate_line(each: CandidateTrace, dropped: str, style: TextStyle) -> str
 
 
 def score_text(each: CandidateTrace) -> str:
-    """With a digit more where it is small, as chances often are."""
+    """Return the score, with one more digit if it is small, as likelihoods often are."""
     return f"{each.score:.3f}" if 0 < each.score < SMALL else f"{each.score:.2f}"
 
 
@@ -81,7 +82,7 @@ def _trace_row(rank: str, score: str, by: str, memory: str, why: str, style: Tex
 
 
 def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[str]:
-    """A name and a text each, the text wrapped beside its name."""
+    """Yield a name and a text each, with the text wrapped next to its name."""
     width = max(cell_width(name) for name, _ in rows)
     room = None if style.width is None else max(20, style.width - width - 2)
     for name, text in rows:
@@ -93,12 +94,12 @@ def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[
 
 
 def why_lines(told: WhyAnswer, style: TextStyle) -> Iterator[str]:
-    """The reason in a sentence, then what it rests on."""
+    """Yield the reason in a sentence, then its evidence."""
     paint = style.good if told.verdict == "answered" else style.warn
     said = sanitize(told.sentence)
     for start, end in wrap(said, style.width, WHY_LINES_MAX):
         yield paint(said[start:end].rstrip())
-    rows = [["filter", f"{sanitize(each.reason)}: wanted is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
+    rows = [["filter", f"{sanitize(each.reason)}: required is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
             for each in told.hurdles]  # fmt: skip
     if told.holds or told.missing:
         parts = [f"{name} {', '.join(map(sanitize, words))}" for name, words in
@@ -126,7 +127,7 @@ def _channel_rank_text(each: ChannelRank) -> str:
 
 
 def _comparison_lines(own: CandidateTrace, last: CandidateTrace, style: TextStyle) -> Iterator[str]:
-    """What each feature adds to it and to the last of the answers, where they differ most."""
+    """Yield the features that differ most between the memory and the last answer, with what each adds."""
     names = sorted({*own.adds, *last.adds}, key=lambda name: (-abs(_contribution_gap(own, last, name)), name))[
         :FEATURES_SHOWN
     ]

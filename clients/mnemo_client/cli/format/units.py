@@ -12,7 +12,7 @@ _UNITS = ("B", "KB", "MB", "GB", "TB")
 
 
 def size_text(count: int) -> str:
-    """Bytes as people read them: 812 B, 1.4 MB."""
+    """Return bytes as people read them: 812 B, 1.4 MB."""
     amount = float(count)
     for unit in _UNITS[:-1]:
         if amount < 1000:
@@ -22,7 +22,7 @@ def size_text(count: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A span in its two largest units: 45 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
+    """Return a duration in its two largest units: 45 s, 3 min 5 s, 2 h 10 min, 4 d 3 h."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -34,22 +34,22 @@ def duration_text(seconds: float) -> str:
 
 
 def local_date(at: int) -> str:
-    """The day in the local zone. ISO 8601."""
+    """Return the day in the local time zone. ISO 8601"""
     return _format_local(at, "%Y-%m-%d")
 
 
 def event_date(memory: MemoryView) -> str:
-    """The day that it tells of; empty where nothing but the time of a file is known."""
+    """Return the day of the event; empty if only the time of a file is known."""
     return local_date(memory.event_at) if memory.note is None or memory.note.dated else ""
 
 
 def local_time(at: int) -> str:
-    """Day and time in the local zone."""
+    """Return day and time in the local time zone."""
     return _format_local(at, "%Y-%m-%d %H:%M:%S")
 
 
 def local_minute(at: int) -> str:
-    """Day and minute in the local zone."""
+    """Return day and minute in the local time zone."""
     return _format_local(at, "%Y-%m-%d %H:%M")
 
 
@@ -73,9 +73,9 @@ def short_id(id: str) -> str:  # noqa: A002 - the field's own name
 
 
 def short_path(path: str, here: Path | None, home: Path) -> str:
-    """The path from `here` where it lies below, else from the home folder, else whole.
+    """Return the path relative to `here` or to the home folder if it is below one of them, else in full.
 
-    `here` is None for what is not to be looked for from here: the same words in every folder.
+    `here` is None for paths that should read the same in every working directory.
     """
     for base, prefix in ((here, ""), (home, "~/")):
         if base is not None and Path(path).is_relative_to(base):
@@ -84,11 +84,11 @@ def short_path(path: str, here: Path | None, home: Path) -> str:
 
 
 def percent(share: float) -> str:
-    """Rounded down, so that 100% means all."""
+    """Return a percentage, rounded down, so that 100% means all."""
     return f"{int(share * 100)}%"
 
 
 def first_line(memory: MemoryView, width: int | None = LISTED_LINE_CELLS) -> str:
-    """The first line of what it says."""
+    """Return the first line of the text."""
     line = next((line for line in memory.content.splitlines() if line.strip()), "")
     return clip(sanitize(line.strip()), width)
