@@ -41,9 +41,7 @@ def person(daemon: RunningDaemon, tmp_path: Path) -> Person:
 
 def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: Person) -> None:
     file = str(EXPORTS / "mem0.json")
-    assert person.give("import", file, "-n", "said", "--dry-run").startswith(
-        "mem0: would be: 5 stored, 1 skipped\n"
-    )
+    assert person.give("import", file, "-n", "said", "--dry-run").startswith("mem0: would be: 5 stored, 1 skipped\n")
     first = person.give("import", file, "-n", "said").splitlines()
     assert first[:-1] == [
         "mem0: 5 stored, 1 skipped",
@@ -100,7 +98,7 @@ def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     person.give("add", "this too", "-n", "kept")
     person.give("export", str(target), "-n", "kept", code=2)
-    assert "is there already" in person.told
+    assert "already exists" in person.told
     assert target.read_bytes() == first
     told = json.loads(person.give("export", str(target), "-n", "kept", "--force", "--json"))
     assert told == {"file": str(target), "lines": len(target.read_bytes().splitlines()),

@@ -244,7 +244,7 @@ def test_what_was_answered_by_another_ranker_is_told() -> None:
     lines = list(quality.quality_lines({**measured, **report}, TextStyle()))
     assert lines[0] == "1 conversation, 3 memories, 1 question"
     assert lines[1].startswith("no model, by words only · ")
-    assert lines[-1] == "cosine: 1 question answered by another ranker, or without vectors"
+    assert lines[-1] == "cosine: 1 question answered by another ranker or without vectors"
 
 
 @pytest.mark.parametrize("text", ["0", "a", "10,", "1.5", "-3", "99999999999"])

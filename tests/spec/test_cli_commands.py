@@ -263,7 +263,11 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     ("cut", "code", "said"),
     [
         (False, 3, "nothing found in namespace default\n"),
-        (True, 1, "mnemo: memories were found, but none fits the limit\n       raise the limit: --max-chars, --budget\n"),
+        (
+            True,
+            1,
+            "mnemo: memories were found, but none fits the limit\n       raise the limit: --max-chars, --budget\n",
+        ),
     ],
 )
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(

@@ -281,8 +281,7 @@ def test_what_was_kept_in_the_journal_alone_is_said_to_be() -> None:
 def test_what_was_done_with_a_memory_is_said_with_id_and_namespace() -> None:
     answer = RememberAnswer(outcome="updated", memory=recalled(version=3, tags=["sensitive"]), masked=["token"])
     assert remember_line(answer, PLAIN) == (
-        "updated to version 3 · c0ffee01 · namespace default · masked: token"
-        " · looks like a secret: tagged sensitive"
+        "updated to version 3 · c0ffee01 · namespace default · masked: token · looks like a secret: tagged sensitive"
     )
 
 

@@ -115,7 +115,9 @@ def test_turns_are_read_from_json_lines(person: Person, canned: CannedDaemon, tm
         "session_id": "s1",
         "turns": [{"role": "user", "content": "Where is the key?"}, {"role": "agent", "content": "With Ines."}],
     }
-    assert person.out.startswith(f"{file}: 1 stored, 1 stored although already known in other words · namespace default")
+    assert person.out.startswith(
+        f"{file}: 1 stored, 1 stored although already known in other words · namespace default"
+    )
 
 
 def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: CannedDaemon, tmp_path: Path) -> None:
