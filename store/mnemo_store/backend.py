@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_store import codec
-from mnemo_store.codec import digest_key, digest_keys, id_key, id_text, seq_key
+from mnemo_store.codec import Position, digest_key, digest_keys, id_key, id_text, seq_key
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -142,6 +142,11 @@ class Snapshot(abc.ABC):
     def seq(self) -> int:
         """The number of the last change."""
         return int(self.meta("seq") or 0)
+
+    @property
+    def position(self) -> Position:
+        """Seq and checksum of the last change."""
+        return self.seq, self.meta("sum")
 
     def meta(self, name: str) -> str:
         """A named fact about the whole store; "" when unset."""
@@ -357,6 +362,11 @@ class StateWriter(Snapshot):
     def set_meta(self, name: str, value: str) -> None:
         self.put(META, PutMeta(name=name, value=value))
 
+    def set_position(self, position: Position) -> None:
+        """Notes the last transaction that was applied."""
+        self.set_meta("seq", str(position[0]))
+        self.set_meta("sum", position[1])
+
     # For loading a dump of the whole state. FORMAT.md, "The stream"
 
     def put_record(self, stored: StoredMemory, number: int) -> None:
@@ -437,7 +447,7 @@ class StateTransaction(abc.ABC):
         """A savepoint for one write: where the block raises, nothing of it remains."""
 
     @abc.abstractmethod
-    def record_end(self, now: int, end: tuple[int, str]) -> None:
+    def record_end(self, now: int, end: Position) -> None:
         """Notes seq and checksum of the last change: after all writes, before the journal has them."""
 
     @abc.abstractmethod
@@ -452,7 +462,7 @@ class StateTransaction(abc.ABC):
 class StateBackend(abc.ABC):
     """A backend that holds the state of the store: the database, or the replay of the journal."""
 
-    end: tuple[int, str]  # seq and checksum of the last transaction applied
+    end: Position  # the last transaction applied
 
     @abc.abstractmethod
     def snapshot(self, now: int) -> AbstractContextManager[Snapshot]: ...

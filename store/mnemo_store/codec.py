@@ -28,7 +28,9 @@ from mnemo_store.records import (
 )
 
 FORMAT = 4
-NO_CHANGES = (0, "")  # seq and checksum before the first transaction: `prev` of the very first line
+
+Position = tuple[int, str]  # seq and checksum of a transaction: the state after it
+NO_CHANGES: Position = (0, "")  # the position before the first transaction; `prev` of the first line of a journal
 
 _FIRST, _REST = itemgetter(slice(1)), itemgetter(slice(1, None))
 _TOKEN_ROWS = b"\1"  # token rows begin with it: they have an odd number of bytes, vectors an even one
@@ -137,10 +139,14 @@ class JournalLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     seq: int
     at: int
     by: str
-    prev: tuple[int, str]
+    prev: Position
     changes: tuple[Change, ...]
     what: str = ""
     group: str = ""
+
+    def entry(self) -> ChangeEntry:
+        """The row of `changes` for this transaction, to which applying it adds the ids."""
+        return ChangeEntry(at=self.at, by=self.by, group=self.group, what=self.what)
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

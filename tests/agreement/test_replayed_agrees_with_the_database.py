@@ -122,6 +122,7 @@ def answers(here: Snapshot) -> dict[str, Any]:
     scopes = [(namespace, "local", agent, "") for namespace in NAMESPACES for agent in AGENTS]
     return {
         "seq": seq,
+        "position": here.position,
         "memory": list(map(here.memory, IDS)),
         "memories": [here.memories(*one) for one in slices],
         "meta": [here.meta(name) for name in (*NAMES, "salt", "store", "format", "sum", "next_number", "unknown")],

@@ -109,7 +109,7 @@ def _vectors_agree(life: "Life", numbers: set[int]) -> None:
 def rules_hold(life: "Life") -> None:
     """`check` finds nothing."""
     world = life.world
-    state = world.store._supervisor.state
+    state = world.store._supervisor.backend
     if not isinstance(state, Database):
         raise Wrong("the journal stands in for the database, and nothing says why")
     database: Database = state

@@ -13,6 +13,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ from mnemo_daemon.settings import Configuration, Folders, HistorySettings, Notes
 from mnemo_store.errors import StoreClosed, StoreError
 from mnemo_store.records import ChangeEntry
 from mnemo_store.recovery.fallback_state import FallbackState
+from mnemo_store.recovery.modes import ClosedMode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.samples import MEMORY_DISK
@@ -127,7 +129,7 @@ class SteppedStore(Store):
             decided.update(order=self._order, turn=turn, entry=entry)
             return turn
 
-        future = super()._enqueue(waiting._replace(decide=decide), background=background)
+        future = super()._enqueue(replace(waiting, decide=decide), background=background)
         self._taken.append((decided, future))
         if not self.holds:
             self.work()
@@ -146,7 +148,7 @@ class SteppedStore(Store):
     def work(self) -> None:
         """Does all that waits, and tells the ledger."""
         try:
-            while self._has_work():
+            while self._queue.has_work:
                 self._work_once()
         finally:
             taken, self._taken = self._taken, []
@@ -157,7 +159,7 @@ class SteppedStore(Store):
         left = seconds
         for _ in range(ROUNDS_MAX):
             pause = self._supervisor.seconds_until_retry()
-            if not self._has_work() and (pause is None or pause > left):
+            if not self._queue.has_work and (pause is None or pause > left):
                 return
             left -= max(pause or 0.0, seconds / 4)
             self._work_once()
@@ -170,19 +172,17 @@ class SteppedStore(Store):
     def abandon(self) -> None:
         """What a kill leaves of it: nothing is written, the lock is gone."""
         self._writer = None
-        self._supervisor._close_state()
-        self._supervisor._give_up_returning()
-        if hasattr(self._supervisor, "journal"):
-            self._supervisor.journal.close()
+        self._supervisor._enter(ClosedMode())
+        self._supervisor.journal.close()
         self._lock.release()
 
     @property
     def is_replayed(self) -> bool:
-        return isinstance(self._supervisor.state, FallbackState)
+        return isinstance(self._supervisor.backend, FallbackState)
 
     @property
     def has_state(self) -> bool:
-        return self._supervisor.state is not None
+        return self._supervisor.backend is not None
 
 
 def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written | None]:

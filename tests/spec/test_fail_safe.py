@@ -17,7 +17,7 @@ from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import DiskFull, StoreCorruption, UnknownOutcome, WriteFailure
 from mnemo_store.records import DropMemory, PutMemory, text_hash
-from mnemo_store.recovery import supervisor
+from mnemo_store.recovery import database_files, modes
 from mnemo_store.store import Store, TextVectors, WriteResult
 from tests.faulty import BROKEN, FULL, READ_ONLY, Faulty
 from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_id, sample_memory, tables_of, write
@@ -25,8 +25,8 @@ from tests.samples import AT, WAIT_SECONDS, contents, opened, remember, sample_i
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.01)
-    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MAX", 0.02)
+    monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(modes, "RETRY_SECONDS_MAX", 0.02)
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -208,7 +208,7 @@ def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(
         heard: list[int] = []
         store.on_commit(lambda applied: heard.append(applied.seq))
         store.on_row_ids_reset(lambda: heard.append(0))
-        store._told = 0  # as if the change had been answered as of unknown outcome
+        store._publisher._published_seq = 0  # as if the change had been answered as of unknown outcome
         disk.reading = lmdb.CorruptedError("mdb_get: MDB_CORRUPTED")
         remember(store, 2)
         assert heard == [0, 2], "who cannot be told what has changed looks at everything anew"
@@ -269,7 +269,7 @@ def test_the_map_grows_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_map_that_cannot_grow_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "MAP_BYTES_MAX", 1 << 18)
+    monkeypatch.setattr(database_files, "MAP_BYTES_MAX", 1 << 18)
     with opened(tmp_path, map_bytes=1 << 18) as store:
         for number in range(1, 101):
             remember(store, number, "x" * 8000)

@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 from mnemo_store.codec import JournalLine, decode_line, id_key, seal
+from mnemo_store.commit.write_queue import QUEUE_MAX
 from mnemo_store.database.environment import Database
 from mnemo_store.database.integrity import boot_mark
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import StoreLoss, UnknownOutcome
 from mnemo_store.records import PutMemory
-from mnemo_store.recovery import supervisor
-from mnemo_store.store import QUEUE_MAX, Store
+from mnemo_store.recovery import modes
+from mnemo_store.store import Store
 from tests.faulty import BROKEN, Faulty
 from tests.samples import (
     AT,
@@ -161,7 +162,7 @@ def test_where_neither_database_nor_journal_is_left_no_empty_store_takes_their_p
         for path in (tmp_path / "journal").iterdir():
             path.write_bytes(b"\0" * path.stat().st_size)
     for _ in range(2):
-        with pytest.raises(StoreLoss, match="put a backup in its place"):
+        with pytest.raises(StoreLoss, match="restore a backup"):
             Store.open(tmp_path)
         assert list(tmp_path.glob("db.damaged-*")) == []
     assert data.exists() == (harm != "removed")
@@ -303,7 +304,7 @@ def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Pat
     with opened(tmp_path) as store:
         assert store.data_losses == []
         assert store.recovered == [
-            "the journal ended at change 0, the database at 3", "the journal was written anew from the database"
+            "the journal ended at change 0, the database at 3", "the journal was rewritten from the database"
         ]  # fmt: skip
         assert write(store, PutMemory(data=sample_memory(3))) == 4
         assert len(contents(store)) == 4
@@ -413,7 +414,7 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
 def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.3)
+    monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.3)
     disk = CommitFails()
     store = Store.open(tmp_path, disk=disk)
     remember(store, 1)
@@ -431,7 +432,7 @@ def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_
     deadline = time.monotonic() + WAIT_SECONDS
     while store.degraded and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert store.findings == ["the database was put aside and restored from the journal"]
+    assert store.findings == ["the database was quarantined and restored from the journal"]
     assert write(store, PutMemory(data=sample_memory(4))) == 4
     assert contents(store) == [f"memory number {number}" for number in (1, 2, 3, 4)]
     store.close()

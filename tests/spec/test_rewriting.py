@@ -17,7 +17,7 @@ from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import compaction
 from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.records import DropMemory, PutMemory, PutMeta, text_hash
-from mnemo_store.recovery import supervisor
+from mnemo_store.recovery import modes
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
@@ -205,7 +205,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until the next start the journal had what the database had given up, and check called that damage."""
-    monkeypatch.setattr(supervisor, "RETRY_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.01)
     disk = Refusing()
     with opened(tmp_path, disk) as store:
         for version in range(1, 6):  # seqs 1 to 5
@@ -385,5 +385,5 @@ def test_a_database_older_than_what_the_journal_begins_with_is_put_aside(tmp_pat
     with opened(tmp_path) as store:
         assert contents(store) == ["memory number 2"]
         assert store.data_losses == []
-        assert "older than what the journal begins with" in store.recovered[0]
+        assert "older than the beginning of the journal" in store.recovered[0]
     assert len(list(tmp_path.glob("db.damaged-*"))) == 1

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from mnemo_store.backend import Snapshot
+from mnemo_store.commit.write_queue import BACKGROUND_QUEUE_MAX, QUEUE_MAX
 from mnemo_store.database.table_access import TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import FolderInUse, NewerFormat, QueueFull, StoreClosed
@@ -35,8 +36,6 @@ from mnemo_store.records import (
     content_hash,
 )
 from mnemo_store.store import (
-    BACKGROUND_QUEUE_MAX,
-    QUEUE_MAX,
     Commit,
     Store,
     TextVectors,

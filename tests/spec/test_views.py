@@ -10,7 +10,6 @@ import pytest
 from mnemo_core.ingest.attributes.attribute_claims import claim_keys
 from mnemo_daemon.indexing.views import Views, position_of
 from mnemo_store.codec import id_key
-from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
@@ -81,15 +80,15 @@ def test_a_view_that_has_a_change_which_was_lost_is_built_anew_though_its_number
         assert views.rebuilt == ["a view's file has another change 2 than the store"]
 
 
-def exchange_numbers(keeper: StateSupervisor) -> None:
+def exchange_numbers(supervisor: StateSupervisor) -> None:
     """Memory 1 has the number of memory 2 from here on, and the other way round."""
     numbers = {sample_id(1): (1).to_bytes(4, "big"), sample_id(2): (0).to_bytes(4, "big")}
-    assert isinstance(keeper.state, Database)
+    database = supervisor.database()
     for memory_id, number in numbers.items():
         rows = {"numbers": TableRow(id_key(memory_id), number), "owners": TableRow(number, id_key(memory_id))}
         for table, row in rows.items():
-            keeper.state.write(AT, lambda writing, table=table, row=row: writing.put_row(table, row))  # type: ignore[misc]
-    keeper.row_id_resets += 1
+            database.write(AT, lambda writing, table=table, row=row: writing.put_row(table, row))  # type: ignore[misc]
+    supervisor.report_row_ids_reset()
 
 
 class Overtaken(Views):

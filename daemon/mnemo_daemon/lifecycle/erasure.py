@@ -196,9 +196,9 @@ class Erasure:
     def _in_journal(self, ids: Collection[str]) -> list[Memory]:
         """What the journal still holds of memories that were dropped."""
 
-        def read(keeper: StateSupervisor) -> list[Memory]:
-            rows = (row for row, _ in keeper.journal.snapshot_rows())
-            changes = (change for read in keeper.journal.lines() for change in read.line.changes)
+        def read(supervisor: StateSupervisor) -> list[Memory]:
+            rows = (row for row, _ in supervisor.journal.snapshot_rows())
+            changes = (change for read in supervisor.journal.lines() for change in read.line.changes)
             return [
                 each.data
                 for each in chain(rows, changes)
@@ -302,8 +302,8 @@ class Erasure:
             except QueueFull:
                 self._pause()
 
-    def _rewrite_journal(self, keeper: StateSupervisor) -> compaction.CompactionSizes:
-        return compaction.compact(keeper, 1, self._spaces())
+    def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
+        return compaction.compact(supervisor, 1, self._spaces())
 
     def _pause(self) -> None:
         self._stopping.wait(BUSY_SECONDS)

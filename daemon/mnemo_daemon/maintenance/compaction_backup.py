@@ -78,7 +78,9 @@ class StoreMaintenance:
                 fact = PutMeta(name=HISTORY_FROM, value=f"{start.seq} {start.at}")
                 self._store.transact(lambda _: WriteResult((fact,), None, "compact"), by="compact", frees=True).result()
             spaces = self._spaces() or None  # with no model at hand, nobody can tell which vectors are of use
-            sizes = self._store.run_exclusively(lambda keeper: compaction.compact(keeper, start.seq, spaces)).result()
+            sizes = self._store.run_exclusively(
+                lambda supervisor: compaction.compact(supervisor, start.seq, spaces)
+            ).result()
             allocator.trim()
             log.info("compacted: database %d to %d bytes, journal %d to %d", *sizes)
             return CompactionResult(sizes, given_up, start.at or None)

@@ -17,7 +17,6 @@ from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, Stor
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableWriter
-from mnemo_store.errors import StoreCorruption
 from mnemo_store.maintenance import compaction, repair
 from mnemo_store.maintenance.check import InvariantViolation, Remedy
 from mnemo_store.maintenance.repair import PlannedRepair, QuarantinedRow
@@ -138,20 +137,14 @@ class StoreRepair:
         return [step for step in steps if step.remedy in self._act]
 
     def _exclusively(self, act: Callable[[StateSupervisor, Database], T]) -> T:
-        """Runs it on the writer thread, with the database. Raises Damaged where there is none."""
-
-        def work(keeper: StateSupervisor) -> T:
-            if not isinstance(keeper.state, Database):
-                raise StoreCorruption(f"this needs the database, which is out of order: {keeper.degraded}")
-            return act(keeper, keeper.state)
-
-        return self._store.run_exclusively(work).result()
+        """Runs `act` on the writer thread, with the database. Raises StoreCorruption where there is none."""
+        return self._store.run_exclusively(lambda supervisor: act(supervisor, supervisor.database())).result()
 
     def _reread(self, violations: Sequence[InvariantViolation]) -> None:
         owner = self._checking.store_identity()
 
-        def act(keeper: StateSupervisor, database: Database) -> None:
-            now = keeper.now()
+        def act(supervisor: StateSupervisor, database: Database) -> None:
+            now = supervisor.now()
             with owner.open_replay(database.end[0]) as journal:
                 replayed = FallbackState(journal)
                 with database.table_snapshot(now) as here, replayed.snapshot(now) as there:
@@ -163,14 +156,14 @@ class StoreRepair:
                     repair.repair_indexes(writing)
 
                 database.write(now, write)
-            _renumber(keeper, database)
+            _renumber(supervisor, database)
 
         self._exclusively(act)
 
     def _repair_indexes(self, _: Sequence[InvariantViolation]) -> None:
-        def act(keeper: StateSupervisor, database: Database) -> None:
-            database.write(keeper.now(), lambda writing: _ignore(repair.repair_indexes(writing)))
-            _renumber(keeper, database)
+        def act(supervisor: StateSupervisor, database: Database) -> None:
+            database.write(supervisor.now(), lambda writing: _ignore(repair.repair_indexes(writing)))
+            _renumber(supervisor, database)
 
         self._exclusively(act)
 
@@ -184,8 +177,8 @@ class StoreRepair:
             self._store.transact(amendment(some, kept), by=BY, frees=True).result()
 
     def _drop_embeddings(self, violations: Sequence[InvariantViolation]) -> None:
-        def act(keeper: StateSupervisor, database: Database) -> None:
-            with database.table_snapshot(keeper.now()) as here:
+        def act(supervisor: StateSupervisor, database: Database) -> None:
+            with database.table_snapshot(supervisor.now()) as here:
                 kept = repair.unusable_vectors(here, violations)
             self._quarantine.keep(kept)
 
@@ -194,23 +187,23 @@ class StoreRepair:
                     if one.row is not None:
                         writing.delete_row("embeddings", one.row)
 
-            database.write(keeper.now(), write)
+            database.write(supervisor.now(), write)
 
         self._exclusively(act)
 
     def _mark_lost(self, violations: Sequence[InvariantViolation]) -> None:
         self._exclusively(
-            lambda keeper, database: database.write(
-                keeper.now(), lambda writing: _ignore(repair.mark_lost(writing, violations))
+            lambda supervisor, database: database.write(
+                supervisor.now(), lambda writing: _ignore(repair.mark_lost(writing, violations))
             )
         )
 
     def _write_journal(self, _: Sequence[InvariantViolation]) -> None:
         """From the database; what of it cannot be read stands in quarantine first."""
 
-        def act(keeper: StateSupervisor, _: Database) -> list[Path]:
-            kept = keeper.journal.quarantine(self._quarantine.stretches)
-            compaction.rewrite_journal(keeper)
+        def act(supervisor: StateSupervisor, _: Database) -> list[Path]:
+            kept = supervisor.journal.quarantine(self._quarantine.stretches)
+            compaction.rewrite_journal(supervisor)
             return kept
 
         for path in self._exclusively(act):
@@ -260,9 +253,9 @@ def amendment(
     return decide
 
 
-def _renumber(keeper: StateSupervisor, _: Database) -> None:
+def _renumber(supervisor: StateSupervisor, _: Database) -> None:
     """Has every view built anew: the rows of the database are not what they were."""
-    keeper.row_id_resets += 1
+    supervisor.report_row_ids_reset()
 
 
 def _ignore(_: int) -> None:

@@ -150,7 +150,7 @@ class StoreMerge:
             spooled.seek(start)
             try:
                 self._store.run_exclusively(
-                    lambda keeper: compaction.install_dump(keeper, self._rows(spooled))
+                    lambda supervisor: compaction.install_dump(supervisor, self._rows(spooled))
                 ).result()
             except StoreNotEmpty:
                 return False
@@ -168,7 +168,7 @@ class StoreMerge:
             self._put_rows([TableRow(bytes.fromhex(row.key), row.data) for row in rows])
 
     def _put_rows(self, rows: Sequence[TableRow]) -> None:
-        self._store.run_exclusively(lambda keeper: compaction.put_vectors(keeper, rows)).result()
+        self._store.run_exclusively(lambda supervisor: compaction.put_vectors(supervisor, rows)).result()
 
     # Into one that has memories
 

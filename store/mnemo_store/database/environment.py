@@ -10,7 +10,7 @@ from typing import Any
 import lmdb
 
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
-from mnemo_store.codec import FORMAT, NO_CHANGES
+from mnemo_store.codec import FORMAT, NO_CHANGES, Position
 from mnemo_store.database.table_access import Handles, TableSnapshot, TableWriter, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat
@@ -50,7 +50,7 @@ class Database(StateBackend):
             env.reader_check()
             database = cls(env, open_tables(env), disk)
             with database.snapshot(0) as here:
-                database.end = (here.seq, here.meta("sum"))
+                database.end = here.position
                 stored = here.meta("format")
             if stored and int(stored) > FORMAT:
                 raise NewerFormat(f"the database has format {stored}; this version supports formats up to {FORMAT}")
@@ -110,10 +110,8 @@ class DatabaseTransaction(StateTransaction):
         with self._env.begin(write=True, parent=self._transaction) as child:  # an exception aborts it
             yield TableWriter(child, self._tables, now)
 
-    def record_end(self, now: int, end: tuple[int, str]) -> None:
-        last = TableWriter(self._transaction, self._tables, now)
-        last.set_meta("seq", str(end[0]))
-        last.set_meta("sum", end[1])
+    def record_end(self, now: int, end: Position) -> None:
+        TableWriter(self._transaction, self._tables, now).set_position(end)
         self._end = end
 
     def commit(self) -> None:

@@ -187,7 +187,7 @@ def write(
     tally = Checksummer()
     with source() as snapshot:
         header = DumpHeader(
-            mnemo_stream=DUMP_VERSION, format=FORMAT, last=(snapshot.seq, snapshot.meta("sum")),
+            mnemo_stream=DUMP_VERSION, format=FORMAT, last=snapshot.position,
             next_number=int(snapshot.meta("next_number") or 0), salt=snapshot.meta("salt") if keep is None else "",
         )  # fmt: skip
     walk = _DumpWriter(source, header.last[0], keep, history)
@@ -404,8 +404,7 @@ class _DumpLoader:
         if self._next_number:
             self._writing.set_meta("next_number", str(self._next_number))
         if self._last[0]:
-            self._writing.set_meta("seq", str(self._last[0]))
-            self._writing.set_meta("sum", self._last[1])
+            self._writing.set_position(self._last)
 
     def _flush(self) -> None:
         """Applies the changes that wait, as part of the last transaction: its own entry, which stands in the stream

@@ -11,6 +11,7 @@ transaction. It replaces every segment with its number or a lower one.
 import contextlib
 import errno
 import heapq
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from mnemo_store.codec import (
     FORMAT,
     NO_CHANGES,
     JournalLine,
+    Position,
     SealedLine,
     SegmentHeader,
     is_sealed,
@@ -47,6 +49,8 @@ PIECE_BYTES = 1 << 20  # of a snapshot, written at once
 
 _NUMBERED = re.compile(r"(long_term|short_term|snapshot)\.(\d{6})\.jsonl")
 
+log = logging.getLogger("mnemo.store")
+
 
 class JournalDamage(NamedTuple):
     """A stretch of a segment that could not be read."""
@@ -66,9 +70,24 @@ class LineLocation(NamedTuple):
 
 
 class LocatedLine(NamedTuple):
+    """A line with its checksum and its location."""
+
     line: JournalLine
     sum: str
     location: LineLocation
+
+    @property
+    def position(self) -> Position:
+        """The position of the store after this line."""
+        return self.line.seq, self.sum
+
+    def gap_after(self, end: Position) -> str:
+        """A sentence on the changes that are missing between `end` and this line; "" where none is."""
+        if self.line.seq != end[0] + 1:
+            return f"changes {end[0] + 1} to {self.line.seq - 1} cannot be read in the journal"
+        if self.line.prev != end and end != NO_CHANGES:
+            log.warning("journal line %d does not name the line before it", self.line.seq)
+        return ""
 
 
 class LocatedRow(NamedTuple):
@@ -113,10 +132,8 @@ class Journal:
     salt: str
     disk: Disk
     segment_bytes: int = SEGMENT_BYTES
-    last: tuple[int, str] = NO_CHANGES  # seq and checksum of the last valid line
-    snapshot_last: tuple[int, str] = (
-        NO_CHANGES  # of the last transaction in the snapshot; "" where its checksum is lost
-    )
+    last: Position = NO_CHANGES  # seq and checksum of the last valid line
+    snapshot_last: Position = NO_CHANGES  # of the last transaction in the snapshot; "" where its checksum is lost
     snapshot_number: int = 0  # number of the snapshot: only segments with a higher one are read
     damage: list[JournalDamage] = field(default_factory=list)
     _files: dict[str, _ActiveSegment] = field(default_factory=dict)
@@ -153,7 +170,7 @@ class Journal:
         self._learn_checksum()
         self.last = max((self.snapshot_last, *map(self._last_line, JOURNAL_FILES)), key=lambda last: last[0])
 
-    def continue_after(self, last: tuple[int, str]) -> None:
+    def continue_after(self, last: Position) -> None:
         """Makes the next line follow the line `last`. Lines after it, if there are any, become void.
 
         On a disk without room for a new segment, the next `append` makes it, or fails.
@@ -243,7 +260,7 @@ class Journal:
 
     # Rewriting
 
-    def rewrite(self, rows: Iterable[bytes], last: tuple[int, str]) -> None:
+    def rewrite(self, rows: Iterable[bytes], last: Position) -> None:
         """Replaces the journal by a snapshot: `rows` is a dump of the store after transaction `last`.
 
         Raises DiskFull or WriteFailed: the journal is then as before, or it is the new one and some replaced segments
@@ -270,7 +287,7 @@ class Journal:
             raise _append_failure(error) from error
         self.damage.clear()
 
-    def _sealed(self, rows: Iterable[bytes], number: int, last: tuple[int, str]) -> Iterator[bytes]:
+    def _sealed(self, rows: Iterable[bytes], number: int, last: Position) -> Iterator[bytes]:
         """The bytes of a snapshot. Raises ValueError where the dump is not of the state after `last`."""
         parts = [seal(SegmentHeader(FORMAT, SNAPSHOT, number, self.store_id, self.salt, last[0] + 1)).data]
         size, row = 0, b""
@@ -588,7 +605,7 @@ class Journal:
         if damage not in self.damage:
             self.damage.append(damage)
 
-    def _last_line(self, name: str) -> tuple[int, str]:
+    def _last_line(self, name: str) -> Position:
         """Seq and checksum of the last valid line of a file."""
         limit: int | None = None
         for path in reversed(self._segments(name, self.snapshot_number)):

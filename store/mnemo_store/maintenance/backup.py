@@ -129,13 +129,13 @@ def verify_backup(folder: Path) -> BackupManifest:
     return listed
 
 
-def _open_segments(keeper: StateSupervisor) -> _JournalCopy:
+def _open_segments(supervisor: StateSupervisor) -> _JournalCopy:
     """Opens the segments between two commit groups, when all their bytes are valid. They stay open when renamed."""
-    own, seq = keeper.manifest, keeper.active_state().end[0]
+    own, seq = supervisor.manifest, supervisor.active_state().end[0]
     fresh = manifest.StoreManifest(format=own.format, store_id=own.store_id, salt=own.salt, seq=seq)
     segments: list[_Segment] = []
     try:
-        for path in sorted(keeper.journal.folder.glob("*.jsonl")):
+        for path in sorted(supervisor.journal.folder.glob("*.jsonl")):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             segments.append(_Segment(path.name, fd, os.fstat(fd).st_size))
     except OSError:

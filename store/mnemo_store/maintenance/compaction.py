@@ -1,7 +1,7 @@
 """Compaction: rewrites database and journal, to make them smaller or to erase data. SPEC 3.3, 3.7, FORMAT.md.
 
 LMDB and the journal only add; what was changed or deleted stays in free pages and old lines, and only rewriting both
-removes it. All of this runs alone on the writer thread (`Store.maintain`): writes wait, reads go on, and an
+removes it. All of this runs alone on the writer thread (`Store.run_exclusively`): writes wait, reads go on, and an
 interruption at any step leaves a complete store.
 """
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import lmdb
 
 from mnemo_store.codec import decode_memory, digest_key, seq_of
-from mnemo_store.database.environment import DATABASE_FILE, Database, is_full
+from mnemo_store.database.environment import Database, is_full
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
-from mnemo_store.errors import StoreCorruption, StoreError, StoreNotEmpty, UnknownOutcome
+from mnemo_store.errors import StoreError, StoreNotEmpty, UnknownOutcome
 from mnemo_store.journal import dump
 from mnemo_store.records import embedded_text, text_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
@@ -33,86 +33,77 @@ class CompactionSizes(NamedTuple):
     journal: int
 
 
-def compact(keeper: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> CompactionSizes:
+def compact(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> CompactionSizes:
     """Rewrites database and journal with everything that is needed for any time from the change `oldest` on, and with
     the vectors of these spaces for texts that some memory has (None: all vectors). The rest is removed.
 
-    Raises Damaged while the journal stands in for the database, and errors of the disk with nothing changed.
+    Raises StoreCorruption while the journal stands in for the database, and errors of the disk with nothing changed.
     """
-    _database_of(keeper)
-    before = _sizes(keeper)
+    before = _sizes(supervisor)
     try:
-        _write_database(keeper, oldest, spaces)
-        rewrite_journal(keeper)
+        _compact_once(supervisor, oldest, spaces)
     except (OSError, lmdb.Error, StoreError) as error:
-        if not (is_full(error) and keeper.reserve.release()):
+        if not (is_full(error) and supervisor.reserve.release()):
             raise
-        _write_database(keeper, oldest, spaces)
-        rewrite_journal(keeper)
-    keeper.is_compaction_unfinished = False
-    after = _sizes(keeper)
+        _compact_once(supervisor, oldest, spaces)
+    after = _sizes(supervisor)
     return CompactionSizes(before[0], after[0], before[1], after[1])
 
 
-def _write_database(keeper: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> None:
-    database = _database_of(keeper)
-    with keeper.new_database() as target:
-        _copy(keeper, database, target, _kept(keeper, database, oldest, spaces))
-    keeper.is_compaction_unfinished = True
-    keeper.swap_in_database()
+def _compact_once(supervisor: StateSupervisor, oldest: int, spaces: Sequence[str] | None) -> None:
+    database = supervisor.database()
+    with supervisor.files.new_database() as target:
+        _copy(supervisor, database, target, _kept(supervisor, database, oldest, spaces))
+    with supervisor.journal_rewrite_pending():
+        supervisor.swap_in_new_database()
+        rewrite_journal(supervisor)
 
 
-def rewrite_journal(keeper: StateSupervisor) -> None:
+def rewrite_journal(supervisor: StateSupervisor) -> None:
     """Rewrites the journal from the database as a snapshot with the kept versions. Older segments are removed."""
-    keeper.rewrite_journal(_database_of(keeper))
+    supervisor.rewrite_journal(supervisor.database())
 
 
-def install_dump(keeper: StateSupervisor, rows: Iterable[dump.DumpRow]) -> None:
+def install_dump(supervisor: StateSupervisor, rows: Iterable[dump.DumpRow]) -> None:
     """Loads a complete dump into an empty store, exactly: seqs, versions, numbers, history.
 
-    Raises NotEmpty where the store holds something, and errors of the dump, with nothing changed. After an error of the
-    disk the dump may be there all the same: the store takes no writes until a recovery has read what is there.
+    Raises StoreNotEmpty where the store holds something, and errors of the dump, with nothing changed. After an error
+    of the disk the dump may be there all the same: the store takes no writes until a recovery has read what is there.
     """
-    database = _database_of(keeper)
-    with database.snapshot(keeper.now()) as here:
+    database = supervisor.database()
+    with database.snapshot(supervisor.now()) as here:
         if here.count() or here.notes(limit=1):
             raise StoreNotEmpty("only an empty store can load a complete dump")
-    before, salt = database.end, keeper.manifest.salt
+    before, salt = database.end, supervisor.manifest.salt
     try:
-        with keeper.new_database() as target:
-            target.write(keeper.now(), lambda writing: dump.load(rows, writing))
-            keeper.take_ownership(target)
-            keeper.rewrite_journal(target)  # from here on any start would load it
-        keeper.swap_in_database()
+        with supervisor.files.new_database() as target:
+            target.write(supervisor.now(), lambda writing: dump.load(rows, writing))
+            supervisor.files.take_ownership(target)
+            supervisor.rewrite_journal(target)  # from here on any start would load it
+        supervisor.swap_in_new_database()
     except BaseException as error:
-        keeper.manifest.salt = keeper.journal.salt = salt
-        if isinstance(error, UnknownOutcome) or keeper.journal.last != before:  # a line written now would be void
-            keeper.broken = UnknownOutcome(f"the dump may have been loaded: {error}")
+        supervisor.manifest.salt = supervisor.journal.salt = salt
+        if isinstance(error, UnknownOutcome) or supervisor.journal.last != before:  # a line written now would be void
+            supervisor.record_failure(UnknownOutcome(f"the dump may have been loaded: {error}"))
         raise
-    keeper.row_id_resets += 1
+    supervisor.report_row_ids_reset()
 
 
-def put_vectors(keeper: StateSupervisor, rows: Sequence[TableRow]) -> None:
+def put_vectors(supervisor: StateSupervisor, rows: Sequence[TableRow]) -> None:
     """Puts rows of the table of embeddings from another database of the same format."""
 
     def act(writing: TableWriter) -> None:
         for row in rows:
             writing.put_row("embeddings", row)
 
-    _database_of(keeper).write(keeper.now(), act)
+    supervisor.database().write(supervisor.now(), act)
 
 
-def _database_of(keeper: StateSupervisor) -> Database:
-    if not isinstance(keeper.state, Database):
-        raise StoreCorruption(f"this needs the database, which is out of order: {keeper.degraded or keeper.broken}")
-    return keeper.state
-
-
-def _kept(keeper: StateSupervisor, database: Database, oldest: int, spaces: Sequence[str] | None) -> RowFilter:
+def _kept(supervisor: StateSupervisor, database: Database, oldest: int, spaces: Sequence[str] | None) -> RowFilter:
     versions: set[bytes] = set()  # id and seq of the earlier versions that are kept
     entries: set[int] = set()  # seqs that made a version that is kept
     vectors: set[bytes] = set()
-    for key, content in _versions(keeper, database, oldest):
+    for key, content in _versions(supervisor, database, oldest):
         versions.add(key)
         entries.add(seq_of(key[16:]))
         digest = text_hash(content)
@@ -132,10 +123,10 @@ def _kept(keeper: StateSupervisor, database: Database, oldest: int, spaces: Sequ
     return keep
 
 
-def _versions(keeper: StateSupervisor, database: Database, oldest: int) -> Iterator[tuple[bytes, str]]:
+def _versions(supervisor: StateSupervisor, database: Database, oldest: int) -> Iterator[tuple[bytes, str]]:
     """Id with seq, and embedded text, of the current records and of the versions that were current at `oldest` or
     later."""
-    with database.table_snapshot(keeper.now()) as here:
+    with database.table_snapshot(supervisor.now()) as here:
         for row in here.all_rows("memories"):
             yield row.key + row.value[:8], embedded_text(decode_memory(row.value[8:]))
         following: TableRow | None = None
@@ -158,12 +149,12 @@ def _if_kept(here: TableSnapshot, row: TableRow, after: TableRow | None, oldest:
         yield row.key, embedded_text(decode_memory(row.value))
 
 
-def _copy(keeper: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
+def _copy(supervisor: StateSupervisor, source: Database, target: Database, keep: RowFilter) -> None:
     """Copies row by row and in order, so that no page of the copy has ever held anything else."""
-    with source.table_snapshot(keeper.now()) as here:
+    with source.table_snapshot(supervisor.now()) as here:
         for table in TABLE_NAMES:
             for rows in _slices(row for row in here.all_rows(table) if keep(table, row)):
-                target.write(keeper.now(), _appending(table, rows))
+                target.write(supervisor.now(), _appending(table, rows))
 
 
 def _appending(table: str, rows: Sequence[TableRow]) -> Callable[[TableWriter], None]:
@@ -181,5 +172,5 @@ def _slices(rows: Iterator[TableRow]) -> Iterator[list[TableRow]]:
         yield pending
 
 
-def _sizes(keeper: StateSupervisor) -> tuple[int, int]:
-    return (keeper.database_folder / DATABASE_FILE).stat().st_blocks * 512, keeper.journal.size()
+def _sizes(supervisor: StateSupervisor) -> tuple[int, int]:
+    return supervisor.files.path.stat().st_blocks * 512, supervisor.journal.size()

@@ -115,7 +115,7 @@ def check_journal(
 
 def _differences(source: TableSource, owner: JournalOwner, give_way: YieldToQueries) -> Iterator[InvariantViolation]:
     with source() as at:
-        end = (at.seq, at.meta("sum"))
+        end = at.position
         own = {"store": at.meta("store"), "salt": at.meta("salt")}
     header = newest_header(owner.folder)
     for name, value in own.items():
@@ -171,11 +171,10 @@ def _carry_on(owner: JournalOwner, replayed: FallbackState, upto: int) -> None:
         return
     with owner.open_replay(upto) as journal:
         group = replayed.begin()
-        for line, checksum, _ in journal.lines(replayed.end[0]):
+        for read in journal.lines(replayed.end[0]):
             with group.savepoint(0) as writing:
-                entry = ChangeEntry(at=line.at, by=line.by, group=line.group, what=line.what)
-                writing.apply(line.changes, line.seq, entry)
-            group.record_end(0, (line.seq, checksum))
+                writing.apply(read.line.changes, read.line.seq, read.line.entry())
+            group.record_end(0, read.position)
         group.commit()
 
 

@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 
 from mnemo_store import codec
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
-from mnemo_store.codec import FORMAT, NO_CHANGES, seq_of
+from mnemo_store.codec import FORMAT, NO_CHANGES, Position, seq_of
 from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal
-from mnemo_store.records import ChangeEntry
 from mnemo_store.recovery.in_memory_tables import INDEX_BITS, CurrentRecord, InMemoryTables, RecordLocation
 from mnemo_store.recovery.read_write_lock import ReadWriteLock
 from mnemo_store.tables import MULTI_VALUE_TABLES, StoredMemory, Table
@@ -154,18 +153,15 @@ class FallbackState(StateBackend):
         loading = FallbackLoader(contents, 0)
         dump.load(loading.rows(journal), loading)
         self.end = journal.snapshot_last
-        for line, checksum, place in journal.lines(after=self.end[0]):
-            if line.seq != self.end[0] + 1:
-                self.gaps.append(f"changes {self.end[0] + 1} to {line.seq - 1} cannot be read in the journal")
-            elif line.prev != self.end and self.end != NO_CHANGES:
-                log.warning("journal line %d does not name the line before it", line.seq)
-            entry = ChangeEntry(at=line.at, by=line.by, group=line.group, what=line.what)
-            writing = FallbackWriter(contents, 0, contents.places.add(place))
-            writing.apply(line.changes, line.seq, entry)
+        for read in journal.lines(after=self.end[0]):
+            if gap := read.gap_after(self.end):
+                self.gaps.append(gap)
+            writing = FallbackWriter(contents, 0, contents.places.add(read.location))
+            writing.apply(read.line.changes, read.line.seq, read.line.entry())
             contents.undo.clear()
-            self.end = (line.seq, checksum)
+            self.end = read.position
         if self.end != NO_CHANGES:
-            _note_end(contents, self.end)
+            FallbackWriter(contents, 0).set_position(self.end)
 
 
 class FallbackTransaction(StateTransaction):
@@ -187,9 +183,9 @@ class FallbackTransaction(StateTransaction):
             self._contents.roll_back(mark)
             raise
 
-    def record_end(self, now: int, end: tuple[int, str]) -> None:
+    def record_end(self, now: int, end: Position) -> None:
         """Notes the last transaction of the group."""
-        _note_end(self._contents, end)
+        FallbackWriter(self._contents, now).set_position(end)
         self._end = end
 
     def commit(self) -> None:
@@ -200,9 +196,3 @@ class FallbackTransaction(StateTransaction):
     def abort(self) -> None:
         self._contents.roll_back(0)
         self._alone.close()
-
-
-def _note_end(contents: InMemoryTables, end: tuple[int, str]) -> None:
-    writing = FallbackWriter(contents, 0)
-    writing.set_meta("seq", str(end[0]))
-    writing.set_meta("sum", end[1])

@@ -1,0 +1,295 @@
+"""Commit groups: many writes, one commit. SPEC 3.2, 3.3.
+
+A group goes through five phases, in this order. Whatever fails, every write is answered.
+
+    phase         what happens                             what a failure means
+    1 decide      each write decides and applies its       the write raised: nothing of it remains, and it alone fails.
+                  changes in a savepoint of one            The backend failed: nothing of the group remains; after a
+                  transaction                              recovery the same writes are decided again, three times at
+                                                           most
+    2 journal     all lines are appended and fsynced       Nothing is kept (DiskFull after the reserve was released
+                                                           too, WriteFailure, LockLoss): all writes fail. It cannot be
+                                                           told (UnknownOutcome): all writes fail, and the store takes
+                                                           no more before it has recovered
+    3 commit      the transaction is committed             The journal has the group, so a recovery replays it. Where
+                                                           it does, the group goes on; where it does not, or where only
+                                                           vectors were written, which no journal holds: all fail
+    4 publish     the listeners, which hold the indexes,   They must not fail; if one does, the writer stops, and the
+                  get each commit                          writes are answered first, for they are durable
+    5 acknowledge the writes are answered
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import lmdb
+
+from mnemo_store.backend import StateTransaction, StateWriter
+from mnemo_store.codec import JournalLine, Position, SealedLine, decode_line, seal
+from mnemo_store.commit.commit_publisher import Commit, CommitPublisher
+from mnemo_store.commit.write_queue import WriteQueue
+from mnemo_store.commit.writes import Write, WriteReceipt
+from mnemo_store.database.environment import CALLER_ERRORS, is_full
+from mnemo_store.errors import DiskFull, LockLoss, StoreError, UnknownOutcome, WriteFailure
+from mnemo_store.records import is_long_term
+from mnemo_store.recovery.folder_lock import FolderLock
+from mnemo_store.recovery.supervisor import StateSupervisor
+
+GROUP_BYTES_MAX = 256 << 10  # of journal lines; a group ends there, [SPEC 3.5]
+GROUP_SECONDS_MAX = 0.005  # or after this time, or at the supervisor's number of writes
+DISK_FULL = "the disk is full: nothing new is taken until there is room"
+ATTEMPTS = 3  # to commit a group: the database may have to grow, or to give way to the journal
+
+
+class _DecidedWrite(NamedTuple):
+    write: Write
+    receipt: WriteReceipt[Any]
+    commit: Commit | None = None  # None where it changed nothing
+    line: SealedLine | None = None
+    is_long_term: bool = False
+
+
+class _Decisions(NamedTuple):
+    """The result of phase 1."""
+
+    writes: list[_DecidedWrite]
+    first_seq: int
+    end: Position  # of the group
+
+    @property
+    def lines(self) -> list[tuple[SealedLine, bool]]:
+        """The journal lines of the group; each with whether it is long-term."""
+        return [(each.line, each.is_long_term) for each in self.writes if each.line is not None]
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(each.line is not None or each.write.vectors for each in self.writes)
+
+    def answer(self) -> None:
+        for each in self.writes:
+            each.write.future.set_result(each.receipt)
+
+    def fail(self, error: StoreError) -> None:
+        for each in self.writes:
+            each.write.future.set_exception(error)
+
+
+class _BackendFailure(Exception):
+    """The backend failed before the journal had anything of the group, which can be tried again."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class CommitGroup:
+    """One group, from its first write to the last answer. Runs on the writer thread."""
+
+    def __init__(
+        self,
+        supervisor: StateSupervisor,
+        folder_lock: FolderLock,
+        publisher: CommitPublisher,
+        queue: WriteQueue,
+        now: Callable[[], int],
+    ) -> None:
+        self._supervisor = supervisor
+        self._folder_lock = folder_lock
+        self._publisher = publisher
+        self._queue = queue
+        self._now = now
+        self._unanswered: list[Write] = []  # taken from the queue; survives a failed attempt
+
+    def run(self) -> None:
+        """Commits a group of the writes that wait."""
+        failure: StoreError | None = None
+        try:
+            failure = self._run_attempts()
+        except BaseException as error:
+            failure = UnknownOutcome(f"the writer stopped: {error!r}")
+            raise
+        finally:  # no caller may wait forever
+            failure = failure or WriteFailure(f"the store is out of order: {self._supervisor.failure}")
+            for write in self._unanswered:
+                if not write.future.done():
+                    write.future.set_exception(failure)
+
+    def _run_attempts(self) -> StoreError | None:
+        """Attempts the group until every write is answered; the failure of the last attempt where some are not."""
+        supervisor, failure, attempts = self._supervisor, None, 0
+        while attempts < ATTEMPTS:
+            if supervisor.failure is not None or supervisor.backend is None:
+                supervisor.recover(supervisor.failure or WriteFailure("the database is closed"))
+            self._publisher.publish_missed()
+            if supervisor.backend is None:
+                self._queue.fail_all(WriteFailure(f"the store is out of order: {supervisor.failure}"))
+                return None
+            try:
+                self._attempt()
+            except _BackendFailure as failed:
+                attempts += 1
+                failure = write_failure(failed.cause)
+                supervisor.recover(failed.cause)
+            else:  # some are left where a degraded store makes smaller groups than the one they were taken for
+                self._unanswered = [write for write in self._unanswered if not write.future.done()]
+                if not self._unanswered:
+                    return None
+        return failure
+
+    def _attempt(self) -> None:
+        """Takes a group through its phases. Raises _BackendFailure where it can be tried again."""
+        try:
+            transaction = self._supervisor.active_state().begin()
+        except lmdb.Error as error:
+            raise _BackendFailure(error) from error
+        decisions = self._decide(transaction)
+        if decisions.is_empty:  # nobody changed anything, so no failure of the disk is theirs
+            transaction.abort()
+            decisions.answer()
+        elif self._journal(transaction, decisions) and self._commit(transaction, decisions):
+            self._publish_and_acknowledge(decisions)
+            self._supervisor.journal.rotate_full()
+
+    # Phase 1: decide
+
+    def _decide(self, transaction: StateTransaction) -> _Decisions:
+        end = self._supervisor.active_state().end
+        decisions = _Decisions([], end[0] + 1, end)
+        try:
+            decisions = self._decide_writes(transaction, decisions)
+            if decisions.end[0] >= decisions.first_seq:
+                transaction.record_end(self._now(), decisions.end)
+        except lmdb.Error as error:
+            transaction.abort()
+            raise _BackendFailure(error) from error
+        except BaseException as error:
+            transaction.abort()
+            decisions.fail(WriteFailure(f"the write could not be made: {error}"))
+            raise
+        return decisions
+
+    def _decide_writes(self, transaction: StateTransaction, decisions: _Decisions) -> _Decisions:
+        """Decides the writes of an earlier attempt, then those that wait, until the group is full."""
+        again, size, started = deque(self._unanswered), 0, time.monotonic()
+        while len(decisions.writes) < self._supervisor.group_writes_max:
+            write = again.popleft() if again else self._take()
+            if write is None:
+                break
+            try:
+                if self._supervisor.reserve.is_released and not write.frees_space:
+                    raise DiskFull(DISK_FULL)
+                with transaction.savepoint(self._now()) as writing:
+                    decided = _decide_one(writing, write, decisions.end)
+            except BaseException as error:
+                if isinstance(error, lmdb.Error) and not isinstance(error, CALLER_ERRORS):
+                    raise
+                self._unanswered.remove(write)
+                write.future.set_exception(write_failure(error) if isinstance(error, lmdb.Error) else error)
+                continue
+            decisions.writes.append(decided)
+            if decided.line is not None:
+                decisions = decisions._replace(end=(decisions.end[0] + 1, decided.line.sum))
+                size += len(decided.line.data)
+            if not again and (size >= GROUP_BYTES_MAX or time.monotonic() - started >= GROUP_SECONDS_MAX):
+                break
+        return decisions
+
+    def _take(self) -> Write | None:
+        """The next write that its caller still wants."""
+        while (write := self._queue.next_write()) is not None:
+            if write.future.set_running_or_notify_cancel():
+                self._unanswered.append(write)
+                return write
+        return None
+
+    # Phase 2: journal
+
+    def _journal(self, transaction: StateTransaction, decisions: _Decisions) -> bool:
+        """Makes the group durable in the journal. Where it fails, the writes are answered with why; False."""
+        lines = decisions.lines
+        if not lines:
+            return True
+        try:
+            self._append(lines, decisions.first_seq)
+        except StoreError as error:
+            transaction.abort()
+            if isinstance(error, UnknownOutcome):
+                self._supervisor.record_failure(error)
+            decisions.fail(error)
+            return False
+        except BaseException as error:
+            transaction.abort()
+            unknown = UnknownOutcome(f"the journal failed: {error!r}")
+            self._supervisor.record_failure(unknown)
+            decisions.fail(unknown)
+            raise
+        return True
+
+    def _append(self, lines: Sequence[tuple[SealedLine, bool]], first_seq: int) -> None:
+        """Appends the lines; on a full disk once more, with the room of the reserve."""
+        if lock_loss := self._folder_lock.loss():
+            raise LockLoss(lock_loss)
+        try:
+            self._supervisor.journal.append(lines, first_seq)
+        except DiskFull:
+            if not self._supervisor.reserve.release():
+                raise
+            self._supervisor.journal.append(lines, first_seq)
+
+    # Phase 3: commit
+
+    def _commit(self, transaction: StateTransaction, decisions: _Decisions) -> bool:
+        """Commits what the journal has; False, with the writes answered, where neither this nor a recovery does."""
+        try:
+            transaction.commit()
+        except (lmdb.Error, OSError) as error:
+            transaction.abort()
+            self._supervisor.recover(error)
+            is_journaled = bool(decisions.lines)
+            backend = self._supervisor.backend
+            if not is_journaled:  # vectors alone, which the recovery could not find in the journal
+                decisions.fail(write_failure(error))
+                return False
+            if backend is None or backend.end != decisions.end:
+                decisions.fail(UnknownOutcome(f"the database could not be committed: {error}"))
+                return False
+        return True
+
+    # Phases 4 and 5: publish, acknowledge
+
+    def _publish_and_acknowledge(self, decisions: _Decisions) -> None:
+        try:
+            for each in decisions.writes:
+                if each.commit is not None:
+                    self._publisher.publish(each.commit)
+            self._publisher.mark_published()
+        finally:
+            decisions.answer()
+
+
+def _decide_one(writing: StateWriter, write: Write, end: Position) -> _DecidedWrite:
+    for space, text_hash, rows in write.vectors:
+        writing.put_vectors(space, text_hash, rows)
+    decided = write.decide(writing)
+    if not decided.changes:
+        return _DecidedWrite(write, WriteReceipt(0, decided.result))
+    seq, changes = end[0] + 1, tuple(decided.changes)
+    line = JournalLine(seq, writing.now, write.by, end, changes, what=decided.what, group=decided.group)
+    sealed = seal(line)
+    decode_line(sealed.data[:-1])  # what could not be read back (NaN becomes null) is refused here, not lost later
+    touched = writing.apply(changes, seq, line.entry())
+    return _DecidedWrite(
+        write,
+        WriteReceipt(seq, decided.result),
+        Commit(seq, line.at, tuple(touched)),
+        sealed,
+        any(map(is_long_term, changes)),
+    )
+
+
+def write_failure(error: Exception) -> StoreError:
+    if is_full(error):
+        return DiskFull(f"no room on the disk: {error}")
+    return WriteFailure(f"the database could not be written: {error}")

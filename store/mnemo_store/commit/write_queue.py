@@ -1,0 +1,99 @@
+"""The queue of the writer thread: writes, tasks that need the thread for themselves, and read errors to look after."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from mnemo_store.commit.writes import Task, Write
+from mnemo_store.errors import QueueFull, StoreClosed, StoreError
+
+QUEUE_MAX = 1024  # interactive writes waiting
+BACKGROUND_QUEUE_MAX = 256
+
+
+class WriteQueue:
+    """Filled by any thread, emptied by the writer thread."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition()
+        self._interactive: deque[Write] = deque()
+        self._background: deque[Write] = deque()
+        self._tasks: deque[Task] = deque()
+        self._read_error: Exception | None = None
+        self._is_closed = False
+        self._failure: StoreError | None = None  # why it was closed, where not on purpose
+
+    def __len__(self) -> int:
+        """Writes that wait."""
+        return len(self._interactive) + len(self._background)
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._interactive or self._background or self._tasks or self._read_error)
+
+    def add_write(self, write: Write, *, background: bool) -> None:
+        """Raises QueueFull, or why the queue is closed."""
+        queue, limit = (self._background, BACKGROUND_QUEUE_MAX) if background else (self._interactive, QUEUE_MAX)
+        with self._wake:
+            self._check_open()
+            if len(queue) >= limit:
+                raise QueueFull(f"{limit} writes are waiting already")
+            queue.append(write)
+            self._wake.notify()
+
+    def add_task(self, task: Task) -> None:
+        """Raises why the queue is closed."""
+        with self._wake:
+            self._check_open()
+            self._tasks.append(task)
+            self._wake.notify()
+
+    def report_read_error(self, error: Exception) -> None:
+        """Has the writer look after a database that a reader could not read."""
+        with self._wake:
+            self._read_error = error
+            self._wake.notify()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise self._failure or StoreClosed("the store is shutting down")
+
+    def close(self, why: StoreError | None = None) -> None:
+        """Accepts nothing more; what waits is still taken."""
+        with self._wake:
+            self._is_closed = True
+            self._failure = why or self._failure
+            self._wake.notify()
+
+    def wait_for_work(self, seconds_max: Callable[[], float | None]) -> bool:
+        """Returns when there is work or when the time has passed; False once the queue is closed and empty."""
+        with self._wake:
+            while not self.has_work:
+                if self._is_closed:
+                    return False
+                seconds = seconds_max()
+                if seconds == 0.0 or not self._wake.wait(seconds):
+                    break
+            return True
+
+    def next_write(self) -> Write | None:
+        """Takes the next write; interactive ones overtake background ones."""
+        with self._wake:
+            if self._interactive:
+                return self._interactive.popleft()
+            return self._background.popleft() if self._background else None
+
+    def next_task(self) -> Task | None:
+        return self._tasks.popleft() if self._tasks else None
+
+    def take_read_error(self) -> Exception | None:
+        error, self._read_error = self._read_error, None
+        return error
+
+    def fail_all(self, error: StoreError) -> None:
+        """Answers everything that waits with this error."""
+        waiting = [write.future for write in iter(self.next_write, None)]
+        waiting += [task.future for task in iter(self.next_task, None)]
+        for future in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)

@@ -1,0 +1,243 @@
+"""The files of the database: the folder `db`, a new database next to it, and what store.json says of both.
+FORMAT.md."""
+
+import contextlib
+import logging
+import mmap
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from mnemo_store.backend import StateBackend
+from mnemo_store.codec import FORMAT, NO_CHANGES
+from mnemo_store.database import migrations
+from mnemo_store.database.environment import DATABASE_FILE, MAP_BYTES_MAX, Database
+from mnemo_store.database.integrity import boot_mark, has_all_pages, is_intact
+from mnemo_store.database.table_access import TableWriter
+from mnemo_store.disk import Disk
+from mnemo_store.errors import StoreLoss
+from mnemo_store.journal.journal import Journal, newest_header
+from mnemo_store.recovery import manifest
+from mnemo_store.recovery.findings import Findings
+from mnemo_store.recovery.replay import unreadable_rows_reported
+
+EMPTY_BYTES_MAX = 12 * mmap.PAGESIZE  # of a database without memories: it has 9 pages, with one memory 15
+
+log = logging.getLogger("mnemo.store")
+
+
+class DatabaseFiles:
+    """Opens, verifies, quarantines and replaces the database of one data folder."""
+
+    def __init__(
+        self, data: Path, disk: Disk, now: Callable[[], int], map_bytes: int, journal: Journal, findings: Findings
+    ) -> None:
+        self.folder = data / "db"
+        self.manifest: manifest.StoreManifest
+        self._data = data
+        self._disk = disk
+        self._now = now
+        self._map_bytes = map_bytes
+        self._journal = journal
+        self._findings = findings
+
+    @property
+    def path(self) -> Path:
+        return self.folder / DATABASE_FILE
+
+    # store.json
+
+    def read_manifest(self, new_identity: Callable[[], tuple[str, str]]) -> None:
+        """Reads store.json, or rebuilds it, and gives the journal its identity.
+
+        A store of an older format is copied first. Raises NewerFormat, and DiskFull where there is no room for the
+        copy.
+        """
+        self.manifest, why = manifest.read(self._data, new_identity)
+        if why:
+            self._findings.record_recovered(why)
+        if self.manifest.format < FORMAT:
+            copy = migrations.copy_before_migration(self._data, self.manifest.format, self._disk, self._now())
+            log.info("migrating format %d to %d; the store as it was is kept in %s", self.manifest.format, FORMAT, copy)
+            self.manifest.format = FORMAT
+        self._journal.store_id, self._journal.salt = self.manifest.store_id, self.manifest.salt
+
+    def write_manifest(self) -> None:
+        """Writes store.json as that of a store in use. If that fails, the next start verifies the database."""
+        self.manifest.clean = False
+        try:
+            self.manifest.write(self._data, self._disk)
+        except OSError as error:
+            log.warning("store.json could not be written: %s", error)
+
+    def mark_open(self, *, is_open: bool) -> None:
+        """Notes in store.json which file is open in this run of the machine, so that a mere kill costs no
+        verification."""
+        self.manifest.running = boot_mark(self.path) if is_open else ""
+        self.write_manifest()
+
+    def mark_suspect(self) -> None:
+        """Has the next start verify the database: pages that the disk refused may still look right in the cache."""
+        if self.manifest.running:
+            self.mark_open(is_open=False)
+
+    def mark_closed(self, database: Database) -> None:
+        """Syncs the database and notes its size and time: the next start opens such a file without verifying it."""
+        database.sync()
+        stat = self.path.stat()
+        self.manifest.clean, self.manifest.seq = True, database.end[0]
+        self.manifest.database_bytes, self.manifest.database_mtime_ns = stat.st_size, stat.st_mtime_ns
+        self.manifest.write(self._data, self._disk)
+
+    def adopt_salt(self, state: StateBackend) -> None:
+        """Takes over the key of salted hashes that the state was loaded with."""
+        with state.snapshot(self._now()) as here:
+            self.manifest.salt = self._journal.salt = here.meta("salt")
+
+    # Verification
+
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def is_sound_at_start(self) -> bool:
+        """Whether the database may be opened; records why not.
+
+        A truncated file would kill the process, and an empty one would pass for a new store. A file that is as the last
+        close left it, or that only a kill has interrupted, is not verified.
+        """
+        size = self.size()
+        if size == 0:
+            if self.manifest.seq or self._journal.last != NO_CHANGES:
+                self._findings.record_recovered("the database was missing or empty: restored from the journal")
+            return False
+        clean, marked = self.manifest.clean, self.manifest.running
+        if clean and (size, self.path.stat().st_mtime_ns) == (
+            self.manifest.database_bytes,
+            self.manifest.database_mtime_ns,
+        ):
+            return True
+        was_only_killed = not clean and marked != "" and marked == boot_mark(self.path)
+        if was_only_killed and has_all_pages(self.path):
+            return True
+        sound = is_intact(self.folder)
+        if not sound:
+            self._findings.record_recovered("the database was damaged: quarantined and restored from the journal")
+        return sound
+
+    def check_journal_can_restore(self, why: str) -> None:
+        """Raises StoreLoss where the database, which `why`, cannot be used and the journal is gone too: the start would
+        silently make an empty store. The journal of an empty store begins with change 1 and has no lines."""
+        header = newest_header(self._journal.folder)
+        if self._journal.last != NO_CHANGES or (header is not None and header.first_seq == 1):
+            return
+        size = self.size()
+        if self.manifest.seq or size > EMPTY_BYTES_MAX:
+            raise StoreLoss(
+                f"the database in {self._data} {why if size else 'is missing'}, and there is no journal to rebuild it "
+                "from: restore a backup (mnemo restore), or move the folder away to start with an empty store"
+            )
+
+    def quarantine(self, *, with_views: bool) -> None:
+        """Makes room for a new database; one that holds anything is kept as `db.damaged-MS`.
+
+        `with_views` removes the views, which are built on the row ids of this database: where nobody reads them.
+        """
+        views = self._data / "views"
+        if with_views and views.exists():
+            shutil.rmtree(views)
+        if self.size() > 0:
+            stamp = self._now()
+            while (kept := self._data / f"db.damaged-{stamp}").exists():
+                stamp += 1
+            self._disk.rename(self.folder, kept)
+            log.error("the database cannot be used; it is kept as %s", kept.name)
+
+    # Opening
+
+    def open(self) -> Database:
+        """Opens or makes the database, migrated to this format and marked as this store's.
+
+        Raises lmdb.Error (UnreadableRow where a row cannot be decoded), OSError and NewerFormat.
+        """
+        with unreadable_rows_reported():
+            database = Database.open(self.folder, self._disk, self._map_bytes)
+            try:
+                with database.snapshot(self._now()) as here:
+                    stored = int(here.meta("format") or 0)
+                    store_id, salt = here.meta("store"), here.meta("salt")
+                if not store_id:
+                    facts = {"format": str(FORMAT), "store": self.manifest.store_id, "salt": self.manifest.salt}
+                    self._set_facts(database, facts)
+                elif (store_id, salt) != (self.manifest.store_id, self.manifest.salt):
+                    self._adopt_identity(store_id, salt)
+                if 0 < stored < FORMAT:
+                    database.write(self._now(), lambda writing: migrations.migrate(writing, stored))
+            except BaseException:
+                database.close()
+                raise
+            return database
+
+    def _adopt_identity(self, store_id: str, salt: str) -> None:
+        """Takes over the identity in the database, where neither store.json nor the journal knew it."""
+        self._findings.record_recovered("store.json did not match the database and was rebuilt from it")
+        self.manifest.store_id = self._journal.store_id = store_id
+        self.manifest.salt = self._journal.salt = salt
+        self.write_manifest()
+
+    def _set_facts(self, database: Database, facts: Mapping[str, str]) -> None:
+        def write(writing: TableWriter) -> None:
+            for name, value in facts.items():
+                writing.set_meta(name, value)
+
+        database.write(self._now(), write)
+
+    def sync_names(self) -> None:
+        """Syncs the names of the folder and of the file, which LMDB does not sync itself."""
+        self._disk.sync_folder(self.folder)
+        self._disk.sync_folder(self._data)
+
+    def double_map(self, database: Database) -> bool:
+        """Has the next opening ask for twice the address space; False where that is more than the maximum."""
+        wanted = 2 * database.map_bytes
+        if wanted > MAP_BYTES_MAX:
+            return False
+        self._map_bytes = wanted
+        return True
+
+    # A new database next to the one in use
+
+    @contextlib.contextmanager
+    def new_database(self) -> Iterator[Database]:
+        """Gives an empty database in `db.new`: whole on the disk after the block, removed where the block raises."""
+        shutil.rmtree(self._new_folder, ignore_errors=True)
+        database = Database.open(self._new_folder, self._disk, self._map_bytes)
+        try:
+            yield database
+            database.sync()
+        except BaseException:
+            database.close()
+            shutil.rmtree(self._new_folder, ignore_errors=True)
+            raise
+        database.close()
+
+    def take_ownership(self, database: Database) -> None:
+        """Marks a database that was filled from a dump as this store's."""
+        with database.snapshot(self._now()) as here:
+            end = here.position
+        facts = {"format": str(FORMAT), "store": self.manifest.store_id}
+        self._set_facts(database, facts)
+        database.end = end
+        self.adopt_salt(database)
+
+    def swap_in_new(self) -> None:
+        """Puts the new database in the place of the closed one by one rename, so that either of them is there,
+        whole."""
+        self._disk.rename(self._new_folder / DATABASE_FILE, self.path)
+        self._disk.sync_folder(self.folder)
+
+    def remove_new(self) -> None:
+        shutil.rmtree(self._new_folder, ignore_errors=True)
+
+    @property
+    def _new_folder(self) -> Path:
+        return self._data / "db.new"
