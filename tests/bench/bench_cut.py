@@ -23,8 +23,9 @@ import numpy as np
 
 from mnemo_client.client import Client
 from mnemo_core.retrieval import abstention
-from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffExample, CutoffModel
+from mnemo_core.retrieval.abstention import FEATURES, NAMES, Basis, CutoffModel
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL
+from tests.bench import fit_cutoff
 from tests.running import running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "recall"
@@ -102,9 +103,9 @@ def absent(folder: Path, users: Sequence[str]) -> list[Asked]:
     return [Asked(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
 
 
-def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[CutoffExample]]:
+def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[fit_cutoff.CutoffExample]]:
     """What is known of the candidates of each question, by what it rests on."""
-    found: dict[Basis, list[CutoffExample]] = {}
+    found: dict[Basis, list[fit_cutoff.CutoffExample]] = {}
     for ranker in RANKERS:
         rows = [traced(client, each, ranker) for each in questions]
         basis: Basis = next(name for name, columns in FEATURES.items() if _names(columns) == _known(rows))
@@ -121,11 +122,11 @@ def traced(client: Client, asked: Asked, ranker: str) -> list[dict[str, Any]]:
     return [{"id": each.id, "cut": each.cut} for each in answer.trace.candidates if each.cut]
 
 
-def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> CutoffExample:
+def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> fit_cutoff.CutoffExample:
     names = [NAMES[each] for each in FEATURES[basis]]
     features = np.array([[row["cut"][name] for name in names] for row in rows], np.float64).reshape(-1, len(names))
     is_right = np.array([row["id"] in asked.answers for row in rows], np.bool_)
-    return CutoffExample(features, is_right, len(asked.answers))
+    return fit_cutoff.CutoffExample(features, is_right, len(asked.answers))
 
 
 def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) -> Answers:
@@ -143,15 +144,21 @@ def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) ->
 
 
 def fitted(
-    examples: Sequence[CutoffExample], basis: Basis, questions: Sequence[Asked], top_k: int, without: str = ""
+    examples: Sequence[fit_cutoff.CutoffExample],
+    basis: Basis,
+    questions: Sequence[Asked],
+    top_k: int,
+    without: str = "",
 ) -> CutoffModel:
     """Fitted on the questions of all sets, but for one; what was never stored only measures."""
     seen = [each for each, asked in zip(examples, questions, strict=True) if asked.user != without and not asked.absent]
-    return abstention.fit(seen, basis, top_k)
+    return fit_cutoff.fit(seen, basis, top_k)
 
 
-def show_fits(basis: Basis, examples: Sequence[CutoffExample], questions: Sequence[Asked], top_k: int) -> None:
-    by_set: dict[str, list[CutoffExample]] = defaultdict(list)
+def show_fits(
+    basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[Asked], top_k: int
+) -> None:
+    by_set: dict[str, list[fit_cutoff.CutoffExample]] = defaultdict(list)
     for each, asked in zip(examples, questions, strict=True):
         if each.answers:
             by_set[asked.user].append(each)
@@ -159,15 +166,15 @@ def show_fits(basis: Basis, examples: Sequence[CutoffExample], questions: Sequen
     print(f"{'':12}{'asked':>6}{'precision':>11}{'recall':>8}{'none':>7}{'precision':>14}{'recall':>8}{'none':>7}")
     rows = []
     for name, own in by_set.items():
-        without = abstention.evaluate_cutoff(own, fitted(examples, basis, questions, top_k, name), basis, top_k)
-        shipped = abstention.evaluate_cutoff(own, abstention.of_model(DEFAULT_MODEL)[basis], basis, top_k)
+        without = fit_cutoff.evaluate_cutoff(own, fitted(examples, basis, questions, top_k, name), basis, top_k)
+        shipped = fit_cutoff.evaluate_cutoff(own, abstention.of_model(DEFAULT_MODEL)[basis], basis, top_k)
         rows.append((len(own), *without, *shipped))
         _show_row(name, rows[-1])
     weights = [row[0] for row in rows]
     _show_row("all", (sum(weights), *np.average([row[1:] for row in rows], axis=0, weights=weights)))
 
 
-def show_abstaining(basis: Basis, examples: Sequence[CutoffExample], questions: Sequence[Asked]) -> None:
+def show_abstaining(basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[Asked]) -> None:
     """The risk-coverage curve: of the questions that something is nearest to, how many have no right answer first."""
     place = abstention.of_model(DEFAULT_MODEL)[basis]
     best = np.array(

@@ -7,11 +7,11 @@ from mnemo_core.retrieval import abstention
 from mnemo_core.retrieval.abstention import (
     FEATURES,
     MEASURED,
-    CutoffExample,
     CutoffInputs,
     CutoffModel,
 )
 from mnemo_core.similarity.thresholds import DEFAULT_MODEL, SOURCE, Thresholds, of_model
+from tests.bench import fit_cutoff
 
 NAN = float("nan")
 
@@ -107,28 +107,28 @@ def test_where_words_alone_are_known_they_have_to_be_enough() -> None:
     assert abstention.standalone_strengths(np.array([[0.5, 1.0]]), "words").tolist() == [pytest.approx(0.1)]
 
 
-def example(closeness: list[float], right: list[int], answers: int | None = None) -> CutoffExample:
+def example(closeness: list[float], right: list[int], answers: int | None = None) -> fit_cutoff.CutoffExample:
     rows = np.array([[each, 0.0, each / max(closeness), 0.0] for each in closeness])
     is_right = np.array([place in right for place in range(len(closeness))])
-    return CutoffExample(rows, is_right, len(right) if answers is None else answers)
+    return fit_cutoff.CutoffExample(rows, is_right, len(right) if answers is None else answers)
 
 
 def test_an_outcome_is_the_mean_over_the_questions_that_have_an_answer() -> None:
     keep_all = CutoffModel((1.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.0)
     asked = [example([0.9, 0.5], [0]), example([0.9, 0.5, 0.4], [1], answers=2), example([0.3], [])]
     # one of two right and all found; one of three, and one of two found; nothing to find does not count
-    found = abstention.evaluate_cutoff(asked, keep_all, "vectors", top_k=3)
+    found = fit_cutoff.evaluate_cutoff(asked, keep_all, "vectors", top_k=3)
     assert found == pytest.approx(((1 / 2 + 1 / 3) / 2, (1 + 1 / 2) / 2, 0.0))
     # cut to one: right in the first, wrong in the second
-    assert abstention.evaluate_cutoff(asked, keep_all, "vectors", top_k=1) == pytest.approx((0.5, 0.5, 0.0))
+    assert fit_cutoff.evaluate_cutoff(asked, keep_all, "vectors", top_k=1) == pytest.approx((0.5, 0.5, 0.0))
 
 
 def test_a_question_that_is_given_no_answer_has_found_nothing() -> None:
     never = CutoffModel((0.0, 0.0, 0.0, 0.0, 0.0), share=0.0, floor=0.95)
-    assert abstention.evaluate_cutoff([example([0.9], [0])], never, "vectors", top_k=3) == (0.0, 0.0, 1.0)
+    assert fit_cutoff.evaluate_cutoff([example([0.9], [0])], never, "vectors", top_k=3) == (0.0, 0.0, 1.0)
 
 
-def made_examples() -> list[CutoffExample]:
+def made_examples() -> list[fit_cutoff.CutoffExample]:
     """Forty questions whose one answer is far ahead, and ten about what nothing is near to."""
     chance = np.random.default_rng(7)
     sure = [example([*chance.uniform(0.7, 0.9, 1), *chance.uniform(0.2, 0.35, 6)], [0]) for _ in range(40)]
@@ -137,29 +137,29 @@ def made_examples() -> list[CutoffExample]:
 
 def test_a_fit_cuts_where_the_right_ones_end_and_knows_what_it_has_no_answer_for() -> None:
     examples = made_examples()
-    found = abstention.fit(examples, "vectors", top_k=5)
-    assert abstention.evaluate_cutoff(examples, found, "vectors", 5).precision > 0.9
-    assert abstention.evaluate_cutoff(examples, found, "vectors", 5).recall > 0.9
+    found = fit_cutoff.fit(examples, "vectors", top_k=5)
+    assert fit_cutoff.evaluate_cutoff(examples, found, "vectors", 5).precision > 0.9
+    assert fit_cutoff.evaluate_cutoff(examples, found, "vectors", 5).recall > 0.9
     assert not any(abstention.kept_candidates(each.features, found, "vectors").any() for each in examples[40:])
 
 
 def test_a_fit_gives_no_more_false_abstentions_than_it_may() -> None:
     examples = made_examples()
     assert (
-        abstention.evaluate_cutoff(examples, abstention.fit(examples, "vectors", top_k=5), "vectors", 5).abstained
-        <= 1 / 40 + abstention.FALSE_ABSTENTIONS_MAX
+        fit_cutoff.evaluate_cutoff(examples, fit_cutoff.fit(examples, "vectors", top_k=5), "vectors", 5).abstained
+        <= 1 / 40 + fit_cutoff.FALSE_ABSTENTIONS_MAX
     )
 
 
 def test_a_fit_leaves_the_recall_it_has_to_where_right_and_wrong_look_alike() -> None:
     chance = np.random.default_rng(3)
     blurred = [example(sorted(chance.uniform(0.4, 0.6, 5), reverse=True), [place % 3]) for place in range(60)]
-    found = abstention.fit(blurred, "vectors", top_k=5)
-    assert abstention.evaluate_cutoff(blurred, found, "vectors", 5).recall >= abstention.RECALL_MIN - 1e-9
+    found = fit_cutoff.fit(blurred, "vectors", top_k=5)
+    assert fit_cutoff.evaluate_cutoff(blurred, found, "vectors", 5).recall >= fit_cutoff.RECALL_MIN - 1e-9
 
 
 def test_the_same_examples_give_the_same_cut() -> None:
-    assert abstention.fit(made_examples(), "vectors", 5) == abstention.fit(made_examples(), "vectors", 5)
+    assert fit_cutoff.fit(made_examples(), "vectors", 5) == fit_cutoff.fit(made_examples(), "vectors", 5)
 
 
 def test_every_cut_that_is_shipped_has_a_weight_for_each_feature_and_sane_limits() -> None:

@@ -16,7 +16,6 @@ from mnemo_core.ingest.deduplication import (
     Neighbour,
     clear_text_cache,
     find_relations,
-    have_same_subject,
 )
 from mnemo_core.ingest.mutations import MemoryRelation
 from mnemo_core.similarity import overlap
@@ -198,7 +197,7 @@ def test_an_update_is_of_the_value_that_held_last() -> None:
     ],
 )
 def test_another_value_of_the_same_attribute_is_an_update(old: str, new: str) -> None:
-    assert have_same_subject(old, new)
+    assert any(a.is_about_same(b) for a in extract_claims(old) for b in extract_claims(new))
     assert relation(new, old, 0.5) == "updates"
 
 

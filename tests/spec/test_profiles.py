@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mnemo_core.documents import chunking
 from mnemo_core.ingest.classification import classify
 from mnemo_core.ingest.policies import (
     OWN_POLICY,
@@ -133,7 +134,7 @@ def test_L17_a_preference_is_procedural_and_a_preference() -> None:
 
 def test_L5_pieces_have_fifty_to_three_hundred_tokens() -> None:
     assert POLICIES["L"].split == "paragraphs"
-    assert (POLICIES["L"].tokens_min, POLICIES["L"].tokens_max) == (50, 300)
+    assert (chunking.TOKENS_MIN, chunking.TOKENS_MAX) == (50, 300)
 
 
 # M, E, G, T

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mnemo_core.ingest.classification import Classification, about_now, classify, is_small_talk
+from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_store.records import Category, Kind
 
 LABELLED = Path(__file__).parent.parent / "fixtures" / "intake" / "routes.jsonl"
@@ -83,7 +84,7 @@ def test_L16_about_now_is_working_only_in_a_session_and_never_in_a_note() -> Non
     ],
 )
 def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
-    assert about_now(text) != ""
+    assert about_now(text, words_in(text)) != ""
     assert classify(text, session_id="s1").kind == "working"
     assert classify(text).kind != "working"
 
@@ -104,7 +105,7 @@ def test_what_works_or_fails_just_now_is_about_now(text: str) -> None:
     ],
 )
 def test_what_stays_true_is_not_about_now(text: str) -> None:
-    assert about_now(text) == ""
+    assert about_now(text, words_in(text)) == ""
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_what_stays_true_is_not_about_now(text: str) -> None:
     ],
 )
 def test_what_is_over_with_the_session_is_about_now(text: str) -> None:
-    assert about_now(text)
+    assert about_now(text, words_in(text))
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def _kind(
         return "procedural", "preference", f"preference: {_shown(signal)}"
     if category == "preference":
         return "procedural", "preference", "given as a preference"
-    if in_session and (now := _about_now(text, words)):
+    if in_session and (now := about_now(text, words)):
         return "working", None, f"about now: {_shown(now)}"
     if steps := _instructions(text):
         return "procedural", "workflow", f"instructions: {_shown(steps)}"
@@ -267,16 +267,12 @@ _NOW_CJK = _Signal(
 )
 
 
-def about_now(text: str) -> str:
+def about_now(text: str, words: set[str]) -> str:
     """The words that tie the text to the present moment or session, after which it will not matter; "" where there are
     none.
 
     Where someone lives or works now does not count: it stays true.
     """
-    return _about_now(text, words_in(text))
-
-
-def _about_now(text: str, words: set[str]) -> str:
     return _NOW.find(text, words) or _NOW_CJK.find(text, words)
 
 

@@ -102,11 +102,6 @@ def clear_text_cache() -> None:
     clear_claim_cache()
 
 
-def have_same_subject(one: str, other: str) -> bool:
-    """Return whether both texts state the same attribute of the same subject, with any values."""
-    return any(a.is_about_same(b) for a in extract_claims(one) for b in extract_claims(other))
-
-
 # What is near to one new text is near to the next, and reading a text takes ten times as long as comparing two.
 _specifics = functools.lru_cache(READ_KEPT)(canonical_form)
 _untouched = functools.lru_cache(READ_KEPT)(unchanged_words)

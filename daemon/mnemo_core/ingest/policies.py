@@ -27,8 +27,6 @@ ScopeField = Literal["namespace", "user_id", "agent_id", "run_id"]
 IMPORTANCE_NEUTRAL = 0.5  # what nobody scored [G1, M2, T1]
 IMPORTANCE_LESSON = 0.75  # `lesson`, `trigger:*` and procedural, where nobody gave one [G1]
 IMPORTANCE_HOOK = 0.2  # what an agent's hook records on its own account [M2, M23]
-PIECE_TOKENS_MIN = 50  # [L 1.3]
-PIECE_TOKENS_MAX = 300  # [L 1.3]
 REINFORCEMENT = 0.05  # what a near one that is not stored adds to the strength of the earlier, up to 1.0 [G5]
 
 assert 0 < IMPORTANCE_HOOK < KEPT_IMPORTANCE_MIN < IMPORTANCE_NEUTRAL < IMPORTANCE_LESSON < 1
@@ -43,8 +41,6 @@ class IngestPolicy(NamedTuple):
     split: Literal["blocks", "paragraphs", "whole"] = "blocks"  # "blocks": fences, lists and tables stay whole;
     #   "paragraphs": blank lines and sentence ends alone [L 1.3]; "whole": one memory up to what one can hold, then as
     #   "blocks"
-    tokens_min: int = PIECE_TOKENS_MIN
-    tokens_max: int = PIECE_TOKENS_MAX
 
     # Scoring (5.3)
     scored: frozenset[EntryPoint] = frozenset({"remember", "ingest", "note"})  # doors whose texts get 0.6 n + 0.4 s

@@ -63,8 +63,6 @@ _ENGLISH: dict[str, str] = {
         r"\bmy preferred\b"
         r"|(?<!the )(?<!a )\bpreferred (?:\w+ )?(?:name|pronouns|language|editor|contact|time|way)\b"
     ),
-    "preference": r"\b(?:my|our|strong|personal|clear) preference\b|\bpreference(?: is|:)",
-    "preferences": r"\b(?:my|our) preferences\b|^preferences:",
     "always": (
         rf"{_I}(?:'ve|'ll| have| will)? always{_RECALLED} (?!be t?here\b)\w|\bplease always\b"
         rf"|{_START}always (?!a\b|an\b|the\b|happy|nice|good|great|fun|t?here|on\b|welcome|remember|been|so\b|in\b"
@@ -74,7 +72,6 @@ _ENGLISH: dict[str, str] = {
     ),
     "hate": rf"{_I}{_ADVERB} hate (?!to (?:say|admit|bother|ask|interrupt|break|tell|be|disappoint|see|do)\b){_THING}\w"
             r"|(?:^|\n|\buser )hates? (?!it\b|this|that|when you)\w+ing\b",
-    "hates": r"(?:^|\n|[-*•] ?|\buser )hates \w",
     "favorite": (
         r"\b(?:my|our|all-time|user's)(?: \w+){0,2} favorite|\bfavorite(?: \w+){1,3}(?: is| are|:)"
         r"|\ba favorite of mine"
@@ -96,12 +93,8 @@ _ENGLISH: dict[str, str] = {
         rf"{_I}{_ADVERB} love {_THING}(?!to (?:hear|see|know)|the (?:idea|sound|new|way (?:you|he|she)))"
         rf"{_RELATIVE}\w"
     ),
-    "loves": r"(?:^|\n|[-*•] ?|\buser )loves \w",
     "enjoy": rf"{_I}{_ADVERB} enjoy {_THING}{_RELATIVE}\w",
     "dislike": rf"{_I}{_ADVERB} dislike {_THING}\w",
-    "loathe": rf"{_I}{_ADVERB} loathe\b",
-    "despise": rf"{_I}{_ADVERB} despise\b",
-    "detest": rf"{_I}{_ADVERB} detest\b",
     "adore": rf"{_I}{_ADVERB} adore {_THING}\w",
     "avoid": rf"{_I}{_ADVERB}(?: try to| like to)? avoid \w|\bplease avoid\b|{_START}avoid (?!th(?:is|at)\b)\w+ing\b",
     "stand": rf"{_I}{_DONT} stand (?!by|up|in|for|on|out|here|there){_THING}\w",
@@ -113,20 +106,14 @@ _ENGLISH: dict[str, str] = {
     "fan": rf"{_AM}(?: not)?(?: a| such a)?(?: much of a| big| huge| great)? fan of\b|\bnever been a(?: big)? fan\b",
     "into": rf"{_AM}(?: not)?(?: really| big| very much)? into (?!th(?:is|at)\b|trouble|a\b|the\b|it\b)\w",
     "person": rf"{_AM}(?: not)?(?: a| more of a| such a| very much a)(?: \w+){{1,2}} person\b",
-    "partial": rf"{_AM} partial to\b",
     "allergic": rf"{_AM} (?:very |severely |highly |mildly |badly |deathly )?allergic\b",
     "intolerant": rf"{_AM} \w+[- ]intolerant\b",
     "vegetarian": rf"{_AM}(?: a| an| basically| strictly| lifelong)* vegetarian|\bas a vegetarian",
     "vegan": rf"{_AM}(?: a| an| basically| strictly| lifelong)* vegan|\bas a vegan|\bgo(?:ne|ing)? vegan\b",
-    "pescatarian": rf"{_AM}(?: a)? pescatarian",
     "celiac": rf"{_AM}(?: a)? celiac|\bi have celiac",
     "coeliac": rf"{_AM}(?: a)? coeliac|\bi have coeliac",
     "eat": rf"{_I}{_DONT} eat (?!yet|now|today|it\b|this|that|anything|there|lunch|out\b)\w|{_I} only eat\b",
     "drink": rf"{_I}{_DONT} drink(?! yet| now| today| it\b| that)\b|{_I} only drink\b",
-    "do": (
-        rf"{_I}{_DONT} do (?:mornings|calls|meetings|spicy|dairy|gluten|small talk|crowds|heights|sugar|caffeine"
-        rf"|surprises)\b"
-    ),
     "only": (
         rf"{_I} only (?:use|buy|wear|fly|work|take|listen|read|shop|ride|write|answer|want|cook|accept|reply"
         rf"|watch)\b"
@@ -136,7 +123,6 @@ _ENGLISH: dict[str, str] = {
     "generally": rf"{_I} generally{_RECALLED} (?!\w+ed\b|agree)\w",
     "typically": rf"{_I} typically{_RECALLED} (?!\w+ed\b)\w",
     "tend": rf"{_I} tend (?:not )?to (?!think|agree|believe)\w",
-    "refuse": rf"{_I}{_ADVERB} refuse to (?!believe)\w",
     "never": (
         rf"{_I} never(?: ever)?{_RECALLED} (?!\w+ed\b|again)\w|\bplease never\b|\bnever ever (?:{_VERBS})\b"
         rf"|{_START}never(?: ever)?{_RECALLED} (?!\w+ed\b|again\b|a\b|the\b|been|in\b|too\b|so\b|before|end\b"
@@ -161,10 +147,6 @@ _ENGLISH: dict[str, str] = {
     "from": r"\bfrom (?:now|here|today|this point) on(?:wards?)?\b",
     "forward": r"(?<!keep )(?<!keeps )(?<!kept )(?<!keeping )\bgoing forward\b",
     "future": r"\bin (?:the )?future,? (?:please|always|never|don't|use|just|only|i'd|ask|send|let)\b",
-    "default": (
-        r"\bby default,? (?:use|i|we|please|answer|write)\b|\b(?:use|answer|write"
-        r"|reply)\b[^.?!\n]{1,40} by default\b"
-    ),
     "more": (
         rf"{_START}no more (?!than|time|questions?|info|room|money|left|news|space|updates?|errors?|issues?"
         rf"|problems?)\w"
@@ -177,7 +159,6 @@ _ENGLISH: dict[str, str] = {
         r"|comments|semicolons|mocks|meetings|calls|sugar|dairy)\b"
     ),
     "stop": rf"(?:{_START}|\bcan you |\bcould you |\bwould you )stop (?!kidding|joking|worrying|trying|being)\w+ing\b",
-    "quit": rf"{_START}quit \w+ing me\b",
     "best": (
         r"\bwork(?:s|ing)? best for (?:me|us)\b|\b(?:is|are) best for (?:me|us)\b|\bsuits me best\b|\bi (?:work"
         r"|sleep|think|focus) best\b|\bi like \w+ best\b"
@@ -214,38 +195,24 @@ _ENGLISH: dict[str, str] = {
         rf"(?:{_START}|\bcan you |\balways )reply (?:to me )?(?:only )?in (?:{_LANGUAGES}|plain|bullet|short|one"
         rf"|full|simple)"
     ),
-    "respond": (
-        rf"(?:{_START}|\bcan you |\balways )respond (?:to me )?(?:only )?in (?:{_LANGUAGES}|plain|bullet|short|one"
-        rf"|full|simple)"
-    ),
     "write": rf"(?:{_START})write (?:to me )?in (?:{_LANGUAGES}|plain|bullet|short|full|simple)|\bi write (?:my|all)\b",
-    "speak": rf"(?:{_START})speak (?:to me )?in (?:{_LANGUAGES})|(?:{_START})speak (?:{_LANGUAGES}) (?:to|with) me",
     "be": (
         rf"(?:{_START})be (?:more |very |less )?(?:brief|concise|direct|blunt|terse|formal|informal|verbose"
         rf"|succinct)\b"
     ),
     "answers": r"\b(?:short|brief|concise|long|detailed|direct) answers(?:,? please| only|\.|$)",
     "pronouns": r"\bmy pronouns\b",
-    "sick": rf"{_AM}(?: so)? sick (?:and tired )?of \w",
-    "tired": rf"{_AM}(?: so)? tired of \w",
-    "fed": rf"{_AM} fed up with\b",
     "drives": r"\bdrives me (?:crazy|nuts|insane|mad|up the wall)\b",
-    "peeve": r"\bpet peeve",
     "nerves": r"\b(?:gets?|getting) on my nerves\b",
     "thing": r"\b(?:is|are|isn't|aren't)(?: not| really| just)* my thing\b",
     "go-to": r"\bmy go-to\b",
     "obsessed": rf"{_AM} obsessed with\b",
     "live": r"\bcan't live without\b",
     "swear": rf"{_I} swear by\b",
-    "sucker": rf"{_AM} a sucker for\b",
     "hooked": rf"{_AM} hooked on\b",
     "beats": r"\bnothing beats \w",
-    "productive": rf"{_AM} (?:most|more) productive\b",
-    "happiest": rf"{_AM} happiest\b",
-    "comfortable": rf"{_AM} (?:not|most|more) comfortable (?:with|when|using)\b",
     "take": r"\bi take my (?:coffee|tea|steak|eggs|whisky|whiskey)\b|\bi'll take [\w ]{1,20} over\b",
     "black": r"\bi (?:drink|have|like|want) my (?:coffee|tea) black\b",
-    "remember": r"\bremember that i (?:like|prefer|hate|love|don't|never|always|can't|only)\b",
 }  # fmt: skip
 
 _GERMAN: dict[str, str] = {
