@@ -9,7 +9,8 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from mnemo_daemon.indexing.views import Views, is_indexed
+from mnemo_daemon.indexing.index import is_indexed
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.maintenance.store_check import StoreCheck
 from mnemo_store.database.integrity import boot_mark

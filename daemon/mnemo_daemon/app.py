@@ -31,6 +31,7 @@ from mnemo_client.protocol.status import (
 from mnemo_daemon import allocator
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
@@ -330,19 +331,14 @@ class Daemon:
 
     def _fill(self, status: StatusAnswer) -> None:
         columns, seq, now = self.views.attributes, self.store.seq, time.monotonic()
-        words, vectors = self.views.progress(), self.indexing.progress()
         status.memories = columns.count_states(("active", "archived"))
         status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
         status.namespaces = columns.count_by("namespace")
         status.trash = self._trash_size()
         status.seq = seq
-        status.views = {
-            "columns": wire_codec.view_status(words._replace(items=columns.count_states(STATES)), seq, now),
-            "words": wire_codec.view_status(words, seq, now),
-            "vectors": wire_codec.view_status(vectors, seq, now),
-        }
-        if (tokens := self.indexing.token_progress()) is not None:
-            status.views["tokens"] = wire_codec.view_status(tokens, seq, now)
+        background = {entry.name: entry.of(self.indexing).progress() for entry in BACKGROUND_INDEXES}
+        progress = self.views.progress() | {name: each for name, each in background.items() if each is not None}
+        status.views = {name: wire_codec.view_status(each, seq, now) for name, each in progress.items()}
         status.notes = self.notes.status()
         status.threads = {
             each.name: ThreadStatus(

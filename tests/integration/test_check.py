@@ -23,7 +23,8 @@ from mnemo_daemon import settings
 from mnemo_daemon.api.check_routes import CheckApi
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.index import BackgroundIndex
+from mnemo_daemon.indexing.vector_indexer import ActiveIndex
 from mnemo_daemon.maintenance import store_check
 from mnemo_daemon.maintenance.offline_maintenance import UnreadableStore, check_folder, repair_folder
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
@@ -255,9 +256,9 @@ class Unlucky(StoreCheck):
             daemon.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
             until(lambda: daemon.indexing.has_vector(number))
 
-    def _vectors(self, indexing: VectorIndexer, report: CheckReport) -> Iterator[InvariantViolation]:
-        self.is_at_vectors = True
-        yield from super()._vectors(indexing, report)
+    def _background_index(self, name: str, index: BackgroundIndex, report: CheckReport) -> Iterator[InvariantViolation]:
+        self.is_at_vectors = name == "vectors"
+        yield from super()._background_index(name, index, report)
 
 
 def test_what_changes_each_time_that_it_is_looked_at_is_not_called_wrong(house: House) -> None:

@@ -15,9 +15,9 @@ from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.indexing import token_backfill
 from mnemo_daemon.indexing import vector_indexer as indexing_module
+from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.indexing.token_backfill import TokenBackfill
 from mnemo_daemon.indexing.vector_indexer import EmbeddingHandoff
-from mnemo_daemon.indexing.views import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
@@ -148,7 +148,7 @@ def settle(ground: Ground) -> None:
     """All have their vectors, and their token rows have been looked at."""
 
     def is_settled() -> bool:
-        tokens, vectors = ground.indexing.token_progress(), ground.indexing.progress()
+        tokens, vectors = ground.indexing.tokens.progress(), ground.indexing.progress()
         return vectors.state == "ready" and ground.indexing.waiting() == 0 and tokens is not None and tokens.share == 1
 
     wait_until(is_settled)
@@ -240,14 +240,14 @@ def test_where_they_are_missing_they_are_made_some_at_a_time(
     ids = add_without_rows(ground, embedding, *texts, "x y z")
     ground.trash(ids[-1])
     seen: list[tuple[int, IndexProgress | None]] = []
-    embedding.seen.when_both = lambda size: seen.append((size, ground.indexing.token_progress()))
+    embedding.seen.when_both = lambda size: seen.append((size, ground.indexing.tokens.progress()))
     ground.indexing.start()
     settle(ground)
     assert kept(ground, embedding.form, *texts, "x y z") == [*made(embedding, *texts), None]
     assert [size for size, _ in seen] == [2, 2, 2, 2, 1]
     found = [progress and (progress.items, progress.state) for _, progress in seen]
     assert found == [(count, "building") for count in (0, 2, 4, 6, 8)]
-    tokens = ground.indexing.token_progress()
+    tokens = ground.indexing.tokens.progress()
     assert tokens is not None
     assert (tokens.state, tokens.items, tokens.share) == ("ready", 9, 1.0)
 
@@ -324,7 +324,7 @@ def test_switched_off_none_are_made_and_compacting_gives_up_those_there_are(
     again.indexing.start()
     again.add("e f g")
     wait_until(lambda: again.indexing.waiting() == 0 and again.indexing.progress().state == "ready")
-    assert again.indexing.token_progress() is None
+    assert again.indexing.tokens.progress() is None
     StoreMaintenance(again.store, Disk(), without.spaces).compact("all")
     assert kept(again, embedding.form, "b c d", "e f g") == [None, None]
     with again.store.snapshot() as snapshot:
@@ -360,19 +360,19 @@ def test_while_the_journal_stands_in_none_are_made(tmp_path: Path, embedding: Mo
     ground = Ground(tmp_path / "data", embedding, disk)
     assert ground.store.degraded
     filling = TokenBackfill(ground.store, ground.views, embedding)
-    assert not filling.run_slice(embedding.seen)
+    assert not filling.run_slice(embedding.seen, 0)
     disk.opening = None
     wait_until(lambda: not ground.store.degraded)
-    while filling.run_slice(embedding.seen):
+    while filling.run_slice(embedding.seen, 0):
         pass
     assert kept(ground, embedding.form, "b c", "d e") == made(embedding, "b c", "d e")
     disk.committing = disk.opening = BROKEN
     ground.add("f g")
     assert ground.store.degraded
-    assert not filling.run_slice(embedding.seen)
+    assert not filling.run_slice(embedding.seen, 0)
     disk.committing = disk.opening = None
     wait_until(lambda: not ground.store.degraded)
-    progress = filling.progress(0)
+    progress = filling.progress()
     assert progress is not None
     assert (progress.items, progress.share) == (0, 0.0), "and all of what is back is looked at again"
     ground.close()
@@ -445,7 +445,7 @@ def test_of_a_query_with_a_prefix_in_front_only_its_own_words_count(tmp_path: Pa
 def test_what_is_still_to_come_is_counted_while_memories_change_their_state(ground: Ground, embedding: Models) -> None:
     """The columns are the writer's, which another thread stands for here; it is a copy of theirs that is looked at."""
     filling, columns, rows = TokenBackfill(ground.store, ground.views, embedding), ground.views.attributes, 60_000
-    assert not filling.run_slice(embedding.seen)  # takes up the model
+    assert not filling.run_slice(embedding.seen, 0)  # takes up the model
     text = Memory(id="018f0000-0000-7000-8000-000000000001", content="a", created_at=1, modified_at=1, event_at=1)
     columns.put(0, text, None)
     columns.put(rows - 1, text, None)
@@ -464,7 +464,7 @@ def test_what_is_still_to_come_is_counted_while_memories_change_their_state(grou
     thread.start()
     try:
         for _ in range(2_000):
-            progress = filling.progress(0)
+            progress = filling.progress()
             assert progress is not None
             assert 0.0 <= progress.share <= 1.0
     finally:

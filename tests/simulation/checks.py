@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mnemo_daemon.indexing.views import is_indexed
+from mnemo_daemon.indexing.index import is_indexed
 from mnemo_store.database.environment import Database
 from mnemo_store.maintenance import check, journal_diff
 from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memory, Usage

@@ -1,6 +1,7 @@
 """Who stands beside whom in a session and in a note, as the columns tell it. SPEC 7.2, 7.3"""
 
 import random
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,11 @@ import pytest
 
 from mnemo_core.text import text_features
 from mnemo_core.text.text_features import TextFeature
-from mnemo_daemon.indexing.view_checks import as_files, column_faults
-from mnemo_daemon.indexing.views import Views, position_of
+from mnemo_daemon.indexing.attribute_index import AttributeIndex
+from mnemo_daemon.indexing.index import CommitIndex, position_of
+from mnemo_daemon.indexing.registry import COMMIT_INDEXES
+from mnemo_daemon.indexing.view_checks import as_files
+from mnemo_daemon.indexing.views import Indexes, Views
 from mnemo_store.disk import Disk
 from mnemo_store.indexes import index_file
 from mnemo_store.indexes.attributes import KIND, WORDS_MAX, AttributeStore
@@ -210,8 +214,8 @@ def test_a_note_whose_record_is_gone_leaves_its_chunks_by_themselves(tmp_path: P
 
 def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path: Path) -> None:
     class Overtaken(Views):
-        def _build(self) -> tuple[AttributeStore, LexicalIndex]:
-            built = super()._build()
+        def _build(self, kinds: Sequence[type[CommitIndex]] = COMMIT_INDEXES) -> Indexes:
+            built = super()._build(kinds)
             remember(store, 2, **said(2))
             write(store, chunk(5, "f"), note("f", 5, 4))
             return built
@@ -274,11 +278,11 @@ def test_a_neighbour_that_cannot_be_is_found_by_a_check(
     """0, 1, 2 are a session, 3 is by itself, 4 and 5 are a note."""
     columns = columns_of(said(1), said(2), said(3), {}, {"managed": "f"}, {"managed": "f"})
     columns.link_file("f", [4, 5])
-    truth, _ = as_files(columns, EMPTY, tmp_path, Disk())
-    assert column_faults(truth, truth) == {}
+    truth = as_files([AttributeIndex(columns)], tmp_path, Disk())["columns"]
+    assert AttributeIndex.verify(truth, truth) == {}
     columns._arrays[name][number] = value
-    live, _ = as_files(columns, EMPTY, tmp_path, Disk())
-    found = column_faults(live, truth)
+    live = as_files([AttributeIndex(columns)], tmp_path, Disk())["columns"]
+    found = AttributeIndex.verify(live, truth)
     if name == "event_at":
         found[number] = found[number].replace("event_at, ", "")
     assert found == {each: f"the columns have another {what}" for each, what in wrong.items()}

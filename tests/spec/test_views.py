@@ -1,6 +1,7 @@
 """What the files of the views say of where they stand, and when they are not believed. SPEC 3.1, 3.5."""
 
 import shutil
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -8,12 +9,13 @@ import lmdb
 import pytest
 
 from mnemo_core.ingest.attributes.attribute_claims import claim_keys
-from mnemo_daemon.indexing.views import Views, position_of
+from mnemo_daemon.indexing.index import CommitIndex, position_of
+from mnemo_daemon.indexing.registry import COMMIT_INDEXES
+from mnemo_daemon.indexing.views import Indexes, Views
 from mnemo_store.codec import id_key
 from mnemo_store.database.table_access import TableRow
 from mnemo_store.disk import Disk
-from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
-from mnemo_store.indexes.lexical import LexicalIndex
+from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import DropMemory
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
@@ -96,8 +98,8 @@ class Overtaken(Views):
 
     builds = 0
 
-    def _build(self) -> tuple[AttributeStore, LexicalIndex]:
-        built = super()._build()
+    def _build(self, kinds: Sequence[type[CommitIndex]] = COMMIT_INDEXES) -> Indexes:
+        built = super()._build(kinds)
         self.builds += 1
         if self.builds == 1:
             self._store.run_exclusively(exchange_numbers).result(WAIT_SECONDS)

@@ -28,7 +28,7 @@ from mnemo_core.retrieval.context_block import ContextLine
 from mnemo_core.text import cleaning, secrets
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_daemon.indexing.views import IndexProgress
+from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.ingest.ingest_pipeline import IngestResult
 from mnemo_daemon.memories.history import MemoryDifference, MemoryVersion
 from mnemo_daemon.memories.memory_service import Caller, MemoryDetails, MemoryEdge

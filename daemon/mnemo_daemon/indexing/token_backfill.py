@@ -4,14 +4,18 @@ Each costs one run of the model, so it is done behind everything else, some text
 the last. Nothing is noted of how far that is: a start looks at all of them again, at some microseconds each.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_daemon.indexing.views import INDEXED_STATES, IndexProgress, Views, is_indexed
+from mnemo_daemon.indexing.index import INDEXED_STATES, IndexFault, IndexProgress, is_indexed
+from mnemo_daemon.indexing.vector_check import token_faults
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService
 from mnemo_daemon.models.token_rows import LateForm
+from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors
 
@@ -28,13 +32,18 @@ class TokenBackfill:
         self._embedding = embedding
         self._form: LateForm | None = None
         self._next = 0  # number of the first memory that has not been looked at
+        self._applied_seq = 0  # of the vectors, behind which the token rows come
 
     def revisit(self, number: int = 0) -> None:
         """That memory has none, and those behind it are to be looked at as well."""
         self._next = min(self._next, number)
 
-    def run_slice(self, embedder: Embedder) -> bool:
-        """Takes the next stretch; False where there is nothing to do. Raises what the model and the store raise."""
+    def run_slice(self, embedder: Embedder, seq: int) -> bool:
+        """Takes the next stretch; False where there is nothing to do. Raises what the model and the store raise.
+
+        seq: the last change whose memories have their vectors.
+        """
+        self._applied_seq = seq
         if embedder.late != self._form:
             self._form, self._next = embedder.late, 0
         if self._store.degraded:  # nothing that was kept is seen, and what comes back may have lost some
@@ -54,14 +63,18 @@ class TokenBackfill:
         self._next = end if last is None else last + 1
         return True
 
-    def progress(self, seq: int) -> IndexProgress | None:
+    def progress(self) -> IndexProgress | None:
         """None where the model in use has no late interaction."""
         if self._form is None:
             return None
         eligible = self._eligible()
         total, items = int(np.count_nonzero(eligible)), int(np.count_nonzero(eligible[: self._next]))
         share = items / total if total else 1.0
-        return IndexProgress("ready" if share >= 1.0 else "building", seq, items, share)
+        return IndexProgress("ready" if share >= 1.0 else "building", self._applied_seq, items, share)
+
+    def verify(self, source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[IndexFault]:
+        """See `BackgroundIndex`."""
+        return iter(()) if self._form is None else token_faults(self._form, source, self._applied_seq, yield_to_queries)
 
     def _eligible(self) -> NDArray[np.bool_]:
         codes = [STATES.index(state) for state in INDEXED_STATES]

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import NamedTuple
 
@@ -24,17 +24,19 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.indexing.centroids import Centroids, Scope
-from mnemo_daemon.indexing.throughput import Throughput
-from mnemo_daemon.indexing.token_backfill import TokenBackfill
-from mnemo_daemon.indexing.views import (
+from mnemo_daemon.indexing.index import (
     INDEXED_STATES,
+    IndexFault,
     IndexProgress,
-    Views,
-    ViewState,
     is_indexed,
     position_of,
     require_same_store,
 )
+from mnemo_daemon.indexing.index import IndexState as ViewState
+from mnemo_daemon.indexing.throughput import Throughput
+from mnemo_daemon.indexing.token_backfill import TokenBackfill
+from mnemo_daemon.indexing.vector_check import vector_faults
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, lower_thread_priority
 from mnemo_daemon.priority import never_yield
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor, complete_future
@@ -46,6 +48,7 @@ from mnemo_store.errors import (
     StoreError,
 )
 from mnemo_store.indexes.vectors import VectorIndex
+from mnemo_store.maintenance.check import TableSource, YieldToQueries
 from mnemo_store.records import STATES, embedded_text, text_hash
 from mnemo_store.store import Commit, Store, TextVectors
 
@@ -198,7 +201,7 @@ class VectorIndexer:
         self.next_work: Callable[[ActiveIndex, int], bool] = lambda *_: False
         self._views = views
         self._embedding = embedding
-        self._tokens = TokenBackfill(store, views, embedding)
+        self.tokens: TokenBackfill = TokenBackfill(store, views, embedding)
         self._disk = disk
         self._folder = store.folder / "views"
         self._serving: ActiveIndex | None = None
@@ -300,9 +303,10 @@ class VectorIndexer:
         left = waiting / rate if rate else None
         return IndexProgress(state, seq, items, share, self._behind_since, self._reason or growing, rate, left)
 
-    def token_progress(self) -> IndexProgress | None:
-        """How far the token rows are; None without late interaction."""
-        return self._tokens.progress(self._seq)
+    def verify(self, source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[IndexFault]:
+        """See `BackgroundIndex`."""
+        serving = self._serving
+        return iter(()) if serving is None else vector_faults(serving.view, source, self._seq, yield_to_queries)
 
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
@@ -412,7 +416,7 @@ class VectorIndexer:
             self.handoff.discard_older(HANDOFF_SECONDS)
             self._finish(target)
             worked = bool(target.centroids.uncounted) or self.next_work(target, self._seq)
-            return worked or self._tokens.run_slice(target.embedder)
+            return worked or self.tokens.run_slice(target.embedder, self._seq)
         self._index(target, batch)
         self._seq = seq
         if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:
@@ -425,7 +429,7 @@ class VectorIndexer:
             self._are_row_ids_reset, self._filling, self._seq = False, None, 0
             self._serving = _empty(embedder)
             self._dropped.clear()
-            self._tokens.revisit()
+            self.tokens.revisit()
         if self._is_recompute_requested and self._serving is not None:
             self._filling = _empty(embedder)
             self._seq, self._is_recomputing, self._is_recompute_requested = 0, True, False
@@ -508,7 +512,7 @@ class VectorIndexer:
         for row in wanted:
             new = fresh.get(row.text_hash)
             if not row.has_tokens and (new is None or new.tokens is None):
-                self._tokens.revisit(row.number)
+                self.tokens.revisit(row.number)
             rows = row.known if row.known is not None else new.rows if new is not None else None
             if rows is None:
                 continue

@@ -14,8 +14,11 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from mnemo_daemon.indexing.view_checks import columns_file, expected_indexes, vector_faults, words_file
-from mnemo_daemon.indexing.views import require_known_store
+from mnemo_daemon.indexing.index import require_known_store
+from mnemo_daemon.indexing.registry import COMMIT_INDEXES
+from mnemo_daemon.indexing.vector_check import vector_faults
+from mnemo_daemon.indexing.view_checks import expected_indexes, read_file
+from mnemo_daemon.indexing.views import attributes_of, load_indexes
 from mnemo_daemon.maintenance.store_check import (
     SCRATCH,
     CheckReport,
@@ -32,7 +35,6 @@ from mnemo_store.database.table_access import open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch, NewerFormat, StoreError
 from mnemo_store.indexes import index_file
-from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.indexes.vectors import VIEW_FILE, VIEW_KIND, VectorIndex
 from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import repair
@@ -48,7 +50,9 @@ from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store
 from mnemo_store.tables import TABLE_NAMES
 
-VIEW_FILES: dict[Remedy, str] = {"views": "[cw]o*.view", "vectors": "vectors*"}  # columns and words; and the rest
+VIEW_FILES: dict[Remedy, tuple[str, ...]] = {
+    "views": tuple(f"{kind.name}.view*" for kind in COMMIT_INDEXES), "vectors": ("vectors*",)
+}  # fmt: skip
 
 log = logging.getLogger("mnemo.repair")
 
@@ -211,21 +215,18 @@ def _view_violations(folder: Path, source: TableSource, report: CheckReport) -> 
     with source() as at:
         seq, store_id = at.seq, at.meta("store")
     try:
-        columns, meta = AttributeStore.load(views / "columns.view")
-        live = columns_file(views / "columns.view"), words_file(views / "words.view")
-        metas = (meta, live[1].meta["owner"])
         with source() as at:
-            for each in metas:
-                require_known_store(at, store_id, each)
+            indexes, oldest = load_indexes(views, lambda meta: require_known_store(at, store_id, meta))
+        live = {each.name: read_file(type(each), views) for each in indexes}
     except IndexMismatch as error:
         report.notes.append(f"columns and words are built anew at the next start: {error}")
     else:
-        oldest = min(int(each["seq"]) for each in metas)
         # Not in the system's temporary folder: it holds every word of the memories.
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=views) as scratch:
             truth = expected_indexes(source, Path(scratch), Disk(), lambda: None)
-        report.checked["columns"] = report.checked["words"] = len(truth.ids)
-        yield from find_differences(columns, live, truth, touched_since(source, oldest), gone_too=oldest == seq)
+        report.checked |= dict.fromkeys(live, len(truth.ids))
+        columns = attributes_of(indexes)
+        yield from find_differences(live, truth, touched_since(source, oldest), columns, gone_too=oldest == seq)
     yield from _vector_violations(views, source, report)
 
 
@@ -245,7 +246,9 @@ def _vector_violations(views: Path, source: TableSource, report: CheckReport) ->
         return
     applied = int(meta["seq"])
     report.checked["vectors"] = len(view)
-    yield from as_violations("vectors", vector_faults(view, source, applied, lambda: None, has_strays=applied == seq))
+    yield from as_violations(
+        "vectors", "vectors", vector_faults(view, source, applied, lambda: None, has_strays=applied == seq)
+    )
 
 
 # Repairing
@@ -268,10 +271,11 @@ def _move_database_away(folder: Path) -> Path | None:
 def _delete_bad_views(folder: Path, done: RepairReport) -> RepairReport:
     """A view that is not what it should be is taken away: the next start builds it anew from the database."""
     done.report = _check_open(folder)
-    for remedy, pattern in VIEW_FILES.items():
+    for remedy, patterns in VIEW_FILES.items():
         wrong = [step for step in repair.plan(done.report.violations) if step.remedy == remedy]
-        for path in (folder / "views").glob(pattern) if wrong else ():
-            path.unlink()
+        for pattern in patterns if wrong else ():
+            for path in (folder / "views").glob(pattern):
+                path.unlink()
         done.steps += wrong
     if done.report.totals:
         done.report = _check_open(folder)

@@ -9,21 +9,14 @@ import contextlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mnemo_daemon.indexing.index import BackgroundIndex, IndexFault, IndexFile, IndexProgress
+from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
-from mnemo_daemon.indexing.view_checks import (
-    ExpectedIndexes,
-    IndexFault,
-    ViewFile,
-    as_files,
-    column_faults,
-    expected_indexes,
-    vector_faults,
-    word_faults,
-)
+from mnemo_daemon.indexing.view_checks import ExpectedIndexes, as_files, expected_indexes
 from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import SLICE
 from mnemo_store.database.table_access import TableSnapshot
@@ -126,72 +119,65 @@ class StoreCheck:
     def _view_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
         if self.views is not None and self.views.state == "ready":
             try:
-                yield from self._columns_and_words(self.views, report)
+                yield from self._commit_indexes(self.views, report)
             except OSError as error:  # they are compared as files
                 report.notes.append(f"columns and words were not checked: {error}")
         elif self.views is not None:
             report.notes.append("columns and words are being built anew: they were not checked")
         if self.indexing is not None:
-            yield from self._vectors(self.indexing, report)
+            for entry in BACKGROUND_INDEXES:
+                yield from self._background_index(entry.name, entry.of(self.indexing), report)
 
-    def _columns_and_words(self, views: Views, report: CheckReport) -> Iterator[InvariantViolation]:
+    def _commit_indexes(self, views: Views, report: CheckReport) -> Iterator[InvariantViolation]:
         folder = self.store.folder / "views"
         _sweep(folder)
-        seq, columns, words = views.applied_seq, views.attributes, views.lexical
+        seq, indexes = views.applied_seq, views.indexes
         with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder) as scratch:
-            live = as_files(columns, words, Path(scratch), self.disk)
+            live = as_files(indexes, Path(scratch), self.disk)
             truth = expected_indexes(self.source, Path(scratch), self.disk, self.yield_to_queries)
-        report.checked["columns"] = report.checked["words"] = len(truth.ids)
-        yield from find_differences(columns, live, truth, touched_since(self.source, seq))
+        report.checked |= dict.fromkeys(live, len(truth.ids))
+        yield from find_differences(live, truth, touched_since(self.source, seq), views.attributes)
 
-    def _vectors(self, indexing: VectorIndexer, report: CheckReport) -> Iterator[InvariantViolation]:
-        serving = indexing.serving()
-        if serving is None:
-            report.notes.append("no embedding model is loaded: vectors were not checked")
+    def _background_index(self, name: str, index: BackgroundIndex, report: CheckReport) -> Iterator[InvariantViolation]:
+        progress = index.progress()
+        if progress is None:
             return
-        if not self._is_caught_up(indexing):
-            report.notes.append("vectors are being computed: they were not checked")
+        if progress.state == "off":
+            report.notes.append(f"{progress.reason}: {name} were not checked")
             return
-        applied = indexing.progress().applied_seq
-        found = list(vector_faults(serving.view, self.source, applied, self.yield_to_queries))
-        report.checked["vectors"] = len(serving.view)
-        if found and self._is_caught_up(indexing):
-            later = indexing.progress().applied_seq
-            again = {wrong.number for wrong in vector_faults(serving.view, self.source, later, self.yield_to_queries)}
-            touched = touched_since(
-                self.source, applied, self.yield_to_queries
-            )  # the index may know of it before a snapshot
+        if (caught_up := self._caught_up(index)) is None:
+            report.notes.append(f"{name} are being computed: they were not checked")
+            return
+        found = list(index.verify(self.source, self.yield_to_queries))
+        report.checked[name] = caught_up.items
+        if found and self._caught_up(index) is not None:
+            again = {wrong.number for wrong in index.verify(self.source, self.yield_to_queries)}
+            # It may know of a memory before a snapshot does.
+            touched = touched_since(self.source, caught_up.applied_seq, self.yield_to_queries)
             left = (wrong for wrong in found if wrong.number in again and wrong.memory_id not in touched)
-            yield from as_violations("vectors", left)
+            yield from as_violations(name, "vectors", left)
 
-    def _is_caught_up(self, indexing: VectorIndexer) -> bool:
-        """Waits until the vector index has taken up what there was when this began; False when that takes long."""
+    def _caught_up(self, index: BackgroundIndex) -> IndexProgress | None:
+        """Waits until the index has taken up what there was when this began; None when that takes long."""
         seq, deadline = self.store.seq, time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
-            progress = indexing.progress()
-            if progress.applied_seq >= seq and progress.state in ("ready", "catching_up"):
-                return True
+            progress = index.progress()
+            if progress is not None and progress.applied_seq >= seq and progress.state in ("ready", "catching_up"):
+                return progress
             self.yield_to_queries()
             time.sleep(POLL_SECONDS)
-        return False
+        return None
 
 
 def find_differences(
-    columns: AttributeStore,
-    live: tuple[ViewFile, ViewFile],
-    truth: ExpectedIndexes,
-    touched: frozenset[str],
-    *,
-    gone_too: bool = True,
-) -> Iterator[InvariantViolation]:
-    """Where columns and words are not what they should be, but for memories that were touched since they were looked
-    at. `gone_too`: also where they have what is gone."""
-    for name, found in (
-        ("columns", column_faults(live[0], truth.columns)),
-        ("words", word_faults(live[1], truth.words)),
-    ):
+    live: Mapping[str, IndexFile], truth: ExpectedIndexes, touched: frozenset[str], columns: AttributeStore,
+    *, gone_too: bool = True,
+) -> Iterator[InvariantViolation]:  # fmt: skip
+    """Where commit indexes are not what they should be, but for memories that were touched since they were looked at.
+    `gone_too`: also where they have what is gone."""
+    for kind in COMMIT_INDEXES:
         wrong = []
-        for number, what in sorted(found.items()):
+        for number, what in sorted(kind.verify(live[kind.name], truth.files[kind.name]).items()):
             memory_id = truth.ids.get(number)
             if memory_id is None and not gone_too:
                 continue
@@ -199,7 +185,7 @@ def find_differences(
                 memory_id = columns.ids([number])[0]
             if memory_id not in touched:
                 wrong.append(IndexFault(number, memory_id or "", what))
-        yield from as_violations(name, wrong)
+        yield from as_violations(kind.name, "views", wrong)
 
 
 def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lambda: None) -> frozenset[str]:
@@ -216,11 +202,10 @@ def touched_since(source: TableSource, seq: int, give_way: YieldToQueries = lamb
         give_way()
 
 
-def as_violations(view: str, found: Iterable[IndexFault]) -> Iterator[InvariantViolation]:
-    """As a report has them."""
+def as_violations(name: str, remedy: Remedy, found: Iterable[IndexFault]) -> Iterator[InvariantViolation]:
+    """The faults of an index as a report has them."""
     for number, memory_id, what in found:
-        remedy: Remedy = "vectors" if view == "vectors" else "views"
-        yield InvariantViolation(view, "views", memory_id or f"number {number}", what, remedy)
+        yield InvariantViolation(name, "views", memory_id or f"number {number}", what, remedy)
 
 
 def _sweep(folder: Path) -> None:

@@ -6,6 +6,7 @@ stands in `quarantine/` before it is taken out; nothing is deleted. Afterwards e
 then can be mended, because something else was, is mended too.
 """
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from mnemo_daemon.indexing.index import BackgroundIndex
+from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
 from mnemo_store.backend import Snapshot
 from mnemo_store.database.environment import Database
@@ -226,14 +229,21 @@ class StoreRepair:
         views, indexing = self._checking.views, self._checking.indexing
         if views is not None:
             self._wait(lambda: views.state == "ready")
-        if indexing is not None and indexing.serving() is not None:
-            self._wait(lambda: indexing.progress().state == "ready")
+        if indexing is not None:
+            for entry in BACKGROUND_INDEXES:
+                self._wait(functools.partial(_is_filled, entry.of(indexing)))
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + VIEWS_SECONDS_MAX
         while not is_done() and time.monotonic() < deadline:
             self._checking.yield_to_queries()
             time.sleep(POLL_SECONDS)
+
+
+def _is_filled(index: BackgroundIndex) -> bool:
+    """Whether there is nothing left to do for it; so it is where there is no model."""
+    progress = index.progress()
+    return progress is None or progress.state in ("ready", "off")
 
 
 def amendment(

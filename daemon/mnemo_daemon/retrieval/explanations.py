@@ -25,7 +25,8 @@ from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
 from mnemo_core.retrieval.ranking.rankers import MS_AN_HOUR
 from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
-from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.indexing.lexical_index import words_of
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
 from mnemo_daemon.retrieval.candidates.learned_ranking import shipped_weights
 from mnemo_daemon.retrieval.question import Question, reaches

@@ -15,8 +15,9 @@ from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedF
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex
-from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval import explanations
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
 from mnemo_daemon.retrieval.explanations import Explainer

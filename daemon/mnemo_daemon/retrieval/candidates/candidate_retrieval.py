@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex
-from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens
 from mnemo_daemon.retrieval.candidates.replacements import HIDING, Replacements

@@ -36,9 +36,10 @@ from mnemo_core.text.query_features import (
     named_months,
     named_years,
 )
+from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.token_cache import TokenCache
 from mnemo_daemon.indexing.vector_indexer import ActiveIndex
-from mnemo_daemon.indexing.views import Views, words_of
+from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import QueryTokens
 from mnemo_daemon.models.token_rows import LateForm
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope, sorted_unique

@@ -1,0 +1,200 @@
+"""The attribute store as an index of the registry: a row of columns for every memory, and its neighbours. SPEC 7.2"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnemo_core.text import text_features
+from mnemo_daemon.indexing.index import CommitIndex, IndexFile, Snapshots
+from mnemo_daemon.indexing.row_sums import Sums, mixed
+from mnemo_store.backend import Snapshot, TouchedMemory
+from mnemo_store.disk import Disk
+from mnemo_store.indexes import attributes
+from mnemo_store.indexes.attributes import NAMED, Arrays, AttributeStore
+from mnemo_store.indexes.lexical import term_key
+from mnemo_store.records import STATES, Memory, NoteFile
+
+NO_MEMORY = 255  # the state of a number that has none
+NOTES_A_SLICE = 200  # files of notes, each of some ten chunks
+LINKS = ("before", "after")
+# Tokens are counted when there is a model, and who the neighbours are follows from the other columns.
+UNCOMPARED = frozenset({"state", "tokens", "tag_numbers", *LINKS})
+
+Numbers = NDArray[np.int64]
+
+
+def shape_of(memory: Memory) -> int:
+    """The features of its text. Of a note without its headings, which say what it is about and not what it says."""
+    return text_features.features_of_text(memory.content)
+
+
+class AttributeIndex(CommitIndex):
+    """An AttributeStore that follows the commits."""
+
+    name = "columns"
+    kind = attributes.KIND
+    states = frozenset(STATES)
+    rules = ("shapes", text_features.RULES_VERSION)
+
+    def __init__(self, data: AttributeStore | None = None) -> None:
+        self.data = data or AttributeStore(linked=False)
+        self._is_rebuilt = data is None
+
+    def __len__(self) -> int:
+        return self.data.count_states(STATES)
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    def add(self, rows: Sequence[TouchedMemory]) -> None:
+        for each in rows:
+            if each.memory is not None:
+                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory))
+
+    def finish(self, snapshots: Snapshots | None) -> None:
+        """Links the chunks of every note in the order of its file, and, after a rebuild, every session."""
+        if self._is_rebuilt:
+            self.data.link_sessions()
+        after = ""
+        while snapshots is not None:
+            with snapshots() as snapshot:
+                notes = snapshot.notes(after, NOTES_A_SLICE)
+                for note in notes:
+                    _link_note(self.data, snapshot, note)
+            if len(notes) < NOTES_A_SLICE:
+                return
+            after = notes[-1].id
+
+    def apply(self, snapshots: Snapshots, touched: Sequence[TouchedMemory]) -> None:
+        for each in touched:
+            if each.dropped:
+                self.data.drop(each.number)
+            elif each.memory is not None:
+                self.data.put(each.number, each.memory, each.usage, shape_of(each.memory))
+            elif each.usage is not None:
+                self.data.set_usage(each.number, each.usage)
+        if files := {each.memory.managed: None for each in touched if each.memory is not None and each.memory.managed}:
+            with snapshots() as snapshot:
+                _link_files(self.data, snapshot, files)
+
+    def drop(self, number: int) -> None:
+        if number < self.data.size:
+            self.data.drop(number)
+
+    def save(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> None:
+        unsaved = self.data.has_unsaved_counts
+        self.data.save(path, meta, disk)
+        self.data.has_unsaved_counts |= unsaved and not meta
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[Self, dict[str, Any]]:
+        data, meta = AttributeStore.load(path)
+        return cls(data), meta
+
+    def copied(self, path: Path, meta: Mapping[str, Any], disk: Disk) -> Self | None:
+        """Its tables of names have those of dropped memories, too."""
+        return None
+
+    def keep_counts(self, earlier: Self) -> None:
+        """The token counts, which a model made."""
+        tokens, modified_at = earlier.data.columns("tokens", "modified_at")
+        for number in np.flatnonzero(tokens):
+            self.data.set_tokens(int(number), int(tokens[number]), int(modified_at[number]))
+
+    @staticmethod
+    def verify(found: IndexFile, expected: IndexFile) -> dict[int, str]:
+        return column_faults(found, expected)
+
+
+def _link_files(columns: AttributeStore, snapshot: Snapshot, files: Iterable[str]) -> None:
+    """Has the chunks of these files of notes stand in the order of their records."""
+    for file in files:
+        note = snapshot.note(file)
+        if note is not None:
+            _link_note(columns, snapshot, note)
+        else:
+            columns.link_file(file, ())
+
+
+def _link_note(columns: AttributeStore, snapshot: Snapshot, note: NoteFile) -> None:
+    numbers = [snapshot.number(chunk.memory) for chunk in note.chunks]
+    columns.link_file(note.id, [number for number in numbers if number is not None])
+
+
+def column_faults(live: IndexFile, true: IndexFile) -> dict[int, str]:
+    """What is wrong, by number."""
+    size = max(len(file.arrays["state"]) for file in (live, true))
+    states = [_grown(file.arrays["state"], size, NO_MEMORY) for file in (live, true)]
+    both = (states[0] != NO_MEMORY) & (states[1] != NO_MEMORY)
+    wrong: dict[int, list[str]] = {}
+    for name, array in true.arrays.items():
+        if name in UNCOMPARED:
+            continue
+        one, other = (_grown(file.arrays[name], size, 0) for file in (live, true))
+        if name in NAMED:
+            one = _recoded(one, live.meta["own"]["names"][name], true.meta["own"]["names"][name])
+        unequal = one != other
+        if array.dtype.kind == "f":
+            unequal &= ~(np.isnan(one) & np.isnan(other))
+        _note(wrong, np.flatnonzero(both & unequal), name)
+    _note(wrong, np.flatnonzero(both & (_tag_sums(live, size) != _tag_sums(true, size))), "tags")
+    _note(wrong, np.flatnonzero(both & (states[0] != states[1])), "state")
+    for name, unequal in _wrong_links(live.arrays).items():
+        _note(wrong, np.flatnonzero(both & _grown(unequal, size, 0)), name)
+    found = {number: f"the columns have another {', '.join(names)}" for number, names in wrong.items()}
+    found |= dict.fromkeys(np.flatnonzero((states[0] == NO_MEMORY) & (states[1] != NO_MEMORY)).tolist(),
+                           "the columns do not have it")  # fmt: skip
+    found |= dict.fromkeys(np.flatnonzero((states[0] != NO_MEMORY) & (states[1] == NO_MEMORY)).tolist(),
+                           "the columns have it, and it is gone")  # fmt: skip
+    return found
+
+
+def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
+    """Who has another neighbour than the view's other columns say.
+
+    Not than the store says: of what is written meanwhile, the neighbours are untouched and stand beside others all the
+    same. Of notes, whose order only the record of their file has: who is not the neighbour of its neighbour.
+    """
+    has_memory, numbers = arrays["state"] != NO_MEMORY, np.arange(len(arrays["state"]))
+    sessions = dict(zip(LINKS, attributes.session_links(arrays), strict=True))
+    wrong = {}
+    for name, other in (LINKS, LINKS[::-1]):
+        beside = arrays[name]
+        is_one = (beside >= 0) & (beside < len(beside))
+        neighbour = np.where(is_one, beside, 0)
+        agrees = (arrays[other][neighbour] == numbers) & (arrays["managed"][neighbour] == arrays["managed"])
+        is_right = np.where(arrays["managed"] != 0, (beside == -1) | (is_one & agrees), beside == sessions[name])
+        wrong[name] = has_memory & ~is_right
+    return wrong
+
+
+def _note(wrong: dict[int, list[str]], numbers: Numbers, name: str) -> None:
+    for number in numbers.tolist():
+        wrong.setdefault(number, []).append(name)
+
+
+def _grown(array: NDArray[Any], size: int, fill: int) -> NDArray[Any]:
+    grown = np.full(size, fill, array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
+def _recoded(codes: NDArray[Any], names: list[str], as_in: list[str]) -> NDArray[np.int64]:
+    """The codes of names as another table has them; -1 for a name it does not know."""
+    code_of = {name: code for code, name in enumerate(as_in)}
+    table = np.array([*(code_of.get(name, -1) for name in names), -1], np.int64)
+    known = (codes >= 0) & (codes < len(names))
+    recoded: NDArray[np.int64] = table[np.where(known, codes, len(names))]
+    return recoded
+
+
+def _tag_sums(file: IndexFile, size: int) -> Sums:
+    own = file.meta["own"]
+    names = np.array([term_key(tag) for tag in own["tags"]], np.uint64)
+    sums, counts = np.zeros(size, np.uint64), np.array(own["tag_counts"], np.int64)
+    np.add.at(sums, file.arrays["tag_numbers"].astype(np.int64), mixed(np.repeat(names, counts)))
+    return sums

@@ -1,0 +1,184 @@
+"""Every registered index against plain Python over the memories of the store, through any sequence of writes, restarts
+and rebuilds. SPEC 3.1, 17.2"""
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from mnemo_daemon.indexing.index import INDEXED_STATES, BackgroundIndex
+from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES, COMMIT_INDEXES
+from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
+from mnemo_store.indexes.attributes import CODED, NAMED
+from mnemo_store.indexes.tokenizer import Tokenizer
+from mnemo_store.records import Memory, embedded_text, text_hash
+from tests.grounds import Ground, wait_until
+from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
+
+WORDS = ["harbour", "windmill", "kettle", "a", "lighthouse"]
+CONTENTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+TAGS = st.lists(st.sampled_from(["boats", "tea"]), max_size=2, unique=True)
+MEMORIES_MAX = 6
+
+Memories = Mapping[int, Memory]  # of the store, by row id
+
+
+def columns_hold(ground: Ground, memories: Memories) -> None:
+    columns = ground.views.attributes
+    states = columns.column("state")
+    assert np.flatnonzero(states != 255).tolist() == sorted(memories)
+    for number, memory in memories.items():
+        at = np.array([number])
+        assert columns.ids([number]) == [memory.id]
+        assert columns.text_hashes(at) == [text_hash(embedded_text(memory))]
+        assert sorted(columns.tags_of(number)) == sorted(memory.tags)
+        for name in ("importance", "created_at", "modified_at", "event_at"):
+            assert columns.values(name, at)[0] == np.asarray(getattr(memory, name), columns.column(name).dtype)
+        for name, choices in CODED.items():
+            assert choices[columns.values(name, at)[0]] == getattr(memory, name)
+        for name in NAMED:
+            assert columns.values(name, at)[0] == columns.code(name, getattr(memory, name))
+
+
+def words_hold(ground: Ground, memories: Memories) -> None:
+    tokenizer = Tokenizer()
+    indexed = {number: memory for number, memory in memories.items() if memory.state in INDEXED_STATES}
+    assert len(ground.views.lexical) == len(indexed)
+    for word in WORDS[:3]:
+        (term,) = tokenizer.query_terms(word)
+        texts = {number: " ".join((memory.content, *memory.tags)) for number, memory in indexed.items()}
+        holding = [number for number, text in texts.items() if term in {each.term for each in tokenizer.tokens(text)}]
+        assert sorted(ground.views.lexical.search(word, 100).numbers.tolist()) == sorted(holding)
+
+
+def vectors_hold(ground: Ground, memories: Memories) -> None:
+    serving = ground.indexing.serving()
+    assert serving is not None
+    indexed = {number: memory for number, memory in memories.items() if memory.state in INDEXED_STATES}
+    assert sorted(serving.view.numbers().tolist()) == sorted(indexed)
+    for number, memory in indexed.items():
+        (expected,) = ground.embedding.encode_batch(serving.embedder, [embedded_text(memory)])
+        found = serving.view.vectors_of(number)
+        assert found is not None
+        assert np.array_equal(found, expected.astype(np.float16))
+
+
+def tokens_hold(ground: Ground, memories: Memories) -> None:
+    serving = ground.indexing.serving()
+    assert serving is not None
+    late = serving.embedder.late
+    if late is None:
+        assert ground.indexing.tokens.progress() is None
+        return
+    texts = [text_hash(embedded_text(each)) for each in memories.values() if each.state in INDEXED_STATES]
+    with ground.store.snapshot() as snapshot:
+        assert all(rows is not None for rows in snapshot.token_rows(late.space, texts, late.dimensions))
+
+
+ORACLES: dict[str, Callable[[Ground, Memories], None]] = {
+    "columns": columns_hold, "words": words_hold, "vectors": vectors_hold, "tokens": tokens_hold
+}  # fmt: skip
+
+
+def test_every_registered_index_is_compared() -> None:
+    assert list(ORACLES) == [*(each.name for each in COMMIT_INDEXES), *(each.name for each in BACKGROUND_INDEXES)]
+
+
+class IndexesAgree(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory(prefix="m")
+        self.ids: list[str] = []
+        self.ground = self.opened()
+
+    def opened(self) -> Ground:
+        catalogue = SimulatedCatalogue()
+        catalogue.there.add(DEFAULT_EMBEDDING)
+        ground = Ground(Path(self.folder.name) / "data", SimulatedModels(catalogue, Mood()))
+        ground.embedding.refresh()
+        ground.indexing.start()
+        return ground
+
+    def teardown(self) -> None:
+        self.ground.close()
+        self.ground.embedding.close()
+        self.folder.cleanup()
+
+    def memory(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from(self.ids))
+
+    @precondition(lambda self: len(self.ids) < MEMORIES_MAX)
+    @rule(content=CONTENTS, tags=TAGS)
+    def add(self, content: str, tags: list[str]) -> None:
+        self.ground.at += 1
+        memory_id = self.ground.add(content, tags=tuple(tags), session_id="s")
+        if memory_id not in self.ids:
+            self.ids.append(memory_id)
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data(), content=CONTENTS)
+    def edit(self, data: st.DataObject, content: str) -> None:
+        memory = self.ground.memory(self.memory(data))
+        if memory.state == "active":
+            self.ground.edit(memory.id, content=content)
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data())
+    def trash_or_restore(self, data: st.DataObject) -> None:
+        memory = self.ground.memory(self.memory(data))
+        if memory.state == "trashed":
+            self.ground.restore(memory.id)
+        else:
+            self.ground.trash(memory.id)
+
+    @precondition(lambda self: self.ids)
+    @rule(data=st.data())
+    def erase(self, data: st.DataObject) -> None:
+        memory_id = self.memory(data)
+        self.ground.forget(memory_id)
+        self.ids.remove(memory_id)
+
+    @rule()
+    def rebuild(self) -> None:
+        self.ground.views.rebuild()
+
+    @rule()
+    def restart(self) -> None:
+        self.ground.close()
+        self.ground.embedding.close()
+        self.ground = self.opened()
+        assert self.ground.views.rebuilt == []
+
+    @rule()
+    def restart_without_files(self) -> None:
+        self.ground.close()
+        self.ground.embedding.close()
+        for path in (Path(self.folder.name) / "data" / "views").iterdir():
+            path.unlink()
+        self.ground = self.opened()
+
+    @invariant()
+    def every_index_holds_what_it_should(self) -> None:
+        ground = self.ground
+        with ground.store.snapshot() as snapshot:
+            memories = {snapshot.number(each.id): each for each in snapshot.memories("", 100)}
+        assert None not in memories
+        for entry in BACKGROUND_INDEXES:
+            index = entry.of(ground.indexing)
+            wait_until(functools.partial(is_current, index, ground.store.seq))
+        for oracle in ORACLES.values():
+            oracle(ground, {number: memory for number, memory in memories.items() if number is not None})
+
+
+def is_current(index: BackgroundIndex, seq: int) -> bool:
+    progress = index.progress()
+    return progress is None or (progress.state == "ready" and progress.applied_seq >= seq)
+
+
+TestIndexesAgree = IndexesAgree.TestCase
+TestIndexesAgree.settings = settings(max_examples=6, stateful_step_count=12, deadline=None)
