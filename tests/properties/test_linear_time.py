@@ -143,7 +143,7 @@ NO_TEXTS = frozenset((
     "english.third_person", "english.word_set", "entities.language_of", "erasure.erase_memory",
     "erasure.plan_erasure", "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "importers.decide_import",
-    "late_interaction.token_weights", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version",
+    "late_interaction.token_weights", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version",
     "mutations.revert", "mutations.store_new", "mutations.supersede", "note_diff.manifest_for_texts",
     "note_sync.decide_note_changes", "note_sync.plan_missing_note", "note_sync.plan_note", "overlap.jaccard",
     "policies.default_importance", "salience.rarest", "store_merge.edge_between", "store_merge.merge_memory",

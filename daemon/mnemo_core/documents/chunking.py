@@ -16,6 +16,7 @@ from itertools import groupby, pairwise, repeat
 from typing import NamedTuple
 
 from mnemo_core.documents.markup import BlockKind, TextBlock, parse
+from mnemo_core.text.characters import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import CONTENT_CHARS_MAX
 
@@ -66,9 +67,7 @@ def _piece(text: str, tokens: int, first: int, last: int, *, whole: bool) -> _Ch
     return _ChunkPiece(text, tokens, first, last, whole, _SAYS.search(text) is not None)
 
 
-_CJK = lazy_pattern(
-    "[\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
-)
+_CJK = lazy_pattern(f"[\u3000-\u303f{CJK}\uff01-\uff9f]")
 # An end of a sentence: its marks, quotes and brackets that close with it, and the blank behind. Before a small letter
 # it is an abbreviation. Chinese and Japanese have no blank. Possessive, so that a million dots cost a million steps.
 _SENTENCE_END = lazy_pattern(

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from mnemo_core.text.characters import CJK, FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import KINDS
 
@@ -90,17 +91,15 @@ class _Content(NamedTuple):
     ids: tuple[str, ...]
 
 
-_CJK = "\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-_FIRST_IDEOGRAPH = "\u3005"
 # A sign belongs to its number; quote marks and headings at the beginning of a line are no words. `<` is handed out in
 # more than one way (SPEC 11), so all of them are one.
 _WORD = lazy_pattern(
     rf"""(?P<lead>^[ \t]*+(?:>|\#{{1,6}}[ \t])[ \t>]*+)
     |(?P<sign>(?i:&[lg]t;)|[<＜﹤‹〈⟨])
     |(?<![^\s(\[{{])[-+−]\d++(?:[.,:]\d++)*+
-    |\d++(?:[.,:]\d++)++(?![^\W{_CJK}])
-    |[{_CJK}]
-    |[^\W{_CJK}]++(?:['’][^\W{_CJK}]++)*+
+    |\d++(?:[.,:]\d++)++(?![^\W{CJK}])
+    |[{CJK}]
+    |[^\W{CJK}]++(?:['’][^\W{CJK}]++)*+
     |[=>+/%$€£¥&|~^?？@\#°§\u2190-\u2bff\U0001f000-\U0001faff]""",
     re.MULTILINE | re.VERBOSE,
 )
@@ -443,7 +442,7 @@ def _is_enough(page: _EchoText, first: int, last: int) -> bool:
 
 
 def _words_needed(words: Sequence[str]) -> int:
-    ideographs = sum(word[0] >= _FIRST_IDEOGRAPH for word in words[:ALONE_IDEOGRAPHS_MIN])
+    ideographs = sum(word[0] >= FIRST_CJK for word in words[:ALONE_IDEOGRAPHS_MIN])
     return ALONE_IDEOGRAPHS_MIN if ideographs * 2 > len(words) else ALONE_WORDS_MIN
 
 
@@ -608,7 +607,7 @@ def _specifics(text: str) -> set[str]:
     return {
         _stemmed(word)
         for word, start, end in zip(found.words, found.starts, found.ends, strict=True)
-        if (start > 0 and text[start:end] != text[start:end].lower()) or not word.isalpha() or word >= _FIRST_IDEOGRAPH
+        if (start > 0 and text[start:end] != text[start:end].lower()) or not word.isalpha() or word >= FIRST_CJK
     }
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
@@ -108,8 +109,6 @@ _ABBREVIATION = lazy_pattern(
 _ORDINAL = lazy_pattern(r"(?:^|\s)\d{1,2}\.$")
 _MONTH_AFTER = lazy_pattern(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|\d)")
 _QUOTES = lazy_pattern(r'(?<!\d)"|[“”„«»「」『』]')
-_SPACELESS = lazy_pattern("[\u3041-\u30ff\u4e00-\u9fff]")
-_KANA = lazy_pattern("[\u3041-\u30ff]")
 
 
 def _prose(text: str, name: str) -> Iterator[_ProseSpan]:
@@ -234,8 +233,8 @@ def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
 
 
 def _language(sentence: str) -> Language:
-    if _SPACELESS.search(sentence):
-        return "ja" if _KANA.search(sentence) else "zh"
+    if UNSPACED_CHARACTER.search(sentence):
+        return "ja" if KANA_CHARACTER.search(sentence) else "zh"
     words = [word.strip(".,;:!?\"'()").lower() for word in sentence.split()[:40]]
     scores = {language: sum(word in known for word in words) for language, known in _TELLING.items()}
     best = max(scores.values())

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.characters import FIRST_CJK, WORD
 from mnemo_store.records import TRUSTS, Change, ImportanceSource, Memory, PutMemory, Relation, Trust, normalized_text
 
 OWNER: Trust = "user"  # whose pins only they themselves can change
@@ -20,8 +20,6 @@ _STATE_FIELDS = frozenset({
     "version", "modified_at", "state", "superseded_by", "trust", "importance_source", "layer", "decay_rate", "managed",
 })  # fmt: skip
 
-_CJK = "\\u3040-\\u30ff\\u3400-\\u9fff\\uac00-\\ud7a3"
-_WORD = lazy_pattern(f"[^\\W{_CJK}]+|[{_CJK}]")
 _LONG_WORD = 4  # letters; shorter ones are mostly articles, pronouns and prepositions
 
 
@@ -73,7 +71,7 @@ def keeps_text(before: str, after: str) -> bool:
     characters of a script without spaces. Of a text that has none of these, any word."""
     telling, others = _telling_words(before), _telling_words(after)
     if not telling:
-        telling, others = set(_WORD.findall(normalized_text(before))), set(_WORD.findall(normalized_text(after)))
+        telling, others = set(WORD.findall(normalized_text(before))), set(WORD.findall(normalized_text(after)))
     return not telling.isdisjoint(others)
 
 
@@ -132,11 +130,11 @@ def _refuse_pinned(before: Memory | None, after: Memory, writer: Trust) -> None:
 
 
 def _telling_words(text: str) -> set[str]:
-    words = _WORD.findall(normalized_text(text))
+    words = WORD.findall(normalized_text(text))
     single = {word for word in words if len(word) >= _LONG_WORD or any(letter.isdigit() for letter in word)}
     pairs = {one + two for one, two in itertools.pairwise(words) if _is_cjk(one) and _is_cjk(two)}
     return single | pairs
 
 
 def _is_cjk(word: str) -> bool:
-    return len(word) == 1 and word >= "\u3040" and word.isalpha()
+    return len(word) == 1 and word >= FIRST_CJK and word.isalpha()

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.characters import WORD
 from mnemo_store.records import Memory, normalized_text
 
 RUN_WORDS = 5  # [SPEC 3.7]
@@ -24,10 +24,6 @@ TABLE_BITS = 22
 
 PatternKind = Literal["text", "short", "run", "word"]  # short: a whole text of less words than a run
 
-# An ideograph, kana or Hangul syllable is a word of its own.
-_WORD = lazy_pattern(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
-)
 _EDGES = " \t\n\"'`´‘’“”„«»()[]{}<>.,;:!?*_~#"  # around words, not of them
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of what is multiplied by it; the golden ratio [Knuth 6.4]
 _OTHER_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)  # the same, and another
@@ -53,11 +49,11 @@ class ResiduePatterns:
 
     def add_whole(self, text: str) -> None:
         """The whole of it alone."""
-        self._add("text" if len(_WORD.findall(text)) >= RUN_WORDS else "short", strip_edges(text))
+        self._add("text" if len(WORD.findall(text)) >= RUN_WORDS else "short", strip_edges(text))
 
     def add_parts(self, text: str) -> None:
         """Its runs and words, without the whole."""
-        spans = [found.span() for found in _WORD.finditer(text)]
+        spans = [found.span() for found in WORD.finditer(text)]
         for first, last in zip(spans, spans[RUN_WORDS - 1 :], strict=False):
             self._add("run", text[first[0] : last[1]])
         for start, end in spans:

@@ -5,6 +5,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
+from mnemo_core.text.characters import FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import MONTHS
 
@@ -26,7 +27,6 @@ _GOES_ON = lazy_pattern(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
 _ENDED = lazy_pattern(rf"[.!?]{_NO_TITLE}\Z")
 _NUMBER_AT_END = lazy_pattern(r"(?<![\w.,])(\d{1,2})\.\Z")
 _NEXT_WORD = lazy_pattern(r"[^\W\d_]{1,20}")
-_FIRST_KANA = "\u3040"
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
@@ -93,7 +93,7 @@ def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, 
 
 def _is_inside(text: str, at: int) -> bool:
     """Return whether the place is between two characters of a word of a script that has spaces."""
-    return all((each.isalnum() or each == "_") and each < _FIRST_KANA for each in text[at - 1 : at + 1])
+    return all((each.isalnum() or each == "_") and each < FIRST_CJK for each in text[at - 1 : at + 1])
 
 
 def best_sentence(text: str, marks: Sequence[tuple[int, int]]) -> tuple[int, int]:

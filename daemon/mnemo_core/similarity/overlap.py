@@ -3,19 +3,15 @@
 import functools
 
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
-from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.characters import WORD
 
 WORDS_KEPT = 1024  # texts whose words are remembered: what is similar to one new text is similar to the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
-_WORD = lazy_pattern(
-    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|[^\\W\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+"
-)
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text for comparing, case-folded; each ideograph, kana and Hangul syllable is one."""
-    return frozenset(_WORD.findall(text.casefold()))
+    return frozenset(WORD.findall(text.casefold()))
 
 
 kept_words = functools.lru_cache(WORDS_KEPT)(words)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntFlag
 from itertools import islice
 
+from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 RULES_VERSION = 1  # version of what this module does: columns made under another one are built anew
@@ -189,7 +190,6 @@ _TITLE = lazy_pattern(r"'(?<!\w.)[A-Z][^']*'(?!\w)")
 _COMMA = lazy_pattern(r",(?!\d{3}(?!\d))|[、，]")
 _LISTED_LINE = lazy_pattern(r"^[ \t]*(?:[-*•+]|\d{1,2}[.)]) ", re.MULTILINE)
 
-_CJK = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 _CJK_PATTERNS: tuple[tuple[int, re.Pattern[str]], ...] = tuple(
     (int(shape), lazy_pattern(pattern, re.VERBOSE))
     for shape, pattern in (
@@ -244,7 +244,7 @@ def features_of_text(text: str) -> int:
         bits |= _of_digits(text, digits.start(), digits.end())
     if _REACTION.match(text):
         bits |= _IS_REACTION
-    if not is_ascii and _CJK.search(text):
+    if not is_ascii and UNSPACED_CHARACTER.search(text):
         bits |= _of_cjk(text)
     elif len(words) < SHORT_WORDS and len(text.split()) < SHORT_WORDS:
         bits |= _IS_SHORT

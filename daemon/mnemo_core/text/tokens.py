@@ -10,6 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.characters import UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, MONTHS, UNITS, listed
 
@@ -26,8 +27,7 @@ class TextToken(NamedTuple):
     kind: TokenKind
 
 
-_LETTER = "[^\\W\\d_\u3005-\u30ff\u31f0-\u31ff\u3400-\u9fff\U00020000-\U0003ffff]"
-_HAN = "\u3005-\u3007\u3400-\u9fff\U00020000-\U0003ffff"
+_LETTER = rf"[^\W\d_{UNSPACED}]"
 _PLAIN = "[A-Za-z0-9_]"
 _TOKEN = lazy_pattern(
     rf"""
@@ -144,14 +144,11 @@ def tokenize_sentences(text: str) -> list[list[TextToken]]:
             if here:
                 sentences.append([])
         elif group == "other":
-            if _HAN_OR_KANA.match(token) or unicodedata.category(token)[0] in "LMNS":
+            if UNSPACED_CHARACTER.match(token) or unicodedata.category(token)[0] in "LMNS":
                 here.append(TextToken(_SIGNS.get(token, token), "unit" if token in _SIGNS else "word"))
         elif group is not None:
             here.extend(_READERS[group](token))
     return sentences if sentences[-1] or len(sentences) == 1 else sentences[:-1]
-
-
-_HAN_OR_KANA = lazy_pattern(f"[{_HAN}\u3041-\u30ff]")
 
 
 def _expanded(word: str) -> list[TextToken]:

@@ -25,6 +25,7 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
 )
 from mnemo_core.ingest.attributes.stances import find_stances
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
+from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
@@ -343,11 +344,10 @@ def _may_claim(clause: str) -> bool:
     """What most clauses fail by, looked at first since it takes little."""
     if ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower())):
         return True
-    return _HAN.search(clause) is not None
+    return UNSPACED_CHARACTER.search(clause) is not None
 
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
-_HAN = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 # The frames that a clause may fit, by their place: those that need no word, and those that need one, by that word.
 _ANYWHERE = [place for place, frame in enumerate(FRAMES) if not frame.needs]
 _WITH_WORD = {
@@ -360,7 +360,7 @@ def _claims_of(clause: str, carried: str, speaker: str, has_no_capitals: bool) -
     places = set(_ANYWHERE)
     for word in set(_WORD.findall(clause.lower())):
         places.update(_WITH_WORD.get(word, ()))
-    is_han = _HAN.search(clause) is not None
+    is_han = UNSPACED_CHARACTER.search(clause) is not None
     for frame in (FRAMES[place] for place in sorted(places)):
         if frame.is_han != is_han:
             continue

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mnemo_core.text.characters import HAN, KATAKANA, UNSPACED
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import SYNONYMS, listed
 
@@ -307,23 +308,23 @@ _FRAMES = [
      rf"(?:de (?P<f>.+?) )?(?:à|au) {_V}"),
     ("*", "", rf"{_S}est (?:de |à |au |le )?{_V}"),
     # Chinese
-    ("home", "", r"(?P<s>我|[\u4e00-\u9fff]{2,3}?)(?:现在)?住在(?P<v>[\u4e00-\u9fff]{2,6})$"),
+    ("home", "", rf"(?P<s>我|[{HAN}]{{2,3}}?)(?:现在)?住在(?P<v>[{HAN}]{{2,6}})$"),
     ("home", "c",
-     r"(?P<s>我|[\u4e00-\u9fff]{2,3}?)(?:已经|刚)?(?:从(?P<f>[\u4e00-\u9fff]{2,4}))?搬(?:家)?(?:到|"
-     r"去)了?(?P<v>[\u4e00-\u9fff]{2,6}?)了?$"),
-    ("employer", "", r"(?P<s>我|[\u4e00-\u9fff]{2,3}?)(?:现在)?在(?P<v>[\u4e00-\u9fffA-Za-z]{2,8})(?:工作|上班)$"),
+     rf"(?P<s>我|[{HAN}]{{2,3}}?)(?:已经|刚)?(?:从(?P<f>[{HAN}]{{2,4}}))?搬(?:家)?(?:到|"
+     rf"去)了?(?P<v>[{HAN}]{{2,6}}?)了?$"),
+    ("employer", "", rf"(?P<s>我|[{HAN}]{{2,3}}?)(?:现在)?在(?P<v>[{HAN}A-Za-z]{{2,8}})(?:工作|上班)$"),
     ("employer", "c",
-     r"(?P<s>我|[\u4e00-\u9fff]{2,3}?)(?:跳槽|换工作|转)(?:到|去)了?(?P<v>[\u4e00-\u9fffA-Za-z]{2,8}?)了?$"),
-    ("amount", "tc", r"(?P<s>[\u4e00-\u9fff]{2,6}?)(?:已经)?(?:涨|降|调整?|改|升|减)(?:到|为|成)了?(?P<v>\d.*)$"),
-    ("amount", "t", r"(?P<s>[\u4e00-\u9fff]{2,6}?)(?:现在)?(?:是|为|要)(?P<v>\d.*)$"),
+     rf"(?P<s>我|[{HAN}]{{2,3}}?)(?:跳槽|换工作|转)(?:到|去)了?(?P<v>[{HAN}A-Za-z]{{2,8}}?)了?$"),
+    ("amount", "tc", rf"(?P<s>[{HAN}]{{2,6}}?)(?:已经)?(?:涨|降|调整?|改|升|减)(?:到|为|成)了?(?P<v>\d.*)$"),
+    ("amount", "t", rf"(?P<s>[{HAN}]{{2,6}}?)(?:现在)?(?:是|为|要)(?P<v>\d.*)$"),
     # Japanese
     ("home", "",
-     r"(?P<s>[\u3040-\u30ff\u4e00-\u9fff]{0,5}?)は?(?P<v>[\u30a0-\u30ff\u4e00-\u9fff]{2,6})に住んで(?:いる|います)$"),
+     rf"(?P<s>[{UNSPACED}]{{0,5}}?)は?(?P<v>[{KATAKANA}{HAN}]{{2,6}})に住んで(?:いる|います)$"),
     ("home", "c",
-     r"(?P<s>[\u3040-\u30ff\u4e00-\u9fff]{0,5}?)は?(?P<v>[\u30a0-\u30ff\u4e00-\u9fff]{2,6})(?:に|へ)引っ越し(?:た|"
+     rf"(?P<s>[{UNSPACED}]{{0,5}}?)は?(?P<v>[{KATAKANA}{HAN}]{{2,6}})(?:に|へ)引っ越し(?:た|"
      r"ました)$"),
-    ("amount", "tc", r"(?P<s>[\u3040-\u30ff\u4e00-\u9fff]{2,6}?)(?:は|が)(?P<v>\d.*?)に(?:上が|下が|なり|変わ)\S*$"),
-    ("amount", "t", r"(?P<s>[\u3040-\u30ff\u4e00-\u9fff]{2,6}?)は(?P<v>\d.*?)(?:です|だ)?$"),
+    ("amount", "tc", rf"(?P<s>[{UNSPACED}]{{2,6}}?)(?:は|が)(?P<v>\d.*?)に(?:上が|下が|なり|変わ)\S*$"),
+    ("amount", "t", rf"(?P<s>[{UNSPACED}]{{2,6}}?)は(?P<v>\d.*?)(?:です|だ)?$"),
 ]  # fmt: skip
 # What nearly every clause has tells nothing.
 _EVERYWHERE = listed(
@@ -331,12 +332,11 @@ _EVERYWHERE = listed(
     have has had and it not"""
 )
 _VERBS = listed("is are am was were been has have had")
-_HAN_RANGE = r"\u4e00-\u9fff"
 
 
 def _needs(flags: str, pattern: str) -> frozenset[str]:
     """Its words, but for those that nearly every clause has; none where it has no others."""
-    return frozenset() if "a" in flags or _HAN_RANGE in pattern else _words(pattern) - _EVERYWHERE
+    return frozenset() if "a" in flags or HAN in pattern else _words(pattern) - _EVERYWHERE
 
 
 def _words(pattern: str) -> frozenset[str]:
@@ -355,7 +355,7 @@ FRAMES = [
         is_typed="t" in flags,
         is_personal="p" in flags,
         needs=_needs(flags, pattern),
-        is_han=_HAN_RANGE in pattern,
+        is_han=HAN in pattern,
         is_weak="w" in flags,
     )
     for attribute, flags, pattern in _FRAMES

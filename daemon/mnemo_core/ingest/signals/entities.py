@@ -13,6 +13,7 @@ import re
 from typing import Literal
 
 from mnemo_core.text import lexicon
+from mnemo_core.text.characters import HAN, UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 Language = Literal["en", "de", "fr"]
@@ -78,7 +79,6 @@ _SMALL_IN_TITLES = lexicon.words("entities", "small_in_titles")
 _NO_OWNERS = lexicon.words("entities", "no_owners")
 
 # Chinese and Japanese.
-_ASIAN = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
 _ASIAN_KNOWN = lazy_pattern(
     "北京|上海|广州|廣州|深圳|杭州|成都|武汉|西安|南京|苏州|天津|重庆|香港|台北|台湾|台灣|澳门|中国|日本(?!酒|食|刀)"
     "|美国|英国|法国|德国|韩国|韓国|米国|俄罗斯"
@@ -97,26 +97,26 @@ _SURNAMES = (
     "沈钟姜崔谭陆范汪廖贾夏邹熊孟秦邱侯薛闫段雷黎陶贺郝顾龚邵覃钱戴严莫"
 )
 _ASIAN_NAMED = lazy_pattern(
-    rf"[{_SURNAMES}][\u4e00-\u9fff]{{0,2}}(?:先生|女士|小姐|老师|教授|医生|经理|主任|律师|阿姨|叔叔|师傅"
+    rf"[{_SURNAMES}][{HAN}]{{0,2}}(?:先生|女士|小姐|老师|教授|医生|经理|主任|律师|阿姨|叔叔|师傅"
     rf"|总(?![是在共结会之要算]))"
-    rf"|[小老阿][{_SURNAMES}](?![人家]|[\u4e00-\u9fff]?色)|(?:我叫|名叫|叫做|名字(?:是|叫))[\u4e00-\u9fff]{{2,4}}"
-    rf"|(?<![\u4e00-\u9fff])[{_SURNAMES}][\u4e00-\u9fff]{{1,2}}(?:说|问|告诉|觉得|喜欢|住在|负责|是我|和我|跟我|今天"
+    rf"|[小老阿][{_SURNAMES}](?![人家]|[{HAN}]?色)|(?:我叫|名叫|叫做|名字(?:是|叫))[{HAN}]{{2,4}}"
+    rf"|(?<![{HAN}])[{_SURNAMES}][{HAN}]{{1,2}}(?:说|问|告诉|觉得|喜欢|住在|负责|是我|和我|跟我|今天"
     rf"|明天|昨天|在)"
-    r"|《[^》\n]{1,40}》|『[^』\n]{1,40}』|[\u4e00-\u9fff]{2}(?:县|県|州市|自治区|大学|大學|机场|空港|火车站|神社)"
-    r"|[\u4e00-\u9fff]{2}(?<![最各本])(?:駅|地铁站)"
-    r"|[\u4e00-\u9fff]{2}(?<![城都超股夜上个的])市(?![场場民内中区長长面集])"
-    r"|(?<!お)[\u4e00-\u9fff々]{1,3}(?<![皆奥母父兄姉客屋員者手師生赤娘嫁那子爺婆孫神王同仕模多各医長])(?:さん|くん"
+    rf"|《[^》\n]{{1,40}}》|『[^』\n]{{1,40}}』|[{HAN}]{{2}}(?:县|県|州市|自治区|大学|大學|机场|空港|火车站|神社)"
+    rf"|[{HAN}]{{2}}(?<![最各本])(?:駅|地铁站)"
+    rf"|[{HAN}]{{2}}(?<![城都超股夜上个的])市(?![场場民内中区長长面集])"
+    rf"|(?<!お)[{HAN}]{{1,3}}(?<![皆奥母父兄姉客屋員者手師生赤娘嫁那子爺婆孫神王同仕模多各医長])(?:さん|くん"
     r"|ちゃん|氏(?!名)|先輩)"
-    r"|[\u4e00-\u9fff々]{2,3}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|(?<![ァ-ヴー])[ァ-ヴー]{2,}+(?:(?:さん|くん|ちゃん|様)"
+    rf"|[{HAN}]{{2,3}}(?<![皆客])(?:先生|部長|課長|社長)(?!は誰)|(?<![ァ-ヴー])[ァ-ヴー]{{2,}}+(?:(?:さん|くん|ちゃん|様)"
     r"|[・＝][ァ-ヴー]{2,})"
 )
 _KATAKANA = lazy_pattern("[ァ-ヴー]{3,}")
 _LOAN_WORDS = lexicon.words("entities", "loan_words")
 
 _CAPITALISED = lazy_pattern(
-    r"(?<![A-Za-z0-9_À-ÿ-])[A-ZÀ-ÖØ-ÞĀĆČĐŁŃŚŠŽ][^\W\d_\u3040-\u9fff]*(?:['’-][^\W\d_\u3040-\u9fff]+)*"
+    rf"(?<![A-Za-z0-9_À-ÿ-])[A-ZÀ-ÖØ-ÞĀĆČĐŁŃŚŠŽ][^\W\d_{UNSPACED}]*(?:['’-][^\W\d_{UNSPACED}]+)*"
 )
-_WORD = lazy_pattern(r"[^\W\d_\u3040-\u9fff]+(?:['’-][^\W\d_\u3040-\u9fff]+)*")
+_WORD = lazy_pattern(rf"[^\W\d_{UNSPACED}]+(?:['’-][^\W\d_{UNSPACED}]+)*")
 _ASCII_WORD = lazy_pattern(r"[a-z][a-z'-]*")
 _LAST_WORD = lazy_pattern(r"([^\W\d_]+)[.]? ?$")
 # "Priya's keys are": hers. "Yoga's great": is.
@@ -153,7 +153,7 @@ def find_entity(text: str, words: set[str]) -> str:
         return found
     if known := words & _KNOWN or words & _GIVEN_SMALL:
         return min(known)
-    is_asian = not text.isascii() and _ASIAN.search(text) is not None
+    is_asian = not text.isascii() and UNSPACED_CHARACTER.search(text) is not None
     return _by_capital(text, words, is_asian) or (_in_asian(text) if is_asian else "")
 
 

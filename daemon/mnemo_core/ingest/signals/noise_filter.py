@@ -10,6 +10,7 @@ from typing import Literal
 
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
+from mnemo_core.text.characters import CJK, CJK_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 RejectReason = Literal["too_short", "stop_words", "infrastructure_noise", "near_duplicate"]
@@ -20,7 +21,6 @@ _LAUGH = lazy_pattern(
     r"(?:a?(?:ha){2,}h?|(?:he){2,}h?|(?:hi){2,}|lo+l|x+d+|w+o+w+|a+h+|o+h+|u+h+|h+m+|m+h*m+|y+a+y+|哈+|呵+|嘿+"
     r"|w{2,}|笑+)"
 )
-_ASIAN = lazy_pattern("[\\u3040-\\u30ff\\u3400-\\u9fff\\uac00-\\ud7a3]")
 _ASIAN_EMPTY = lazy_pattern(
     "(?:好的?|行|可以|对的?|是的?|嗯+|哦+|噢|啊+|哈+|呵+|嘿+|谢谢(?:你|您|大家|啦|了)?|多谢|感谢|不客气|不用谢|没事|没关系|没问题|知道了|明白了?|了解了?|收到|懂了|你好"
     "|您好|早上?好?|早安|晚安|晚上好|下午好"
@@ -56,9 +56,7 @@ _PHRASES = lazy_pattern(
     r"|souci|soucis)|ça (?:marche|va|roule)|bien sûr"
     r"|tout de suite|un instant|je vois|je comprends|aucune idée|bonne continuation)\b"
 )
-_WORD = lazy_pattern(
-    "[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+(?:['-][^\\W_]+)*"
-)
+_WORD = lazy_pattern(rf"[{CJK}]+|[^\W_{CJK}]+(?:['-][^\W_]+)*")
 _STRETCHED = lazy_pattern(r"(.)\1{2,}")
 _EMPTY_CHARS_MAX = 160  # longer ones say something, whatever their words
 
@@ -188,7 +186,7 @@ def _says_nothing(plain: str) -> bool:
 
 
 def _is_empty(word: str) -> bool:
-    if _ASIAN.match(word):
+    if CJK_CHARACTER.match(word):
         return _ASIAN_EMPTY.fullmatch(word) is not None
     if word in _EMPTY_WORDS or _LAUGH.fullmatch(word):
         return True
@@ -219,9 +217,9 @@ def _is_quiet(line: str) -> bool:
     spoken = (chunk for chunk in line.split() if not _FIGURE.search(chunk))
     return (
         all(
-            word.lower() in _MACHINE_WORDS or _ASIAN.match(word) or word.isupper()
+            word.lower() in _MACHINE_WORDS or CJK_CHARACTER.match(word) or word.isupper()
             for chunk in spoken
             for word in _PLAIN_WORD.findall(chunk)
         )
-        or _ASIAN.search(line) is not None
+        or CJK_CHARACTER.search(line) is not None
     )

@@ -12,6 +12,7 @@ Only the patterns whose cue word occurs are tried, so that a text without any co
 import re
 
 from mnemo_core.ingest.signals.entities import words_of
+from mnemo_core.text.characters import HIRAGANA_CHARACTER, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 _START = r"(?:^|[\n.!?;:,(•*>\-–—] ?|\band |\bbut |\bso |\bthen |\bok |\bplease |\bjust )"  # where an order can begin
@@ -343,8 +344,6 @@ _JAPANESE = lazy_pattern(
     r"|僕)は[^。\n]{0,8}食べません"
     r"|(?:するの|の)はやめて(?:ください|ほしい|ね)?|派です"
 )
-_ASIAN = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
-_KANA = lazy_pattern("[\u3040-\u309f]")  # hiragana: Japanese, whatever else there is
 
 _PATTERNS: dict[str, tuple[re.Pattern[str], ...]] = {}
 for _cue, _pattern in (*_ENGLISH.items(), *_GERMAN.items(), *_FRENCH.items()):
@@ -382,9 +381,9 @@ def find_preference(text: str) -> str:
     if '"' in plain:
         plain = _QUOTED.sub(" ", plain)
     found = [match for cue in _cues(plain) if (match := _find(cue, plain))]
-    if not is_ascii and _ASIAN.search(plain):
+    if not is_ascii and UNSPACED_CHARACTER.search(plain):
         unquoted = _ASIAN_QUOTED.sub(" ", plain)
-        if match := (_JAPANESE if _KANA.search(unquoted) else _CHINESE).search(unquoted):
+        if match := (_JAPANESE if HIRAGANA_CHARACTER.search(unquoted) else _CHINESE).search(unquoted):
             return match.group()
     if "lieblings" in plain and (match := _GERMAN_FAVOURITE.search(plain)):
         found.append(match)

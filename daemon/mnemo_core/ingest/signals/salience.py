@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mnemo_core.ingest.signals.entities import SMALL_WORDS, find_entity, is_camel_case, language_of, words_of
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
+from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
@@ -113,7 +114,6 @@ _FRENCH_WHEN = lazy_pattern(
     r"|\bcette (?:semaine|année|nuit)\b|\bil y a une? (?:an|mois|semaine|heure|année)\b|\bdans une? (?:heure"
     r"|semaine|mois|an)\b|\bà midi\b|\bdemi-heure\b|\bune heure\b"
 )
-_ASIAN = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
 _ASIAN_NUMBER = lazy_pattern(
     "(?:[二三四五六七八九十百千两兩〇零]|(?<=[第周])一)[一二三四五六七八九十百千万億亿〇零]{0,20}(?:年|月|日|号|點|点(?!儿|击|评|赞|心)|时|時|分(?!享|别|手|析|明|类|钟情|かり"
     "|から)|秒|个|個|人|次(?!元)|块|元|円|歳|岁|件|本|冊|台|枚|只|匹|頭|位|周|週|小时|名|杯|层|階"
@@ -153,7 +153,7 @@ def find_number(text: str, words: set[str]) -> str:
 
 
 def _asian_number(text: str) -> str:
-    if text.isascii() or not _ASIAN.search(text):
+    if text.isascii() or not UNSPACED_CHARACTER.search(text):
         return ""
     match = _ASIAN_NUMBER.search(text)
     return match.group() if match else ""

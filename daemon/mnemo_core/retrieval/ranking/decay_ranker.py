@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
-from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.characters import CJK_CHARACTER
 from mnemo_store.records import KINDS, LAYERS, STATES
 
 # What a fit is worth. [G 4.2]
@@ -34,9 +34,6 @@ assert 0 < RECENCY_SHARE < WEIGHT_SHARE < 1
 
 Values = NDArray[np.float64]
 
-_CJK = lazy_pattern(
-    "[\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff]"
-)
 _KIND_BIAS = np.array([KIND_BIAS.get(kind, 0.0) for kind in KINDS])
 _LAYER_BIAS = np.array([LAYER_BIAS.get(layer, 0.0) for layer in LAYERS])
 _ARCHIVED = STATES.index("archived")
@@ -49,7 +46,7 @@ def is_short_cjk(query: str) -> bool:
 
 
 def has_cjk(query: str) -> bool:
-    return _CJK.search(query) is not None
+    return CJK_CHARACTER.search(query) is not None
 
 
 def is_confirmed(sims: NDArray[np.float32], limits: Thresholds) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_core.text.characters import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 IMPORTANCE_BONUS = 0.15
@@ -13,8 +14,7 @@ BEST_MIN = 0.001  # what a best score counts as at least, where scores are divid
 
 Values = NDArray[np.float64]
 
-_CJK = "\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
-_TOKEN = lazy_pattern(f"[{_CJK}]|[^\\W_{_CJK}]+")
+_TOKEN = lazy_pattern(f"[{CJK}]|[^\\W_{CJK}]+")
 _ACCENTS = lazy_pattern("[\u0300-\u036f]")
 
 

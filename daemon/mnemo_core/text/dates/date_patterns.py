@@ -7,6 +7,7 @@ one with numbers little more.
 import re
 from typing import NamedTuple
 
+from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.dates.date_words import COUNTS, MONTHS, PARTS_OF_SPAN, SEASONS, UNITS_CJK, WEEKDAYS, one_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.vocabulary import listed
@@ -22,7 +23,6 @@ class DatePattern(NamedTuple):
 
 _WORD = lazy_pattern(r"[^\W\d_]+")
 _FIGURE = lazy_pattern(r"\d")
-_CJK_CHARACTER = lazy_pattern("[\u3040-\u30ff\u3400-\u9fff]")
 FIGURE = "0"  # stands for any digit
 YEAR = "1900"  # stands for what may be a year of the last century or this one
 _BETWEEN = lazy_pattern(r"\d([-/.:])(?=\s?\d)")  # what stands between digits stands for itself, behind FIGURE
@@ -38,7 +38,7 @@ def words_in(text: str) -> set[str]:
         found.update(FIGURE + each for each in set(_BETWEEN.findall(text)))
         if _YEAR_SHAPE.search(text):
             found.add(YEAR)
-    if not text.isascii() and _CJK_CHARACTER.search(text):
+    if not text.isascii() and UNSPACED_CHARACTER.search(text):
         found.add(IDEOGRAPH)
     return found
 
