@@ -140,16 +140,17 @@ RUNS: dict[str, Callable[[str], object]] = {
 NO_TEXTS = frozenset((
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
-    "english.third_person", "english.word_set", "entities.language_of", "erasure.erase_memory",
-    "erasure.plan_erasure", "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
+    "english.third_person", "entities.language_of", "erasure.erase_memory", "erasure.plan_erasure",
+    "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "importers.decide_import",
-    "late_interaction.token_weights", "lexicon.words", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version",
-    "mutations.revert", "mutations.store_new", "mutations.supersede", "note_diff.manifest_for_texts",
-    "note_sync.decide_note_changes", "note_sync.plan_missing_note", "note_sync.plan_note", "overlap.jaccard",
-    "policies.default_importance", "salience.rarest", "store_merge.edge_between", "store_merge.merge_memory",
-    "thresholds.of_model", "thresholds.relevance", "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of",
-    "versions.revert_effect", "versions.reverted_seqs", "versions.undone_seqs", "vocabulary.listed",
-    "write_plan.discard", "write_plan.merge_into_neighbour", "write_plan.relate",
+    "late_interaction.token_weights", "lexicon.groups", "lexicon.lines", "lexicon.listed", "lexicon.numbered",
+    "lexicon.words", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version", "mutations.revert",
+    "mutations.store_new", "mutations.supersede", "note_diff.manifest_for_texts", "note_sync.decide_note_changes",
+    "note_sync.plan_missing_note", "note_sync.plan_note", "overlap.jaccard", "policies.default_importance",
+    "salience.rarest", "store_merge.edge_between", "store_merge.merge_memory", "thresholds.of_model",
+    "thresholds.relevance", "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect",
+    "versions.reverted_seqs", "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour",
+    "write_plan.relate",
 ))  # fmt: skip
 
 

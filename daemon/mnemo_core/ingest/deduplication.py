@@ -27,7 +27,8 @@ from mnemo_core.text.canonical import (
     obviously_differ,
     unchanged_words,
 )
-from mnemo_core.text.vocabulary import RELATIVE_DAYS, listed
+from mnemo_core.text.lexicon import listed
+from mnemo_core.text.vocabulary import RELATIVE_DAYS
 from mnemo_store.records import Memory, Relation
 
 RELATIONS_MAX = 3  # edges that one new memory gets to earlier ones

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
 
@@ -242,20 +244,20 @@ def _language(sentence: str) -> Language:
 
 
 _TELLING: dict[Language, frozenset[str]] = {
-    "en": english.word_set(
+    "en": listed(
         """
         the is are was were and of in to at has have had with for my i we they he she it not from on by that
         this will lives works likes prefers uses his her their our an a be been does do can
         """
     ),
-    "de": english.word_set(
+    "de": listed(
         """
         der die das ist sind war und von zu im am mit für mein meine ich wir sie er es nicht ein eine einen hat
         haben wohnt wohne arbeitet arbeite heißt bei aus seit kein keine den dem des auf mag trinkt in unser
         unsere
         """
     ),
-    "fr": english.word_set(
+    "fr": listed(
         """
         le la les est sont était et de du des dans à au avec pour mon ma mes je j'ai nous il elle ils ne pas un
         une a habite travaille s'appelle chez depuis en sur aime préfère sa son ses
@@ -431,24 +433,9 @@ _WITH_PREPOSITION = frozenset(
         "deploy to", "date from", "stay in", "stay at", "believe in", "suffer from",
     )
 )  # fmt: skip
-_PLAIN_VERBS = english.word_set(
-    """
-    prefer use have own cost love like hate drink eat play study teach speak manage lead need want support run write
-    build buy sell drive ride read wear contain include require employ know enjoy dislike join found marry visit
-    subscribe make keep store create replace design develop maintain measure weigh serve produce win earn cover
-    adopt rent lack avoid collect grow practise practice watch host supply provide
-    """
-)
-_EVENTS = english.word_set(
-    "move join found buy sell marry visit adopt win graduate create build write switch migrate retire"
-)
-_ATTRIBUTES = english.word_set(
-    """
-    name birthday email address phone number age job profession hometown nationality language colour color height
-    weight size price deadline version password nickname surname title employer location timezone port capacity
-    capital hobby sport food drink book film movie song band dish team editor framework database blood type
-    """
-)
+_PLAIN_VERBS = lexicon.words("facts", "plain_verbs")
+_EVENTS = lexicon.words("facts", "events")
+_ATTRIBUTES = lexicon.words("facts", "attributes")
 _RELATIVES = english.HER | english.HIM | english.SOMEONE | {"cat", "dog", "pet", "team", "company", "school", "doctor"}
 _CUT_OFF = lazy_pattern(
     r",? (?:since (?!.*\b(?:he|she|it|they|i|we)\b).+"
@@ -554,21 +541,8 @@ def _with_verb(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Tripl
     return Triple(subject, verb if is_past and base not in _EVENTS else base, rest)
 
 
-_VERBS_DE = english.word_set(
-    """
-    ist sind war waren bin hat habe haben hatte heißt heiße wohnt wohne wohnen arbeitet arbeite arbeiten mag mögen
-    trinkt trinke isst esse lebt lebe spielt spiele spricht spreche kommt komme fährt fahre lernt lerne nutzt nutze
-    benutzt verwendet braucht kostet gehört kennt liebt liebe liegt steht läuft beginnt endet zog kaufte ging findet
-    macht
-    """
-)
-_VERBS_FR = english.word_set(
-    """
-    est sont était étaient suis a ai j'ai ont avait habite habitent habitons travaille travaillent aime aiment
-    préfère parle s'appelle m'appelle utilise utilisons vit boit mange joue coûte possède vient va commence finit
-    connaît veut
-    """
-)
+_VERBS_DE = lexicon.words("facts", "verbs_de")
+_VERBS_FR = lexicon.words("facts", "verbs_fr")
 _NOT_ALONE_DE = lazy_pattern(
     r"^(?:er|sie|es|das|dies|diese|dieser|dieses|dort|da|dann|aber|und|ihr|sein|seine|ihre|hallo|danke|bitte)\b"
     r"|\b(?:du|dich|dir|dein\w*|wenn|falls|würde\w*|könnte\w*|wäre\w*|hätte\w*)\b", re.IGNORECASE,

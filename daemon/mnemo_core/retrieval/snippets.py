@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from mnemo_core.text.characters import FIRST_CJK
+from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import MONTHS
 
 WRAPPED_CHARS_MIN = 50  # a line that was wrapped is at least this long
 NUMBER_CHARS_MAX = 5

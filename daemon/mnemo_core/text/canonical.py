@@ -15,7 +15,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 from mnemo_core.text.tokens import (
     CAPITALS,
     CONTRACTED,
@@ -31,7 +33,6 @@ from mnemo_core.text.vocabulary import (
     ARTICLES,
     CURRENCIES,
     LIGHT,
-    MONTHS,
     MULTIPLIERS,
     NEGATIONS,
     NUMBER_WORDS,
@@ -46,8 +47,6 @@ from mnemo_core.text.vocabulary import (
     SYNONYMS,
     TELLING,
     UNITS,
-    WEEKDAYS,
-    listed,
 )
 
 Kind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite"]
@@ -394,7 +393,7 @@ def _with_dates(atoms: list[TextToken], language: str) -> list[TextToken]:
                 at += 1
             found.append(TextToken(iso_date(year, str(MONTHS[lower]), day), "date"))
         elif lower in WEEKDAYS and (lower not in AMBIGUOUS_DATES or value[0].isupper()):
-            found.append(TextToken(f"weekday {WEEKDAYS[lower]}", "date"))
+            found.append(TextToken(f"weekday {WEEKDAYS[lower] + 1}", "date"))
         elif lower in RELATIVE_DAYS and (lower != "morgen" or language == "de"):
             found.append(TextToken(lower, "date"))
         else:

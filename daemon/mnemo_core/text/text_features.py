@@ -7,12 +7,14 @@ and the few patterns of several words are tried only where one of their words is
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntFlag
 from itertools import islice
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 
 RULES_VERSION = 1  # version of what this module does: columns made under another one are built anew
 
@@ -50,70 +52,11 @@ _BESIDE = 1 << 25  # may be part of one with the words beside it: last week, all
 _SHAPES = (1 << 24) - 1
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_NUMBERS = """
-one two three four five six seven eight nine ten eleven twelve dozen dozens hundred hundreds thousand thousands million
-once twice thrice couple zwei drei vier fünf sechs sieben acht neun zehn zwölf dutzend hundert tausend einmal zweimal
-deux trois quatre cinq sept huit neuf dix onze douze douzaine cent mille
-"""
-_DATES = """
-monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
-tues weds thurs january february april june july august september october november december feb apr jul aug sept oct
-nov dec today tomorrow yesterday tonight ago weekend weekends montag dienstag mittwoch donnerstag freitag samstag
-sonntag januar februar märz mai juni juli oktober dezember heute gestern morgen vorgestern übermorgen wochenende lundi
-mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril juin juillet août septembre octobre novembre
-décembre aujourd'hui hier demain
-"""
-_MONEY_AND_UNITS = """
-dollar dollars euro euros buck bucks pounds yen cents percent mile miles kilometer kilometers kilometre kilometres kilo
-kilos kilogram kilograms metres meters degrees litres liters prozent kilometer
-"""
-_REASONS = """
-because cuz since reason reasons inspired inspires inspire inspiring motivated motivates motivation therefore hence weil
-deshalb deswegen darum wegen grund parce puisque donc
-"""
-_FIRST_PERSONS = """
-i me my mine myself we us our ours ourselves let's ich mich mir mein meine meinen meinem meiner meines wir uns unser
-unsere unseren unserem unserer je moi mon ma mes nous notre nos
-"""
-_DURATIONS = """
-years months weeks days hours minutes decades centuries since decade jahre jahren monate monaten wochen tage tagen
-stunden minuten seit jahrzehnte jahrelang ans années mois semaines jours heures depuis
-"""
-_PERIODS = _words(
-    """
-week weeks month months year years weekend weekends summer winter spring autumn fall night nights morning evening
-afternoon semester decade day days hour minute woche monat jahr sommer frühling herbst semaine mois année an été hiver
-"""
-)
-_RELATIVES = _words(
-    """
-last next this past coming previous letzte letzten letztes letzter nächste nächsten nächstes nächster diese diesen
-dieses cette
-"""
-)
-_RELATIVES_BEHIND = _words("dernier dernière prochain prochaine")
-_WHOLES = _words("all one whole entire full half")
+_PERIODS = lexicon.words("text_features", "periods")
+_RELATIVES = lexicon.words("text_features", "relatives")
+_RELATIVES_BEHIND = listed("dernier dernière prochain prochaine")
+_WHOLES = listed("all one whole entire full half")
 _REASON_PAIRS = frozenset(("so that", "that's why", "is why", "due to", "thanks to", "in order", "a result", "grâce à"))
-_FEELINGS = """
-love loves loved loving like likes liked hate hates hated prefer prefers preferred enjoy enjoys enjoyed enjoying
-favourite favourites favorite favorites feel feels feeling feelings felt happy happier happiness sad sadness proud
-pride excited exciting excitement glad scared afraid worried angry upset nervous anxious thrilled grateful thankful
-dislike dislikes adore adores passion passionate liebe liebt liebte mag mochte hasse hasst freue freut glücklich traurig
-stolz gern gerne lieber lieblingsbuch lieblingsessen aime aimes aimer aimait adore déteste préfère préféré préférée
-heureux heureuse triste fier fière contente
-"""
-_NEGATIONS = """
-not no never none nobody nothing nowhere neither nor cannot nicht kein keine keinen keinem keiner nie niemals nichts
-niemand ne pas jamais rien aucun aucune
-"""
-_GERMAN_WORDS = """
-der das und ist ich nicht ein eine einen einem einer mit auf für von zu dem wir sie wird habe haben sind auch bei nach
-über wenn dass aber oder wie aus zum zur sich mein meine warum wann wer welche welcher wieviel viele
-"""
 _ELISIONS = {"j": int(TextFeature.FIRST_PERSON), "n": int(TextFeature.HAS_NEGATION)}  # j'aime, n'est
 _CASED = {
     "US": 0,
@@ -128,32 +71,28 @@ _CASED = {
 ) = map(int, TextFeature)  # fmt: skip
 
 
+_OF_WORDS: tuple[tuple[str, int], ...] = (
+    ("numbers", TextFeature.HAS_NUMBER), ("dates", TextFeature.HAS_DATE),
+    ("money_and_units", TextFeature.HAS_MONEY_OR_UNIT), ("reasons", TextFeature.HAS_REASON),
+    ("first_persons", TextFeature.FIRST_PERSON), ("durations", TextFeature.HAS_DURATION),
+    ("feelings", TextFeature.HAS_FEELING), ("negations", TextFeature.HAS_NEGATION), ("german_words", _GERMAN),
+    ("periods", _BESIDE), ("in_pairs", _BESIDE),
+)  # fmt: skip
+
+
 def _table() -> dict[str, int]:
     """The bits of each word."""
     bits: dict[str, int] = {}
-    rows: Iterable[tuple[str, int]] = (
-        (_NUMBERS, TextFeature.HAS_NUMBER), (_DATES, TextFeature.HAS_DATE),
-        (_MONEY_AND_UNITS, TextFeature.HAS_MONEY_OR_UNIT),
-        (_REASONS, TextFeature.HAS_REASON), (_FIRST_PERSONS, TextFeature.FIRST_PERSON),
-        (_DURATIONS, TextFeature.HAS_DURATION),
-        (_FEELINGS, TextFeature.HAS_FEELING), (_NEGATIONS, TextFeature.HAS_NEGATION), (_GERMAN_WORDS, _GERMAN),
-        (" ".join(_PERIODS), _BESIDE), ("why due thanks order result that grâce", _BESIDE),
-    )  # fmt: skip
-    for words, bit in rows:
-        for word in words.split():
+    for section, bit in _OF_WORDS:
+        for word in lexicon.words("text_features", section):
             bits[word] = bits.get(word, 0) | int(bit)
     return bits | _CASED
 
 
 _BITS = _table()
 
-_NO_PLACES = _words(
-    """
-I January February March April May June July August September October November December Monday Tuesday Wednesday
-Thursday Friday Saturday Sunday Mondays Tuesdays Wednesdays Thursdays Fridays Saturdays Sundays
-"""
-)
-_PLACE_WORDS = _words("in at to from near nach aus à en")
+_NO_PLACES = lexicon.words("text_features", "no_places")
+_PLACE_WORDS = listed("in at to from near nach aus à en")
 
 _ASCII_WORD = lazy_pattern(r"[A-Za-z]+(?:'[A-Za-z]+)*")
 _WORD = lazy_pattern(r"[^\W\d_]+(?:'[^\W\d_]+)*")

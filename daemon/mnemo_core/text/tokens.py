@@ -11,8 +11,10 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from mnemo_core.text.characters import UNSPACED, UNSPACED_CHARACTER
+from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, MONTHS, UNITS, listed
+from mnemo_core.text.lexicon import listed
+from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, UNITS
 
 TokenKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
 

@@ -24,11 +24,14 @@ from mnemo_core.ingest.attributes.attribute_patterns import (
     Frame,
 )
 from mnemo_core.ingest.attributes.stances import find_stances
+from mnemo_core.text import lexicon
 from mnemo_core.text.canonical import CanonicalForm, canonical_form
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.code_mask import mask_code
+from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import MONTHS, OPPOSITES, SYNONYMS, UNITS, listed
+from mnemo_core.text.lexicon import listed
+from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
@@ -292,15 +295,8 @@ _TAIL = lazy_pattern(
     r"yesterday|these days|right away|at the moment|full[- ]time)\b.*",
     re.IGNORECASE | re.DOTALL,
 )
-_NOT_SUBJECT = listed(
-    """he she they it you this that these those who which what someone somebody everyone everybody nobody anyone there
-    here said says say told tells think thinks believe believes know knows heard hear guess if when because where to
-    about like likes love loves met meet asked wrote mentioned than"""
-)
-_NOISE = listed(
-    """the a an new current latest updated present main of for our my i we me us at in on to der die das den le la les
-    ich je j' mein meine mon ma 我 我的 私 have has had been was were"""
-)
+_NOT_SUBJECT = lexicon.words("attributes", "not_subject")
+_NOISE = lexicon.words("attributes", "noise")
 _FIRST = listed("i we my our me us ich mein meine wir je j' mon ma mes nous 我 私")
 _NO_VALUE = listed("it this that them him her home here there night least once all me you work school bed last first")
 
@@ -447,9 +443,7 @@ def _describes(word: str, attribute: str) -> bool:
     return attribute != "status" and _DESCRIBED.fullmatch(bare) is not None
 
 
-_NO_PRODUCT = listed(
-    "port page platform terminal gate line bus tram room track floor version deadline budget price rent"
-)
+_NO_PRODUCT = lexicon.words("attributes", "no_product")
 _WORDY = frozenset({"home", "employer", "role", "partner", "manager", "doctor"})  # no number is one
 
 

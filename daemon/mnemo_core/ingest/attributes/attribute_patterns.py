@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.characters import HAN, KATAKANA, UNSPACED
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import SYNONYMS, listed
+from mnemo_core.text.lexicon import listed
+from mnemo_core.text.vocabulary import SYNONYMS
 
 
 class Frame(NamedTuple):
@@ -26,90 +28,29 @@ class Frame(NamedTuple):
     is_weak: bool  # what fits it may be something else: it counts only against a change
 
 
-KIN = listed(
-    """sister brother mother father son daughter wife husband aunt uncle cousin niece nephew grandmother grandfather
-    friend boss neighbor roommate flatmate colleague parents girlfriend boyfriend partner landlord manager"""
-)
+KIN = lexicon.words("attributes", "kin")
 
 # One name for attributes that are called differently.
-_NAMED = """
-home city, town, place of residence, residence, home · employer company, workplace, job, work
-role job title, title, position, role · partner wife, husband, girlfriend, boyfriend, partner, fiance, spouse
-partner girlfriend's name, boyfriend's name, wife's name, husband's name, partner's name
-phone phone number, telephone number, landline, cell number, mobile number, number, phone, mobile, cell phone
-email email address, mail address, email, mail · manager boss, manager, supervisor, line manager
-doctor doctor, gp, family doctor, general practitioner
-deadline deadline, due date, cutoff, cut-off date, submission date
-when date, time, start time, starting time, slot, start date · amount price, cost, costs, amount, total
-version version · name name · age age · db database, db, data store, datastore · os operating system
-"""
 # Attributes that have one value at a time, when that value is a word.
-SINGLE = listed(
-    """home employer role partner manager doctor name dentist therapist lawyer accountant landlord teacher trainer coach
-    editor ide db language framework shell browser terminal os cloud ci chat tracker password passphrase pin code
-    address color venue location room host provider bank insurer insurance airline school university owner lead
-    maintainer captain ceo cto cfo president capital status plan goal car hairdresser vet mechanic tutor tenant
-    editor-in-chief chair contact supplier vendor carrier operator nickname username login domain branch phone email
-    nanny babysitter cleaner gym club team supermarket bakery cafe restaurant brand desk office seat gate platform
-    font theme reviewer mentor keyboard laptop broker hosting registrar airport hotel codename deputy leader chef
-    assistant pharmacy"""
-)
+SINGLE = lexicon.words("attributes", "single")
 # Those of them whose value may be any word. Of the others it is a name, a number or a known tool.
-WORDED = listed(
-    """color status plan goal role theme password passphrase pin code username login nickname codename language"""
-)
+WORDED = lexicon.words("attributes", "worded")
 # Words that tell how something is, and not what: "my car is great" leaves it the car that it was.
-DESCRIBING = listed(
-    """good great nice fine bad ok okay awesome amazing best better worse worst lovely perfect cool fun hard easy tough
-    difficult important key new old big small large little long short high low fast quick slow loud quiet hot cold warm
-    weak strong safe secure sure unsure clear unclear unknown wrong right correct true false real ready open full empty
-    free busy happy sad angry sick ill well fit sore broken dead alive gone lost down up over out off on about very so
-    too such really quite pretty rather totally super most more less much many lot same different similar cheap
-    expensive rich poor clean dirty messy ugly pretty beautiful cute kind mean rude gentle tired crazy weird strange
-    odd funny silly popular common rare public private worth way all everything nothing something anything part like
-    simple complex solid stable unstable incredible excellent terrible horrible huge tiny excited"""
-)
-GROUPS = listed(
-    """group club team gym band choir class course forum community church party program programme league server channel
-    call meeting board committee union army navy network project workshop tournament club's strava facebook instagram
-    twitter linkedin tiktok reddit duolingo discord slack mastodon bluesky whatsapp telegram youtube twitch github"""
-)
-PEOPLE = listed(
-    """partner manager doctor dentist therapist lawyer accountant landlord teacher trainer coach owner lead maintainer
-    captain ceo cto cfo president hairdresser vet mechanic tutor tenant chair contact nanny babysitter cleaner
-    reviewer mentor leader deputy assistant name chef"""
-)
+DESCRIBING = lexicon.words("attributes", "describing")
+GROUPS = lexicon.words("attributes", "groups")
+PEOPLE = lexicon.words("attributes", "people")
 # What a tool is used as.
-_TOOLS = """
-editor vim neovim emacs vscode sublime helix nano atom zed kakoune notepad · ide pycharm intellij eclipse webstorm xcode
-db postgres postgresql mysql mariadb sqlite mongodb oracle duckdb cockroachdb cassandra dynamodb firestore
-cache redis memcached valkey · queue kafka rabbitmq nats pulsar sqs · language python rust golang java kotlin ruby
-language typescript javascript scala elixir haskell perl php swift · framework django flask fastapi rails laravel
-frontend react vue svelte angular solid ember · cloud aws gcp azure hetzner digitalocean linode heroku
-ci jenkins circleci travis buildkite teamcity drone · chat slack teams mattermost discord zulip rocketchat
-tracker jira linear asana trello redmine youtrack bugzilla · browser firefox chrome safari brave edge vivaldi opera
-os ubuntu debian fedora arch macos windows nixos linux · shell bash zsh fish powershell nushell
-terminal alacritty kitty iterm wezterm ghostty · notes obsidian notion evernote logseq roam onenote joplin
-forge github gitlab bitbucket gitea forgejo sourcehut · player spotify tidal deezer qobuz
-mailer gmail outlook thunderbird fastmail protonmail · manager-of-passwords bitwarden 1password keepass lastpass
-bundler webpack vite rollup parcel esbuild · tests pytest unittest nose jest mocha vitest
-vpn wireguard openvpn tailscale
-orchestrator kubernetes nomad swarm · search elasticsearch opensearch solr meilisearch typesense
-packages npm yarn pnpm poetry uv pipenv conda · payments stripe paypal adyen braintree mollie
-"""
 
 
-def _named(lines: str) -> Iterator[tuple[str, str]]:
-    for line in lines.split("\n"):
-        for group in line.split("·"):
-            name, _, words = group.strip().partition(" ")
-            for word in words.split(","):
-                if word.strip():
-                    yield " ".join(SYNONYMS.get(each, each) for each in word.split()), name
+def _named(section: str) -> Iterator[tuple[str, str]]:
+    for group in lexicon.lines("attributes", section):
+        name, _, words = group.partition(" ")
+        for word in words.split(","):
+            yield " ".join(SYNONYMS.get(each, each) for each in word.split()), name
 
 
-ATTRIBUTES = dict(_named(_NAMED))
-CATEGORIES = {word: name for words, name in _named(_TOOLS) for word in words.split()}
+ATTRIBUTES = dict(_named("named"))
+CATEGORIES = {word: name for words, name in _named("tools") for word in words.split()}
 
 _S = r"(?P<s>(?:[\w'’.-]+ ){0,6}?)"
 _V = r"(?P<v>.+)$"
@@ -327,10 +268,7 @@ _FRAMES = [
     ("amount", "t", rf"(?P<s>[{UNSPACED}]{{2,6}}?)は(?P<v>\d.*?)(?:です|だ)?$"),
 ]  # fmt: skip
 # What nearly every clause has tells nothing.
-_EVERYWHERE = listed(
-    """to in at the a an my our his her their its from for with on of by as i we s t f p v me us is are am was were been
-    have has had and it not"""
-)
+_EVERYWHERE = lexicon.words("attributes", "everywhere")
 _VERBS = listed("is are am was were been has have had")
 
 

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import listed
+from mnemo_core.text.lexicon import listed
 
 CLAUSE_CHARS_MAX = 160  # a longer one tells more than a stance
 OBJECT_WORDS_MAX = 6
@@ -29,12 +30,7 @@ class Stance(NamedTuple):
 
 
 _LIKE = listed("like love enjoy adore prefer")
-_VERBS = listed(
-    """like love enjoy adore prefer eat drink smoke use play watch wear read take own rent have teach study learn attend
-    support want listen subscribe speak talk go work live volunteer commute belong drive ride run swim cook bake write
-    collect practise practice follow accept sell offer need date visit train keep grow sing dance meditate fast vape
-    gamble fish hunt ski climb cycle knit paint draw"""
-)
+_VERBS = lexicon.words("attributes", "verbs")
 
 
 def _forms() -> Iterator[tuple[str, str]]:
@@ -82,10 +78,7 @@ _UNSURE = lazy_pattern(
     re.IGNORECASE,
 )
 _WORD = lazy_pattern(r"[\w'’-]{1,40}")
-_NO_THING = listed(
-    """a an the my our your his her its their some any much many lot lots of cup cups glass glasses bit kind two three
-    every each all and or so very too also just it them there here me us you"""
-)
+_NO_THING = lexicon.words("attributes", "no_thing")
 _PREPOSITIONS = listed("in on at to for with from by of near after before during about into as like without over")
 _PLURAL = lazy_pattern(r"(?<=\w\w)(?<![su'’i])s$")
 

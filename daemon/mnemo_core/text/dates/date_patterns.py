@@ -10,7 +10,7 @@ from typing import NamedTuple
 from mnemo_core.text.characters import UNSPACED_CHARACTER
 from mnemo_core.text.dates.date_words import COUNTS, MONTHS, PARTS_OF_SPAN, SEASONS, UNITS_CJK, WEEKDAYS, one_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.vocabulary import listed
+from mnemo_core.text.lexicon import listed
 
 
 class DatePattern(NamedTuple):

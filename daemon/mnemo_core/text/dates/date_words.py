@@ -3,60 +3,19 @@
 import re
 from collections.abc import Iterable
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
-
-def _numbered(*rows: str, first: int = 1) -> dict[str, int]:
-    """Each row's words, parted by `|`, under the row's number."""
-    return {word: number for number, row in enumerate(rows, start=first) for word in row.split("|")}
-
-
-MONTHS = _numbered(
-    "january|jan|januar|jänner|janvier|janv",
-    "february|feb|februar|février|févr",
-    "march|mar|märz|maerz|mars",
-    "april|apr|avril|avr",
-    "may|mai",
-    "june|jun|juni|juin",
-    "july|jul|juli|juillet|juil",
-    "august|aug|août",
-    "september|sept|sep|septembre",
-    "october|oct|oktober|okt|octobre",
-    "november|nov|novembre",
-    "december|dec|dezember|dez|décembre|déc",
-)
-WEEKDAYS = _numbered(
-    "monday|mon|montag|lundi",
-    "tuesday|tues|tue|dienstag|mardi",
-    "wednesday|wed|mittwoch|mercredi",
-    "thursday|thurs|thur|thu|donnerstag|jeudi",
-    "friday|fri|freitag|vendredi",
-    "saturday|sat|samstag|sonnabend|samedi",
-    "sunday|sun|sonntag|dimanche",
-    first=0,
-)
+MONTHS = lexicon.numbered("calendar", "months")
+WEEKDAYS = lexicon.numbered("calendar", "weekdays")
 WEEKDAYS_CJK = {
     character: n
     for n, row in enumerate(("一月1", "二火2", "三水3", "四木4", "五金5", "六土6", "日天7"))
     for character in row
 }
-SEASONS = _numbered(
-    "spring|frühling|frühjahr|printemps", "summer|sommer|été", "autumn|fall|herbst|automne", "winter|hiver", first=0
-)  # spring begins in March, as on the half of the globe where most of these languages are at home
-COUNTS = _numbered(
-    "one|a|an|ein|eine|einen|einem|einer|eines|un|une|一",
-    "two|zwei|deux|二|两|兩",
-    "three|drei|trois|三",
-    "four|vier|quatre|四",
-    "five|fünf|cinq|五",
-    "six|sechs|六",
-    "seven|sieben|sept|七",
-    "eight|acht|huit|八",
-    "nine|neun|neuf|九",
-    "ten|zehn|dix|十",
-    "eleven|elf|onze|十一",
-    "twelve|zwölf|douze|十二",
-)
+# Spring begins in March, as on the half of the globe where most of these languages are at home.
+SEASONS = lexicon.numbered("calendar", "seasons")
+COUNTS = lexicon.numbered("calendar", "counts")
 
 # Days from the day of saying, and the part of the day.
 DAYS = {

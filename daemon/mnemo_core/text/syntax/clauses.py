@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mnemo_core.text import lexicon
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.lexicon import listed
 from mnemo_core.text.syntax import english
 from mnemo_core.text.syntax.english import Number
 
@@ -40,12 +42,7 @@ _CONTRACTIONS = {
     "i'm": "am", "i've": "have", "i'll": "will", "we're": "are", "we've": "have", "we'll": "will", "they're": "are",
     "they've": "have", "they'll": "will", "he'll": "will", "she'll": "will", "it'll": "will", "there're": "are",
 }  # fmt: skip
-_IS_NEXT = english.word_set(
-    """
-    a an the not in on at from my his her our their very really so too also still now allergic married retired based
-    interested tired divorced engaged responsible happy old good great fine ready available afraid vegan vegetarian
-    """
-)
+_IS_NEXT = lexicon.words("clauses", "is_next")
 THIRD = {"he": "he", "him": "he", "his": "he", "she": "she", "her": "she", "hers": "she", "it": "it", "its": "it"}
 THIRD |= {"they": "they", "them": "they", "their": "they", "theirs": "they"}
 POSSESSIVES = frozenset(("his", "her", "its", "their"))
@@ -53,19 +50,9 @@ _SELVES = frozenset(("himself", "herself", "itself", "themselves", "myself", "ou
 FIRST = frozenset(("i", "me", "my", "mine", "myself", "i'm", "i've", "i'll"))
 OURS = frozenset(("we", "us", "our", "ours", "ourselves"))
 _CONNECTORS = frozenset(("and", "but", "so", "also", "well", "however", "anyway", "besides", "ok", "okay", "yes"))
-_DANGLING_FIRST = english.word_set(
-    """
-    this that these those then therefore thus hence otherwise instead such one another others both neither either
-    what how why who whom whose which hello hi hey thanks thank please let let's here sorry no nope yeah dear
-    welcome good congratulations imagine suppose not nor or like than
-    """
-)
-_DANGLING_LAST = english.word_set(
-    """
-    this that these those here there too so such it's and or but the a an of to with my his her their its
-    """
-)
-_BACKWARD = english.word_set("former latter aforementioned above-mentioned latter's former's")
+_DANGLING_FIRST = lexicon.words("clauses", "dangling_first")
+_DANGLING_LAST = lexicon.words("clauses", "dangling_last")
+_BACKWARD = listed("former latter aforementioned above-mentioned latter's former's")
 
 
 def words_of(sentence: str, offset: int) -> list[SentenceWord]:
