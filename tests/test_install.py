@@ -3,7 +3,9 @@
 import importlib.metadata as metadata
 import importlib.util
 import re
+import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -168,3 +170,13 @@ def test_a_python_that_is_too_old_is_told_which_one_would_do(
     monkeypatch.setattr(sys, "version_info", (3, 9, 18))
     assert environment.main(["core"]) == 1
     assert "needs Python 3.11 or newer" in capsys.readouterr().err
+
+
+def test_the_wheel_holds_the_word_lists(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    lists = {path.relative_to(ROOT / "daemon").as_posix() for path in (ROOT / "daemon").rglob("lexicon/*.txt")}
+    assert len(lists) > 5
+    with zipfile.ZipFile(wheel) as archive:
+        assert lists <= set(archive.namelist())
