@@ -119,22 +119,22 @@ class Store:
 
     @property
     def recovered(self) -> list[str]:
-        """What was found wrong since the start and was recovered."""
+        """Damage found since the start that was recovered."""
         return self._supervisor.findings.recovered
 
     @property
     def data_losses(self) -> list[str]:
-        """What was found wrong and could not be recovered: `mnemo check` shows it."""
+        """Damage found since the start that could not be recovered: `mnemo check` shows it."""
         return self._supervisor.findings.data_losses
 
     @property
     def degraded(self) -> str:
-        """Why the journal's replay stands in for the database; "" when it does not."""
+        """Reason why the journal's replay stands in for the database; "" when it does not."""
         return self._supervisor.degraded
 
     @property
     def write_obstacle(self) -> str:
-        """Why not everything can be written now; "" when it can. Each write tries again."""
+        """Reason why not everything can be written now; "" when it can. Each write tries again."""
         if lock_loss := self.lock_loss:
             return lock_loss
         if (failure := self._supervisor.failure) is not None:
@@ -143,7 +143,7 @@ class Store:
 
     @property
     def lock_loss(self) -> str:
-        """Why another process may be using the data folder, in which nothing may then be changed; "" normally."""
+        """Reason why another process may be using the data folder, which stops all writes; "" normally."""
         return self._lock.loss()
 
     def now(self) -> int:
@@ -183,7 +183,7 @@ class Store:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether snapshots have to wait, for seconds even, while the store is being recovered."""
+        """True while snapshots have to wait, for seconds even, because the store is being recovered."""
         return self._supervisor.state_lock.is_exclusive
 
     def wait_until_open(self) -> None:

@@ -63,14 +63,14 @@ class Key:
     """The key of a row: fields of its record as bytes. Ids have 16, seqs 8, and one field at most is a text."""
 
     def __init__(self, *parts: tuple[str, PartKind], mark: bytes = b"") -> None:
-        """`mark` stands between the parts."""
+        """`mark` separates the parts."""
         self.fields = tuple(field for field, _ in parts)
         self.kinds = tuple(kind for _, kind in parts)
         self._mark = mark
         self._fixed_bytes = sum(_SIZES.get(kind, 0) for kind in self.kinds) + len(mark) * (len(parts) - 1)
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """The key of these values of the fields. Raises ValueError for what is no id."""
+        """The key for these values of the fields. Raises ValueError for an invalid id."""
         return self._mark.join([_ENCODE[kind](value) for kind, value in zip(self.kinds, values, strict=True)])
 
     @cached_property
@@ -134,7 +134,7 @@ class Parent(NamedTuple):
 
 
 class ExportScope(Protocol):
-    """Questions of a table to the dump that its records are written to."""
+    """The scope of a dump, as the tables ask for it."""
 
     @property
     def is_whole(self) -> bool:
@@ -146,7 +146,7 @@ class ExportScope(Protocol):
 
     @property
     def note_roots(self) -> frozenset[str]:
-        """Of a filtered dump, the folders that its note files are in."""
+        """The folders of the note files in a filtered dump."""
 
     def has_memory(self, memory_id: str) -> bool: ...
 
@@ -168,9 +168,9 @@ class Table(Generic[R]):
     other_keys: tuple[Key, ...] = ()  # under which the record stands in this table too
     parents: tuple[Parent, ...] = ()  # what a memory is a parent of goes with it: the field begins a key
     section: DumpSection = "after memories"
-    exported: Callable[[R, ExportScope], R | None] | None = None  # None: it is where all its memories are
+    exported: Callable[[R, ExportScope], R | None] | None = None  # None: exported with all its memories
     problems: Callable[[R], Iterator[str]] | None = None  # values of a record that are out of bounds, as sentences
-    texts: Callable[[R], Iterable[str]] | None = _as_json  # which are no residue of an erased memory; None: it has none
+    texts: Callable[[R], Iterable[str]] | None = _as_json  # that are no residue of an erased memory; None: it has none
     since: int = 1  # the format that it came with
     encode: Callable[[Any], bytes] = codec.encode
     decode: Callable[[bytes, bytes], R] | None = None  # of key and value; None: MessagePack
@@ -184,7 +184,7 @@ class Table(Generic[R]):
         return lambda _, value: unpack(value)
 
     def open_verified(self, key: bytes, value: bytes) -> R:
-        """As `open`; raises ValueError also where the row stands under a key that is not the record's."""
+        """Opens a row like `open`, and raises ValueError also where the key is not one of the record's."""
         if not any(form.fits(key) for form in self.keys):
             raise ValueError(f"its key of {len(key)} bytes is not made of {', '.join(self.key.fields)}")
         record = self.open(key, value)
@@ -235,7 +235,7 @@ class Table(Generic[R]):
         return record if is_in else None
 
 
-# Where records are kept otherwise than as MessagePack
+# Records that are not stored as plain MessagePack
 
 
 def _decode_memory(_: bytes, value: bytes) -> StoredMemory:
@@ -246,7 +246,7 @@ def _decode_version(key: bytes, value: bytes) -> StoredMemory:
     return StoredMemory(seq_of(key[16:]), codec.decode_memory(value))
 
 
-# What of a table is in a dump
+# Records in a dump
 
 
 def _facts_of_the_content(fact: PutMeta, _: ExportScope) -> PutMeta | None:
@@ -264,17 +264,17 @@ def _note_with_its_memories(note: NoteFile, scope: ExportScope) -> NoteFile | No
     return msgspec.structs.replace(note, chunks=chunks) if chunks or not scope.is_filtered else None
 
 
-# What is out of bounds
+# Values out of bounds
 
 
 def _problems_of_usage(usage: Usage) -> Iterator[str]:
     if not 0.0 <= usage.strength <= 1.0:
         yield f"its strength is {usage.strength}"
     if min(usage.access_count, usage.repetition_count, usage.last_accessed, usage.strength_epoch) < 0:
-        yield "a count of its use is below zero"
+        yield "a count of its usage is below zero"
 
 
-BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # no facts, but the store's own notes
+BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`
 
 _ID: tuple[str, PartKind] = ("id", "id")
 _OF_A_MEMORY = (Parent("id", "memories"),)

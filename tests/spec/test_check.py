@@ -464,7 +464,7 @@ def test_what_the_database_has_otherwise_the_journal_tells(folder: Path, name: s
     damage(folder, put(table, key, OTHERS[name]))
     (only,) = differing(folder)
     assert (only.table, only.subject, only.remedy) == (table, subject, "reread")
-    assert only.what == "the database has something else than the journal"
+    assert only.what == "the database and the journal differ"
 
 
 def test_what_only_the_database_has_is_told_where_the_journal_can_be_read(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
 from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.errors import QueueFull
 from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store, WriteResult
@@ -71,10 +72,10 @@ class HardDelete:
         """Mends what stays, then drops what goes as far as it is still wanted, and gives every version of each slice.
         Nothing is done but as this is read."""
         dropped = frozenset(plan.erased)
-        for ids in _slices(plan.referrers):
+        for ids in batched(plan.referrers, DELETED_PER_WRITE):
             self._transact(partial(_clean_survivors, ids=ids, plan=plan, dropped=dropped, told=told), told)
         listing = self._listing(dropped)
-        for ids in _slices(plan.erased):
+        for ids in batched(plan.erased, DELETED_PER_WRITE):
             decide = partial(
                 _drop, ids=ids, dropped=dropped, told=told, removal=removal, is_wanted=is_wanted, listing=listing
             )
@@ -164,8 +165,3 @@ def _drop_note(snapshot: Snapshot, note: NoteFile) -> list[Change]:
 def _is_note_finished(note: NoteFile, going: Collection[str]) -> bool:
     """Whether the file is gone, and with these memories all that was kept of it."""
     return note.missing and all(chunk.memory in going for chunk in note.chunks)
-
-
-def _slices(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), DELETED_PER_WRITE):
-        yield ids[start : start + DELETED_PER_WRITE]

@@ -18,6 +18,7 @@ from mnemo_daemon.indexing.index import BackgroundIndex
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.maintenance import compaction, repair
@@ -172,8 +173,7 @@ class StoreRepair:
 
     def _amend(self, violations: Sequence[InvariantViolation]) -> None:
         """As changes like any other, decided on what is there when their turn comes."""
-        for start in range(0, len(violations), AMENDED_AT_ONCE):
-            some = violations[start : start + AMENDED_AT_ONCE]
+        for some in batched(violations, AMENDED_AT_ONCE):
             with self._store.snapshot() as snapshot:
                 kept = [one for each in some for one in repair.amend(snapshot, each)[0]]
             self._quarantine.keep(kept)

@@ -27,6 +27,7 @@ from mnemo_daemon.notes.folder_scan import (
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.pdf_reader import ReadInterrupted
 from mnemo_store.backend import Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.errors import QueueFull
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
 from mnemo_store.store import Store, WriteReceipt, WriteResult
@@ -235,7 +236,7 @@ class NoteWriter:
         if file is None:
             return {}
         texts: dict[str, ChunkText] = {}
-        for some in _slices(file.chunks, 1000):
+        for some in batched(file.chunks, 1000):
             with self._store.snapshot() as snapshot:
                 for ref in some:
                     memory = snapshot.memory(ref.memory)
@@ -382,7 +383,7 @@ class NoteWriter:
         self._send_edges(changes)
 
     def _send_edges(self, changes: list[Change]) -> None:
-        for some in _slices(changes, EDGES_PER_WRITE):
+        for some in batched(changes, EDGES_PER_WRITE):
             turn: WriteResult[None] = WriteResult(some, None, "notes")
             self._transact(lambda snapshot, turn=turn: turn).result()  # type: ignore[misc]
 
@@ -392,7 +393,7 @@ class NoteWriter:
             file = snapshot.note(known.id)
         if file is None:
             return
-        for some in _slices(file.chunks, 500):
+        for some in batched(file.chunks, 500):
             with self._store.snapshot() as snapshot:
                 for ref in some:
                     memory = snapshot.memory(ref.memory)
@@ -423,8 +424,3 @@ def _says_the_same(before: NoteFile, content: FileContent, root: NoteRoot) -> bo
     named_alike = before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
     is_same_text = before.hash == content.hash and before.reader == READER
     return named_alike and is_same_text and not before.missing and before.root == root.id
-
-
-def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -49,7 +49,7 @@ class WriteQueue:
             self._wake.notify()
 
     def report_read_error(self, error: Exception) -> None:
-        """Has the writer look after a database that a reader could not read."""
+        """Makes the writer recover a database that a reader could not read."""
         with self._wake:
             self._read_error = error
             self._wake.notify()

@@ -12,7 +12,7 @@ Handles = Mapping[str, Any]  # of the named databases of LMDB, by table
 
 
 class TableRow(NamedTuple):
-    """A row as it stands on disk."""
+    """A row as it is on the disk."""
 
     key: bytes
     value: bytes
@@ -29,7 +29,7 @@ def open_tables(env: Any, *, create: bool = True) -> Handles:
 
 
 class TableSnapshot(Snapshot):
-    """As long as its transaction lives."""
+    """A snapshot, valid as long as its transaction."""
 
     def __init__(self, transaction: Any, tables: Handles, now: int) -> None:
         self.now = now  # ms
@@ -60,14 +60,14 @@ class TableSnapshot(Snapshot):
     def _row_count(self, table: str) -> int:
         return int(self._txn.stat(self._tables[table])["entries"])
 
-    # The rows as they stand on disk, for who checks them
+    # The rows as they are on the disk, for checks and repairs
 
     def row(self, table: str, key: bytes) -> bytes | None:
         value: bytes | None = self._value(table, key)
         return value
 
     def rows(self, table: str, after: tuple[bytes, bytes] | None = None, limit: int = SLICE) -> list[TableRow]:
-        """The rows behind the one that `after` names, in the order of their keys; fewer than `limit` are the last."""
+        """The rows after the row `after`, in the order of their keys; fewer than `limit` are the last."""
         found: list[TableRow] = []
         with self._txn.cursor(db=self._tables[table]) as cursor:
             more = cursor.first() if after is None else _move_behind(cursor, table, after)
@@ -77,7 +77,7 @@ class TableSnapshot(Snapshot):
         return found
 
     def has_row(self, table: str, row: TableRow) -> bool:
-        """Whether exactly this row is there."""
+        """True if exactly this row exists."""
         with self._txn.cursor(db=self._tables[table]) as cursor:
             if table in MULTI_VALUE_TABLES:
                 return bool(cursor.set_key_dup(*row))
@@ -92,7 +92,7 @@ class TableSnapshot(Snapshot):
 
 
 class TableWriter(TableSnapshot, StateWriter):
-    """Within a write transaction."""
+    """The writer within a write transaction."""
 
     def _put(self, table: str, key: bytes, value: Any) -> None:
         self._txn.put(key, value, dupdata=True, db=self._tables[table])
@@ -113,11 +113,11 @@ class TableWriter(TableSnapshot, StateWriter):
         return found_by(codec.decode_memory(value[8:]))
 
     def put_row(self, table: str, row: TableRow) -> None:
-        """Only repair writes rows by themselves."""
+        """Puts a row as it is: for maintenance, which works on rows instead of records."""
         self._txn.put(row.key, row.value, db=self._tables[table])
 
     def append_rows(self, table: str, rows: Sequence[TableRow]) -> None:
-        """Rows in the order of their keys, behind all that are there."""
+        """Appends rows in the order of their keys, after all that are there."""
         for key, value in rows:
             self._txn.put(key, value, append=True, db=self._tables[table])
 
@@ -126,7 +126,7 @@ class TableWriter(TableSnapshot, StateWriter):
 
 
 def _move_behind(cursor: Any, table: str, row: tuple[bytes, bytes]) -> bool:
-    """Moves the cursor to the first row behind this one; False where there is none."""
+    """Moves the cursor to the first row after this one; False where there is none."""
     key, value = row
     if table in MULTI_VALUE_TABLES and cursor.set_range_dup(key, value):
         return bool(cursor.next() if cursor.value() == value else True)

@@ -20,13 +20,14 @@ import math
 import threading
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mnemo_store.batches import batched
 from mnemo_store.disk import Disk
 from mnemo_store.errors import IndexMismatch
 from mnemo_store.indexes import index_file
@@ -198,7 +199,7 @@ class LexicalIndex:
 
     def put_many(self, memories: Iterable[tuple[int, LexicalFields]]) -> None:
         """Does `put` for each, for a rebuild: takes less time and memory, and shows groups of PUT_TOGETHER."""
-        for group in _batched(memories, PUT_TOGETHER):
+        for group in batched(memories, PUT_TOGETHER):
             with self._writing:
                 self._merge()
                 taken: list[tuple[int, int]] = []
@@ -490,13 +491,6 @@ class LexicalIndex:
         slot_of = np.full(max(len(self._slot_of), int(numbers.max(initial=0)) + 1), -1, np.int32)
         slot_of[numbers] = np.arange(len(numbers), dtype=np.int32)
         self._slot_of = slot_of
-
-
-def _batched(memories: Iterable[tuple[int, LexicalFields]], size: int) -> Iterator[list[tuple[int, LexicalFields]]]:
-    """Lists of up to `size` items, in order; `itertools.batched` from Python 3.12 on."""
-    rest = iter(memories)
-    while group := list(itertools.islice(rest, size)):
-        yield group
 
 
 def _grown(items: NDArray[Item], size: int, fill: float) -> NDArray[Item]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import lmdb
 
+from mnemo_store.batches import batched
 from mnemo_store.codec import decode_memory, digest_key, seq_of
 from mnemo_store.database.environment import Database, is_full
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
@@ -153,23 +154,12 @@ def _copy(supervisor: StateSupervisor, source: Database, target: Database, keep:
     """Copies row by row and in order, so that no page of the copy has ever held anything else."""
     with source.table_snapshot(supervisor.now()) as here:
         for table in TABLE_NAMES:
-            for rows in _slices(row for row in here.all_rows(table) if keep(table, row)):
+            for rows in batched((row for row in here.all_rows(table) if keep(table, row)), ROWS):
                 target.write(supervisor.now(), _appending(table, rows))
 
 
 def _appending(table: str, rows: Sequence[TableRow]) -> Callable[[TableWriter], None]:
     return lambda writing: writing.append_rows(table, rows)
-
-
-def _slices(rows: Iterator[TableRow]) -> Iterator[list[TableRow]]:
-    pending: list[TableRow] = []
-    for row in rows:
-        pending.append(row)
-        if len(pending) >= ROWS:
-            yield pending
-            pending = []
-    if pending:
-        yield pending
 
 
 def _sizes(supervisor: StateSupervisor) -> tuple[int, int]:

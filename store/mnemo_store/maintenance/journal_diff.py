@@ -1,11 +1,10 @@
-"""Journal against database: what each of them says of every record, compared. SPEC 3.1, 3.8, 17.3.
+"""The journal diff: compares every record of the database with the replay of the journal. SPEC 3.1, 3.8, 17.3.
 
-Both tell the same story: the database holds what the journal's lines replay to. Where they differ, the journal is
-believed, whose lines have checksums, but for what it cannot know: changes whose lines are lost or cannot be read. Those
-are in the database alone. Of a snapshot that is damaged nothing names what it has lost: what such a journal lacks says
-nothing against the database.
+The database should hold what the lines of the journal replay to. Where they differ, the journal wins, whose lines have
+checksums, except for changes whose lines are lost or unreadable: those are in the database alone. Nothing names what a
+damaged snapshot has lost, so records that such a journal lacks prove nothing against the database.
 
-Rows of an index are no story: they are made from the records (`check` has the rules for them). So are vectors.
+Index rows and vectors are not compared: they are derived from records and texts (`check` has rules for them).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mnemo_store.backend import SLICE, Snapshot
+from mnemo_store.batches import batched
 from mnemo_store.codec import decode_line
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.disk import Disk
@@ -40,23 +40,23 @@ from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.tables import BOOKKEEPING, BY_NAME, CHANGES, META, TABLES, VERSIONS, LoggedChange, Table
 
 VERSIONS_SLICE = 200  # versions that are read in one snapshot: each is a line of the journal
-ATTEMPTS = 3  # at a journal that is written anew, or whose segments are renamed, while it is read
-CAUGHT_UP = 100  # changes that may be read while a snapshot of the database waits
+ATTEMPTS = 3  # to read a journal that is rewritten, or whose segments are renamed, meanwhile
+CAUGHT_UP = 100  # changes that may be read while a snapshot of the database is open
 INVARIANT = "journal"
 ONLY_IN_DATABASE = "the database has it, and the journal, which can be read, does not"
 _BOOKKEEPING = frozenset(name.encode() for name in BOOKKEEPING)
-TORN = "a torn end"  # what Damage says of an end that was never answered for
+TORN = "a torn end"  # JournalDamage.why of an end that was never acknowledged
 
 ReplaySource = Callable[[], AbstractContextManager[Snapshot]]
 
 
 class _UnreadableRecord:
-    """What the database has of a record whose row cannot be read: nothing that equals anything."""
+    """Stands for a record whose row cannot be read; equal to nothing."""
 
 
 @dataclass
 class JournalReplay(Journal):
-    """A journal as far as one change, whatever is written behind it meanwhile. To be read, not written."""
+    """A journal up to one change, whatever is written after it meanwhile. For reading only."""
 
     upto: int = 0
 
@@ -67,7 +67,7 @@ class JournalReplay(Journal):
             yield read
 
     def may_lack(self, damages: Sequence[JournalDamage]) -> bool:
-        """Whether it may lack what no lost change names: its snapshot is among what is damaged, or gone."""
+        """True if it may lack records that no lost change names: its snapshot is damaged or gone."""
         if self.snapshot_number:
             return any(damage.segment == f"{SNAPSHOT}.{self.snapshot_number:06d}.jsonl" for damage in damages)
         first = next(self.lines(), None)
@@ -75,7 +75,7 @@ class JournalReplay(Journal):
 
 
 class JournalOwner(NamedTuple):
-    """Whose journal it is, and where it stands."""
+    """The identity of a store, and the folder of its journal."""
 
     folder: Path
     store_id: str
@@ -98,10 +98,10 @@ class JournalChanged(Exception):
 def check_journal(
     source: TableSource, owner: JournalOwner, give_way: YieldToQueries = lambda: None
 ) -> Iterator[InvariantViolation]:
-    """Every stretch of the journal that cannot be read, and every difference between it and the database.
+    """Yields every unreadable stretch of the journal and every difference between it and the database.
 
-    Both are compared up to the database's last change. What is written meanwhile is waited for where it matters.
-    Raises JournalChanged.
+    Both are compared up to the last change of the database. Changes written meanwhile are taken into account. Raises
+    JournalChanged.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -138,8 +138,8 @@ def _differences(source: TableSource, owner: JournalOwner, give_way: YieldToQuer
 
 
 def unreadable_stretches(journal: JournalReplay) -> list[JournalDamage]:
-    """The stretches that cannot be read, but for what a crash may leave or a write in progress: a torn end, and
-    behind the last change lines that were never answered for."""
+    """The unreadable stretches, except those that a crash or a write in progress may leave: a torn end, and lines after
+    the last change that were never acknowledged."""
     return [damage for damage in journal.check() if damage.why != TORN and not _is_behind(journal, damage)]
 
 
@@ -166,7 +166,7 @@ def _confirmed_at_one_moment(
 
 
 def _carry_on(owner: JournalOwner, replayed: FallbackState, upto: int) -> None:
-    """What the journal has behind the replay's end is in the replay too."""
+    """Replays the lines after the end of the replay, up to a change."""
     if upto <= replayed.end[0]:
         return
     with owner.open_replay(upto) as journal:
@@ -186,8 +186,8 @@ def compare(
     *,
     may_lack: bool = False,
 ) -> Iterator[InvariantViolation]:
-    """Where the two differ, `replay` being what the journal replays to. Of a database that is written meanwhile some of
-    it is no difference: `confirmed` has the last word."""
+    """Yields the differences between the database and `replay`, the replay of the journal. If the database is written
+    meanwhile, some of them are not real: `confirm_differences` decides."""
     lost: list[int] = []
     for subject, ours, theirs in _pairs(source, replay, CHANGES, give_way):
         if int(subject) > journal.upto:
@@ -202,7 +202,7 @@ def compare(
             yield _difference("changes", subject, ours, theirs)
     for first, last in number_ranges(lost) if lost else ():
         yield InvariantViolation(INVARIANT, "changes", span(first, last), "it is in the database alone", "journal")
-    lost = [seq for seq in lost if seq > journal.snapshot_last[0]]  # what earlier ones did stands in the snapshot
+    lost = [seq for seq in lost if seq > journal.snapshot_last[0]]  # the snapshot has the effect of earlier ones
     named = _named_by(source, lost)
     for table in TABLES:
         if table is CHANGES:
@@ -215,35 +215,38 @@ def compare(
 def confirm_differences(
     here: TableSnapshot, there: Snapshot, found: Sequence[InvariantViolation]
 ) -> Iterator[InvariantViolation]:
-    """Those that still stand when both have seen the same changes."""
+    """Yields the differences that remain when both have seen the same changes."""
     for violation in found:
         if violation.remedy != "reread":
             yield violation
             continue
         table = BY_NAME[violation.table]
         try:
-            ours, theirs = database_record(here, table, violation.subject), theirs_of(there, table, violation.subject)
+            ours, theirs = (
+                database_record(here, table, violation.subject),
+                journal_record(there, table, violation.subject),
+            )
         except ValueError:
-            yield violation  # of a row whose key is none of its table's
+            yield violation  # of a row with an invalid key
             continue
         if ours != theirs:
             yield _difference(violation.table, violation.subject, ours, theirs)
 
 
 def database_record(here: TableSnapshot, table: Table[Any], subject: str) -> Any:
-    """What the database has under a subject; something that equals nothing where that cannot be read."""
+    """The record of a subject in the database; an object that equals nothing where it cannot be read."""
     key = table.key.encode(table.values_of_subject(subject))
     value = here.row(table.name, key)
     return None if value is None else _read(table, key, value)
 
 
-def theirs_of(there: Snapshot, table: Table[Any], subject: str) -> Any:
-    """What the journal replays to under a subject, None for nothing. Raises ValueError where it is no subject."""
+def journal_record(there: Snapshot, table: Table[Any], subject: str) -> Any:
+    """The record of a subject in the replay, or None. Raises ValueError for an invalid subject."""
     return there.get(table, *table.values_of_subject(subject))
 
 
 def number_ranges(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Rising numbers as the first and last of each run without gaps."""
+    """First and last of each run without gaps in ascending numbers."""
     first = last = numbers[0]
     for number in numbers[1:]:
         if number != last + 1:
@@ -259,21 +262,21 @@ def _difference(table: str, subject: str, ours: Any, theirs: Any) -> InvariantVi
     elif ours is None:
         what = "the journal has it, and the database does not"
     else:
-        what = "the database has something else than the journal"
+        what = "the database and the journal differ"
     return InvariantViolation(INVARIANT, table, subject, what, "reread")
 
 
 def _stands_in(entry: ChangeEntry) -> bool:
-    """Whether it is none that was written, but what replaying a snapshot puts in the place of one that is lost."""
+    """True for the entry that loading a snapshot puts in the place of a lost one."""
     return (entry.by, entry.what) == ("", "load")
 
 
 def _named_by(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
-    """The memories that the lost changes changed or used."""
+    """The memories that these lost changes changed or used."""
     named: set[str] = set()
-    for start in range(0, len(lost), SLICE):
+    for some in batched(lost, SLICE):
         with source() as at:
-            for seq in lost[start : start + SLICE]:
+            for seq in some:
                 logged = database_record(at, CHANGES, str(seq))
                 if isinstance(logged, LoggedChange):
                     named.update(logged.entry.ids, logged.entry.used)
@@ -281,8 +284,8 @@ def _named_by(source: TableSource, lost: Sequence[int]) -> frozenset[str]:
 
 
 def _may_be_lost(table: str, subject: str, named: frozenset[str]) -> bool:
-    """Whether a difference may come of changes that the journal lost. Changes name the memories that they changed;
-    of all else they could have changed anything."""
+    """True if a difference may come from changes that the journal lost. A change names the memories that it touched; it
+    may have changed any other record too."""
     if table in ("memories", "versions", "usage", "trash"):
         return subject.split()[0] in named
     return True
@@ -291,9 +294,9 @@ def _may_be_lost(table: str, subject: str, named: frozenset[str]) -> bool:
 def _pairs(
     source: TableSource, replay: ReplaySource, table: Table[Any], give_way: YieldToQueries
 ) -> Iterator[tuple[str, Any, Any]]:
-    """(subject, what the database has, what the journal has) for everything that either has; None where one does not.
+    """Yields (subject, record of the database, record of the journal) for all subjects; None where one has no record.
 
-    Both are walked side by side, in the order of the rows' keys.
+    Both are walked in parallel, in the order of the keys.
     """
     ours, theirs = _ours(source, table, give_way), _theirs(replay, table)
     mine, other = next(ours, None), next(theirs, None)

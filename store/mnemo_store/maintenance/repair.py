@@ -17,7 +17,7 @@ from mnemo_store.backend import HASHED_STATES, Snapshot, hash_key, name_key
 from mnemo_store.codec import seq_key, seq_of
 from mnemo_store.database.table_access import TableRow, TableSnapshot, TableWriter
 from mnemo_store.maintenance.check import DECODE_ERRORS, InvariantViolation, Remedy, decode
-from mnemo_store.maintenance.journal_diff import theirs_of
+from mnemo_store.maintenance.journal_diff import journal_record
 from mnemo_store.records import (
     Change,
     ChangeEntry,
@@ -148,7 +148,7 @@ def reread(writing: TableWriter, there: Snapshot, violations: Sequence[Invariant
 def _journal_record(there: Snapshot, table: str, subject: str) -> Any:
     """The record in the journal; None for a row whose key is invalid in its table."""
     try:
-        return theirs_of(there, BY_NAME[table], subject)
+        return journal_record(there, BY_NAME[table], subject)
     except ValueError:
         return None
 

@@ -77,7 +77,7 @@ class DatabaseFiles:
         self.write_manifest()
 
     def mark_suspect(self) -> None:
-        """Has the next start verify the database: pages that the disk refused may still look right in the cache."""
+        """Makes the next start verify the database: pages that the disk refused may still look right in the cache."""
         if self.manifest.running:
             self.mark_open(is_open=False)
 
@@ -100,7 +100,7 @@ class DatabaseFiles:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def is_sound_at_start(self) -> bool:
-        """Whether the database may be opened; records why not.
+        """True if the database may be opened; otherwise records why not.
 
         A truncated file would kill the process, and an empty one would pass for a new store. A file that is as the last
         close left it, or that only a kill has interrupted, is not verified.
@@ -197,7 +197,7 @@ class DatabaseFiles:
         self._disk.sync_folder(self._data)
 
     def double_map(self, database: Database) -> bool:
-        """Has the next opening ask for twice the address space; False where that is more than the maximum."""
+        """Doubles the address space for the next opening; False where that is more than the maximum."""
         wanted = 2 * database.map_bytes
         if wanted > MAP_BYTES_MAX:
             return False

@@ -1,9 +1,8 @@
-"""The store without a database: what the journal replays to, held in memory. SPEC 3.4.
+"""The fallback state: the replay of the journal in memory, for a store without a usable database. SPEC 3.4.
 
-It takes the database's place while there is none that can be trusted, and answers the same; the tests hold one against
-the other. Readers and the one writer exclude each other: a snapshot keeps a group from beginning, and a group keeps
-snapshots from beginning until it is committed or aborted. Both are short. Who is in a group reads by the Writing of its
-turn.
+It gives the same answers as the database; the agreement tests compare them. Readers and the one writer exclude each
+other: a transaction waits for the snapshots that are open, and snapshots wait until it is committed or aborted. Both
+are short. Within a transaction, reads go through the writer of its savepoint.
 """
 
 import contextlib
@@ -29,7 +28,8 @@ log = logging.getLogger("mnemo.store")
 
 
 class FallbackSnapshot(Snapshot):
-    """As long as nobody writes. Of the vectors it has those that came since the replay: the journal has none."""
+    """A snapshot, valid as long as nobody writes. It has only vectors written since the replay: the journal has
+    none."""
 
     def __init__(self, contents: InMemoryTables, now: int) -> None:
         self.now = now  # ms
@@ -68,7 +68,7 @@ class FallbackSnapshot(Snapshot):
 
 
 class FallbackWriter(FallbackSnapshot, StateWriter):
-    """Within a turn of a group, or while a line of the journal is replayed, whose place then has the number `line`."""
+    """The writer within a savepoint, or of the replay of a journal line, whose location then has the number `line`."""
 
     def __init__(self, contents: InMemoryTables, now: int, line: int | None = None) -> None:
         super().__init__(contents, now)
@@ -95,7 +95,7 @@ class FallbackWriter(FallbackSnapshot, StateWriter):
 
 
 class FallbackLoader(FallbackWriter):
-    """Takes in what a journal that was written anew begins with. The records stay where they stand."""
+    """Loads the snapshot that a rewritten journal begins with. Records stay in the journal."""
 
     def rows(self, journal: Journal) -> Iterator[dump.DumpRow]:
         for row, place in journal.snapshot_rows():
@@ -106,20 +106,20 @@ class FallbackLoader(FallbackWriter):
 
 
 def _row_key(table: str, key: bytes, value: Any) -> bytes:
-    """The key of a row here: of several under one key of the database, each has its own. Raises WriteFailed where the
-    database, which must take the row over before long, could not."""
+    """The key of a row in memory, where several rows under one key of the database each have their own. Raises
+    WriteFailure for a key that the database, which must take the row over later, could not store."""
     if not 0 < len(key) <= KEY_BYTES_MAX:
         raise WriteFailure(f"a key of {len(key)} bytes: the database takes 1 to {KEY_BYTES_MAX}")
     return key + value if table in MULTI_VALUE_TABLES else key
 
 
 class FallbackState(StateBackend):
-    """What the journal replays to. Writes are made in memory alone: their lines are appended by who made the group."""
+    """The replay of a journal. Writes are made in memory alone; the commit group appends their lines."""
 
     def __init__(self, journal: Journal) -> None:
         """Replays the journal, a few seconds for 100,000 memories. Raises OSError where it cannot be read."""
         self.end = NO_CHANGES
-        self.gaps: list[str] = []  # what of the changes could not be read, as sentences
+        self.gaps: list[str] = []  # sentences on changes that could not be read
         self._gate = ReadWriteLock()
         self._contents = InMemoryTables(journal.fetch)
         writing = FallbackWriter(self._contents, 0)
@@ -130,25 +130,25 @@ class FallbackState(StateBackend):
 
     @contextlib.contextmanager
     def snapshot(self, now: int) -> Iterator[FallbackSnapshot]:
-        """Not to be kept over 100 ms: writes wait for it. Within it, take no other."""
+        """A snapshot. Keep it for at most 100 ms, since writes wait for it, and take no other within it."""
         with self._gate.shared():
             yield FallbackSnapshot(self._contents, now)
 
     def begin(self) -> "FallbackTransaction":
-        """Waits for the snapshots that are under way."""
+        """Begins a transaction; waits for the snapshots that are open."""
         return FallbackTransaction(self, self._contents, self._gate)
 
     @property
     def vectors(self) -> dict[bytes, bytes]:
-        """Rows of the table of embeddings that came since the replay, for a database to take over."""
+        """Rows of the table of embeddings written since the replay, for a database to take over."""
         return self._contents.vectors
 
     def close(self) -> None:
-        """Nothing is open: the journal is its owner's."""
+        """Does nothing: the journal belongs to the caller."""
 
     def _replay(self, journal: Journal) -> None:
-        """Applies all that can be read, in order. A gap is damage, told in `gaps`: with no database to tell how much of
-        what is behind it was answered, it is kept."""
+        """Applies all readable lines in order. A gap is damage, reported in `gaps`; the lines after it are kept, since
+        without a database nobody knows which of them were acknowledged."""
         contents = self._contents
         loading = FallbackLoader(contents, 0)
         dump.load(loading.rows(journal), loading)
@@ -165,7 +165,7 @@ class FallbackState(StateBackend):
 
 
 class FallbackTransaction(StateTransaction):
-    """From its beginning until it is committed or aborted, nobody else reads."""
+    """A transaction with exclusive access from its beginning until it is committed or aborted."""
 
     def __init__(self, state: FallbackState, contents: InMemoryTables, gate: ReadWriteLock) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""What was found wrong with a store since its start: what was recovered, and which data is lost."""
+"""The findings about a store since its start: damage that was recovered, and data that is lost."""
 
 
 class Findings:

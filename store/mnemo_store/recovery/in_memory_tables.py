@@ -1,8 +1,9 @@
-"""Every table in memory, as a replay of the journal fills it, and the vectors that came since. SPEC 3.4.
+"""The tables of the fallback state, in memory: filled by a replay of the journal, with the vectors written since. SPEC
+3.4.
 
-Of a memory's record no more is held than where in the journal it stands, so that 100,000 of them need no more room than
-their ids and what they are found by; a read fetches the line. One that is written into a group is held itself: its line
-may yet be refused. Everything else is small, and held packed.
+For a memory only the location of its record in the journal is held, so that 100,000 of them need no more room than
+their ids and index keys; a read fetches the line. A record written in a transaction is held itself, since its line may
+still be refused. All other records are small, and held as MessagePack.
 """
 
 import functools
@@ -20,20 +21,20 @@ from mnemo_store.journal.journal import LineLocation
 from mnemo_store.records import Memory
 from mnemo_store.tables import EMBEDDINGS, TABLE_NAMES
 
-LINES_KEPT = 16  # at hand; a walk in the order of ids stays within few lines at a time
-INDEX_BITS = 24  # of a change within its line; no line holds 16 million
+LINES_KEPT = 16  # decoded lines in the cache; a walk in the order of ids needs few lines at a time
+INDEX_BITS = 24  # for the index of a change within its line; no line holds 16 million
 
-RecordLocation = int | bytes  # of a record: in the journal, or here, packed
+RecordLocation = int | bytes  # number and index of a line in the journal, or the record itself as MessagePack
 
 
 class _RawLine(msgspec.Struct):
-    """Of a line no more than its changes; a row of a stream has none."""
+    """The changes of a line, undecoded; a row of a dump has none."""
 
     changes: tuple[msgspec.Raw, ...] = ()
 
 
 class _RawRecord(msgspec.Struct):
-    """Of a change, or of a row of a stream, no more than its record."""
+    """The record of a change, or of a row of a dump."""
 
     data: Memory
 
@@ -43,20 +44,20 @@ _decode_record = msgspec.json.Decoder(_RawRecord).decode
 
 
 class CurrentRecord(msgspec.Struct, frozen=True, gc=False):
-    """The current version of a memory, and what it is found by."""
+    """The current version of a memory, and its index keys."""
 
     seq: int
     where: RecordLocation
-    hashed: bytes  # of scope and content; empty where it is not to be found by them
-    named: bytes  # of namespace, user and key; empty without a key
+    hashed: bytes  # key in `hashes`: of scope and content; empty where it has none
+    named: bytes  # key in `keys`: of namespace, user and key; empty where it has none
 
 
 class OrderedRows:
-    """A dict that can be walked in the order of its keys, and that notes in `undo` how each write is taken back."""
+    """A dict that can be walked in the order of its keys, and that notes in `undo` how to undo each write."""
 
     def __init__(self, undo: "list[UndoEntry] | None") -> None:
         self.rows: dict[bytes, Any] = {}
-        self._order: list[bytes] | None = None  # the keys in order; from the first walk on it is kept so
+        self._order: list[bytes] | None = None  # the keys in order; maintained from the first walk on
         self._undo = undo
 
     def __len__(self) -> int:
@@ -74,7 +75,7 @@ class OrderedRows:
             self.set(key, None)
 
     def set(self, key: bytes, value: Any) -> None:
-        """The row from now on; None for no row."""
+        """Sets or, with None, removes a row."""
         is_there = key in self.rows
         if value is not None:
             self.rows[key] = value
@@ -102,7 +103,7 @@ class OrderedRows:
 
 
 class UndoEntry(NamedTuple):
-    """A write, and what was there before it; None for nothing."""
+    """A write, and the value before it; None for no value."""
 
     rows: OrderedRows
     key: bytes
@@ -110,7 +111,7 @@ class UndoEntry(NamedTuple):
 
 
 class LocationList:
-    """Places in the journal under numbers. As 100,000 objects they would need ten times the room."""
+    """Numbered locations in the journal. As 100,000 objects they would need ten times the room."""
 
     def __init__(self) -> None:
         self._files, self._offsets, self._lengths = array("Q"), array("Q"), array("Q")
@@ -126,8 +127,8 @@ class LocationList:
 
 
 class InMemoryTables:
-    """The rows of every table, and `undo`: how the writes since it was emptied are taken back. Of the vectors only
-    those that came since, which wait for a database; they stand for their texts, so there is nothing to take back."""
+    """The rows of every table, and `undo`: how to undo the writes since it was last cleared. Vectors are only those
+    written since the replay, which wait for a database; they belong to texts, not to writes, and are not undone."""
 
     def __init__(self, fetch: Callable[[LineLocation], bytes]) -> None:
         self.undo: list[UndoEntry] = []
@@ -137,16 +138,14 @@ class InMemoryTables:
         self._pieces_of = functools.lru_cache(LINES_KEPT)(functools.partial(_pieces_of, fetch, self.places))
 
     def memory(self, where: RecordLocation) -> Memory:
-        """The record that stands there. Raises Damaged where the journal no longer has it."""
+        """The record at a location. Raises StoreCorruption where the journal no longer has it."""
         if isinstance(where, bytes):
             return codec.decode_memory(where)
         number, index = where >> INDEX_BITS, where & ((1 << INDEX_BITS) - 1)
         try:
             return _decode_record(self._pieces_of(number)[index]).data
         except (OSError, ValueError, IndexError) as error:
-            raise StoreCorruption(
-                f"a line of the journal is no longer what it was when it was replayed: {error}"
-            ) from error
+            raise StoreCorruption(f"a line of the journal has changed since it was replayed: {error}") from error
 
     def roll_back(self, mark: int) -> None:
         """Undoes every write since `undo` had this length."""
@@ -156,7 +155,7 @@ class InMemoryTables:
 
 
 def _pieces_of(fetch: Callable[[LineLocation], bytes], places: LocationList, number: int) -> Sequence[msgspec.Raw]:
-    """The changes in a line, or the row that it is, each as its JSON: of 500, few are asked for."""
+    """The changes in a line, or the row that it is, as undecoded JSON: of 500, few are read."""
     line = fetch(places[number])
     if not is_sealed(line):
         raise ValueError("its checksum does not match")

@@ -1,4 +1,4 @@
-"""The modes of a store: which backend holds its state, and what is needed to bring it back to normal. SPEC 3.4.
+"""The modes of a store: the backend that holds its state, and what is needed to get back to normal. SPEC 3.4.
 
 `StoreMode` is a closed union of immutable values; `StateSupervisor` moves from one to the next.
 """
@@ -18,7 +18,7 @@ RETRY_SECONDS_MIN, RETRY_SECONDS_MAX = 1.0, 60.0  # between two attempts to reco
 
 
 class RetryTimer(NamedTuple):
-    """When the next attempt is due, and the pause before it."""
+    """The time at which the next attempt is due, and the pause before it."""
 
     due_at: float  # monotonic seconds
     pause: float  # seconds
@@ -91,7 +91,7 @@ StoreMode = ClosedMode | DatabaseMode | FallbackMode | CatchUpMode | FailureMode
 
 
 def backend_of(mode: StoreMode) -> Database | FallbackState | None:
-    """What serves reads in this mode."""
+    """The backend that serves reads in this mode; None where nothing can be read."""
     match mode:
         case ClosedMode():
             return None
@@ -113,7 +113,7 @@ def resources_of(mode: StoreMode) -> list[StateBackend]:
 
 
 def cause_of(mode: StoreMode) -> str:
-    """Why the database does not hold the state; "" when it does."""
+    """Reason why the database does not hold the state; "" when it does."""
     return mode.cause if isinstance(mode, FallbackMode | CatchUpMode | FailureMode) else ""
 
 

@@ -80,12 +80,12 @@ class JournalReplayer:
             self._findings.record_data_loss(gap)
 
     def follows_snapshot(self, end: Position) -> bool:
-        """Whether a database that ends so can have grown from what the journal begins with."""
+        """True if a database with this end can have grown from what the journal begins with."""
         seq, checksum = self._journal.snapshot_last
         return end[0] > seq or (end[0] == seq and checksum in ("", end[1]))
 
     def leads_from(self, end: Position, target: Position) -> bool:
-        """Whether the journal leads from a database that ends with `end` to `target`, its own last change."""
+        """True if the journal leads from a database that ends with `end` to `target`, its own last change."""
         if end[0] >= target[0]:
             return end == target
         if not self.follows_snapshot(end):

@@ -1,4 +1,4 @@
-"""The state supervisor: what holds the store, and what is done when the disk fails. SPEC 3.3, 3.4, FORMAT.md.
+"""The state supervisor: chooses the backend that holds the store, and recovers it when the disk fails. SPEC 3.3, 3.4.
 
 Normally the database holds the state. Where it cannot be opened, read or written, the replay of the journal takes its
 place: writes are then durable in the journal alone, reads come from memory, and the database is brought up to the
@@ -86,12 +86,12 @@ class StateSupervisor:
 
     @property
     def degraded(self) -> str:
-        """Why the database does not hold the state; "" when it does."""
+        """Reason why the database does not hold the state; "" when it does."""
         return cause_of(self.mode)
 
     @property
     def failure(self) -> StoreError | None:
-        """Why nothing can be written at all; None when something can."""
+        """The error that keeps everything from being written; None when writes are possible."""
         return self.mode.error if isinstance(self.mode, FailureMode) else None
 
     @property
@@ -121,7 +121,7 @@ class StateSupervisor:
         self._enter(failure_after(self.mode, error, self.backend))
 
     def report_row_ids_reset(self) -> None:
-        """Has every index rebuilt: memories may have got other row ids."""
+        """Makes every index rebuild itself: memories may have got other row ids."""
         self.row_id_resets += 1
 
     def _enter(self, mode: StoreMode) -> None:
@@ -278,7 +278,8 @@ class StateSupervisor:
 
     @contextlib.contextmanager
     def journal_rewrite_pending(self) -> Iterator[None]:
-        """Within it the database is compacted and the journal not yet: where the block raises, that is made up for."""
+        """Marks the block in which the database is compacted and the journal not yet: where it raises, the journal is
+        rewritten later."""
         self._journal_rewrite = RetryTimer.due_now()
         yield
         self._journal_rewrite = None
