@@ -15,7 +15,7 @@ from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, Recalled
 from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 
-class Asked(NamedTuple):
+class CannedRequest(NamedTuple):
     """A request as it came in."""
 
     method: str
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
     connection: int
 
 
-class Said(NamedTuple):
+class CannedAnswer(NamedTuple):
     """What is answered: a value as JSON, or bytes as they are. `hang_up` closes the connection, after so many bytes of
     the answer where it is a number."""
 
@@ -48,7 +48,7 @@ class CannedDaemon:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.answers: dict[str, Any] = {}
-        self.asked: list[Asked] = []
+        self.asked: list[CannedRequest] = []
         self._connections = 0
         self._open: list[Any] = []
         self._server: socketserver.ThreadingUnixStreamServer | None = None
@@ -75,7 +75,7 @@ class CannedDaemon:
         self._open.clear()
 
     def say(self, route: str, body: Any, status: int = 200, **more: Any) -> None:
-        self.answers[route] = Said(body, status, **more)
+        self.answers[route] = CannedAnswer(body, status, **more)
 
     def paths(self) -> list[str]:
         return [f"{asked.method} {asked.path}" for asked in self.asked]
@@ -83,7 +83,7 @@ class CannedDaemon:
     def _handler(self) -> "Callable[..., BaseHTTPRequestHandler]":
         daemon = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class CannedHandler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             number = 0
 
@@ -109,15 +109,15 @@ class CannedDaemon:
                 split = urlsplit(self.path)
                 headers = {name.lower(): value.encode("latin-1").decode() for name, value in self.headers.items()}
                 body = json.loads(raw) if raw else None
-                asked = Asked(self.command, split.path, parse_qs(split.query), headers, body, self.number)
+                asked = CannedRequest(self.command, split.path, parse_qs(split.query), headers, body, self.number)
                 daemon.asked.append(asked)
                 said = daemon.answers.get(f"{self.command} {split.path}")
                 said = said(asked) if callable(said) else said
                 if said is None:
-                    said = Said({"error": {"code": "no_route", "message": f"there is no {split.path}"}}, 404)
-                self.write(said if isinstance(said, Said) else Said(said))
+                    said = CannedAnswer({"error": {"code": "no_route", "message": f"there is no {split.path}"}}, 404)
+                self.write(said if isinstance(said, CannedAnswer) else CannedAnswer(said))
 
-            def write(self, said: Said) -> None:
+            def write(self, said: CannedAnswer) -> None:
                 data = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
                 if said.hang_up is True:
                     self.hang_up()
@@ -143,7 +143,7 @@ class CannedDaemon:
 
             do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that the base class calls
 
-        return Handler
+        return CannedHandler
 
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee01"

@@ -29,7 +29,7 @@ QUESTIONS = ("what is new", "which one has a key", "what was edited", "n1 n2 n3 
 
 
 @dataclass
-class Tally:
+class CrashTally:
     """What came of the rounds."""
 
     rounds: int = 0
@@ -70,25 +70,25 @@ def answers(client: Client) -> list[bytes]:
     return found
 
 
-def kill_several(folder: Path, daemons: int, rounds: int, seed: int) -> Tally:
+def kill_several(folder: Path, daemons: int, rounds: int, seed: int) -> CrashTally:
     """So many rounds in all, shared by daemons that are killed at the same time."""
     folders = [folder / str(number) for number in range(daemons)]
     shares = [rounds // daemons + (number < rounds % daemons) for number in range(daemons)]
     with ThreadPoolExecutor(daemons) as threads:
         tallies = list(threads.map(kill_in_rounds, folders, shares, range(seed, seed + daemons)))
-    total = Tally()
+    total = CrashTally()
     for tally in tallies:
-        for name in Tally.__dataclass_fields__:
+        for name in CrashTally.__dataclass_fields__:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
     return total
 
 
-def kill_in_rounds(folder: Path, rounds: int, seed: int) -> Tally:
+def kill_in_rounds(folder: Path, rounds: int, seed: int) -> CrashTally:
     """Each round: writers write, kill -9, restart, compare; the last words before a kill are read after the next."""
     chance = random.Random(seed)
     folder.mkdir()
     daemon = RunningDaemon(folder / "data", {"XDG_CACHE_HOME": str(folder / "cache")})
-    tally = Tally()
+    tally = CrashTally()
     writers = [Writer(f"w{number}", 0, daemon, chance.randrange(1 << 30)) for number in range(WRITERS_MAX)]
     note = folder / "notes" / "note.md"
     daemon.start()
@@ -130,7 +130,7 @@ def _watch_notes(daemon: RunningDaemon, note: Path) -> None:
         client.add_root(note.parent, namespace=NOTES)
 
 
-def _look_at_note(daemon: RunningDaemon, tally: Tally, word: str) -> None:
+def _look_at_note(daemon: RunningDaemon, tally: CrashTally, word: str) -> None:
     """Whatever kills met its edits, in the end the note is remembered as it stands, once."""
     deadline = time.monotonic() + NOTICED_SECONDS_MAX
     with daemon.client(NOTES) as client:
@@ -159,7 +159,7 @@ def _kill_at_the_start(daemon: RunningDaemon, seconds: float) -> None:
     daemon.kill()
 
 
-def _look(daemon: RunningDaemon, writers: list[Writer], tally: Tally) -> None:
+def _look(daemon: RunningDaemon, writers: list[Writer], tally: CrashTally) -> None:
     """Compares what the daemon holds, and what it answers, with what the writers were told."""
     with daemon.client(NAMESPACE) as client:
         found = read_all(client)
@@ -183,7 +183,7 @@ def _look(daemon: RunningDaemon, writers: list[Writer], tally: Tally) -> None:
         tally.unasked.append("a refused text stands in the journal")
 
 
-def _kill_at_rest(daemon: RunningDaemon, tally: Tally) -> None:
+def _kill_at_rest(daemon: RunningDaemon, tally: CrashTally) -> None:
     """A kill with nothing under way changes no answer, not even by a byte."""
     with daemon.client(NAMESPACE) as client:
         before = answers(client)

@@ -19,7 +19,7 @@ CHARS_PER_TOKEN = 4
 TERMS = Tokenizer("english")
 
 
-class Labelled(NamedTuple):
+class LabelledPassage(NamedTuple):
     """trail: the title and headings above the passage. says: what has to be visible."""
 
     trail: str
@@ -31,36 +31,36 @@ class Labelled(NamedTuple):
         return " ".join(self.says.split()) in " ".join(shown.split())
 
 
-def made() -> list[Labelled]:
+def made() -> list[LabelledPassage]:
     """Passages that were written for this."""
     whole = (recall_sets.FOLDER.parent / "excerpts.txt").read_text(encoding="utf-8")
     return [_labelled(block) for block in re.split(r"^=== ", whole, flags=re.MULTILINE)[1:]]
 
 
-def _labelled(block: str) -> Labelled:
+def _labelled(block: str) -> LabelledPassage:
     trail, question, says, text = block.rstrip("\n").split("\n", 3)
-    return Labelled(trail, question.removeprefix("? "), says.removeprefix("! "), text)
+    return LabelledPassage(trail, question.removeprefix("? "), says.removeprefix("! "), text)
 
 
-def notes() -> list[Labelled]:
+def notes() -> list[LabelledPassage]:
     """The passages of notes, as they are cut into memories."""
     return list(_of_notes())
 
 
-def _of_notes() -> Iterator[Labelled]:
+def _of_notes() -> Iterator[LabelledPassage]:
     for asked in recall_sets.note_questions():
         path = recall_sets.NOTES / asked.file
         title = path.stem.replace("-", " ")
         chunks = split_text(path.read_text(encoding="utf-8"), _estimate, path.suffix)
         right = next(chunk for chunk in chunks if asked.says in chunk.text)
-        yield Labelled(" > ".join((title, *right.headings)), asked.text, asked.says, right.text)
+        yield LabelledPassage(" > ".join((title, *right.headings)), asked.text, asked.says, right.text)
 
 
 def _estimate(texts: Sequence[str]) -> list[int]:
     return [len(text) // CHARS_PER_TOKEN for text in texts]
 
 
-def token_rows(embedder: Embedder, items: Sequence[Labelled]) -> list[TokenRows | None]:
+def token_rows(embedder: Embedder, items: Sequence[LabelledPassage]) -> list[TokenRows | None]:
     """Those of each question and its passage, as a recall has them."""
     texts = [f"{item.trail}\n{item.text}" for item in items]
     found: list[TokenRows | None] = []
@@ -72,7 +72,7 @@ def token_rows(embedder: Embedder, items: Sequence[Labelled]) -> list[TokenRows 
     return found
 
 
-def shown(item: Labelled, rows: TokenRows | None) -> str:
+def shown(item: LabelledPassage, rows: TokenRows | None) -> str:
     """The excerpt of the passage."""
     marks = TERMS.highlight_spans(item.text, item.question)
     found = excerpts.select_excerpt(item.text, item.question, marks, rows)

@@ -36,7 +36,7 @@ class Faulty(Disk):
     def open_database(self, folder: Path, **options: Any) -> Any:
         if self.opening is not None:
             raise lmdb.DiskError(f"{folder}: {self.opening.strerror}")
-        return Environment(super().open_database(folder, **options), self)
+        return FaultyEnvironment(super().open_database(folder, **options), self)
 
     def commit(self, transaction: Committable) -> None:
         if self.committing is not None:
@@ -75,7 +75,7 @@ class Faulty(Disk):
             self.room -= size
 
 
-class Environment:
+class FaultyEnvironment:
     """An LMDB environment of which reading can fail."""
 
     def __init__(self, env: Any, disk: Faulty) -> None:

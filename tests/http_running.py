@@ -134,7 +134,7 @@ async def _lines(count: int, then: Exception | None) -> AsyncIterator[bytes]:
         raise then
 
 
-class Running:
+class RunningServer:
     """The server on a thread and a loop of its own."""
 
     def __init__(self, folder: Path, **options: Any) -> None:

@@ -14,7 +14,7 @@ DAY_MS = 86_400_000
 LIVES = 200
 
 
-class Said(NamedTuple):
+class LifeStatement(NamedTuple):
     """One statement. updates, repeats: the index of the latest earlier one whose value it changes, or says again."""
 
     text: str
@@ -350,13 +350,13 @@ def said(wording: str, name: str, value: str = "", before: str = "") -> str:
     return text[0].upper() + text[1:]
 
 
-def lives(count: int = LIVES, *, held_out: bool = False, seed: int = 5) -> Iterator[list[Said]]:
+def lives(count: int = LIVES, *, held_out: bool = False, seed: int = 5) -> Iterator[list[LifeStatement]]:
     """Each with some 20 to 40 statements, the same for the same seed."""
     for number in range(count):
         yield _life(random.Random(f"{seed} {held_out} {number}"), held_out)
 
 
-def _life(chance: random.Random, held_out: bool) -> list[Said]:
+def _life(chance: random.Random, held_out: bool) -> list[LifeStatement]:
     names = chance.sample(NAMES, 2)
     own = chance.choice(("", names[0]))  # the life of who speaks, or of somebody who is spoken of
     told: list[tuple[int, str, tuple[str, str], str]] = []
@@ -393,14 +393,14 @@ def _chain(
     return found
 
 
-def _labelled(told: list[tuple[int, str, tuple[str, str], str]], speaker: str) -> list[Said]:
-    life: list[Said] = []
+def _labelled(told: list[tuple[int, str, tuple[str, str], str]], speaker: str) -> list[LifeStatement]:
+    life: list[LifeStatement] = []
     for day, text, key, value in told:
         earlier = [i for i, each in enumerate(life) if each.key == key and value]
         same = [i for i in earlier if life[i].value == value]
         is_change = bool(earlier) and not same
         life.append(
-            Said(
+            LifeStatement(
                 text,
                 AT + day * DAY_MS,
                 key,

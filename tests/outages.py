@@ -20,10 +20,10 @@ import msgspec
 from tests.aftermath import examine, forget_the_run
 from tests.powerloss import PROJECT, Drive, Entry, Loss, choose, each_loss, read_record, record_run
 from tests.samples import quick_folder
-from tests.scripted_day import Account, Told
+from tests.scripted_day import Account, WriteReport
 
 
-class Tried(msgspec.Struct):
+class AttemptedWrite(msgspec.Struct):
     """What came of one loss."""
 
     number: int  # among those that the count and the seed choose
@@ -33,21 +33,21 @@ class Tried(msgspec.Struct):
 
 
 @dataclass
-class Outcome:
+class OutageOutcome:
     """What came of all of them."""
 
     tried: int = 0
-    failed: list[Tried] = field(default_factory=list)
+    failed: list[AttemptedWrite] = field(default_factory=list)
     reasons: dict[str, int] = field(default_factory=dict)
 
-    def add(self, tried: Tried) -> None:
+    def add(self, tried: AttemptedWrite) -> None:
         self.tried += 1
         if tried.problems:
             self.failed.append(tried)
         for reason in tried.reasons:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
-    def merge(self, other: "Outcome") -> None:
+    def merge(self, other: "OutageOutcome") -> None:
         self.tried += other.tried
         self.failed += other.failed
         for reason, times in other.reasons.items():
@@ -75,7 +75,7 @@ def record_recovery(recorder: Path, scratch: Path, record: Path, loss: Loss) -> 
     drive.leave(loss, root)
     forget_the_run(root / "data")
     # Vectors are not in the journal: a start may have to begin without them, and the loss may be before it says so.
-    told = [msgspec.json.decode(entry.data, type=Told) for entry in entries[: loss.after] if entry.kind == "m"]
+    told = [msgspec.json.decode(entry.data, type=WriteReport) for entry in entries[: loss.after] if entry.kind == "m"]
     marks = [msgspec.json.encode(msgspec.structs.replace(each, vectors=())) for each in told]
     return _record(recorder, root, scratch / "second", "recovery", marks, 0)
 
@@ -93,11 +93,11 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def told_in(record: Path) -> list[Told]:
-    return [msgspec.json.decode(entry.data, type=Told) for entry in read_record(record) if entry.kind == "m"]
+def told_in(record: Path) -> list[WriteReport]:
+    return [msgspec.json.decode(entry.data, type=WriteReport) for entry in read_record(record) if entry.kind == "m"]
 
 
-class Job(msgspec.Struct):
+class OutageJob(msgspec.Struct):
     """Every step-th loss of those that count and seed choose, from the first on."""
 
     record: str
@@ -108,7 +108,7 @@ class Job(msgspec.Struct):
     step: int
 
 
-_END = Tried(-1, "", [], [])  # of a job
+_END = AttemptedWrite(-1, "", [], [])  # of a job
 
 
 class Workers:
@@ -124,10 +124,10 @@ class Workers:
         for worker in self._workers:
             worker.end()
 
-    def try_losses(self, record: Path, count: int, seed: int, *, syncs: bool = True) -> Outcome:
+    def try_losses(self, record: Path, count: int, seed: int, *, syncs: bool = True) -> OutageOutcome:
         """Tries so many losses of the recorded run."""
-        step, outcome = len(self._workers), Outcome()
-        jobs = [Job(str(record), count, seed, syncs, first, step) for first in range(step)]
+        step, outcome = len(self._workers), OutageOutcome()
+        jobs = [OutageJob(str(record), count, seed, syncs, first, step) for first in range(step)]
         with ThreadPoolExecutor(step) as threads:
             for found in threads.map(_Worker.do, self._workers, jobs):
                 for tried in found:
@@ -139,8 +139,8 @@ class _Worker:
     def __init__(self) -> None:
         self._process = _start_worker()
 
-    def do(self, job: Job) -> list[Tried]:
-        found: list[Tried] = []
+    def do(self, job: OutageJob) -> list[AttemptedWrite]:
+        found: list[AttemptedWrite] = []
         while True:
             assert self._process.stdin is not None
             self._process.stdin.write(msgspec.json.encode(job) + b"\n")
@@ -150,16 +150,16 @@ class _Worker:
                 return found
             status = self.end()
             what = signal.Signals(-status).name if status < 0 else f"status {status}"
-            found.append(Tried(last.number, last.loss, [f"the process ended with {what}"], []))
+            found.append(AttemptedWrite(last.number, last.loss, [f"the process ended with {what}"], []))
             job = msgspec.structs.replace(job, first=last.number + job.step)
             self._process = _start_worker()
 
-    def _read(self, found: list[Tried]) -> Tried | None:
+    def _read(self, found: list[AttemptedWrite]) -> AttemptedWrite | None:
         """Takes in results to the end of the job; the loss that was being tried where the process died."""
         assert self._process.stdout is not None
-        begun: Tried | None = None
+        begun: AttemptedWrite | None = None
         for line in self._process.stdout:
-            tried = msgspec.json.decode(line, type=Tried)
+            tried = msgspec.json.decode(line, type=AttemptedWrite)
             if tried == _END:
                 return None
             if begun is None:
@@ -182,7 +182,7 @@ def _start_worker() -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT)
 
 
-def do(job: Job) -> None:
+def do(job: OutageJob) -> None:
     entries = read_record(Path(job.record))
     numbered = list(enumerate(choose(entries, job.count, job.seed)))[job.first :: job.step]
     account, done = Account(), 0
@@ -196,19 +196,19 @@ def do(job: Job) -> None:
             left.mkdir()
             drive.leave(loss, left)
             forget_the_run(left / "data")
-            _print(Tried(number, loss.said(), [], []))
+            _print(AttemptedWrite(number, loss.said(), [], []))
             found = examine(left / "data", account)
-            _print(Tried(number, loss.said(), found.problems, found.reasons))
+            _print(AttemptedWrite(number, loss.said(), found.problems, found.reasons))
             shutil.rmtree(left)
 
 
 def _take_marks(account: Account, entries: Sequence[Entry]) -> None:
     for entry in entries:
         if entry.kind == "m":
-            account.take(msgspec.json.decode(entry.data, type=Told))
+            account.take(msgspec.json.decode(entry.data, type=WriteReport))
 
 
-def _print(tried: Tried) -> None:
+def _print(tried: AttemptedWrite) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(tried) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -216,5 +216,5 @@ def _print(tried: Tried) -> None:
 if __name__ == "__main__":
     logging.disable()
     for asked in sys.stdin.buffer:
-        do(msgspec.json.decode(asked, type=Job))
+        do(msgspec.json.decode(asked, type=OutageJob))
         _print(_END)

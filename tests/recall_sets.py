@@ -21,7 +21,7 @@ _TURN = re.compile(r"(?P<id>(?P<session>\d+)\.\d+) (?P<speaker>[^:]+): (?P<text>
 _QUESTION = re.compile(r"\? (?P<category>\w+) \[(?P<evidence>[^\]]*)\] (?P<text>.*)")
 
 
-class Turn(NamedTuple):
+class LabelledTurn(NamedTuple):
     id: str
     session: int
     speaker: str
@@ -29,7 +29,7 @@ class Turn(NamedTuple):
     at: datetime  # the session's time, one minute a turn
 
 
-class Question(NamedTuple):
+class ConversationQuestion(NamedTuple):
     """evidence: the ids of the turns that answer it; none: of somebody or something else than what was said."""
 
     text: str
@@ -37,13 +37,13 @@ class Question(NamedTuple):
     evidence: tuple[str, ...]
 
 
-class Conversation(NamedTuple):
+class LabelledConversation(NamedTuple):
     """is_dense: nearly every turn tells something, which people's talk does not."""
 
     name: str
     title: str
-    turns: list[Turn]
-    questions: list[Question]
+    turns: list[LabelledTurn]
+    questions: list[ConversationQuestion]
     is_dense: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Belief(NamedTuple):
     scope: str = ""
 
 
-class Asked(NamedTuple):
+class BeliefQuestion(NamedTuple):
     """answers: the ids of what answers it; none: nothing of the set does."""
 
     text: str
@@ -73,7 +73,7 @@ class Asked(NamedTuple):
 class BeliefSet(NamedTuple):
     name: str
     beliefs: list[Belief]
-    questions: list[Asked]
+    questions: list[BeliefQuestion]
 
     def older(self, belief_id: str) -> list[str]:
         """What it replaced, and what that had replaced before, the latest first."""
@@ -89,7 +89,7 @@ class LanguageSet(NamedTuple):
 
     language: str
     texts: dict[str, str]
-    questions: list[Asked]
+    questions: list[BeliefQuestion]
 
 
 class NoteQuestion(NamedTuple):
@@ -101,7 +101,7 @@ class NoteQuestion(NamedTuple):
     says: str
 
 
-def conversations(folder: Path = FOLDER) -> list[Conversation]:
+def conversations(folder: Path = FOLDER) -> list[LabelledConversation]:
     """Those that have questions."""
     found = [_conversation(path) for path in sorted((folder / "conversations").rglob("*.txt"))]
     return [each for each in found if each.questions]
@@ -113,12 +113,12 @@ def belief_sets(folder: Path = FOLDER) -> list[BeliefSet]:
 
 def language_sets(folder: Path = FOLDER) -> list[LanguageSet]:
     texts: dict[str, dict[str, str]] = defaultdict(dict)
-    questions: dict[str, list[Asked]] = defaultdict(list)
+    questions: dict[str, list[BeliefQuestion]] = defaultdict(list)
     for line in _lines(folder / "languages.jsonl"):
         if "text" in line:
             texts[line["lang"]][line["id"]] = line["text"]
         else:
-            questions[line["lang"]].append(Asked(line["question"], tuple(line["answers"])))
+            questions[line["lang"]].append(BeliefQuestion(line["question"], tuple(line["answers"])))
     return [LanguageSet(language, texts[language], questions[language]) for language in texts]
 
 
@@ -149,21 +149,21 @@ def absent(folder: Path = FOLDER) -> list[str]:
     return [line["question"] for line in _lines(folder / "absent.jsonl")]
 
 
-def _conversation(path: Path) -> Conversation:
+def _conversation(path: Path) -> LabelledConversation:
     title = ""
-    turns: list[Turn] = []
-    questions: list[Question] = []
+    turns: list[LabelledTurn] = []
+    questions: list[ConversationQuestion] = []
     begins: dict[int, datetime] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if said := _TURN.fullmatch(line):
             session = int(said["session"])
             at = begins[session] + timedelta(minutes=sum(turn.session == session for turn in turns))
-            turns.append(Turn(said["id"], session, said["speaker"], said["text"], at))
+            turns.append(LabelledTurn(said["id"], session, said["speaker"], said["text"], at))
         elif begun := _SESSION.fullmatch(line):
             begins[int(begun["number"])] = datetime.fromisoformat(begun["at"]).replace(tzinfo=UTC)
         elif asked := _QUESTION.fullmatch(line):
             evidence = tuple(name.strip() for name in asked["evidence"].split(",") if name.strip())
-            questions.append(Question(asked["text"], asked["category"], evidence))
+            questions.append(ConversationQuestion(asked["text"], asked["category"], evidence))
         elif line.startswith("# "):
             title = line[2:]
         elif line.strip():
@@ -171,19 +171,19 @@ def _conversation(path: Path) -> Conversation:
     unknown = {name for question in questions for name in question.evidence} - {turn.id for turn in turns}
     if unknown:
         raise ValueError(f"{path.name}: no such turns: {', '.join(sorted(unknown))}")
-    return Conversation(path.stem, title, turns, questions, path.parent.name == "dense")
+    return LabelledConversation(path.stem, title, turns, questions, path.parent.name == "dense")
 
 
 def _belief_set(path: Path) -> BeliefSet:
     beliefs: list[Belief] = []
-    questions: list[Asked] = []
+    questions: list[BeliefQuestion] = []
     for line in _lines(path):
         if "text" in line:
             at = datetime.fromisoformat(line["at"]).replace(tzinfo=UTC)
             replaces, scope = line.get("replaces", ""), line.get("scope") or ""
             beliefs.append(Belief(line["id"], line["text"], line["kind"], at, replaces, scope))
         else:
-            questions.append(Asked(line["question"], tuple(line["answers"]), line.get("scope") or ""))
+            questions.append(BeliefQuestion(line["question"], tuple(line["answers"]), line.get("scope") or ""))
     return BeliefSet(path.stem, beliefs, questions)
 
 

@@ -107,7 +107,7 @@ def put(memory: Memory) -> Callable[[Snapshot], WriteResult[str]]:
     return lambda _: WriteResult((PutMemory(data=memory),), memory.id)
 
 
-class Held:
+class HeldWriter:
     """The writer, kept busy until `let_go`; what is asked of it meanwhile makes one group afterwards."""
 
     def __init__(self, store: Store) -> None:

@@ -60,7 +60,7 @@ AFTER = 1000  # the numbers of the memories of a recovery are greater
 Outcome = Literal["begun", "done", "refused", "unknown", "found", "silent", "ended"]
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True):
+class KnownMemory(msgspec.Struct, frozen=True, array_like=True):
     """A memory as far as the tests look at it. A state of "dropped" means that it is gone."""
 
     id: str
@@ -72,32 +72,32 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.content[:20]} ({self.state})"
 
 
-class Told(msgspec.Struct, frozen=True):
+class WriteReport(msgspec.Struct, frozen=True):
     """What the day knows of one write; or, when `found`, of everything: it is so, and will stay so."""
 
     outcome: Outcome
-    memories: tuple[Known, ...]
+    memories: tuple[KnownMemory, ...]
     vectors: tuple[str, ...] = ()  # hashes of texts, in hexadecimal
     purged: str = ""  # id of a memory that is being purged
     why: str = ""
 
 
-def known(memory: Memory) -> Known:
-    return Known(memory.id, memory.content, memory.version, memory.state)
+def known(memory: Memory) -> KnownMemory:
+    return KnownMemory(memory.id, memory.content, memory.version, memory.state)
 
 
 @dataclass
 class Account:
     """What each memory may be, going by what its writers were told."""
 
-    history: dict[str, list[Known]] = field(default_factory=dict)  # of each memory, in the order it was asked for
+    history: dict[str, list[KnownMemory]] = field(default_factory=dict)  # of each memory, in the order it was asked for
     acknowledged: dict[str, int] = field(default_factory=dict)  # so many of them at least
-    refused: set[Known] = field(default_factory=set)
+    refused: set[KnownMemory] = field(default_factory=set)
     vectors: set[str] = field(default_factory=set)
     purged: set[str] = field(default_factory=set)  # ids: once one is gone, so is all that it said
     told: dict[Outcome, int] = field(default_factory=dict)
 
-    def take(self, told: Told) -> None:
+    def take(self, told: WriteReport) -> None:
         self.told[told.outcome] = self.told.get(told.outcome, 0) + 1
         for one in told.memories:
             if told.outcome == "begun":
@@ -112,7 +112,7 @@ class Account:
         if told.outcome == "found":
             self._settle({one.id: one for one in told.memories})
 
-    def _settle(self, there: dict[str, Known]) -> None:
+    def _settle(self, there: dict[str, KnownMemory]) -> None:
         """What was seen once stays, and what was not there does not come back."""
         for memory_id, history in self.history.items():
             allowed, now = self.allowed(memory_id), there.get(memory_id)
@@ -121,14 +121,14 @@ class Account:
                 self.acknowledged[memory_id] = done
                 self.refused.update(history[done:])
 
-    def allowed(self, memory_id: str) -> list[Known | None]:
+    def allowed(self, memory_id: str) -> list[KnownMemory | None]:
         """What may stand there; None: nothing. The first is what was acknowledged."""
         history, done = self.history.get(memory_id, []), self.acknowledged.get(memory_id, 0)
         later = [one for one in history[done:] if one not in self.refused]
         first = history[done - 1] if done else None
         return [None if one is None or one.state == "dropped" else one for one in (first, *later)]
 
-    def differences(self, found: Iterable[Known]) -> list[str]:
+    def differences(self, found: Iterable[KnownMemory]) -> list[str]:
         """What was lost, came back or was never asked for."""
         there = {one.id: one for one in found}
         wrong = [f"{one} was never asked for" for one in there.values() if one.id not in self.history]
@@ -144,7 +144,7 @@ class Account:
 class Day:
     """The store of the day, and the writers to it."""
 
-    def __init__(self, folder: Path, tell: Callable[[Told], None]) -> None:
+    def __init__(self, folder: Path, tell: Callable[[WriteReport], None]) -> None:
         self._folder = folder
         self._tell = tell
         self._store: Store
@@ -181,7 +181,7 @@ class Day:
         """A start, one write to each file of the journal, and a close."""
         self._open()
         with self._store.snapshot() as snapshot:
-            self._say(Told("found", tuple(read_all(snapshot))))
+            self._say(WriteReport("found", tuple(read_all(snapshot))))
         self._count = AFTER
         self._write(self._fresh())
         self._write(self._fresh("core"))
@@ -256,23 +256,23 @@ class Day:
         try:
             StoreMaintenance(self._store, Disk(), lambda: (SPACE,)).compact("0d")
         except (StoreError, OSError) as error:
-            self._say(Told("refused", (), why=f"compact: {error}"))
+            self._say(WriteReport("refused", (), why=f"compact: {error}"))
         self._look()
 
     def _purge(self, views: Views | None) -> None:
         """One memory is forgotten, every trace of it."""
         if views is None:
             return
-        gone = (Known(self._secret, "", 0, "dropped"),)
-        self._say(Told("begun", gone, purged=self._secret))
+        gone = (KnownMemory(self._secret, "", 0, "dropped"),)
+        self._say(WriteReport("begun", gone, purged=self._secret))
         try:
             report = Erasure(self._store, Disk(), lambda: (SPACE,), views.rebuild_without_deleted).erase(
                 [self._secret], "day"
             )
         except (StoreError, Refusal) as error:
-            self._say(Told("unknown", gone, why=f"purge: {error}"))
+            self._say(WriteReport("unknown", gone, why=f"purge: {error}"))
         else:
-            self._say(Told("done" if report.complete else "silent", gone, why=f"{report.places}"))
+            self._say(WriteReport("done" if report.complete else "silent", gone, why=f"{report.places}"))
         self._look()
 
     # What the parts are made of
@@ -315,24 +315,26 @@ class Day:
             self._look()
 
     def _drop(self, memory: Memory) -> None:
-        self._await(self._ask(Known(memory.id, "", 0, "dropped"), (DropMemory(id=memory.id),)))
+        self._await(self._ask(KnownMemory(memory.id, "", 0, "dropped"), (DropMemory(id=memory.id),)))
         self._look()
 
     def _begin(self, memory: Memory, *others: Change) -> threading.Event | None:
         used = () if memory.version > 1 else (PutUsage(data=Usage(id=memory.id)),)
         return self._ask(known(memory), (PutMemory(data=memory), *used, *others), memory)
 
-    def _ask(self, about: Known, changes: Sequence[Change], memory: Memory | None = None) -> threading.Event | None:
+    def _ask(
+        self, about: KnownMemory, changes: Sequence[Change], memory: Memory | None = None
+    ) -> threading.Event | None:
         """Set once the outcome is noted. None where the write was refused at once, or the memory is left alone since
         nobody knows how it is."""
         if about.id in self._unknown:
             return None
         turn: WriteResult[None] = WriteResult(tuple(changes), None, "day")
-        self._say(Told("begun", (about,)))
+        self._say(WriteReport("begun", (about,)))
         try:
             future = self._store.transact(lambda _: turn, by="day")
         except StoreError as error:
-            self._say(Told("refused", (about,), why=str(error)))
+            self._say(WriteReport("refused", (about,), why=str(error)))
             return None
 
         def settle(done: "Future[Any]") -> None:
@@ -344,7 +346,7 @@ class Day:
         future.add_done_callback(settle)
         return settled
 
-    def _settle(self, future: "Future[Any]", about: Known | None, vectors: tuple[str, ...] = ()) -> Outcome:
+    def _settle(self, future: "Future[Any]", about: KnownMemory | None, vectors: tuple[str, ...] = ()) -> Outcome:
         """Runs on the writer's thread, so that what is noted stands in the record where it was told."""
         error = future.exception()
         outcome: Outcome = "done" if error is None else "unknown" if isinstance(error, UnknownOutcome) else "refused"
@@ -352,7 +354,7 @@ class Day:
             self._unknown.add(about.id)
         memories = () if about is None else (about,)
         why = "" if error is None else f"{type(error).__name__}: {error}"
-        self._say(Told(outcome, memories, vectors, why=why))
+        self._say(WriteReport(outcome, memories, vectors, why=why))
         return outcome
 
     def _await(self, settled: threading.Event | None) -> None:
@@ -389,15 +391,15 @@ class Day:
             return
         missing = [str(allowed[0]) for memory_id, allowed in expected.items() if found.get(memory_id) not in allowed]
         if missing:
-            self._say(Told("silent", (), why=f"{missing} were not read; the store says {self._store.findings}"))
+            self._say(WriteReport("silent", (), why=f"{missing} were not read; the store says {self._store.findings}"))
 
-    def _say(self, told: Told) -> None:
+    def _say(self, told: WriteReport) -> None:
         with self._lock:
             self.account.take(told)
             self._tell(told)
 
 
-def read_all(snapshot: Snapshot) -> list[Known]:
+def read_all(snapshot: Snapshot) -> list[KnownMemory]:
     return [known(memory) for memory in snapshot.memories(limit=10_000)]
 
 
@@ -409,7 +411,7 @@ def main(folder: str, what: str) -> int:
     record = os.environ.get("MNEMO_RECORD")
     to = os.open(record, os.O_WRONLY | os.O_APPEND) if record else 1
 
-    def tell(told: Told) -> None:
+    def tell(told: WriteReport) -> None:
         line = msgspec.json.encode(told)
         os.write(to, marked(line) if record else line + b"\n")
 
@@ -421,7 +423,7 @@ def main(folder: str, what: str) -> int:
         else:
             day.run(killed=what == "killed")
     except (OSError, StoreError) as error:
-        tell(Told("ended", (), why=f"{type(error).__name__}: {error}"))
+        tell(WriteReport("ended", (), why=f"{type(error).__name__}: {error}"))
     return 0
 
 

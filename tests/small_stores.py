@@ -16,7 +16,7 @@ ABSENT = 0.3  # of the stores, those without what answers
 AT = 1_800_000_000_000  # ms: after everything was told
 
 
-class Shown(NamedTuple):
+class ShownScores(NamedTuple):
     """The scores of an answer, best first, and which of them answer the question."""
 
     size: int
@@ -29,7 +29,7 @@ class _Set(NamedTuple):
     questions: list[tuple[str, tuple[str, ...]]]  # with the ids of what answers
 
 
-def asked(count: int, embedding: EmbeddingService, seed: int = 1) -> Iterator[Shown]:
+def asked(count: int, embedding: EmbeddingService, seed: int = 1) -> Iterator[ShownScores]:
     """So many stores, half of statements, half of turns; each is filled, asked, and thrown away."""
     chance = random.Random(seed)
     talks, beliefs = list(_talks()), list(_beliefs())
@@ -47,7 +47,7 @@ def asked(count: int, embedding: EmbeddingService, seed: int = 1) -> Iterator[Sh
             put(desk, *memories)
             hits = desk.recall(text, top_k=10).hits
         ids = {memory.id for memory in memories[: len(right)]}
-        yield Shown(len(kept), [hit.score for hit in hits], [hit.details.memory.id in ids for hit in hits])
+        yield ShownScores(len(kept), [hit.score for hit in hits], [hit.details.memory.id in ids for hit in hits])
 
 
 def _talks() -> Iterator[_Set]:

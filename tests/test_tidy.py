@@ -90,14 +90,15 @@ DEBT: dict[str, dict[str, int]] = json.loads((ROOT / "tests" / "tidy_debt.json")
 # Nouns of the field that look like gerunds or participles.
 NOUNS = frozenset({
     "Embedding", "Encoding", "Feed", "Finding", "Golden", "Heading", "Indexing", "Interleaving", "Listing", "Mapping",
-    "Need", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring", "Seed",
-    "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training", "Writing",
+    "Need", "Nothing", "Parsing", "Pooling", "Prompt", "Ranking", "Red", "Rendering", "Reranking", "Ring", "Scoring",
+    "Seed", "Setting", "Speed", "Spelling", "Splitting", "String", "Thing", "Thread", "Timing", "Token", "Training",
+    "Writing",
 })  # fmt: skip
 # Participles of irregular verbs, which their ending does not show.
 PARTICIPLES = frozenset({
     "Begun", "Brought", "Chosen", "Done", "Drawn", "Fallen", "Forgot", "Forgotten", "Found", "Given", "Gone", "Heard",
-    "Held", "Kept", "Known", "Laid", "Left", "Lost", "Made", "Meant", "Met", "Overtaken", "Read", "Run", "Said", "Seen",
-    "Sent", "Set", "Shown", "Sought", "Spent", "Split", "Spoken", "Stood", "Taken", "Taught", "Thought", "Told",
+    "Held", "Kept", "Known", "Laid", "Left", "Lost", "Made", "Meant", "Met", "Overtaken", "Read", "Said", "Seen",
+    "Sent", "Shown", "Sought", "Spent", "Split", "Spoken", "Stood", "Taken", "Taught", "Thought", "Told",
     "Undone", "Won", "Written",
 })  # fmt: skip
 RELATIVE = re.compile(

@@ -38,7 +38,7 @@ model.close()
 """
 
 
-class Life:
+class WholeLife:
     """The commands of one person, whose environment says nothing but HOME and PATH."""
 
     def __init__(self, home: Path) -> None:
@@ -85,14 +85,14 @@ class Life:
 
 
 def main() -> None:
-    life, models = Life(Path(sys.argv[1])), Path(sys.argv[2])
+    life, models = WholeLife(Path(sys.argv[1])), Path(sys.argv[2])
     try:
         live(life, models)
     finally:
         life.give("down")
 
 
-def live(life: Life, models: Path) -> None:
+def live(life: WholeLife, models: Path) -> None:
     bring_models(life, models)
     for name, text in NOTES.items():
         life.save(name, text)
@@ -107,13 +107,13 @@ def live(life: Life, models: Path) -> None:
     work_offline(life, models)
 
 
-def bring_models(life: Life, models: Path) -> None:
+def bring_models(life: WholeLife, models: Path) -> None:
     life.give("models", "import", str(models / "embedding"))
     life.give("models", "import", str(models / "pairs"), "--name", "made/pairs", "--allow-unverified")
     life.give("models", "list")
 
 
-def remember(life: Life) -> None:
+def remember(life: WholeLife) -> None:
     life.give("add", "The deploy runs on Thursdays.", "--tag", "work", "--explain")
     life.give("add", "-", "--key", "token", typed="My mother's birthday is on 12 March.")
     life.give("ingest", "-", "--infer", typed="Maria moved to Berlin. " * 3 + "\n\nShe leads the payments team.")
@@ -124,7 +124,7 @@ def remember(life: Life) -> None:
     life.wait_until_indexed()
 
 
-def recall(life: Life) -> None:
+def recall(life: WholeLife) -> None:
     for ranker in ("auto", "words", "fused", "layered", "rerank", "deterministic"):
         life.give("recall", "where", "is", "the", "spare", "key", "--ranker", ranker, "--explain")
     life.give("recall", "where is the key", "--ranker", "rerank", MNEMO_MODELS_RERANKER="made/pairs")
@@ -136,7 +136,7 @@ def recall(life: Life) -> None:
     life.give("try", str(life.notes))
 
 
-def speak_as_an_agent(life: Life) -> None:
+def speak_as_an_agent(life: WholeLife) -> None:
     """Over the bridge, as an agent's own process does."""
     calls: list[tuple[str, dict[str, object]]] = [
         ("memory_remember", {"content": "The user wants tests before code."}),
@@ -155,7 +155,7 @@ def speak_as_an_agent(life: Life) -> None:
         sys.exit(f"the bridge said {said}")
 
 
-def change(life: Life) -> None:
+def change(life: WholeLife) -> None:
     kept = life.answer("add", "The train to Faro leaves at seven.")["memory"]["id"]
     life.give("edit", kept, EDITOR=f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write(' In May.')\"")
     life.give("history", kept)
@@ -168,7 +168,7 @@ def change(life: Life) -> None:
     life.give("reclassify", "--dry-run")
 
 
-def move(life: Life) -> None:
+def move(life: WholeLife) -> None:
     """Out, and in again. The files are where the person says."""
     given = life.home / "given"
     given.mkdir()
@@ -180,7 +180,7 @@ def move(life: Life) -> None:
     life.give("backup")
 
 
-def look_after(life: Life) -> None:
+def look_after(life: WholeLife) -> None:
     life.give("doctor", codes=(0, 1))
     life.give("check")
     life.give("compact")
@@ -192,13 +192,13 @@ def look_after(life: Life) -> None:
     life.give("models", "calibrate", codes=(0, 1, 2))
 
 
-def crash(life: Life) -> None:
+def crash(life: WholeLife) -> None:
     os.kill(life.answer("status")["pid"], signal.SIGKILL)
     life.give("recall", "the", "mooring")
     life.wait_until_indexed()
 
 
-def work_offline(life: Life, models: Path) -> None:
+def work_offline(life: WholeLife, models: Path) -> None:
     offline = [sys.executable, "-m", "mnemo_daemon.offline"]
     for words in (["list"], ["check"], ["repair"], ["restore", str(life.home / "given" / "backup"), "--json"]):
         subprocess.run([*offline, *words], check=True, capture_output=True, timeout=STEP_SECONDS_MAX)

@@ -28,7 +28,7 @@ KEYS = 6  # of each writer, so that a key is written again and again
 BATCH = 5  # memories of one request
 
 
-class Known(NamedTuple):
+class KnownState(NamedTuple):
     """A memory as far as the tests look at it."""
 
     content: str
@@ -44,10 +44,10 @@ class UnderWay(NamedTuple):
     state: str
 
 
-class Found(NamedTuple):
+class DaemonContents(NamedTuple):
     """What a daemon holds."""
 
-    memories: dict[str, Known]  # by id
+    memories: dict[str, KnownState]  # by id
     keys: dict[str, str]  # key → id
 
 
@@ -63,18 +63,18 @@ class Difference:
         return bool(self.lost or self.doubled or self.unasked)
 
 
-def read_all(client: Client) -> Found:
+def read_all(client: Client) -> DaemonContents:
     """Everything in NAMESPACE, as the daemon exports it."""
-    memories: dict[str, Known] = {}
+    memories: dict[str, KnownState] = {}
     keys: dict[str, str] = {}
     for line in client.export(NAMESPACE):
         change: Mapping[str, Any] = msgspec.json.decode(line)
         if change.get("record_type") == "memory":
             data = change["data"]
-            memories[data["id"]] = Known(data["content"], data.get("version", 1), data.get("state", "active"))
+            memories[data["id"]] = KnownState(data["content"], data.get("version", 1), data.get("state", "active"))
             if data.get("key"):
                 keys[data["key"]] = data["id"]
-    return Found(memories, keys)
+    return DaemonContents(memories, keys)
 
 
 class Writer:
@@ -86,7 +86,7 @@ class Writer:
         self.round_number = round_number
         self.running = daemon
         self.chance = random.Random(seed)
-        self.account: dict[str, Known] = {}
+        self.account: dict[str, KnownState] = {}
         self.keys: dict[str, str] = {}
         self.under_way: list[UnderWay] = []  # what one request asked for; each may be done without the others
         self.acknowledged = self.refused = 0
@@ -168,9 +168,9 @@ class Writer:
         self.account[memory_id] = self._made_of(self.under_way[0])
         self._acknowledge()
 
-    def _made_of(self, asked: UnderWay) -> Known:
+    def _made_of(self, asked: UnderWay) -> KnownState:
         before = self.account[asked.id]
-        return Known(asked.content or before.content, before.version + 1, asked.state)
+        return KnownState(asked.content or before.content, before.version + 1, asked.state)
 
     def _be_refused(self, client: Client, memory_id: str, text: str) -> None:
         try:
@@ -184,7 +184,7 @@ class Writer:
             raise AssertionError(f"{text} was taken")
 
     def _note(self, view: MemoryView) -> None:
-        self.account[view.id] = Known(view.content, view.version, view.state)
+        self.account[view.id] = KnownState(view.content, view.version, view.state)
         if view.key:
             self.keys[view.key] = view.id
         self._acknowledge()
@@ -194,7 +194,7 @@ class Writer:
         self.acknowledged += 1
 
 
-def compare(writers: Sequence[Writer], found: Found) -> Difference:
+def compare(writers: Sequence[Writer], found: DaemonContents) -> Difference:
     """What differs from what the writers were told. Each account is then what was found, for the next round."""
     difference = Difference([], [], [])
     unknown = dict(found.memories)
@@ -215,7 +215,7 @@ def compare(writers: Sequence[Writer], found: Found) -> Difference:
     return difference
 
 
-def _adopt(writer: Writer, found: Found) -> None:
+def _adopt(writer: Writer, found: DaemonContents) -> None:
     """The writer's account is what was found."""
     under_way, writer.under_way = writer.under_way, []
     writer.account.update(
@@ -228,13 +228,13 @@ def _adopt(writer: Writer, found: Found) -> None:
     writer.keys = {key: memory_id for key, memory_id in found.keys.items() if key.startswith(f"{writer.own}-key-")}
 
 
-def _is_new(under_way: Sequence[UnderWay], now: Known) -> bool:
+def _is_new(under_way: Sequence[UnderWay], now: KnownState) -> bool:
     return any(asked == ("", now.content, now.state) for asked in under_way)
 
 
-def _is_after(under_way: Sequence[UnderWay], memory_id: str, before: Known, now: Known | None) -> bool:
+def _is_after(under_way: Sequence[UnderWay], memory_id: str, before: KnownState, now: KnownState | None) -> bool:
     """Whether the memory is as the request that was under way makes it."""
     return any(
-        asked.id == memory_id and now == Known(asked.content or before.content, before.version + 1, asked.state)
+        asked.id == memory_id and now == KnownState(asked.content or before.content, before.version + 1, asked.state)
         for asked in under_way
     )

@@ -54,7 +54,17 @@ from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TABLES, Table
-from tests.samples import AT, WAIT_SECONDS, Held, opened, quick_folder, remember, sample_id, sample_memory, write
+from tests.samples import (
+    AT,
+    WAIT_SECONDS,
+    HeldWriter,
+    opened,
+    quick_folder,
+    remember,
+    sample_id,
+    sample_memory,
+    write,
+)
 
 IDS = tuple(sample_id(number) for number in range(1, 7))
 CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "x" * 3000)
@@ -111,7 +121,7 @@ turns = st.lists(changes, min_size=1, max_size=6)
 fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # of a turn
 
 
-class Unwanted(Exception):
+class AbandonedWriteError(Exception):
     """What a turn raises that is not to be made."""
 
 
@@ -244,7 +254,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         """Several turns that wait together, and so are one group, of which some come to nothing."""
         self.told.clear()
         seq, futures = self.store.seq, []
-        held = Held(self.store)
+        held = HeldWriter(self.store)
         for made, fate in asked:
             futures.append(self.store.transact(self.decision(made, fate), by="test"))
         held.let_go()
@@ -252,7 +262,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
             if fate == "made":
                 future.result(WAIT_SECONDS)
             else:
-                with pytest.raises(Unwanted if fate == "raises" else WriteFailure):
+                with pytest.raises(AbandonedWriteError if fate == "raises" else WriteFailure):
                     future.result(WAIT_SECONDS)
         with self.store.snapshot() as here:
             end = (here.seq, here.meta("sum"))
@@ -262,7 +272,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
     def decision(made: Sequence[Change], fate: str) -> Callable[[Snapshot], WriteResult[None]]:
         def decide(_: Snapshot) -> WriteResult[None]:
             if fate == "raises":
-                raise Unwanted
+                raise AbandonedWriteError
             return WriteResult([*made, PutMeta(name=TOO_LONG, value="")] if fate == "does not fit" else made, None)
 
         return decide
@@ -276,9 +286,9 @@ class ReplayAndDatabase(RuleBasedStateMachine):
                 seq += 1
                 touched.append(tuple(make(group, seq, *made)))
             elif fate == "raises":
-                with suppress(Unwanted), group.savepoint(AT) as writing:
+                with suppress(AbandonedWriteError), group.savepoint(AT) as writing:
                     writing.apply(made, seq + 1, ENTRY)
-                    raise Unwanted
+                    raise AbandonedWriteError
             else:
                 with pytest.raises(WriteFailure):
                     make(group, seq + 1, *made, PutMeta(name=TOO_LONG, value=""))

@@ -49,7 +49,7 @@ HASHED = ("active", "archived", "compressed", "superseded")  # SPEC 2.1: neither
 FILES = tuple(sample_id(900 + number) for number in range(2))
 
 
-class Model:
+class DictModel:
     """What the store should hold, as anyone would write it down."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.folder = self.root / "store"
         self.clock = AT
         self.store = self.open()
-        self.model = Model()
+        self.model = DictModel()
         self.made = 0
 
     def open(self) -> Store:

@@ -35,7 +35,7 @@ from mnemo_client.protocol.memories import NewMemory
 from mnemo_client.protocol.retrieval import RecallAnswer
 from tests import recall_sets
 from tests.bench.tables import rankers_named, share, show
-from tests.lives import LIVES, Said
+from tests.lives import LIVES, LifeStatement
 from tests.lives import lives as made_lives
 from tests.recall_sets import BeliefSet
 from tests.running import RunningDaemon, running
@@ -65,7 +65,7 @@ QUESTIONS = {  # by attribute: of who speaks | of {n}
 }
 
 
-class Put(NamedTuple):
+class BeliefProbe(NamedTuple):
     """A question to a set. right: the ids of what answers it, stale: of what those replaced. absent: about what no set
     holds."""
 
@@ -112,7 +112,8 @@ def sets(
     daemon.wait_for_vectors()
     users = [each.name for each in found]
     never = [
-        Put(users[at % len(users)], "*", text, frozenset(), absent=True) for at, text in enumerate(recall_sets.absent())
+        BeliefProbe(users[at % len(users)], "*", text, frozenset(), absent=True)
+        for at, text in enumerate(recall_sets.absent())
     ]
     said = "said" if told else "left to be noticed"
     print(f"{sum(len(each.beliefs) for each in found)} beliefs in {len(found)} sets; what replaces what is {said}")
@@ -122,7 +123,7 @@ def sets(
     show_abstention(client, asked + never, rankers, top_k)
 
 
-def remember(client: Client, each: BeliefSet, *, told: bool) -> list[Put]:
+def remember(client: Client, each: BeliefSet, *, told: bool) -> list[BeliefProbe]:
     """Stores the set in the order of its lines; its questions."""
     ids: dict[str, str] = {}
     for belief in each.beliefs:
@@ -136,24 +137,24 @@ def remember(client: Client, each: BeliefSet, *, told: bool) -> list[Put]:
     for question in each.questions:
         right = frozenset(ids[name] for name in question.answers)
         stale = frozenset(ids[old] for name in question.answers for old in each.older(name))
-        puts.append(Put(each.name, question.scope or "default", question.text, right, stale - right))
+        puts.append(BeliefProbe(each.name, question.scope or "default", question.text, right, stale - right))
     return puts
 
 
-def ask(client: Client, put: Put, ranker: Ranker, top_k: int, **options: object) -> RecallAnswer:
+def ask(client: Client, put: BeliefProbe, ranker: Ranker, top_k: int, **options: object) -> RecallAnswer:
     return client.recall(
         put.text, ranker=ranker, top_k=top_k, user_id=put.user, namespace=put.namespace, dry=True, **options
     )
 
 
-def exactness(client: Client, put: Put, ranker: Ranker, top_k: int, cut: str) -> tuple[float, float, int]:
+def exactness(client: Client, put: BeliefProbe, ranker: Ranker, top_k: int, cut: str) -> tuple[float, float, int]:
     """Precision, recall, and how many answers. No answer at all is neither precise nor complete."""
     ids = [memory.id for memory in ask(client, put, ranker, top_k, cut=cut).memories]
     right = len(put.right.intersection(ids))
     return right / len(ids) if ids else 0.0, right / len(put.right), len(ids)
 
 
-def show_precision(client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], top_k: int) -> None:
+def show_precision(client: Client, asked: Sequence[BeliefProbe], rankers: Sequence[Ranker], top_k: int) -> None:
     with_answer = [put for put in asked if put.right]
     rows: dict[str, list[object]] = {}
     for ranker in rankers:
@@ -165,7 +166,7 @@ def show_precision(client: Client, asked: Sequence[Put], rankers: Sequence[Ranke
          ["precision", "recall", "answers, mean"], rows)  # fmt: skip
 
 
-def show_sets(client: Client, asked: Sequence[Put], ranker: Ranker, top_k: int) -> None:
+def show_sets(client: Client, asked: Sequence[BeliefProbe], ranker: Ranker, top_k: int) -> None:
     rows: dict[str, list[object]] = {}
     for user in sorted({put.user for put in asked}):
         found = [exactness(client, put, ranker, top_k, "gap") for put in asked if put.right and put.user == user]
@@ -174,7 +175,7 @@ def show_sets(client: Client, asked: Sequence[Put], ranker: Ranker, top_k: int) 
     show(f"{ranker}, cut gap, by set", ["questions", "precision", "recall", "answers, mean"], rows)
 
 
-def show_stale(client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], top_k: int) -> None:
+def show_stale(client: Client, asked: Sequence[BeliefProbe], rankers: Sequence[Ranker], top_k: int) -> None:
     changed = [put for put in asked if put.stale]
     rows: dict[str, list[object]] = {}
     for ranker in rankers:
@@ -194,7 +195,7 @@ def show_stale(client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], 
          rows)  # fmt: skip
 
 
-def show_abstention(client: Client, asked: Sequence[Put], rankers: Sequence[Ranker], top_k: int) -> None:
+def show_abstention(client: Client, asked: Sequence[BeliefProbe], rankers: Sequence[Ranker], top_k: int) -> None:
     rows: dict[str, list[object]] = {}
     for ranker in rankers:
         abstained, strengths, wrong = [], [], []
@@ -248,11 +249,11 @@ def risk_coverage(strengths: Sequence[float], wrong: Sequence[float]) -> dict[fl
 # Lives
 
 
-class Stored(NamedTuple):
+class StoredStatements(NamedTuple):
     """A life in its namespace: its statements, their ids, and a moment behind each."""
 
     namespace: str
-    life: list[Said]
+    life: list[LifeStatement]
     ids: list[str]
     behind: list[int]
 
@@ -288,7 +289,7 @@ def lives(client: Client, count: int, rankers: Sequence[Ranker], *, held_out: bo
          rows)  # fmt: skip
 
 
-def store(client: Client, life: list[Said], namespace: str) -> Stored:
+def store(client: Client, life: list[LifeStatement], namespace: str) -> StoredStatements:
     ids, behind = [], []
     for said in life:
         kept = client.remember(NewMemory(
@@ -298,10 +299,10 @@ def store(client: Client, life: list[Said], namespace: str) -> Stored:
         time.sleep(MOMENT_SECONDS)
         behind.append(time.time_ns() // 1_000_000)
         time.sleep(MOMENT_SECONDS)
-    return Stored(namespace, life, ids, behind)
+    return StoredStatements(namespace, life, ids, behind)
 
 
-def values(stored: Stored, chance: random.Random) -> list[Value]:
+def values(stored: StoredStatements, chance: random.Random) -> list[Value]:
     """Of every attribute that changed, the value of now, and of a moment before its last change."""
     found = []
     for key in dict.fromkeys(said.key for said in stored.life if said.value):
@@ -324,7 +325,7 @@ def asked_of(key: tuple[str, str], speaker: str) -> str:
     return of_name.replace("{n}", name) if name else own
 
 
-def judged(client: Client, stored: Stored, value: Value, ranker: Ranker) -> tuple[float, float]:
+def judged(client: Client, stored: StoredStatements, value: Value, ranker: Ranker) -> tuple[float, float]:
     """Whether the right value is the first answer, and whether it is there and before every other of its attribute."""
     answer = client.recall(
         value.question, ranker=ranker, namespace=stored.namespace, as_of=value.as_of, top_k=TOP_K_OF_LIVES, dry=True

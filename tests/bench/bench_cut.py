@@ -34,7 +34,7 @@ LOOKED_AT = 50  # candidates a question
 COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 
 
-class Asked(NamedTuple):
+class CutQuestion(NamedTuple):
     """A question to a set, and the ids of the memories that answer it. absent: about what was never stored."""
 
     user: str
@@ -78,7 +78,7 @@ def main() -> None:
             print(f'"{basis}": {fitted(found, basis, questions, options.top_k)},')
 
 
-def stored(client: Client, folder: Path, *, told: bool) -> Iterator[Asked]:
+def stored(client: Client, folder: Path, *, told: bool) -> Iterator[CutQuestion]:
     """Remembers every set, and gives its questions."""
     for path in sorted([*folder.glob("beliefs-*.jsonl"), *folder.glob("cut/beliefs-*.jsonl")]):
         ids: dict[str, str] = {}
@@ -92,18 +92,18 @@ def stored(client: Client, folder: Path, *, told: bool) -> Iterator[Asked]:
                 ids[line["id"]] = kept.memory.id
             else:
                 right = frozenset(ids[each] for each in line["answers"])
-                yield Asked(path.stem, line["question"], line.get("scope") or "*", right)
+                yield CutQuestion(path.stem, line["question"], line.get("scope") or "*", right)
 
 
-def absent(folder: Path, users: Sequence[str]) -> list[Asked]:
+def absent(folder: Path, users: Sequence[str]) -> list[CutQuestion]:
     """Questions about what was never stored, to one set after the other."""
     there = folder / "absent.jsonl"
     lines = (there if there.exists() else FIXTURES / there.name).read_text(encoding="utf-8").splitlines()
     asked = [json.loads(line)["question"] for line in lines]
-    return [Asked(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
+    return [CutQuestion(users[n % len(users)], each, "*", frozenset(), True) for n, each in enumerate(asked)]
 
 
-def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[fit_cutoff.CutoffExample]]:
+def evidence(client: Client, questions: Sequence[CutQuestion]) -> dict[Basis, list[fit_cutoff.CutoffExample]]:
     """What is known of the candidates of each question, by what it rests on."""
     found: dict[Basis, list[fit_cutoff.CutoffExample]] = {}
     for ranker in RANKERS:
@@ -113,7 +113,7 @@ def evidence(client: Client, questions: Sequence[Asked]) -> dict[Basis, list[fit
     return found
 
 
-def traced(client: Client, asked: Asked, ranker: str) -> list[dict[str, Any]]:
+def traced(client: Client, asked: CutQuestion, ranker: str) -> list[dict[str, Any]]:
     answer = client.recall(
         asked.question, ranker=ranker, user_id=asked.user, namespace=asked.namespace, top_k=LOOKED_AT,
         token_budget=None, expand=False, explain=True, dry=True,
@@ -122,14 +122,14 @@ def traced(client: Client, asked: Asked, ranker: str) -> list[dict[str, Any]]:
     return [{"id": each.id, "cut": each.cut} for each in answer.trace.candidates if each.cut]
 
 
-def example(asked: Asked, rows: Sequence[Mapping[str, Any]], basis: Basis) -> fit_cutoff.CutoffExample:
+def example(asked: CutQuestion, rows: Sequence[Mapping[str, Any]], basis: Basis) -> fit_cutoff.CutoffExample:
     names = [NAMES[each] for each in FEATURES[basis]]
     features = np.array([[row["cut"][name] for name in names] for row in rows], np.float64).reshape(-1, len(names))
     is_right = np.array([row["id"] in asked.answers for row in rows], np.bool_)
     return fit_cutoff.CutoffExample(features, is_right, len(asked.answers))
 
 
-def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) -> Answers:
+def answers(client: Client, questions: Sequence[CutQuestion], how: str, top_k: int) -> Answers:
     """What the API gives for the questions that have an answer; what is marked as an older value counts like any."""
     rows = []
     for each in questions:
@@ -146,7 +146,7 @@ def answers(client: Client, questions: Sequence[Asked], how: str, top_k: int) ->
 def fitted(
     examples: Sequence[fit_cutoff.CutoffExample],
     basis: Basis,
-    questions: Sequence[Asked],
+    questions: Sequence[CutQuestion],
     top_k: int,
     without: str = "",
 ) -> CutoffModel:
@@ -156,7 +156,7 @@ def fitted(
 
 
 def show_fits(
-    basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[Asked], top_k: int
+    basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[CutQuestion], top_k: int
 ) -> None:
     by_set: dict[str, list[fit_cutoff.CutoffExample]] = defaultdict(list)
     for each, asked in zip(examples, questions, strict=True):
@@ -174,7 +174,9 @@ def show_fits(
     _show_row("all", (sum(weights), *np.average([row[1:] for row in rows], axis=0, weights=weights)))
 
 
-def show_abstaining(basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[Asked]) -> None:
+def show_abstaining(
+    basis: Basis, examples: Sequence[fit_cutoff.CutoffExample], questions: Sequence[CutQuestion]
+) -> None:
     """The risk-coverage curve: of the questions that something is nearest to, how many have no right answer first."""
     place = abstention.of_model(DEFAULT_MODEL)[basis]
     best = np.array(

@@ -63,7 +63,7 @@ class Place(NamedTuple):
     last_line: int
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """What stands under one heading, and the line of that heading (0-based)."""
 
     heading: str
@@ -75,12 +75,12 @@ class Section(NamedTuple):
         return self.blocks[0].first_line, self.blocks[-1].last_line
 
 
-class Source(NamedTuple):
+class DocumentSource(NamedTuple):
     """A document: its path in the folder, its lines, and its sections but for what stands under its title."""
 
     path: str
     lines: list[str]
-    sections: list[Section]
+    sections: list[PageSection]
 
 
 def main() -> None:
@@ -115,16 +115,16 @@ def main() -> None:
                     show_hits(title, ask_all(client, places, chunks, rankers))
 
 
-def sources(folder: Path, files: int, chance: random.Random) -> Iterator[Source]:
+def sources(folder: Path, files: int, chance: random.Random) -> Iterator[DocumentSource]:
     paths = [path for path in sorted(folder.rglob("*")) if suffix_of(path.name) and path.is_file()]
     paths = [path for path in paths if path.stat().st_size < FILE_BYTES_MAX]
     for path in sorted(chance.sample(paths, min(files, len(paths)))) if files else paths:
         text = path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n")
         lines = text.split("\n")
-        yield Source(path.relative_to(folder).as_posix(), lines, list(_sections(lines, suffix_of(path.name))))
+        yield DocumentSource(path.relative_to(folder).as_posix(), lines, list(_sections(lines, suffix_of(path.name))))
 
 
-def _sections(lines: list[str], suffix: str) -> Iterator[Section]:
+def _sections(lines: list[str], suffix: str) -> Iterator[PageSection]:
     blocks = parse("\n".join(lines), suffix, "").blocks
     for _, group in groupby(blocks, key=lambda block: block.section):
         together = list(group)
@@ -133,10 +133,10 @@ def _sections(lines: list[str], suffix: str) -> Iterator[Section]:
             above = range(together[0].first_line - 2, -1, -1)
             line = next((at for at in above if lines[at].lstrip("# ").strip() == trail[-1]), None)
             if line is not None:
-                yield Section(trail[-1], line, together)
+                yield PageSection(trail[-1], line, together)
 
 
-def take_purposes(documents: Sequence[Source], count: int, chance: random.Random) -> list[Place]:
+def take_purposes(documents: Sequence[DocumentSource], count: int, chance: random.Random) -> list[Place]:
     """Takes the line that says what a page is for out of it: a `:synopsis:`, or what stands in a section `NAME`."""
     found = [(source, purpose) for source in documents if (purpose := _purpose(source))]
     places = []
@@ -149,7 +149,7 @@ def take_purposes(documents: Sequence[Source], count: int, chance: random.Random
     return places
 
 
-def _purpose(source: Source) -> tuple[str, list[int]] | None:
+def _purpose(source: DocumentSource) -> tuple[str, list[int]] | None:
     """What the page is for, and the lines that say it (0-based)."""
     for at, line in enumerate(source.lines):
         if synopsis := _SYNOPSIS.fullmatch(line):
@@ -162,7 +162,7 @@ def _purpose(source: Source) -> tuple[str, list[int]] | None:
     return None
 
 
-def take_headings(documents: Sequence[Source], count: int, chance: random.Random) -> list[Place]:
+def take_headings(documents: Sequence[DocumentSource], count: int, chance: random.Random) -> list[Place]:
     """Takes the headings that are asked out of the documents."""
     names = Counter(bare(section.heading).lower() for source in documents for section in source.sections)
     may = [
@@ -181,7 +181,7 @@ def take_headings(documents: Sequence[Source], count: int, chance: random.Random
     return places
 
 
-def _clear_above(lines: list[str], section: Section) -> None:
+def _clear_above(lines: list[str], section: PageSection) -> None:
     """Blanks the labels and index entries right above a heading, which say what it says."""
     at = section.line - 1
     if at >= 0 and lines[at] and not lines[at].strip(lines[at][0]):
@@ -200,7 +200,7 @@ def _is_below_label(lines: Sequence[str], at: int) -> bool:
 
 
 def take_sentences(
-    documents: Sequence[Source], count: int, chance: random.Random, asked: Sequence[Place]
+    documents: Sequence[DocumentSource], count: int, chance: random.Random, asked: Sequence[Place]
 ) -> list[Place]:
     """Takes the sentences that are asked out of their paragraphs, one a section, where no heading is asked."""
     taken = {(place.file, place.first_line) for place in asked}
@@ -249,7 +249,7 @@ def _words(blocks: Sequence[TextBlock]) -> int:
     return sum(len(_WORD.findall(block.text)) for block in blocks)
 
 
-def write(documents: Sequence[Source], folder: Path, notes: Path) -> None:
+def write(documents: Sequence[DocumentSource], folder: Path, notes: Path) -> None:
     for source in documents:
         path = notes / source.path
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ TEXTS = 1000
 Act = Callable[[Memory], None]  # one write, durable on return
 
 
-class Measured(NamedTuple):
+class DurabilityFigures(NamedTuple):
     a_second: float
     p50_ms: float
     p95_ms: float
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
         return f"{self.a_second:8.0f}/s  p50 {self.p50_ms:7.2f}  p95 {self.p95_ms:7.2f} ms"
 
 
-class Unsynced(Disk):
+class DiskWithoutSync(Disk):
     """The real disk, which nothing waits for."""
 
     def sync(self, fd: int) -> None:
@@ -109,7 +109,7 @@ def sqlite(folder: Path, journal_mode: str) -> Iterator[Act]:
         yield act
 
 
-def measure(act: Act, writers: int, seconds: float, puts: int = 1) -> Measured:
+def measure(act: Act, writers: int, seconds: float, puts: int = 1) -> DurabilityFigures:
     """So many threads that write one after the other for so long; `puts`: what one act counts for."""
     took: list[list[float]] = [[] for _ in range(writers)]
     made = list(itertools.islice(texts(TEXTS), TEXTS))
@@ -130,12 +130,14 @@ def measure(act: Act, writers: int, seconds: float, puts: int = 1) -> Measured:
     for thread in threads:
         thread.join()
     spent, ordered = time.perf_counter() - began, sorted(itertools.chain(*took))
-    return Measured(puts * len(ordered) / spent, statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))])
+    return DurabilityFigures(
+        puts * len(ordered) / spent, statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))]
+    )
 
 
 def candidates(folder: Path, writers: int) -> Iterator[tuple[str, Any, int]]:
     yield "mnemod, durable", our_store(folder / "durable", Disk()), 1
-    yield "mnemod, no sync", our_store(folder / "unsynced", Unsynced()), 1
+    yield "mnemod, no sync", our_store(folder / "unsynced", DiskWithoutSync()), 1
     yield "LMDB, one a transaction", bare_lmdb(folder / "lmdb", 1), 1
     if writers > 1:
         yield f"LMDB, {writers} a transaction", bare_lmdb(folder / "lmdb-groups", writers), writers

@@ -23,7 +23,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.bench import faults_calls, faults_full
-from tests.outages import Outcome, Workers, record_day, record_recovery, told_in
+from tests.outages import (
+    OutageOutcome,
+    Workers,
+    record_day,
+    record_recovery,
+    told_in,
+)
 from tests.powerloss import Keep, build_recorder, choose, read_record
 from tests.samples import quick_folder
 
@@ -55,7 +61,7 @@ class Power:
         print(f"  {self.tried} losses in {time.perf_counter() - began:.0f} s, {self.wrong} with something wrong")
 
     def _recoveries(self, day: Path) -> None:
-        total = Outcome()
+        total = OutageOutcome()
         first = [loss for loss in choose(read_record(day), 5000, self._seed) if loss.data is Keep.SOME]
         for loss in random.Random(self._seed).sample(first, RECOVERIES):
             with quick_folder() as scratch:
@@ -67,7 +73,7 @@ class Power:
         self._take(f"the recoveries from {RECOVERIES} of them", total)
 
     def _failed_syncs(self, syncs: int) -> None:
-        total, told = Outcome(), dict[str, int]()
+        total, told = OutageOutcome(), dict[str, int]()
         for fail_at in range(1, syncs + 1):
             with quick_folder() as scratch:
                 record = record_day(self._recorder, scratch, fail_at)
@@ -79,12 +85,12 @@ class Power:
                 total.merge(self._workers.try_losses(record, IN_FAILED_SYNC, self._seed))
         self._take(f"{syncs} days on each of which another sync failed ({told})", total)
 
-    def _take(self, what: str, outcome: Outcome) -> None:
+    def _take(self, what: str, outcome: OutageOutcome) -> None:
         self.tried += outcome.tried
         self.wrong += len(outcome.failed)
         print(f"  {what}: {outcome.said()}", flush=True)
 
-    def _say_what_syncs_are_for(self, outcome: Outcome) -> None:
+    def _say_what_syncs_are_for(self, outcome: OutageOutcome) -> None:
         kinds = {
             "lost what was acknowledged": "was acknowledged",
             "had a journal that check finds wrong": "check: journal",

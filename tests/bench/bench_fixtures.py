@@ -30,7 +30,7 @@ ENGLISH_BEGINS = frozenset({
 })  # fmt: skip
 
 
-class Put(NamedTuple):
+class FixtureProbe(NamedTuple):
     """A question, which group it counts in, and the ids of what answers it."""
 
     group: str
@@ -54,7 +54,7 @@ def main() -> None:
             show_hits("notes", {ranker: [row for _, row in answers] for ranker, answers in found.items()})
 
 
-def put_languages(daemon: RunningDaemon, client: Client) -> list[Put]:
+def put_languages(daemon: RunningDaemon, client: Client) -> list[FixtureProbe]:
     sets = recall_sets.language_sets()
     ids: dict[str, str] = {}
     for each in sets:
@@ -62,7 +62,7 @@ def put_languages(daemon: RunningDaemon, client: Client) -> list[Put]:
             ids[name] = client.remember(NewMemory(content=text, namespace="languages")).memory.id
     daemon.wait_for_vectors()
     return [
-        Put(f"{each.language}, in English" if is_english(question.text) else each.language, question.text,
+        FixtureProbe(f"{each.language}, in English" if is_english(question.text) else each.language, question.text,
             [ids[name] for name in question.answers])
         for each in sets for question in each.questions
     ]  # fmt: skip
@@ -72,7 +72,7 @@ def is_english(question: str) -> bool:
     return question.isascii() and question.lower().split()[0] in ENGLISH_BEGINS
 
 
-def put_notes(daemon: RunningDaemon, client: Client, folder: Path) -> list[Put]:
+def put_notes(daemon: RunningDaemon, client: Client, folder: Path) -> list[FixtureProbe]:
     shutil.copytree(recall_sets.NOTES, folder)
     client.add_root(folder, namespace="notes")
     wait_for_notes(client, sum(1 for path in folder.iterdir() if path.is_file()))
@@ -88,12 +88,12 @@ def put_notes(daemon: RunningDaemon, client: Client, folder: Path) -> list[Put]:
             and question.says in memory.content
         ]  # fmt: skip
         assert right, f"no chunk of {question.file} says {question.says!r}"
-        puts.append(Put("notes", question.text, right))
+        puts.append(FixtureProbe("notes", question.text, right))
     return puts
 
 
 def ask_all(
-    client: Client, puts: Sequence[Put], rankers: Sequence[Ranker], namespace: str
+    client: Client, puts: Sequence[FixtureProbe], rankers: Sequence[Ranker], namespace: str
 ) -> dict[Ranker, list[tuple[str, dict[str, float]]]]:
     """The group and the hits of every question."""
     found: dict[Ranker, list[tuple[str, dict[str, float]]]] = defaultdict(list)

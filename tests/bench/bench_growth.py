@@ -40,7 +40,7 @@ from mnemo_store.records import (
     text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
-from tests.bench.bench_durability import Unsynced
+from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.texts import texts
 from tests.samples import AT, sample_id
 
@@ -61,8 +61,8 @@ class User:
         self.now = AT
         self.chance = random.Random(11)
         self.drawn = np.random.default_rng(11)
-        self.store = Store.open(folder, disk=Unsynced(), now=lambda: self.now)
-        self.views = Views(self.store, Unsynced())
+        self.store = Store.open(folder, disk=DiskWithoutSync(), now=lambda: self.now)
+        self.views = Views(self.store, DiskWithoutSync())
         self.views.open()
         self.vectors = VectorIndex(DIMENSIONS, SPACE)
         self.texts = self._texts()
@@ -165,13 +165,13 @@ class User:
         self.settle()
         self.views.save()
         folder = self.store.folder / "views"
-        self.vectors.save(folder, {}, Unsynced())
+        self.vectors.save(folder, {}, DiskWithoutSync())
         if self.vectors.needs_index():
-            self.vectors.build_index(folder, Unsynced(), lambda: False)
-            self.vectors.save(folder, {}, Unsynced())
+            self.vectors.build_index(folder, DiskWithoutSync(), lambda: False)
+            self.vectors.save(folder, {}, DiskWithoutSync())
 
     def compact(self, keep: str) -> None:
-        StoreMaintenance(self.store, Unsynced(), lambda: (SPACE,)).compact(keep)
+        StoreMaintenance(self.store, DiskWithoutSync(), lambda: (SPACE,)).compact(keep)
 
 
 def sizes(folder: Path) -> dict[str, int]:

@@ -49,7 +49,7 @@ CLOCK_MS = 60_000  # no text speaks of a time so near to when it is read
 UTC_ZONE: Zone = lambda _: 0  # noqa: E731
 
 
-class Tally:
+class IntakeTally:
     """What came of each item, with the items to draw examples from."""
 
     def __init__(self) -> None:
@@ -169,8 +169,8 @@ READ: dict[str, Callable[[PieceAnswer], str]] = {
 SHOWN_BY = ("outcome", "reason", "kind", "category")
 
 
-def take_turns(client: Client, folder: Path) -> Tally:
-    tally = Tally()
+def take_turns(client: Client, folder: Path) -> IntakeTally:
+    tally = IntakeTally()
     for conversation in load_benchmark(folder).conversations():
         sessions: dict[Any, list[Any]] = defaultdict(list)
         for turn in conversation.turns:
@@ -197,8 +197,8 @@ def take_turns(client: Client, folder: Path) -> Tally:
     return tally
 
 
-def take_texts(client: Client, folder: Path, files: int) -> Tally:
-    tally = Tally()
+def take_texts(client: Client, folder: Path, files: int) -> IntakeTally:
+    tally = IntakeTally()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in TEXT_FILES)
     chosen = sorted(random.Random(SEED).sample(paths, min(files, len(paths))))
     for path in chosen:
@@ -314,7 +314,7 @@ def _parts(options: argparse.Namespace, daemon: RunningDaemon) -> Iterator[str]:
         throughput(daemon, options.chunks)
 
 
-def _show(tally: Tally, options: argparse.Namespace) -> None:
+def _show(tally: IntakeTally, options: argparse.Namespace) -> None:
     tally.show(options.examples)
     if options.save:
         tally.save(options.save)

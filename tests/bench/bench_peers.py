@@ -33,13 +33,13 @@ from tests.running import running
 NO_NETWORK = ("unshare", "--map-root-user", "--net")
 
 
-class Put(NamedTuple):
+class PeerProbe(NamedTuple):
     scope: str
     text: str
     evidence: tuple[str, ...]
 
 
-class Outcome(NamedTuple):
+class PeerOutcome(NamedTuple):
     """What one system gave: for each question the ids of turns, best first."""
 
     ranked: list[list[str]]
@@ -85,15 +85,15 @@ def key(conversation: Any, turn_id: str) -> str:
     return f"{conversation.name}/{turn_id}"
 
 
-def questions(conversations: Sequence[Any], *, pooled: bool) -> list[Put]:
+def questions(conversations: Sequence[Any], *, pooled: bool) -> list[PeerProbe]:
     return [
-        Put(POOL if pooled else conversation.name, question.text,
+        PeerProbe(POOL if pooled else conversation.name, question.text,
             tuple(key(conversation, name) for name in question.evidence))
         for conversation in conversations for question in conversation.questions if question.evidence
     ]  # fmt: skip
 
 
-def row(outcome: Outcome, benchmark: Any, puts: Sequence[Put], conversations: Sequence[Any]) -> list[object]:
+def row(outcome: PeerOutcome, benchmark: Any, puts: Sequence[PeerProbe], conversations: Sequence[Any]) -> list[object]:
     scores = [benchmark.score(ranked, put.evidence) for ranked, put in zip(outcome.ranked, puts, strict=True)]
     count = sum(len(each.turns) for each in conversations)
     return [
@@ -106,8 +106,8 @@ def row(outcome: Outcome, benchmark: Any, puts: Sequence[Put], conversations: Se
 
 
 def peer(
-    system: str, python: Path, conversations: Sequence[Any], puts: Sequence[Put], *, pooled: bool, named: bool
-) -> Outcome:
+    system: str, python: Path, conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: bool, named: bool
+) -> PeerOutcome:
     memories = [
         {
             "id": key(conversation, turn.id),
@@ -128,10 +128,10 @@ def peer(
         if done.returncode != 0:
             sys.exit(f"{system} failed with exit code {done.returncode}, see above; it was run by {python}")
         told = json.loads(done.stdout.splitlines()[-1])  # some print a greeting
-        return Outcome(**told, disk_bytes=size_of(folder))
+        return PeerOutcome(**told, disk_bytes=size_of(folder))
 
 
-def mnemod(conversations: Sequence[Any], puts: Sequence[Put], *, pooled: bool) -> Outcome:
+def mnemod(conversations: Sequence[Any], puts: Sequence[PeerProbe], *, pooled: bool) -> PeerOutcome:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "data"
         with running(folder) as daemon, daemon.client() as client:
@@ -153,7 +153,7 @@ def mnemod(conversations: Sequence[Any], puts: Sequence[Put], *, pooled: bool) -
                 took.append((time.perf_counter() - began) * 1000)
                 ranked.append([names[memory.id] for memory in answer.memories])
             memory = memory_of(client.status().pid)
-        return Outcome(ranked, took, ingest, **memory, disk_bytes=size_of(folder))
+        return PeerOutcome(ranked, took, ingest, **memory, disk_bytes=size_of(folder))
 
 
 def model_folder() -> Path:

@@ -22,7 +22,7 @@ from tests import recall_sets, small_stores
 from tests.bench.quality import questions, remember, the_projects_own
 from tests.bench.tables import show
 from tests.running import running
-from tests.small_stores import Shown
+from tests.small_stores import ShownScores
 
 EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0001)
 TOP_K = 10
@@ -41,7 +41,7 @@ def main() -> None:
     show_bins("conversations", of_conversations(options.questions))
 
 
-def of_conversations(count: int) -> list[Shown]:
+def of_conversations(count: int) -> list[ShownScores]:
     found = []
     conversations = recall_sets.conversations(recall_sets.UNSEEN)
     with tempfile.TemporaryDirectory() as scratch, running(Path(scratch) / "data") as daemon, daemon.client() as client:
@@ -51,7 +51,7 @@ def of_conversations(count: int) -> list[Shown]:
         for put in random.Random(SEED).sample(asked, min(count, len(asked))):
             answer = client.recall(put.text, top_k=TOP_K, token_budget=None, dry=True, namespace=put.namespace)
             scores = [memory.score for memory in answer.memories]
-            found.append(Shown(0, scores, [memory.id in put.evidence for memory in answer.memories]))
+            found.append(ShownScores(0, scores, [memory.id in put.evidence for memory in answer.memories]))
     return found
 
 
@@ -66,7 +66,7 @@ def error(scores: Sequence[float], is_right: Sequence[bool]) -> float:
     return total
 
 
-def show_bins(title: str, answers: Sequence[Shown]) -> None:
+def show_bins(title: str, answers: Sequence[ShownScores]) -> None:
     answered = [each for each in answers if each.scores]
     first = [each.scores[0] for each in answered]
     right = [each.is_right[0] for each in answered]

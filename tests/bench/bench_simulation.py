@@ -15,8 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.simulation.ledger import Undecided
-from tests.simulation.life import Failed
+from tests.simulation.ledger import UndecidedWrite
+from tests.simulation.life import LifeFailure
 from tests.simulation.seeds import OPERATIONS, STEPS, live
 from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
 
@@ -64,7 +64,7 @@ def _one(seed: int, steps: int, without: list[str]) -> int:
     try:
         with _bounded():
             lived = live(seed, steps, without)
-    except Failed as failed:
+    except LifeFailure as failed:
         print(failed)
         return 1
     print("\n".join(lived.log))
@@ -78,7 +78,7 @@ def _many(seeds: range, steps: int, without: list[str]) -> int:
         try:
             with _bounded():
                 did.update(live(seed, steps, without).did)
-        except Failed as error:
+        except LifeFailure as error:
             failed.append(seed)
             if len(failed) <= FAILURES_SHOWN:
                 print(error, flush=True)
@@ -103,9 +103,9 @@ def _days() -> int:
                 with _bounded():
                     if not live_a_day(mode, call):
                         break
-            except Undecided:
+            except UndecidedWrite:
                 undecided += 1
-            except Failed as error:
+            except LifeFailure as error:
                 wrong.append(call)
                 if len(wrong) <= 3:
                     print(error, flush=True)

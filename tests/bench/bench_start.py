@@ -28,7 +28,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_store.disk import Disk
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage
 from mnemo_store.store import Store, WriteResult
-from tests.bench.bench_durability import Unsynced
+from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.texts import texts
 from tests.running import RunningDaemon
 from tests.samples import AT, sample_id
@@ -50,8 +50,8 @@ class Start(NamedTuple):
 
 def fill(folder: Path, count: int) -> None:
     """Memories, one a change, none of which was ever compacted, and views that have all of them."""
-    store = Store.open(folder, disk=Unsynced())
-    views = Views(store, Unsynced())
+    store = Store.open(folder, disk=DiskWithoutSync())
+    views = Views(store, DiskWithoutSync())
     views.open()
     asked: list[Future[Any]] = []
     for number, text in enumerate(texts(count), 1):

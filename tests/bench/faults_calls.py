@@ -25,7 +25,7 @@ import msgspec
 from tests.aftermath import examine
 from tests.powerloss import PROJECT
 from tests.samples import MEMORY_DISK
-from tests.scripted_day import Account, Told
+from tests.scripted_day import Account, WriteReport
 
 SECONDS_MAX = 120
 CALLS = (
@@ -47,7 +47,7 @@ NAMES = (
 )  # fmt: skip
 
 
-class Case(NamedTuple):
+class RefusedCall(NamedTuple):
     call: str
     mode: str
     n: int
@@ -66,7 +66,7 @@ class Sweep:
     reasons: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def add(self, case: Case, refused: int, account: Account, problems: list[str], reasons: list[str]) -> None:
+    def add(self, case: RefusedCall, refused: int, account: Account, problems: list[str], reasons: list[str]) -> None:
         self.runs += 1
         self.touched += refused > 0
         self.told.update(account.told)
@@ -94,12 +94,12 @@ def sweep(every: int) -> Sweep:
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as both:
         for call, mode in itertools.product(CALLS, MODES):
             began, runs, wrong = time.perf_counter(), result.runs, len(result.wrong)
-            cases = [Case(call, mode, n) for n in range(1, counts[call] + 1, every)]
+            cases = [RefusedCall(call, mode, n) for n in range(1, counts[call] + 1, every)]
             for case, found in zip(cases, both.map(_try, cases), strict=True):
                 result.add(case, *found)
             for n in itertools.count(counts[call] + 1):
-                found = both.submit(_try, Case(call, mode, n)).result()
-                result.add(Case(call, mode, n), *found)
+                found = both.submit(_try, RefusedCall(call, mode, n)).result()
+                result.add(RefusedCall(call, mode, n), *found)
                 if not found[0]:
                     break
             said = f"{result.runs - runs:4} runs, untouched from the {n}th, {len(result.wrong) - wrong} wrong"
@@ -107,7 +107,7 @@ def sweep(every: int) -> Sweep:
     return result
 
 
-def _try(case: Case) -> tuple[int, Account, list[str], list[str]]:
+def _try(case: RefusedCall) -> tuple[int, Account, list[str], list[str]]:
     """How many calls were refused; what the day was told; what is wrong; what the store said after the restart."""
     error, on = MODES[case.mode]
     killed = case.n % 2 == 0
@@ -128,14 +128,14 @@ def _try(case: Case) -> tuple[int, Account, list[str], list[str]]:
         return refused, account, problems + found.problems, found.reasons
 
 
-def _traced(folder: Path, options: list[str], what: str) -> tuple[int, list[str], list[Told], list[str]]:
+def _traced(folder: Path, options: list[str], what: str) -> tuple[int, list[str], list[WriteReport], list[str]]:
     """The exit status of a day under strace, what strace wrote, what the day was told, and its complaints."""
     data, trace = folder / "data", folder / "trace"
     paths = [f"-P{data / name}" if name else f"-P{data}" for name in NAMES]
     command = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-s0", "-e", f"trace={','.join(CALLS)}"]
     command += [*options, *paths, sys.executable, "-m", "tests.scripted_day", str(data), what]
     done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX, cwd=PROJECT)
-    told = [msgspec.json.decode(line, type=Told) for line in done.stdout.splitlines()]
+    told = [msgspec.json.decode(line, type=WriteReport) for line in done.stdout.splitlines()]
     return done.returncode, trace.read_text().splitlines(), told, done.stderr.decode().splitlines()
 
 

@@ -18,7 +18,7 @@ from mnemo_client.client import Client
 from mnemo_client.errors import MnemoError, RefusalError
 from mnemo_client.protocol.memories import NewMemory, Patch
 from tests.running import RunningDaemon
-from tests.writers import NAMESPACE, Known, read_all
+from tests.writers import NAMESPACE, KnownState, read_all
 
 DISK_BYTES = 64 << 20
 RESERVE_BYTES = 16 << 20
@@ -60,7 +60,7 @@ class _FullDisk:
         self.daemon = daemon
         self.ballast = disk / "ballast"
         self.report = report
-        self.account: dict[str, Known] = {}
+        self.account: dict[str, KnownState] = {}
         self.count = 0
 
     def run(self) -> None:
@@ -92,7 +92,7 @@ class _FullDisk:
         except RefusalError as error:
             self.report.must((error.status, error.code) == (507, "disk_full"), f"a write was answered {error.status}")
             return False
-        self.account[memory.id] = Known(memory.content, memory.version, memory.state)
+        self.account[memory.id] = KnownState(memory.content, memory.version, memory.state)
         return True
 
     def fill(self, client: Client) -> None:
@@ -187,7 +187,7 @@ class _FullDisk:
         self.report.must(not told, f"with room again, status says {told}")
         memory_id = next(reversed(self.account))
         edited = client.patch(memory_id, Patch(content=f"w{self.count} edited"))
-        self.account[memory_id] = Known(edited.content, edited.version, edited.state)
+        self.account[memory_id] = KnownState(edited.content, edited.version, edited.state)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from mnemo_client.protocol.memories import NewMemory
 from mnemo_daemon.models.embedding import Embedder
 from mnemo_store.records import Memory, PutMemory, PutUsage, Usage, embedded_text, text_hash
 from mnemo_store.store import Store, TextVectors, WriteResult
-from tests.bench.bench_durability import Unsynced
+from tests.bench.bench_durability import DiskWithoutSync
 from tests.bench.idle import anonymous_bytes
 from tests.bench.texts import texts
 from tests.running import RunningDaemon
@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 6 * 3600.0  # the graph over a million vectors
 FILLED = "filled.json"  # beside the data folder, once all memories and vectors are in it
 
 
-class Filled(NamedTuple):
+class FilledStore(NamedTuple):
     """A daemon whose views are whole. start_seconds: from exec until they were, where they had been saved."""
 
     daemon: RunningDaemon
@@ -48,7 +48,7 @@ class Filled(NamedTuple):
 
 
 @contextmanager
-def filled(size: int, embedder: Embedder, folder: Path, *, is_made: bool) -> Iterator[Filled]:
+def filled(size: int, embedder: Embedder, folder: Path, *, is_made: bool) -> Iterator[FilledStore]:
     """On a store of so many memories in `folder`; one that was filled there before is opened as it is.
 
     What was written to it since, by those who measured on it, is in it too.
@@ -73,7 +73,7 @@ def filled(size: int, embedder: Embedder, folder: Path, *, is_made: bool) -> Ite
         raise SystemExit(f"{folder} has vectors of {space}, not of {embedder.space}: remove it")
     began = start_patiently(daemon)
     try:
-        yield Filled(daemon, began)
+        yield FilledStore(daemon, began)
     finally:
         stop_patiently(daemon)
 
@@ -97,7 +97,7 @@ def write_made(folder: Path, count: int, embedder: Embedder) -> None:
     No more than WAITING_MAX turns wait at once, and nothing is kept of what was written.
     """
     drawn, began = np.random.default_rng(5), time.monotonic()
-    store = Store.open(folder, disk=Unsynced())
+    store = Store.open(folder, disk=DiskWithoutSync())
     asked: deque[Future[Any]] = deque()
     made = texts(count)
     try:

@@ -16,7 +16,7 @@ from mnemo_core.retrieval import excerpts, snippets
 from mnemo_core.retrieval.excerpts import TokenRows
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics, models_folder
 from mnemo_daemon.models.embedding import load_embedder
-from tests.excerpts import TERMS, Labelled, made, notes, shown, token_rows
+from tests.excerpts import TERMS, LabelledPassage, made, notes, shown, token_rows
 
 STEPS, RATE, DECAY = 4000, 0.3, 0.3
 SCALES = np.array([10, 10, 1, 1, 1, 1], np.float64)  # the columns made about equally wide
@@ -26,7 +26,7 @@ FORMS: tuple[Numerics, ...] = ("int8", "float32")
 Examples = list[tuple[NDArray[np.float64], NDArray[np.bool_]]]
 
 
-def examples(items: Sequence[Labelled], rows: Sequence[TokenRows | None]) -> Examples:
+def examples(items: Sequence[LabelledPassage], rows: Sequence[TokenRows | None]) -> Examples:
     """Of each passage the features of its sentences, and which of them answer."""
     found: Examples = []
     for item, own in zip(items, rows, strict=True):
@@ -86,7 +86,7 @@ def main() -> None:
         print("weights", fit(tuning).round(2))
 
 
-def _by_most_words(item: Labelled) -> str:
+def _by_most_words(item: LabelledPassage) -> str:
     start, end = snippets.best_sentence(item.text, TERMS.highlight_spans(item.text, item.question))
     return item.text[start:end]
 

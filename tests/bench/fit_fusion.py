@@ -59,7 +59,7 @@ METRICS = ("R@1", "R@5", "R@10", "R@50", "all@10", "nDCG@10")
 Floats = NDArray[np.float64]
 
 
-class Asked(NamedTuple):
+class FittedQuestion(NamedTuple):
     """A question of a set. right: ids of the memories that answer it."""
 
     group: str
@@ -69,10 +69,10 @@ class Asked(NamedTuple):
     right: frozenset[str]
 
 
-class Example(NamedTuple):
+class TrainingExample(NamedTuple):
     """The candidates of a question: features of the first look; the rows of the second, and its features."""
 
-    asked: Asked
+    asked: FittedQuestion
     first: NDArray[np.float32]
     rows: NDArray[np.intp]
     second: NDArray[np.float32]
@@ -84,10 +84,10 @@ class Features(NamedTuple):
     second: tuple[str, ...]
 
 
-def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Asked]:
+def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[FittedQuestion]:
     """Everything stored, and every question that has an answer."""
     with daemon.client() as client:
-        asked: list[Asked] = []
+        asked: list[FittedQuestion] = []
         client.add_root(recall_sets.NOTES, namespace_of("notes"))
         for conversation in recall_sets.conversations():
             name = conversation.name
@@ -98,7 +98,7 @@ def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Aske
             ]  # fmt: skip
             ids = dict(zip([turn.id for turn in conversation.turns], _remember(client, turns), strict=True))
             asked += [
-                Asked(_group(conversation), name, namespace_of(name), each.text,
+                FittedQuestion(_group(conversation), name, namespace_of(name), each.text,
                       frozenset(ids[turn] for turn in each.evidence))
                 for each in conversation.questions if each.evidence
             ]  # fmt: skip
@@ -107,20 +107,20 @@ def fill(daemon: RunningDaemon, namespace_of: Callable[[str], str]) -> list[Aske
                         for key, text, more in texts]  # fmt: skip
             ids = dict(zip([key for key, _, _ in texts], _remember(client, memories), strict=True))
             asked += [
-                Asked(group, name, namespace_of(name), each.text, frozenset(ids[key] for key in each.answers))
+                FittedQuestion(group, name, namespace_of(name), each.text, frozenset(ids[key] for key in each.answers))
                 for each in questions if each.answers
             ]  # fmt: skip
         daemon.wait_for_vectors(900)
         return asked + list(_of_notes(client, namespace_of("notes")))
 
 
-def _group(conversation: recall_sets.Conversation) -> str:
+def _group(conversation: recall_sets.LabelledConversation) -> str:
     if conversation.is_dense:
         return "dense"
     return "assistant" if "assistant" in conversation.speakers else "talk"
 
 
-def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example]]:
+def examples(desk: Desk, asked: Sequence[FittedQuestion]) -> tuple[Features, list[TrainingExample]]:
     """What the daemon's own code makes of every question."""
     found, names = [], None
     for place, each in enumerate(asked):
@@ -133,12 +133,14 @@ def examples(desk: Desk, asked: Sequence[Asked]) -> tuple[Features, list[Example
             right = {snapshot.number(memory_id) for memory_id in each.right}
         names = names or Features(looked.first.names, looked.second.names)
         is_right = np.array([int(number) in right for number in numbers], np.bool_)
-        found.append(Example(each, looked.first.values, looked.rows, looked.second.values, is_right))
+        found.append(TrainingExample(each, looked.first.values, looked.rows, looked.second.values, is_right))
     assert names is not None
     return names, found
 
 
-def looked_at(place: Path, asked: Sequence[Asked], embedding: EmbeddingService) -> tuple[Features, list[Example]]:
+def looked_at(
+    place: Path, asked: Sequence[FittedQuestion], embedding: EmbeddingService
+) -> tuple[Features, list[TrainingExample]]:
     """The same, of a store that no daemon has open."""
     with desk_in(place, embedding) as desk:
         desk.indexing.start()
@@ -147,7 +149,7 @@ def looked_at(place: Path, asked: Sequence[Asked], embedding: EmbeddingService) 
         return examples(desk, asked)
 
 
-def fit(names: Features, found: Sequence[Example]) -> LearnedRanker:
+def fit(names: Features, found: Sequence[TrainingExample]) -> LearnedRanker:
     """Both looks. The rows of the second are those that the weights in use put before it."""
     first = _linear(names.first, _Rows.of((each.first, each.is_right, each.asked) for each in found))
     again = _Rows.of((each.second, each.is_right[each.rows], each.asked) for each in found)
@@ -163,7 +165,7 @@ class _Rows(NamedTuple):
     counts: NDArray[np.float32]  # what each counts: those of one question together its weight; all questions 1
 
     @classmethod
-    def of(cls, questions: Iterable[tuple[NDArray[np.float32], NDArray[np.bool_], Asked]]) -> "_Rows":
+    def of(cls, questions: Iterable[tuple[NDArray[np.float32], NDArray[np.bool_], FittedQuestion]]) -> "_Rows":
         parts = [each for each in questions if each[1].any()]
         weights = np.array([_weight(asked.group) for _, _, asked in parts])
         counts = np.repeat(weights, [len(values) for values, _, _ in parts]) / weights.sum()
@@ -220,13 +222,13 @@ def _weight(group: str) -> float:
     return POOLED_WEIGHT * min(1.0, own) if group.startswith(POOLED) else own
 
 
-def order(names: Features, found: LearnedRanker, each: Example) -> NDArray[np.intp]:
+def order(names: Features, found: LearnedRanker, each: TrainingExample) -> NDArray[np.intp]:
     odds = found.first.odds(FeatureTable(names.first, each.first))
     again = found.second_odds(FeatureTable(names.second, each.second))
     return np.lexsort((np.arange(len(odds)), -learned_ranker.merge_odds(odds, each.rows, again)))
 
 
-def scores(each: Example, ranked: NDArray[np.intp]) -> list[float]:
+def scores(each: TrainingExample, ranked: NDArray[np.intp]) -> list[float]:
     """METRICS of one question."""
     is_right, count = each.is_right[ranked], len(each.asked.right)
     gains = is_right[:10] / np.log2(np.arange(len(is_right[:10])) + 2)
@@ -273,7 +275,7 @@ def _remember(client: Any, memories: Sequence[NewMemory]) -> list[str]:
     return found
 
 
-def _small_sets() -> Iterable[tuple[str, str, list[tuple[str, str, dict[str, Any]]], list[recall_sets.Asked]]]:
+def _small_sets() -> Iterable[tuple[str, str, list[tuple[str, str, dict[str, Any]]], list[recall_sets.BeliefQuestion]]]:
     for beliefs in recall_sets.belief_sets():
         texts = [(each.id, each.text, {"kind": each.kind, "event_at": each.at.isoformat()})
                  for each in beliefs.beliefs]  # fmt: skip
@@ -283,7 +285,7 @@ def _small_sets() -> Iterable[tuple[str, str, list[tuple[str, str, dict[str, Any
         yield "languages", f"language-{language.language}", every, language.questions
 
 
-def _of_notes(client: Any, namespace: str) -> Iterable[Asked]:
+def _of_notes(client: Any, namespace: str) -> Iterable[FittedQuestion]:
     chunks: dict[str, list[tuple[str, str]]] = {}
     cursor: str | None = ""
     while cursor is not None:
@@ -295,12 +297,12 @@ def _of_notes(client: Any, namespace: str) -> Iterable[Asked]:
     for each in recall_sets.note_questions():
         right = frozenset(memory_id for memory_id, text in chunks.get(each.file, []) if each.says in text)
         if right:
-            yield Asked("notes", f"notes-{each.file}", namespace, each.text, right)
+            yield FittedQuestion("notes", f"notes-{each.file}", namespace, each.text, right)
 
 
-def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, list[Example]]:
+def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, list[TrainingExample]]:
     """Of the project's own sets. Their stores are filled in `folder`, where they are not there yet."""
-    found: list[Example] = []
+    found: list[TrainingExample] = []
     for pooled in (False, True):
         place = folder / ("pooled" if pooled else "apart")
         listed = place / "asked.json"
@@ -308,7 +310,7 @@ def own_examples(folder: Path, embedding: EmbeddingService) -> tuple[Features, l
             with running(place) as daemon:
                 asked = fill(daemon, (lambda _: "all") if pooled else (lambda name: name))
             listed.write_text(json.dumps([[*each[:4], sorted(each.right)] for each in asked]))
-        asked = [Asked(group, name, namespace, query, frozenset(right))
+        asked = [FittedQuestion(group, name, namespace, query, frozenset(right))
                  for group, name, namespace, query, right in json.loads(listed.read_text())]  # fmt: skip
         names, some = looked_at(place, asked, embedding)
         found += (

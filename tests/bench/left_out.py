@@ -16,25 +16,34 @@ from typing import NamedTuple
 
 from mnemo_core.retrieval.ranking.learned_ranker import LearnedRanker
 from mnemo_daemon.retrieval.candidates.learned_ranking import WEIGHTS_FILE
-from tests.bench.fit_fusion import Asked, Example, Features, document, fit, loaded, looked_at, own_examples
+from tests.bench.fit_fusion import (
+    Features,
+    FittedQuestion,
+    TrainingExample,
+    document,
+    fit,
+    loaded,
+    looked_at,
+    own_examples,
+)
 from tests.running import RunningDaemon, running
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("store", "daemon", "clients")  # each holds packages
 
 
-class Seen(NamedTuple):
+class TrainingSet(NamedTuple):
     """What weights are fitted on: questions by conversation, and those of the project's own sets, if they are to be."""
 
     names: Features
-    conversations: list[Example]
-    own: list[Example]
+    conversations: list[TrainingExample]
+    own: list[TrainingExample]
 
-    def without(self, conversation: str) -> list[Example]:
+    def without(self, conversation: str) -> list[TrainingExample]:
         return [each for each in self.conversations if each.asked.name != conversation] + self.own
 
 
-def seen(data: Path, asked: Sequence[Asked], own_stores: Path | None, scratch: Path) -> Seen:
+def seen(data: Path, asked: Sequence[FittedQuestion], own_stores: Path | None, scratch: Path) -> TrainingSet:
     """Looks at a copy of a daemon's folder, while no daemon has it open: the time stands still for who looks."""
     embedding = loaded()
     copied = scratch / "looked-at"
@@ -44,10 +53,10 @@ def seen(data: Path, asked: Sequence[Asked], own_stores: Path | None, scratch: P
     own_names, own = own_examples(own_stores, embedding) if own_stores else (names, [])
     embedding.close()
     assert own_names == names
-    return Seen(names, found, own)
+    return TrainingSet(names, found, own)
 
 
-def weights_without(conversation: str, of: Seen, *, with_own: bool) -> LearnedRanker:
+def weights_without(conversation: str, of: TrainingSet, *, with_own: bool) -> LearnedRanker:
     return fit(of.names, of.without(conversation) if with_own else of._replace(own=[]).without(conversation))
 
 

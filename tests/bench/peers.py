@@ -30,7 +30,7 @@ RANKS = 200  # of each list that is fused
 WARM_UP = ("what is there to know", "who was that", "a first question")
 
 
-class Encoder:
+class PeerEncoder:
     """The embedding model: mnemod's own ONNX file and tokenizer."""
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class Encoder:
         return vector
 
 
-class Peer(Protocol):
+class MemoryPeer(Protocol):
     """How each is filled and asked. Ids are those of the task."""
 
     def add(self, memories: Sequence[dict[str, str]]) -> None: ...
@@ -65,7 +65,7 @@ class Peer(Protocol):
 class Chroma:
     """A persistent client, a collection a scope, cosine distance, and its own index."""
 
-    def __init__(self, encoder: Encoder, folder: Path) -> None:
+    def __init__(self, encoder: PeerEncoder, folder: Path) -> None:
         chromadb: Any = importlib.import_module("chromadb")
         config: Any = importlib.import_module("chromadb.config")
         self._client = chromadb.PersistentClient(str(folder), config.Settings(anonymized_telemetry=False))
@@ -100,7 +100,7 @@ class Mem0:
     Its keyword channel would fetch a tokenizer and a spaCy model from the network, and is off.
     """
 
-    def __init__(self, encoder: Encoder, folder: Path) -> None:
+    def __init__(self, encoder: PeerEncoder, folder: Path) -> None:
         os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(folder), "OPENAI_API_KEY": "unused"}
         mem0: Any = importlib.import_module("mem0")
         logging.disable(logging.WARNING)
@@ -134,7 +134,7 @@ class Mem0:
 class Sqlite:
     """What anyone writes in an afternoon: FTS5 with its stemmer, every vector compared, the two ranks fused."""
 
-    def __init__(self, encoder: Encoder, folder: Path) -> None:
+    def __init__(self, encoder: PeerEncoder, folder: Path) -> None:
         self._encode = encoder.encode
         self._database = sqlite3.connect(folder / "memories.db")
         self._database.executescript(
@@ -189,7 +189,7 @@ class Sqlite:
 SYSTEMS: dict[str, type[Chroma] | type[Mem0] | type[Sqlite]] = {"chroma": Chroma, "mem0": Mem0, "sqlite": Sqlite}
 
 
-def run(peer: Peer, task: dict[str, Any]) -> dict[str, Any]:
+def run(peer: MemoryPeer, task: dict[str, Any]) -> dict[str, Any]:
     memories, questions = task["memories"], task["questions"]
     began = time.perf_counter()
     for start in range(0, len(memories), BATCH):
@@ -215,7 +215,7 @@ def memory_of(process: int | str) -> dict[str, int]:
 def main() -> None:
     system, task, model, folder = sys.argv[1:]
     loaded = json.loads(Path(task).read_text(encoding="utf-8"))
-    json.dump(run(SYSTEMS[system](Encoder(Path(model)), Path(folder)), loaded), sys.stdout)
+    json.dump(run(SYSTEMS[system](PeerEncoder(Path(model)), Path(folder)), loaded), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from mnemo_client.protocol.memories import NewMemory
 from tests import recall_sets
 from tests.bench import left_out
 from tests.bench.distractors import Distractor, distractors
-from tests.bench.fit_fusion import Asked
+from tests.bench.fit_fusion import FittedQuestion
 from tests.bench.tables import RANKERS, difference, fell_back, percentiles, share, show
 from tests.running import running
 
@@ -46,7 +46,7 @@ OWN_HELP = "with --leave-one-out: on the project's own sets too; a folder for th
 TEXTS_HELP = "a folder they are from; again for more folders; without one, docstrings of Python's library"
 
 
-class Put(NamedTuple):
+class QualityProbe(NamedTuple):
     """A question, where it is asked, and the ids of the memories that hold its evidence."""
 
     conversation: str
@@ -71,10 +71,10 @@ WAYS = (
 )
 
 
-class Found(NamedTuple):
+class WayResult(NamedTuple):
     """What one way gave for one question."""
 
-    put: Put
+    put: QualityProbe
     row: dict[str, float]
     ranked: list[str]
     took_ms: float
@@ -146,7 +146,9 @@ def distract(client: Client, made: Sequence[Distractor], begin: datetime, end: d
         ])  # fmt: skip
 
 
-def questions(benchmark: Any, conversations: Sequence[Any], ids: dict[str, dict[str, str]], pooled: bool) -> list[Put]:
+def questions(
+    benchmark: Any, conversations: Sequence[Any], ids: dict[str, dict[str, str]], pooled: bool
+) -> list[QualityProbe]:
     """Those that have evidence."""
     found = []
     for conversation in conversations:
@@ -156,7 +158,7 @@ def questions(benchmark: Any, conversations: Sequence[Any], ids: dict[str, dict[
             category = benchmark.CATEGORIES.get(question.category, str(question.category))
             if evidence:
                 namespace = POOL if pooled else conversation.name
-                found.append(Put(conversation.name, namespace, question.text, category, evidence))
+                found.append(QualityProbe(conversation.name, namespace, question.text, category, evidence))
     return found
 
 
@@ -170,18 +172,20 @@ def ways_named(text: str) -> list[Way]:
     return [way for way in WAYS if way.name in names]
 
 
-def ask(client: Client, put: Put, way: Way, benchmark: Any) -> Found:
+def ask(client: Client, put: QualityProbe, way: Way, benchmark: Any) -> WayResult:
     answer = client.recall(
         put.text, top_k=TOP_K, token_budget=None, dry=True, ranker=way.ranker, mode=way.mode, namespace=put.namespace
     )
     ranked = [memory.id for memory in answer.memories]
     is_other = fell_back(answer, way.ranker) or (way.ranker == "hybrid" and answer.mode != way.mode)
-    return Found(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, is_other)
+    return WayResult(put, benchmark.score(ranked, put.evidence), ranked, answer.took_ms, is_other)
 
 
-def ask_all(client: Client, asked: Sequence[Put], ways: Sequence[Way], benchmark: Any) -> dict[str, list[Found]]:
+def ask_all(
+    client: Client, asked: Sequence[QualityProbe], ways: Sequence[Way], benchmark: Any
+) -> dict[str, list[WayResult]]:
     """Each question once by vectors first, unmeasured: then every way finds the question's own vector known."""
-    found: dict[str, list[Found]] = defaultdict(list)
+    found: dict[str, list[WayResult]] = defaultdict(list)
     for put in asked:
         client.recall(put.text, dry=True, ranker="cosine", namespace=put.namespace)
         for way in ways:
@@ -190,20 +194,27 @@ def ask_all(client: Client, asked: Sequence[Put], ways: Sequence[Way], benchmark
 
 
 def ask_left_out(
-    data: Path, every: Sequence[Put], asked: Sequence[Put], own_stores: Path | None, benchmark: Any, scratch: Path
-) -> dict[str, list[Found]]:
+    data: Path,
+    every: Sequence[QualityProbe],
+    asked: Sequence[QualityProbe],
+    own_stores: Path | None,
+    benchmark: Any,
+    scratch: Path,
+) -> dict[str, list[WayResult]]:
     """Of a folder that no daemon has open: `auto` with weights that know all conversations but the one asked about.
 
     In the order of `asked`, so that its intervals are over the same questions as those of other ways.
     """
-    known = [Asked("talk", put.conversation, put.namespace, put.text, frozenset(put.evidence)) for put in every]
+    known = [
+        FittedQuestion("talk", put.conversation, put.namespace, put.text, frozenset(put.evidence)) for put in every
+    ]
     conversations = list(dict.fromkeys(put.conversation for put in every))
     if len(conversations) < 2:
         raise SystemExit("of one conversation none can be left out")
     seen = left_out.seen(data, known, own_stores, scratch)
-    found: dict[str, list[Found]] = {}
+    found: dict[str, list[WayResult]] = {}
     for with_own in (False, True) if own_stores else (False,):
-        by_put: dict[Put, Found] = {}
+        by_put: dict[QualityProbe, WayResult] = {}
         for conversation in conversations:
             weights = left_out.weights_without(conversation, seen, with_own=with_own)
             part = [put for put in asked if put.conversation == conversation]
@@ -214,7 +225,7 @@ def ask_left_out(
     return found
 
 
-def show_rankers(found: dict[str, list[Found]], title: str) -> None:
+def show_rankers(found: dict[str, list[WayResult]], title: str) -> None:
     rows: dict[str, list[object]] = {}
     first = next(iter(found.values()))
     for ranker, answers in found.items():
@@ -226,7 +237,7 @@ def show_rankers(found: dict[str, list[Found]], title: str) -> None:
     show(f"{title}: {len(first)} questions, % [95% interval]", columns, rows)
 
 
-def show_categories(found: dict[str, list[Found]], metric: str) -> None:
+def show_categories(found: dict[str, list[WayResult]], metric: str) -> None:
     first = next(iter(found.values()))
     names = sorted({each.put.category for each in first})
     rows: dict[str, list[object]] = {
@@ -237,7 +248,7 @@ def show_categories(found: dict[str, list[Found]], metric: str) -> None:
     show(f"{metric} by category (questions)", counts, rows)
 
 
-def show_block(client: Client, asked: Sequence[Put]) -> None:
+def show_block(client: Client, asked: Sequence[QualityProbe]) -> None:
     """How much of the evidence is handed to who asks, within the budget of 2,000 tokens."""
     shares: dict[str, list[list[float]]] = defaultdict(list)
     for put in asked:
@@ -263,7 +274,7 @@ def show_block(client: Client, asked: Sequence[Put]) -> None:
          ["share of evidence", "all of it", "tokens, mean", "nothing handed over"], rows)  # fmt: skip
 
 
-def dump(file: TextIO, found: dict[str, list[Found]]) -> None:
+def dump(file: TextIO, found: dict[str, list[WayResult]]) -> None:
     """A line of JSON for each ranker and question."""
     for ranker, answers in found.items():
         for each in answers:

@@ -42,7 +42,7 @@ def install(source: Path, models: Path, name: str = DEFAULT_RERANKER) -> ModelMa
     return installation.import_path(source, models, name=name, allow_unverified=True)
 
 
-class Clock:
+class ManualClock:
     """In seconds; it goes on when it is told to."""
 
     def __init__(self) -> None:
@@ -148,12 +148,12 @@ def test_files_that_are_not_what_was_installed_are_not_loaded(encoder: CrossEnco
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def reranking(models: Path, clock: Clock) -> CrossEncoderService:
+def reranking(models: Path, clock: ManualClock) -> CrossEncoderService:
     return CrossEncoderService(ModelCatalogue(models), now=clock)
 
 
@@ -165,7 +165,7 @@ def test_where_none_is_installed_there_is_none_and_nothing_is_wrong(
 
 
 def test_it_is_taken_up_once_it_is_installed_and_kept_while_it_is_asked_for(
-    reranking: CrossEncoderService, source: Path, models: Path, clock: Clock
+    reranking: CrossEncoderService, source: Path, models: Path, clock: ManualClock
 ) -> None:
     assert reranking.encoder() is None
     install(source, models)
@@ -178,7 +178,7 @@ def test_it_is_taken_up_once_it_is_installed_and_kept_while_it_is_asked_for(
 
 
 def test_it_is_let_go_when_nobody_has_asked_for_a_while_and_loaded_when_someone_does(
-    reranking: CrossEncoderService, source: Path, models: Path, clock: Clock
+    reranking: CrossEncoderService, source: Path, models: Path, clock: ManualClock
 ) -> None:
     install(source, models)
     gone = weakref.ref(reranking.encoder())

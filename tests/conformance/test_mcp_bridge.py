@@ -44,7 +44,7 @@ def recall_answer(**fields: Any) -> Any:
     return msgspec.to_builtins(canned_answer(memory(), total=4, **fields))
 
 
-class Agent:
+class McpAgent:
     """An agent that started the bridge and speaks raw lines to it."""
 
     def __init__(self, environ: dict[str, str], folder: Path) -> None:
@@ -93,8 +93,8 @@ def environ(canned: CannedDaemon, short_folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def agent(environ: dict[str, str], tmp_path: Path) -> Iterator[Agent]:
-    agent = Agent(environ, tmp_path)
+def agent(environ: dict[str, str], tmp_path: Path) -> Iterator[McpAgent]:
+    agent = McpAgent(environ, tmp_path)
     yield agent
     if agent.process.poll() is None:
         agent.process.kill()
@@ -105,7 +105,7 @@ def agent(environ: dict[str, str], tmp_path: Path) -> Iterator[Agent]:
 
 
 @pytest.mark.parametrize("version", HANDSHAKE)
-def test_every_version_of_the_handshake_is_answered_in_kind(agent: Agent, version: str) -> None:
+def test_every_version_of_the_handshake_is_answered_in_kind(agent: McpAgent, version: str) -> None:
     result = agent.ask("initialize", {**HELLO, "protocolVersion": version})["result"]
     assert result["protocolVersion"] == version
     assert result["serverInfo"]["name"] == "mnemod"
@@ -113,19 +113,19 @@ def test_every_version_of_the_handshake_is_answered_in_kind(agent: Agent, versio
     assert "Call memory_recall before" in result["instructions"]
 
 
-def test_an_unknown_version_is_answered_with_the_newest_of_the_handshake(agent: Agent) -> None:
+def test_an_unknown_version_is_answered_with_the_newest_of_the_handshake(agent: McpAgent) -> None:
     result = agent.ask("initialize", {**HELLO, "protocolVersion": "1999-01-01"})["result"]
     assert result["protocolVersion"] == "2025-11-25"
 
 
-def test_pings_are_answered_and_notifications_are_not(agent: Agent) -> None:
+def test_pings_are_answered_and_notifications_are_not(agent: McpAgent) -> None:
     agent.ask("initialize", HELLO)
     agent.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
     agent.write(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}')
     assert agent.ask("ping") == {"jsonrpc": "2.0", "id": agent.number, "result": {}}
 
 
-def test_the_tools_say_what_they_take_and_all_four_hints(agent: Agent) -> None:
+def test_the_tools_say_what_they_take_and_all_four_hints(agent: McpAgent) -> None:
     listed = agent.ask("tools/list")["result"]["tools"]
     annotated = {tool["name"]: tool["annotations"] for tool in listed}
     assert {name: (hint["readOnlyHint"], hint["destructiveHint"], hint["idempotentHint"])
@@ -163,7 +163,7 @@ def test_every_text_number_and_list_that_an_agent_sends_has_a_bound() -> None:
 # The stateless era
 
 
-def test_discovery_needs_no_handshake(agent: Agent) -> None:
+def test_discovery_needs_no_handshake(agent: McpAgent) -> None:
     result = agent.ask("server/discover", modern=True)["result"]
     assert result["supportedVersions"] == ["2026-07-28"]
     assert result["resultType"] == "complete"
@@ -172,7 +172,7 @@ def test_discovery_needs_no_handshake(agent: Agent) -> None:
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "mnemod"
 
 
-def test_stateless_lists_and_calls_say_that_they_are_whole(agent: Agent, canned: CannedDaemon) -> None:
+def test_stateless_lists_and_calls_say_that_they_are_whole(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer())
     listed = agent.ask("tools/list", modern=True)["result"]
     assert len(listed["tools"]) == len(TOOLS)
@@ -181,20 +181,20 @@ def test_stateless_lists_and_calls_say_that_they_are_whole(agent: Agent, canned:
     assert (called["resultType"], called["isError"]) == ("complete", False)
 
 
-def test_a_version_from_the_future_is_refused_with_those_that_are_spoken(agent: Agent) -> None:
+def test_a_version_from_the_future_is_refused_with_those_that_are_spoken(agent: McpAgent) -> None:
     meta = {**META, "io.modelcontextprotocol/protocolVersion": "2099-01-01"}
     error = agent.ask("tools/list", {"_meta": meta})["error"]
     assert error["code"] == -32022
     assert error["data"] == {"supported": ["2026-07-28"], "requested": "2099-01-01"}
 
 
-def test_a_stateless_request_without_its_envelope_is_refused(agent: Agent) -> None:
+def test_a_stateless_request_without_its_envelope_is_refused(agent: McpAgent) -> None:
     assert agent.ask("server/discover")["error"]["code"] == -32602
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     assert "clientCapabilities" in agent.ask("tools/list", {"_meta": meta})["error"]["message"]
 
 
-def test_the_stateless_era_knows_no_handshake_and_no_ping(agent: Agent) -> None:
+def test_the_stateless_era_knows_no_handshake_and_no_ping(agent: McpAgent) -> None:
     assert agent.ask("initialize", HELLO, modern=True)["error"]["code"] == -32601
     assert agent.ask("ping", modern=True)["error"]["code"] == -32601
 
@@ -202,7 +202,7 @@ def test_the_stateless_era_knows_no_handshake_and_no_ping(agent: Agent) -> None:
 # The tools
 
 
-def test_recall_gives_text_to_read_and_the_same_for_programs(agent: Agent, canned: CannedDaemon) -> None:
+def test_recall_gives_text_to_read_and_the_same_for_programs(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer(degraded=["vectors"]))
     result = agent.call("memory_recall", {"query": "who has the key", "limit": 3, "tags": ["home"]})
     found = result["structuredContent"]["memories"][0]
@@ -224,7 +224,7 @@ def test_recall_gives_text_to_read_and_the_same_for_programs(agent: Agent, canne
     assert asked.headers["x-mnemo-door"] == "mcp"
 
 
-def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: Agent, canned: CannedDaemon) -> None:
+def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: McpAgent, canned: CannedDaemon) -> None:
     tea, metric = (
         recalled(content=content, preference=True, score=score, kind="procedural")
         for content, score in (("I prefer tea.", 0.3), ("Answer in metric units.", 0.0))
@@ -247,7 +247,7 @@ def test_preferences_come_behind_the_best_answer_unless_one_is_it(agent: Agent, 
     assert text.startswith("0 of 4 memories, namespace default; none is close enough to be an answer\n\nPreferences")
 
 
-def test_what_an_agent_remembers_carries_its_name_and_door(agent: Agent, canned: CannedDaemon) -> None:
+def test_what_an_agent_remembers_carries_its_name_and_door(agent: McpAgent, canned: CannedDaemon) -> None:
     stored = {"outcome": "stored", "memory": msgspec.to_builtins(memory()), "masked": ["token"]}
     canned.say("POST /v1/memories", stored, 201)
     agent.ask("initialize", {**HELLO, "clientInfo": {"name": "the\nagent", "version": "1"}})
@@ -262,14 +262,14 @@ def test_what_an_agent_remembers_carries_its_name_and_door(agent: Agent, canned:
     assert canned.asked[1].headers["x-mnemo-agent"] == "stateless agent"
 
 
-def test_a_memory_is_got_by_its_id(agent: Agent, canned: CannedDaemon) -> None:
+def test_a_memory_is_got_by_its_id(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("GET /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
     result = agent.call("memory_get", {"id": "c0ffee01"})
     assert result["structuredContent"]["id"] == ID
     assert result["structuredContent"]["line"] == 3  # the passage's first: nothing was asked that a line could answer
 
 
-def test_numbers_are_taken_as_texts_too(agent: Agent, canned: CannedDaemon) -> None:
+def test_numbers_are_taken_as_texts_too(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer())
     canned.say("PATCH /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
     assert agent.call("memory_recall", {"query": "x", "limit": "3"})["isError"] is False
@@ -278,7 +278,7 @@ def test_numbers_are_taken_as_texts_too(agent: Agent, canned: CannedDaemon) -> N
     assert canned.asked[1].body == {"importance": 0.8, "if_version": 2}
 
 
-def test_what_an_update_leaves_out_is_not_sent(agent: Agent, canned: CannedDaemon) -> None:
+def test_what_an_update_leaves_out_is_not_sent(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("PATCH /v1/memories/c0ffee01", msgspec.to_builtins(memory()))
     result = agent.call("memory_update", {"id": "c0ffee01", "content": "The key is with Ines.", "tags": []})
     assert canned.asked[0].body == {"content": "The key is with Ines.", "tags": []}
@@ -288,7 +288,7 @@ def test_what_an_update_leaves_out_is_not_sent(agent: Agent, canned: CannedDaemo
 
 @pytest.mark.parametrize(("deleted", "said"), [(1, "moved to the trash"), (0, "it was already in the trash")])
 def test_forgetting_moves_to_the_trash_and_says_how_it_comes_back(
-    agent: Agent, canned: CannedDaemon, deleted: int, said: str
+    agent: McpAgent, canned: CannedDaemon, deleted: int, said: str
 ) -> None:
     canned.say("DELETE /v1/memories/c0ffee01", {"deleted": deleted, "id": ID})
     result = agent.call("memory_forget", {"id": "c0ffee01", "why": "out of date"})
@@ -299,7 +299,7 @@ def test_forgetting_moves_to_the_trash_and_says_how_it_comes_back(
     assert canned.asked[0].query == {"why": ["out of date"]}
 
 
-def test_the_newest_memories_are_listed_without_a_question(agent: Agent, canned: CannedDaemon) -> None:
+def test_the_newest_memories_are_listed_without_a_question(agent: McpAgent, canned: CannedDaemon) -> None:
     answer = {"memories": [msgspec.to_builtins(memory())], "total": 9, "namespace": "default", "degraded": [],
               "cursor": "next"}  # fmt: skip
     canned.say("GET /v1/recent", answer)
@@ -311,7 +311,7 @@ def test_the_newest_memories_are_listed_without_a_question(agent: Agent, canned:
     assert result["content"][0]["text"].startswith("1 of 9 memories, the newest first, namespace default; cursor next")
 
 
-def test_the_status_is_short(agent: Agent, canned: CannedDaemon) -> None:
+def test_the_status_is_short(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("GET /v1/status", status())
     result = agent.call("memory_status", {})
     assert result["structuredContent"] == {
@@ -336,7 +336,7 @@ def test_the_status_is_short(agent: Agent, canned: CannedDaemon) -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_told_to_the_agent(
-    agent: Agent, canned: CannedDaemon, arguments: Any, said: str
+    agent: McpAgent, canned: CannedDaemon, arguments: Any, said: str
 ) -> None:
     result = agent.call("memory_recall", arguments)
     assert result["isError"] is True
@@ -344,14 +344,14 @@ def test_arguments_that_do_not_fit_are_told_to_the_agent(
     assert canned.asked == []
 
 
-def test_the_daemons_refusal_is_a_result_to_read(agent: Agent, canned: CannedDaemon) -> None:
+def test_the_daemons_refusal_is_a_result_to_read(agent: McpAgent, canned: CannedDaemon) -> None:
     error = {"code": "not_found", "message": "there is no memory c0ffee01"}
     canned.say("GET /v1/memories/c0ffee01", {"error": error}, 404)
     result = agent.call("memory_get", {"id": "c0ffee01"})
     assert result == {"content": [{"type": "text", "text": "there is no memory c0ffee01"}], "isError": True}
 
 
-def test_an_unknown_tool_names_those_there_are(agent: Agent) -> None:
+def test_an_unknown_tool_names_those_there_are(agent: McpAgent) -> None:
     error = agent.ask("tools/call", {"name": "memory_wipe", "arguments": {}})["error"]
     assert error["code"] == -32602
     assert "memory_recall" in error["message"]
@@ -360,7 +360,9 @@ def test_an_unknown_tool_names_those_there_are(agent: Agent) -> None:
 # What can go wrong
 
 
-def test_without_a_daemon_the_handshake_is_answered_and_a_call_says_why_not(agent: Agent, canned: CannedDaemon) -> None:
+def test_without_a_daemon_the_handshake_is_answered_and_a_call_says_why_not(
+    agent: McpAgent, canned: CannedDaemon
+) -> None:
     canned.stop()
     assert "result" in agent.ask("initialize", HELLO)
     result = agent.call("memory_recall", {"query": "x"})
@@ -371,7 +373,7 @@ def test_without_a_daemon_the_handshake_is_answered_and_a_call_says_why_not(agen
     assert agent.call("memory_recall", {"query": "x"})["isError"] is False
 
 
-def test_a_slow_call_holds_up_neither_pings_nor_lists(agent: Agent, canned: CannedDaemon) -> None:
+def test_a_slow_call_holds_up_neither_pings_nor_lists(agent: McpAgent, canned: CannedDaemon) -> None:
     def slowly(asked: Any) -> Any:
         time.sleep(0.5)
         return recall_answer()
@@ -408,26 +410,26 @@ def test_a_slow_call_holds_up_neither_pings_nor_lists(agent: Agent, canned: Cann
          b'"io.modelcontextprotocol/protocolVersion":[]}}}', -32022),
     ],
 )  # fmt: skip
-def test_a_line_that_makes_no_sense_is_an_error_and_the_next_is_heard(agent: Agent, line: bytes, code: int) -> None:
+def test_a_line_that_makes_no_sense_is_an_error_and_the_next_is_heard(agent: McpAgent, line: bytes, code: int) -> None:
     agent.write(line)
     assert agent.read()["error"]["code"] == code
     assert agent.ask("ping")["result"] == {}
 
 
-def test_a_line_beyond_the_limit_is_refused_whole(agent: Agent) -> None:
+def test_a_line_beyond_the_limit_is_refused_whole(agent: McpAgent) -> None:
     agent.write(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * LINE_BYTES_MAX + b'"}')
     assert agent.read()["error"]["code"] == -32600
     assert agent.ask("ping")["result"] == {}
 
 
-def test_empty_lines_and_answers_nobody_asked_for_are_passed_over(agent: Agent) -> None:
+def test_empty_lines_and_answers_nobody_asked_for_are_passed_over(agent: McpAgent) -> None:
     agent.write(b"")
     agent.write(b'{"jsonrpc":"2.0","id":3,"result":{}}')
     agent.write(b'{"jsonrpc":"2.0","id":4,"error":{"code":1,"message":"x"}}')
     assert agent.ask("ping")["result"] == {}
 
 
-def test_calls_that_were_made_before_the_end_are_still_answered(agent: Agent, canned: CannedDaemon) -> None:
+def test_calls_that_were_made_before_the_end_are_still_answered(agent: McpAgent, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", recall_answer())
     request = {"jsonrpc": "2.0", "id": 9, "method": "tools/call",
                "params": {"name": "memory_recall", "arguments": {"query": "x"}}}  # fmt: skip
@@ -436,7 +438,7 @@ def test_calls_that_were_made_before_the_end_are_still_answered(agent: Agent, ca
     assert (agent.process.returncode, err) == (0, b"")
 
 
-def test_the_end_of_input_ends_the_bridge_quietly(agent: Agent) -> None:
+def test_the_end_of_input_ends_the_bridge_quietly(agent: McpAgent) -> None:
     agent.ask("initialize", HELLO)
     out, err = agent.process.communicate(timeout=15)
     assert (out, agent.process.returncode) == (b"", 0)
@@ -448,12 +450,12 @@ def test_the_folder_it_works_in_chooses_the_namespace(
 ) -> None:
     (tmp_path / ".mnemo.toml").write_text('namespace = "apollo"\n')
     canned.say("GET /v1/status", status())
-    agent = Agent(environ, tmp_path)
+    agent = McpAgent(environ, tmp_path)
     assert agent.call("memory_status", {})["structuredContent"]["namespace"] == "apollo"
     assert canned.asked[0].headers["x-namespace"] == "apollo"
     (tmp_path / ".mnemo.toml").write_text("namespace = [\n")
     assert agent.end() == 0
-    broken = Agent(environ, tmp_path)
+    broken = McpAgent(environ, tmp_path)
     result = broken.call("memory_status", {})
     assert result["isError"] is True
     assert ".mnemo.toml cannot be read" in result["content"][0]["text"]

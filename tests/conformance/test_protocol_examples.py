@@ -30,7 +30,7 @@ _NAME = re.compile(r"\{([a-z]+)\}")
 Names = dict[str, Any]
 
 
-class Example(NamedTuple):
+class PageExample(NamedTuple):
     """A request and its answer. `body` and `answers` are JSON with placeholders; an answer may be several values."""
 
     line: int  # of the page
@@ -46,18 +46,20 @@ class Mismatch(AssertionError):
     """What was answered is not what the page says; the message names the place."""
 
 
-def examples(page: str) -> list[Example]:
+def examples(page: str) -> list[PageExample]:
     """The examples of a page, in order."""
     return [_example(match[1], page.count("\n", 0, match.start()) + 1) for match in _BLOCK.finditer(page)]
 
 
-def _example(text: str, line: int) -> Example:
+def _example(text: str, line: int) -> PageExample:
     asked, status, answered = _STATUS.split(text, maxsplit=1)
     head, _, body = asked.strip().partition("\n\n")
     request, *headers = head.split("\n")
     method, target = request.split(" ")
     named = dict(header.split(": ", 1) for header in headers)
-    return Example(line, method, target, named, json.loads(body) if body else None, int(status), json_values(answered))
+    return PageExample(
+        line, method, target, named, json.loads(body) if body else None, int(status), json_values(answered)
+    )
 
 
 def json_values(text: str) -> list[Any]:
@@ -131,7 +133,7 @@ def _compare_lists(wanted: list[Any], got: Any, names: Names, at: str) -> None:
         compare(value, got[index], names, f"{at}[{index}]")
 
 
-def replay(example: Example, daemon: RunningDaemon, names: Names) -> None:
+def replay(example: PageExample, daemon: RunningDaemon, names: Names) -> None:
     """Asks as the example asks. Raises Mismatch unless the answer is the one it tells of."""
     body = None if example.body is None else json.dumps(filled(example.body, names)).encode()
     connection = SocketConnection(daemon.socket, 20.0)
@@ -191,7 +193,7 @@ def test_every_route_that_does_not_stop_the_daemon_has_an_example() -> None:
 def test_an_example_is_read_with_its_headers_body_and_answers() -> None:
     page = 'text\n```http\nPOST /v1/x\nX-Namespace: a\n\n{"q":\n 1}\n\n201\n{"a": 1}\n{"b": 2}\n```\n'
     assert examples(page) == [
-        Example(2, "POST", "/v1/x", {"X-Namespace": "a"}, {"q": 1}, 201, [{"a": 1}, {"b": 2}])
+        PageExample(2, "POST", "/v1/x", {"X-Namespace": "a"}, {"q": 1}, 201, [{"a": 1}, {"b": 2}])
     ]  # fmt: skip
 
 

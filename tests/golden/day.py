@@ -171,7 +171,7 @@ def _asked(world: World) -> Iterator[Any]:
     world.step(60)
 
 
-def _recalls(ask: Any, talk: recall_sets.Conversation) -> Iterator[Any]:
+def _recalls(ask: Any, talk: recall_sets.LabelledConversation) -> Iterator[Any]:
     """Every ranker, on questions that the talk answers."""
     asked = [each for each in talk.questions if all(_place(name, talk) < TURNS for name in each.evidence)][:QUESTIONS]
     for question in asked:
@@ -188,7 +188,7 @@ def _recalls(ask: Any, talk: recall_sets.Conversation) -> Iterator[Any]:
     yield ask("GET", "/v1/search", q="boiler")
 
 
-def _place(name: str, talk: recall_sets.Conversation) -> int:
+def _place(name: str, talk: recall_sets.LabelledConversation) -> int:
     return [turn.id for turn in talk.turns].index(name)
 
 

@@ -17,7 +17,7 @@ from mnemo_client.client import Client
 from tests.running import RunningDaemon
 
 
-class Answer(NamedTuple):
+class RawAnswer(NamedTuple):
     status: int
     code: str
     field: str | None
@@ -37,7 +37,7 @@ class _Connection(http.client.HTTPConnection):
 
 def send(
     daemon: RunningDaemon, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
-) -> Answer:
+) -> RawAnswer:
     """The answer to raw bytes; an error's parts, or the status with "" for what is no error."""
     connection = _Connection(daemon.socket)
     try:
@@ -47,7 +47,7 @@ def send(
     finally:
         connection.close()
     error = value.get("error", {})
-    return Answer(response.status, error.get("code", ""), error.get("field"), error.get("message", ""))
+    return RawAnswer(response.status, error.get("code", ""), error.get("field"), error.get("message", ""))
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def unchanged(client: Client) -> Iterator[None]:
     assert client.status().seq == before
 
 
-def remember(daemon: RunningDaemon, **fields: object) -> Answer:
+def remember(daemon: RunningDaemon, **fields: object) -> RawAnswer:
     return send(daemon, "POST", "/v1/memories", json.dumps(fields).encode())
 
 

@@ -27,13 +27,13 @@ from tests.grounds import wait_until
 from tests.samples import sample_memory
 
 
-class Surprise(Exception):
+class UnexpectedError(Exception):
     """An error that nothing expects."""
 
 
 class SurprisingDisk(Disk):
     def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        raise Surprise("the disk is made of cheese")
+        raise UnexpectedError("the disk is made of cheese")
 
 
 def configuration(folder: Path) -> settings.Configuration:
@@ -69,7 +69,7 @@ def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypa
     def stumble() -> None:
         if is_ill:
             tried.release()
-            raise Surprise("no touch today")
+            raise UnexpectedError("no touch today")
 
     def report(daemon: Daemon) -> ThreadReport:
         (found,) = (each for each in daemon.thread_reports() if each.name == "mnemo-house")
@@ -98,7 +98,7 @@ def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypa
 def test_a_start_that_fails_in_the_middle_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else neither the notes nor the vectors would ever come."""
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
-    failures = [Surprise("not now")]
+    failures = [UnexpectedError("not now")]
 
     class Reluctant(NotesService):
         def start(self) -> None:
@@ -144,7 +144,7 @@ def failing(times: int, otherwise: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(*arguments: Any) -> Any:
         if next(left, None) is not None:
-            raise Surprise("once more")
+            raise UnexpectedError("once more")
         return otherwise(*arguments)
 
     return call
@@ -174,7 +174,7 @@ def test_a_rebuild_that_fails_leaves_the_views_stale_to_be_tried_again(
     monkeypatch.setattr(views.lexical, "put", failing(1, views.lexical.put))
     put(store, 2, "second harbour")
     monkeypatch.setattr(views, "_build", failing(1, views._build))
-    with pytest.raises(Surprise):
+    with pytest.raises(UnexpectedError):
         views.rebuild()
     assert views.state == "stale"
     views.rebuild()
@@ -202,7 +202,7 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_views(store: Store, monk
 
 class SurprisingCatalogue(ModelCatalogue):
     def installed(self, name: str) -> ModelManifest | None:
-        raise Surprise("the shelf is gone")
+        raise UnexpectedError("the shelf is gone")
 
 
 def test_a_model_that_cannot_be_loaded_for_an_unexpected_reason_is_told_as_failed(tmp_path: Path) -> None:

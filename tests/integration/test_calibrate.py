@@ -82,7 +82,7 @@ def used_in(folder: Path, numerics: Numerics) -> ModelManifest:
     return (manifest.exact() or manifest) if numerics == "float32" else manifest
 
 
-class Narrowed(Embedder):
+class NarrowEmbedder(Embedder):
     """Another geometry, made of a model's: 96 dimensions of chance, and much that all texts have in common.
 
     Unrelated texts then have cosines of 0.6, as on the models with a narrow scale.
@@ -158,7 +158,7 @@ def test_a_threshold_lets_the_same_share_of_each_class_pass_on_two_models(
 
     A cosine of the one model means something else on the other: most classes pass it whole.
     """
-    sims = {"one": measured, "other": similarities(Narrowed(minilm))}
+    sims = {"one": measured, "other": similarities(NarrowEmbedder(minilm))}
     calibrated, raw = [], []
     for seed in range(SPLITS):
         known, held_out = halves(seed)

@@ -22,7 +22,7 @@ from tests.running import RunningDaemon, running
 MEMORIES = 120
 
 
-class Filled(NamedTuple):
+class FilledFolder(NamedTuple):
     """A store at rest, and what a daemon says of it."""
 
     folder: Path
@@ -63,24 +63,24 @@ def answer(client: Client) -> list[RecalledMemory]:
 
 
 @pytest.fixture(scope="module")
-def filled() -> Iterator[Filled]:
+def filled() -> Iterator[FilledFolder]:
     with tempfile.TemporaryDirectory(prefix="m") as scratch:
         folder = Path(scratch) / "data"
         with running(folder, {"MNEMO_MODELS_FOLDER": f"{scratch}/models"}) as daemon, daemon.client() as client:
             fill(client)
-            told = Filled(folder, everything(client), versions(client), answer(client), client.status().seq)
+            told = FilledFolder(folder, everything(client), versions(client), answer(client), client.status().seq)
         assert sorted(told.versions) == [1] * 1 + [2] * 10 + [3]
         yield told
 
 
 @pytest.fixture
-def copied(scratch_daemon: RunningDaemon, filled: Filled) -> RunningDaemon:
+def copied(scratch_daemon: RunningDaemon, filled: FilledFolder) -> RunningDaemon:
     """A daemon not yet started, over that store."""
     copy(filled, scratch_daemon)
     return scratch_daemon
 
 
-def copy(filled: Filled, daemon: RunningDaemon) -> None:
+def copy(filled: FilledFolder, daemon: RunningDaemon) -> None:
     shutil.copytree(filled.folder, daemon.folder, ignore=shutil.ignore_patterns("*.log", "run"))
 
 
@@ -137,7 +137,7 @@ AFTER_A_CRASH: list[Spoil] = [delete, cut_in_half, overwrite_with_text]
 
 
 @pytest.fixture(scope="module")
-def restored(filled: Filled) -> Iterator[dict[tuple[Spoil, bool], Future[None]]]:
+def restored(filled: FilledFolder) -> Iterator[dict[tuple[Spoil, bool], Future[None]]]:
     """What came of each way to spoil it, at rest and after a crash: two at a time, since each mostly waits for starts.
 
     The ones that follow are on their way while a test looks at its own.
@@ -150,7 +150,7 @@ def restored(filled: Filled) -> Iterator[dict[tuple[Spoil, bool], Future[None]]]
         }
 
 
-def spoil_and_restore(folder: Path, filled: Filled, spoil: Spoil, is_crash: bool) -> None:
+def spoil_and_restore(folder: Path, filled: FilledFolder, spoil: Spoil, is_crash: bool) -> None:
     daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": str(folder / "models")})
     copy(filled, daemon)
     if is_crash:
@@ -177,7 +177,7 @@ def test_a_database_that_is_spoilt_after_a_crash_is_restored_from_the_journal(
     restored[spoil, True].result()
 
 
-def expect_restored(daemon: RunningDaemon, filled: Filled) -> None:
+def expect_restored(daemon: RunningDaemon, filled: FilledFolder) -> None:
     """All is as it was, it is said what happened, and the start after it has nothing to say."""
     daemon.start()
     with daemon.client() as client:
@@ -198,7 +198,7 @@ def expect_restored(daemon: RunningDaemon, filled: Filled) -> None:
 
 @pytest.mark.parametrize("is_crash", [False, True], ids=["after a clean end", "after a crash"])
 def test_without_its_journal_it_goes_on_from_the_database_and_says_so(
-    copied: RunningDaemon, filled: Filled, is_crash: bool
+    copied: RunningDaemon, filled: FilledFolder, is_crash: bool
 ) -> None:
     if is_crash:
         crash(copied)
@@ -217,7 +217,9 @@ def test_without_its_journal_it_goes_on_from_the_database_and_says_so(
         assert len(everything(client)) == len(filled.everything) + 6
 
 
-def test_without_the_file_that_names_it_the_store_is_still_the_same(copied: RunningDaemon, filled: Filled) -> None:
+def test_without_the_file_that_names_it_the_store_is_still_the_same(
+    copied: RunningDaemon, filled: FilledFolder
+) -> None:
     (copied.folder / "store.json").write_text("{")
     copied.start()
     with copied.client() as client:
@@ -225,7 +227,7 @@ def test_without_the_file_that_names_it_the_store_is_still_the_same(copied: Runn
         assert any("store.json was damaged" in reason for reason in client.status().reasons)
 
 
-def test_with_all_but_the_journal_gone_everything_comes_back(copied: RunningDaemon, filled: Filled) -> None:
+def test_with_all_but_the_journal_gone_everything_comes_back(copied: RunningDaemon, filled: FilledFolder) -> None:
     shutil.rmtree(copied.folder / "db")
     shutil.rmtree(copied.folder / "views")
     (copied.folder / "store.json").unlink()
@@ -236,7 +238,7 @@ def test_with_all_but_the_journal_gone_everything_comes_back(copied: RunningDaem
 
 
 def test_the_database_removed_under_a_daemon_that_runs_costs_nothing_that_was_acknowledged(
-    copied: RunningDaemon, filled: Filled
+    copied: RunningDaemon, filled: FilledFolder
 ) -> None:
     copied.start()
     with copied.client() as client:

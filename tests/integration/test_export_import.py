@@ -365,7 +365,7 @@ def _settled_roots(client: Client) -> list[NotesRootStatus]:
     raise AssertionError(roots)
 
 
-class Left(NamedTuple):
+class StoreAfterLoss(NamedTuple):
     """What a store holds after a loss, and what of it is found."""
 
     everything: list[bytes]
@@ -376,7 +376,7 @@ LOSSES = {"killed": "", "database lost": "db", "journal lost": "journal", "views
 
 
 @pytest.fixture(scope="module")
-def left(exported: list[bytes]) -> Iterator[dict[str, Future[Left]]]:
+def left(exported: list[bytes]) -> Iterator[dict[str, Future[StoreAfterLoss]]]:
     """After each loss in a store that took that export over: two at a time, since each is mostly waiting for starts."""
     with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(2) as threads:
         yield {
@@ -385,7 +385,7 @@ def left(exported: list[bytes]) -> Iterator[dict[str, Future[Left]]]:
         }
 
 
-def left_after(folder: Path, lost: str, exported: list[bytes]) -> Left:
+def left_after(folder: Path, lost: str, exported: list[bytes]) -> StoreAfterLoss:
     daemon = RunningDaemon(folder / "data", {"MNEMO_MODELS_FOLDER": str(folder / "models")})
     daemon.start()
     try:
@@ -396,7 +396,7 @@ def left_after(folder: Path, lost: str, exported: list[bytes]) -> Left:
             shutil.rmtree(daemon.folder / lost)
         daemon.start()
         with daemon.client() as client:
-            left = Left(list(client.export()), [m.content for m in client.search("apple trees").memories])
+            left = StoreAfterLoss(list(client.export()), [m.content for m in client.search("apple trees").memories])
     finally:
         daemon.stop()
     assert "Traceback" not in daemon.log.read_text()
@@ -405,9 +405,9 @@ def left_after(folder: Path, lost: str, exported: list[bytes]) -> Left:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_what_was_taken_over_survives_whatever_a_store_survives(
-    left: dict[str, Future[Left]], exported: list[bytes], loss: str
+    left: dict[str, Future[StoreAfterLoss]], exported: list[bytes], loss: str
 ) -> None:
-    assert left[loss].result() == Left(exported, ["Prune the apple trees."])
+    assert left[loss].result() == StoreAfterLoss(exported, ["Prune the apple trees."])
 
 
 def test_a_dry_run_into_an_empty_store_says_that_it_would_take_everything_over(

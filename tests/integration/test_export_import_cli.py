@@ -14,7 +14,7 @@ from tests.running import RunningDaemon
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 
 
-class Person:
+class ExportingPerson:
     """Gives commands to a daemon that runs."""
 
     def __init__(self, daemon: RunningDaemon, here: Path) -> None:
@@ -35,11 +35,11 @@ class Person:
 
 
 @pytest.fixture
-def person(daemon: RunningDaemon, tmp_path: Path) -> Person:
-    return Person(daemon, tmp_path)
+def person(daemon: RunningDaemon, tmp_path: Path) -> ExportingPerson:
+    return ExportingPerson(daemon, tmp_path)
 
 
-def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: Person) -> None:
+def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person: ExportingPerson) -> None:
     file = str(EXPORTS / "mem0.json")
     assert person.give("import", file, "-n", "said", "--dry-run").startswith("mem0: would be: 5 stored, 1 skipped\n")
     first = person.give("import", file, "-n", "said").splitlines()
@@ -58,13 +58,13 @@ def test_an_import_says_what_became_of_everything_and_how_to_take_it_back(person
     assert person.give("import", file, "-n", "said").splitlines()[0] == "mem0: 5 restored from the trash, 1 skipped"
 
 
-def test_an_import_reads_standard_input_and_answers_in_json(person: Person) -> None:
+def test_an_import_reads_standard_input_and_answers_in_json(person: ExportingPerson) -> None:
     data = (EXPORTS / "mcp-memory.jsonl").read_bytes()
     answer = json.loads(person.give("import", "-", "-n", "typed", "--json", typed=data))
     assert (answer["tool"], answer["stored"], answer["skipped"]) == ("mcp-memory", 6, 3)
 
 
-def test_what_is_no_export_is_wrong_usage(person: Person) -> None:
+def test_what_is_no_export_is_wrong_usage(person: ExportingPerson) -> None:
     (person.here / "diary.txt").write_text("Dear diary\n")
     person.give("import", "diary.txt", code=2)
     assert "it begins with 'Dear diary'" in person.told
@@ -74,12 +74,12 @@ def test_what_is_no_export_is_wrong_usage(person: Person) -> None:
     assert "Is a directory" in person.told
 
 
-def test_an_import_of_which_nothing_could_be_read_has_failed(person: Person) -> None:
+def test_an_import_of_which_nothing_could_be_read_has_failed(person: ExportingPerson) -> None:
     (person.here / "export.json").write_text('{"results": [{"id": "1"}, {"id": "2"}]}')
     assert person.give("import", "export.json", "--from", "mem0", code=1).startswith("mem0: 2 skipped\n")
 
 
-def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Person) -> None:
+def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: ExportingPerson) -> None:
     one = '{"id": "1", "memory": "%s", "created_at": "2026-05-01"}'
     (person.here / "first.json").write_text('{"results": [%s]}' % (one % "As it was."))
     (person.here / "second.json").write_text('{"results": [%s, {"id": "2"}]}' % (one % "As it was before."))
@@ -88,7 +88,7 @@ def test_an_import_of_which_all_the_rest_is_older_has_not_failed(person: Person)
     assert said.startswith("mem0: 1 changed here since and kept, 1 skipped\n")
 
 
-def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: Person) -> None:
+def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked(person: ExportingPerson) -> None:
     person.give("add", "worth keeping", "-n", "kept")
     target = person.here / "memories.jsonl"
     person.give("export", str(target), "-n", "kept")
@@ -107,18 +107,18 @@ def test_an_export_is_a_whole_file_for_its_owner_alone_and_replaces_none_unasked
     assert os.listdir(person.here) == ["memories.jsonl"]
 
 
-def test_an_export_that_cannot_be_made_leaves_no_file(person: Person) -> None:
+def test_an_export_that_cannot_be_made_leaves_no_file(person: ExportingPerson) -> None:
     person.give("export", "memories.jsonl", "--vectors", code=1)
     assert "no embedding model is in use" in person.told
     assert os.listdir(person.here) == []
 
 
-def test_an_export_into_a_folder_that_is_not_there_says_which(person: Person) -> None:
+def test_an_export_into_a_folder_that_is_not_there_says_which(person: ExportingPerson) -> None:
     person.give("export", "not-there/memories.jsonl", code=2)
     assert f"there is no folder {person.here.resolve()}/not-there\n" in person.told
 
 
-def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: Person) -> None:
+def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: ExportingPerson) -> None:
     person.give("add", "worth a copy", "-n", "copied")
     person.give("backup", "first")
     person.give("backup", "second")
@@ -131,7 +131,7 @@ def test_a_restore_replaces_no_backup_and_leaves_it_as_it_is(person: Person) -> 
     assert (person.here / "back" / "store.json").exists()
 
 
-def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(person: Person) -> None:
+def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(person: ExportingPerson) -> None:
     person.give("add", "said before", "-n", "moments")
     pid = json.loads(person.give("status", "--json"))["pid"]
     person.give("restore", "--at", "yesterdy", "--yes", code=1)
@@ -139,7 +139,7 @@ def test_a_restore_to_a_wrong_moment_is_refused_before_the_daemon_is_stopped(per
     assert json.loads(person.give("status", "--json"))["pid"] == pid, "it was not stopped"
 
 
-def test_a_restore_goes_back_by_a_span(person: Person) -> None:
+def test_a_restore_goes_back_by_a_span(person: ExportingPerson) -> None:
     person.give("add", "said just now", "-n", "spans")
     person.give("backup", "copy")
     person.give("restore", "copy", "--at", "1h", "--to", "before")
@@ -147,7 +147,7 @@ def test_a_restore_goes_back_by_a_span(person: Person) -> None:
     assert "said just now" not in (person.here / "before" / "journal" / "short_term.jsonl").read_text()
 
 
-def test_an_export_to_standard_output_is_the_same(person: Person) -> None:
+def test_an_export_to_standard_output_is_the_same(person: ExportingPerson) -> None:
     person.give("add", "said aloud", "-n", "aloud")
     person.give("export", "here.jsonl", "-n", "aloud")
     assert person.give("export", "-n", "aloud") == (person.here / "here.jsonl").read_text()
@@ -156,10 +156,12 @@ def test_an_export_to_standard_output_is_the_same(person: Person) -> None:
     assert '"record_type":"change"' not in bare
 
 
-def test_our_own_export_comes_back_through_the_command_line(person: Person, started_daemon: RunningDaemon) -> None:
+def test_our_own_export_comes_back_through_the_command_line(
+    person: ExportingPerson, started_daemon: RunningDaemon
+) -> None:
     person.give("add", "carried over", "-n", "carried")
     person.give("export", "all.jsonl")
-    other = Person(started_daemon, person.here)
+    other = ExportingPerson(started_daemon, person.here)
     lines = other.give("import", "all.jsonl").splitlines()
     assert lines[0].startswith("mnemo: ")
     assert lines[1] == "the store was empty: everything was restored as it was, with history and watched folders"

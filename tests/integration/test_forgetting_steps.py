@@ -190,7 +190,7 @@ def test_several_hundred_at_once_take_one_pause_and_leave_nothing(ground: Ground
         assert len(snapshot.forgotten_after()) == 300
 
 
-class Watched(Disk):
+class WatchedDisk(Disk):
     """Has something done on the writer's thread when the database is being written anew; `full` is that there is no
     room for it then."""
 
@@ -213,7 +213,7 @@ class Watched(Disk):
 
 
 def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it(tmp_path: Path) -> None:
-    disk = Watched()
+    disk = WatchedDisk()
     ground = Ground(tmp_path / "data", disk=disk)
     asked, kept = ground.add(f"The {CANARY} key."), ground.add("The lighthouse keeper sleeps.")
     seen: list[list[str]] = []
@@ -237,7 +237,7 @@ def test_reads_are_answered_while_the_files_are_written_anew_and_writes_after_it
 
 
 def test_the_marks_and_lines_of_a_purge_hold_no_text(tmp_path: Path) -> None:
-    disk = Watched()
+    disk = WatchedDisk()
     ground = Ground(tmp_path / "data", disk=disk)
     asked = ground.add(f"The {CANARY} key.", tags=(f"{CANARY}-tag",))
     ground.add("Derived.", derived_from=(asked,), evidence=(asked,))
@@ -369,7 +369,7 @@ def test_a_long_file_is_read_in_slices_without_what_was_forgotten(tmp_path: Path
 
 
 def test_a_full_disk_is_told_and_the_rest_is_done_when_there_is_room(tmp_path: Path) -> None:
-    disk = Watched()
+    disk = WatchedDisk()
     ground = Ground(tmp_path / "data", disk=disk)
     asked, kept = ground.add(f"The {CANARY} key lies under the third stone."), ground.add("It stays.")
     disk.full = True
@@ -427,7 +427,7 @@ def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_
     assert traces(tmp_path, CANARY) == []
 
 
-class Failing(Disk):
+class FailingErasureDisk(Disk):
     """Every call from the n-th on fails, until it is mended."""
 
     def __init__(self) -> None:
@@ -459,7 +459,7 @@ class Failing(Disk):
         super().unlink(path)
 
 
-def forget_on(folder: Path, disk: Failing, calls: int) -> bool:
+def forget_on(folder: Path, disk: FailingErasureDisk, calls: int) -> bool:
     """Remembers, has the disk fail after so many calls, forgets, and leaves the store as it is then; whether the disk
     failed."""
     store = Store.open(folder, disk=disk, reserve_bytes=0)
@@ -486,7 +486,7 @@ def test_whatever_call_of_the_disk_fails_the_next_start_finishes_it_or_it_was_ne
     calls, finished, untouched = 0, 0, 0
     while True:
         with quick_folder() as folder:
-            failed = forget_on(folder, Failing(), calls)
+            failed = forget_on(folder, FailingErasureDisk(), calls)
             with opened(folder, reserve_bytes=0) as store:
                 service = Erasure(store, Disk(), list, lambda: None)
                 begun = bool(service.pending)

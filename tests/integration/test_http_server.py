@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from mnemo_daemon.server.sockets import Peer, raise_open_files_limit
-from tests.http_running import Running, parsed, received, until
+from tests.http_running import RunningServer, parsed, received, until
 
 Answer = tuple[int, dict[str, Any]]
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    server = Running(tmp_path, head_seconds=0.2, body_seconds=0.3)
+def running(tmp_path: Path) -> Iterator[RunningServer]:
+    server = RunningServer(tmp_path, head_seconds=0.2, body_seconds=0.3)
     yield server
     server.stop()
 
@@ -38,7 +38,7 @@ def refusal(answer: Answer) -> tuple[int, str, str | None]:
     return status, body["error"]["code"], body["error"]["field"]
 
 
-def test_a_request_arrives_decoded_and_its_answer_is_json(running: Running) -> None:
+def test_a_request_arrives_decoded_and_its_answer_is_json(running: RunningServer) -> None:
     headers = {"X-Namespace": "köln".encode(), "X-Mnemo-Door": "cli", "X-Mnemo-Agent": "a b"}
     status, body = running.ask("POST", "/v1/memories", b'{"content": "hello", "tags": ["a"]}', headers)
     assert status == 201
@@ -52,13 +52,13 @@ def test_a_request_arrives_decoded_and_its_answer_is_json(running: Running) -> N
     }
 
 
-def test_any_host_will_do_and_a_client_of_http_1_0_needs_none(running: Running) -> None:
+def test_any_host_will_do_and_a_client_of_http_1_0_needs_none(running: RunningServer) -> None:
     assert parsed(running.send(b"GET /v1/memories/1 HTTP/1.1\r\nHost:\r\n\r\n"))[0] == 200
     assert parsed(running.send(b"GET /v1/memories/1 HTTP/1.1\r\nHost: evil.example\r\n\r\n"))[0] == 200
     assert parsed(running.send(b"GET /v1/memories/1 HTTP/1.0\r\n\r\n"))[0] == 200
 
 
-def test_parts_of_the_path_and_parameters_arrive_typed(running: Running) -> None:
+def test_parts_of_the_path_and_parameters_arrive_typed(running: RunningServer) -> None:
     target = "/v1/memories/a%2Fb%20%C3%A9?limit=7&tags=x&tags=y+z&confirm=true&since=5&namespace=p"
     assert running.ask("GET", target) == (
         200,
@@ -101,24 +101,24 @@ DEEP = b"[" * 100_000
     ],
 )
 def test_a_bad_body_is_refused_by_name_and_changes_nothing(
-    running: Running, body: bytes, code: str, field: str | None
+    running: RunningServer, body: bytes, code: str, field: str | None
 ) -> None:
     assert refusal(running.ask("POST", "/v1/memories", body)) == (400, code, field)
     assert running.application.written == []
 
 
-def test_a_lone_surrogate_is_called_by_its_name(running: Running) -> None:
+def test_a_lone_surrogate_is_called_by_its_name(running: RunningServer) -> None:
     _, body = running.ask("POST", "/v1/memories", b'{"content": "\\ud800"}')
     assert body["error"]["message"] == "the body is not JSON: a lone surrogate (byte 13)"
 
 
-def test_json_nested_a_hundred_thousand_deep_is_refused(running: Running) -> None:
+def test_json_nested_a_hundred_thousand_deep_is_refused(running: RunningServer) -> None:
     answer = running.ask("POST", "/v1/memories/batch", b'{"memories": [' + DEEP + b"]" * 100_000 + b"]}")
     assert refusal(answer) == (400, "bad_json", None)
     assert answer[1]["error"]["message"] == "the body is nested too deeply"
 
 
-def test_a_route_without_a_body_takes_an_empty_object_and_nothing_else(running: Running) -> None:
+def test_a_route_without_a_body_takes_an_empty_object_and_nothing_else(running: RunningServer) -> None:
     assert running.ask("POST", "/v1/memories/1/restore")[0] == 200
     assert running.ask("POST", "/v1/memories/1/restore", b"{}")[0] == 200
     answer = running.ask("POST", "/v1/memories/1/restore", b'{"all": true}')
@@ -140,7 +140,9 @@ def test_a_route_without_a_body_takes_an_empty_object_and_nothing_else(running: 
         ("&".join("tags=a" for _ in range(201)), "bad_value", None),
     ],
 )
-def test_a_bad_query_string_is_refused_by_name(running: Running, query: str, code: str, field: str | None) -> None:
+def test_a_bad_query_string_is_refused_by_name(
+    running: RunningServer, query: str, code: str, field: str | None
+) -> None:
     assert refusal(running.ask("GET", f"/v1/memories?{query}")) == (400, code, field)
 
 
@@ -157,18 +159,18 @@ def test_a_bad_query_string_is_refused_by_name(running: Running, query: str, cod
         ({"X-Namespace": "other"}, "namespace"),
     ],
 )
-def test_a_bad_header_is_refused_by_name(running: Running, headers: dict[str, str], field: str) -> None:
+def test_a_bad_header_is_refused_by_name(running: RunningServer, headers: dict[str, str], field: str) -> None:
     body = b'{"content": "a", "namespace": "mine"}'
     assert refusal(running.ask("POST", "/v1/memories", body, headers)) == (400, "bad_value", field)
     assert running.application.written == []
 
 
-def test_one_namespace_in_two_places_is_no_contradiction(running: Running) -> None:
+def test_one_namespace_in_two_places_is_no_contradiction(running: RunningServer) -> None:
     body = b'{"content": "a", "namespace": "mine"}'
     assert running.ask("POST", "/v1/memories", body, {"X-Namespace": "mine"})[1]["namespace"] == "mine"
 
 
-def test_an_unknown_path_or_method_gets_the_one_error_shape(running: Running) -> None:
+def test_an_unknown_path_or_method_gets_the_one_error_shape(running: RunningServer) -> None:
     assert refusal(running.ask("GET", "/v1/nothing")) == (404, "no_route", None)
     assert refusal(running.ask("GET", "/")) == (404, "no_route", None)
     assert refusal(running.ask("GET", "/v1/memories/")) == (404, "no_route", None)
@@ -194,17 +196,17 @@ def test_an_unknown_path_or_method_gets_the_one_error_shape(running: Running) ->
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_what_is_no_http_is_refused_in_the_one_error_shape(running: Running, sent: bytes) -> None:
+def test_what_is_no_http_is_refused_in_the_one_error_shape(running: RunningServer, sent: bytes) -> None:
     assert refusal(parsed(running.send(sent))) == (400, "bad_request", None)
     assert running.application.written == []
 
 
-def test_a_body_over_the_limit_is_refused_before_it_is_sent(running: Running) -> None:
+def test_a_body_over_the_limit_is_refused_before_it_is_sent(running: RunningServer) -> None:
     head = b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n"
     assert refusal(parsed(running.send(head))) == (413, "too_large", None)
 
 
-def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(running: Running) -> None:
+def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(running: RunningServer) -> None:
     text = b"a" * ((1 << 20) - len(b'{"content":""}'))
     assert running.ask("POST", "/v1/memories", b'{"content":"' + text + b'"}')[0] == 201
     assert refusal(running.ask("POST", "/v1/memories", b'{"content":"' + text + b'a"}')) == (413, "too_large", None)
@@ -212,18 +214,18 @@ def test_a_body_of_the_limit_is_taken_and_one_byte_more_is_not(running: Running)
     assert running.ask("POST", "/v1/memories/batch", b'{"memories":["' + text + b'a"]}')[0] == 200
 
 
-def test_a_body_in_pieces_is_counted_while_it_comes(running: Running) -> None:
+def test_a_body_in_pieces_is_counted_while_it_comes(running: RunningServer) -> None:
     chunk = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
     sent = b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 17
     assert refusal(parsed(running.send(sent))) == (413, "too_large", None)
 
 
-def test_a_packed_body_is_refused_unread(running: Running) -> None:
+def test_a_packed_body_is_refused_unread(running: RunningServer) -> None:
     answer = running.ask("POST", "/v1/memories", b"\x1f\x8b\x08\x00", {"Content-Encoding": "gzip"})
     assert refusal(answer) == (400, "bad_request", "Content-Encoding")
 
 
-def test_a_body_shorter_than_announced_is_not_waited_for_long(running: Running) -> None:
+def test_a_body_shorter_than_announced_is_not_waited_for_long(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b'POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"content": "a"}')
         began = time.monotonic()
@@ -232,7 +234,7 @@ def test_a_body_shorter_than_announced_is_not_waited_for_long(running: Running) 
     assert running.application.written == []
 
 
-def test_a_body_that_drips_has_one_bound_for_the_whole(running: Running) -> None:
+def test_a_body_that_drips_has_one_bound_for_the_whole(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
         began = time.monotonic()
@@ -243,13 +245,13 @@ def test_a_body_that_drips_has_one_bound_for_the_whole(running: Running) -> None
         assert refusal(parsed(received(client, 5))) == (408, "timeout", None)
 
 
-def test_a_body_longer_than_announced_is_refused_whole(running: Running) -> None:
+def test_a_body_longer_than_announced_is_refused_whole(running: RunningServer) -> None:
     sent = b'POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{"content": "a"}, "b"\r\n\r\n'
     assert refusal(parsed(running.send(sent))) == (400, "bad_request", None)
     assert running.application.written == []
 
 
-def test_a_head_that_drips_is_cut_off_and_an_idle_connection_is_not(running: Running) -> None:
+def test_a_head_that_drips_is_cut_off_and_an_idle_connection_is_not(running: RunningServer) -> None:
     with running.connect() as slow, running.connect() as idle:
         began = time.monotonic()
         with contextlib.suppress(BrokenPipeError):
@@ -262,7 +264,7 @@ def test_a_head_that_drips_is_cut_off_and_an_idle_connection_is_not(running: Run
         assert parsed(received(idle))[0] == 200
 
 
-def test_the_second_head_on_a_connection_has_the_same_bound(running: Running) -> None:
+def test_the_second_head_on_a_connection_has_the_same_bound(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b"GET /v1/memories/1 HTTP/1.1\r\nHost: x\r\n\r\n")
         assert received(client, 0.3).startswith(b"HTTP/1.1 200 ")
@@ -270,7 +272,7 @@ def test_the_second_head_on_a_connection_has_the_same_bound(running: Running) ->
         assert refusal(parsed(received(client, 5))) == (408, "timeout", None)
 
 
-def test_a_half_sent_request_is_forgotten(running: Running) -> None:
+def test_a_half_sent_request_is_forgotten(running: RunningServer) -> None:
     for cut in (b"POST /v1/mem", b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{"):
         with running.connect() as client:
             client.sendall(cut)
@@ -278,7 +280,7 @@ def test_a_half_sent_request_is_forgotten(running: Running) -> None:
     assert running.application.written == []
 
 
-def test_a_client_that_asks_first_whether_to_send_is_told_to(running: Running) -> None:
+def test_a_client_that_asks_first_whether_to_send_is_told_to(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -286,13 +288,13 @@ def test_a_client_that_asks_first_whether_to_send_is_told_to(running: Running) -
         assert parsed(received(client))[0] == 201
 
 
-def test_requests_sent_without_waiting_are_answered_in_order(running: Running) -> None:
+def test_requests_sent_without_waiting_are_answered_in_order(running: RunningServer) -> None:
     requests = b"".join(b"GET /v1/memories/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(100))
     answer = running.send(requests)
     assert [int(part[: part.index(b'"')]) for part in answer.split(b'{"id":"')[1:]] == list(range(100))
 
 
-def test_a_handler_goes_on_when_its_client_hangs_up(running: Running) -> None:
+def test_a_handler_goes_on_when_its_client_hangs_up(running: RunningServer) -> None:
     with running.connect() as client:
         client.sendall(b"POST /v1/slow HTTP/1.1\r\nHost: x\r\n\r\n")
         assert running.application.begun.wait(5)
@@ -300,7 +302,9 @@ def test_a_handler_goes_on_when_its_client_hangs_up(running: Running) -> None:
     assert not running.application.cancelled.is_set()
 
 
-def test_a_fault_is_logged_once_and_told_by_number_alone(running: Running, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fault_is_logged_once_and_told_by_number_alone(
+    running: RunningServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR):
         answer = running.ask("GET", "/v1/fail")
     assert refusal(answer) == (500, "internal", None)
@@ -312,13 +316,13 @@ def test_a_fault_is_logged_once_and_told_by_number_alone(running: Running, caplo
 
 
 def test_a_handlers_own_broken_connection_is_not_taken_for_the_clients(
-    running: Running, caplog: pytest.LogCaptureFixture
+    running: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert refusal(running.ask("GET", "/v1/lost")) == (500, "internal", None)
     assert len(caplog.records) == 1
 
 
-def test_the_errors_of_the_store_have_their_own_statuses(running: Running) -> None:
+def test_the_errors_of_the_store_have_their_own_statuses(running: RunningServer) -> None:
     answer = running.ask("GET", "/v1/busy")
     assert refusal(answer) == (429, "busy", None)
     assert answer[1]["error"]["message"] == "300 writes are waiting; try again in a moment"
@@ -327,7 +331,7 @@ def test_the_errors_of_the_store_have_their_own_statuses(running: Running) -> No
 
 
 def test_a_stream_arrives_whole_and_a_broken_one_is_seen_to_be_broken(
-    running: Running, caplog: pytest.LogCaptureFixture
+    running: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     with contextlib.closing(http.client.HTTPConnection("localhost")) as connection:
         connection.sock = running.connect()
@@ -342,7 +346,7 @@ def test_a_stream_arrives_whole_and_a_broken_one_is_seen_to_be_broken(
 
 
 def test_a_client_that_does_not_read_is_let_go(tmp_path: Path) -> None:
-    running = Running(tmp_path, reader_seconds=0.2)
+    running = RunningServer(tmp_path, reader_seconds=0.2)
     try:
         with running.connect() as client:
             client.sendall(b"GET /v1/large HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -357,7 +361,7 @@ def test_a_client_that_does_not_read_is_let_go(tmp_path: Path) -> None:
         running.stop()
 
 
-def test_a_thousand_clients_at_once_are_all_answered(running: Running) -> None:
+def test_a_thousand_clients_at_once_are_all_answered(running: RunningServer) -> None:
     assert raise_open_files_limit() >= 2100
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(running.connect()) for _ in range(1000)]
@@ -367,7 +371,7 @@ def test_a_thousand_clients_at_once_are_all_answered(running: Running) -> None:
 
 
 def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
-    running = Running(tmp_path, connections_max=3)
+    running = RunningServer(tmp_path, connections_max=3)
     try:
         with contextlib.ExitStack() as stack:
             for _ in range(3):
@@ -385,7 +389,7 @@ def test_one_connection_too_many_is_told_so(tmp_path: Path) -> None:
 
 
 def test_another_users_connection_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    running = Running(tmp_path, credentials=lambda connection: Peer(uid=os.geteuid() + 1, pid=77))
+    running = RunningServer(tmp_path, credentials=lambda connection: Peer(uid=os.geteuid() + 1, pid=77))
     try:
         sent = b'POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{"content": "a"}'
         assert refusal(parsed(running.send(sent))) == (403, "forbidden", None)
@@ -399,7 +403,7 @@ def test_a_peer_the_system_does_not_name_is_refused(tmp_path: Path) -> None:
     def unknown(connection: socket.socket) -> Peer:
         raise OSError(92, "Protocol not available")
 
-    running = Running(tmp_path, credentials=unknown)
+    running = RunningServer(tmp_path, credentials=unknown)
     try:
         assert refusal(parsed(running.send(b"GET /v1/memories/1 HTTP/1.1\r\nHost: x\r\n\r\n"))) == (
             403,
@@ -411,7 +415,7 @@ def test_a_peer_the_system_does_not_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_stopping_finishes_what_was_begun_and_closes_the_idle_at_once(tmp_path: Path) -> None:
-    running = Running(tmp_path)
+    running = RunningServer(tmp_path)
     with running.connect() as client, running.connect() as idle, running.connect() as late:
         late.sendall(b"POST /v1/memories HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n{")
         client.sendall(b"POST /v1/slow HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -432,7 +436,7 @@ def test_stopping_finishes_what_was_begun_and_closes_the_idle_at_once(tmp_path: 
 
 
 def test_what_does_not_end_is_cancelled_after_its_time(tmp_path: Path) -> None:
-    running = Running(tmp_path, drain_seconds=0.3)
+    running = RunningServer(tmp_path, drain_seconds=0.3)
     with running.connect() as client:
         client.sendall(b"POST /v1/endless HTTP/1.1\r\nHost: x\r\n\r\n")
         assert running.application.begun.wait(5)

@@ -26,7 +26,7 @@ from mnemo_daemon.server.http_server import HttpServer
 from mnemo_daemon.server.sockets import bind
 from mnemo_daemon.transfer import tool_import
 from mnemo_store.disk import Disk
-from tests.samples import Held, contents
+from tests.samples import HeldWriter, contents
 
 
 class SmallDisk(Disk):
@@ -40,7 +40,7 @@ class SmallDisk(Disk):
         super().append(fd, data)
 
 
-class Served:
+class ServedDaemon:
     """A daemon without a model and its two routes, on a thread and a loop of their own."""
 
     def __init__(self, folder: Path) -> None:
@@ -83,15 +83,15 @@ class Served:
 
 
 @pytest.fixture
-def served(short_folder: Path) -> Iterator[Served]:
-    one = Served(short_folder)
+def served(short_folder: Path) -> Iterator[ServedDaemon]:
+    one = ServedDaemon(short_folder)
     yield one
     if one._thread.is_alive():
         one.stop()
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[Client]:
+def client(served: ServedDaemon) -> Iterator[Client]:
     with Client(served.path) as open_client:
         yield open_client
 
@@ -109,7 +109,7 @@ def until(is_so: Any, seconds: float = 20.0) -> None:
 
 
 def test_an_import_that_takes_long_tells_how_far_it_is(
-    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+    served: ServedDaemon, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
@@ -132,7 +132,9 @@ def test_an_error_after_the_first_line_of_progress_is_the_last_line(
     assert refused.value.code == "unknown_export"
 
 
-def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(served: Served, client: Client) -> None:
+def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(
+    served: ServedDaemon, client: Client
+) -> None:
     before = served.files()
     served.disk.room = 1000
     with pytest.raises(RefusalError) as refused:
@@ -144,7 +146,7 @@ def test_a_disk_without_room_for_the_import_is_told_and_nothing_is_changed(serve
 
 
 def test_an_import_leaves_the_store_room_to_write(
-    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+    served: ServedDaemon, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer_routes, "FREE_BYTES_MIN", 1 << 60)  # more than any disk has
     with pytest.raises(RefusalError, match="no room for the import beside the store") as refused:
@@ -152,7 +154,7 @@ def test_an_import_leaves_the_store_room_to_write(
     assert refused.value.status == 507
 
 
-def test_while_it_comes_in_an_import_has_no_name_on_the_disk(served: Served, client: Client) -> None:
+def test_while_it_comes_in_an_import_has_no_name_on_the_disk(served: ServedDaemon, client: Client) -> None:
     """So nothing of it stays, however it ends."""
     before, seen = served.files(), []
 
@@ -168,11 +170,11 @@ def test_while_it_comes_in_an_import_has_no_name_on_the_disk(served: Served, cli
 
 
 def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: ServedDaemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
-    held = Held(served.daemon.store)
+    held = HeldWriter(served.daemon.store)
     (body,) = memories(1000)
     with socket.socket(socket.AF_UNIX) as hasty:
         hasty.connect(str(served.path))
@@ -188,9 +190,9 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
     assert (found.stored, found.duplicate) in ((1000 - tool_import.SLICE, tool_import.SLICE), (1000, 0))
 
 
-def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, short_folder: Path) -> None:
+def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon, short_folder: Path) -> None:
     """The daemon is told to stop while the writer is busy with something else."""
-    held = Held(served.daemon.store)
+    held = HeldWriter(served.daemon.store)
     failed: list[MnemoError] = []
 
     def run() -> None:
@@ -209,7 +211,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
     assert len(failed) == 1
     held.let_go()
     stopping.join(30)
-    again = Served(short_folder)
+    again = ServedDaemon(short_folder)
     try:
         with Client(again.path) as client:
             found = client.import_from(memories(1000))
@@ -221,10 +223,10 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: Served, shor
 
 
 def test_what_was_taken_over_is_found_once_the_import_is_answered(
-    served: Served, client: Client, short_folder: Path
+    served: ServedDaemon, client: Client, short_folder: Path
 ) -> None:
     """The views are built for it before that."""
-    source = Served(short_folder / "source")
+    source = ServedDaemon(short_folder / "source")
     try:
         with Client(source.path) as other:
             other.import_from(memories(300))
@@ -236,7 +238,7 @@ def test_what_was_taken_over_is_found_once_the_import_is_answered(
 
 
 def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(
-    served: Served, client: Client, monkeypatch: pytest.MonkeyPatch
+    served: ServedDaemon, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time is for a piece, not for the whole."""
     monkeypatch.setattr(served.server, "body_seconds", 0.5)

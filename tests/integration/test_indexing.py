@@ -26,7 +26,7 @@ WAIT_SECONDS = 15.0  # far more than it takes: the machine may be busy
 IDLE_SECONDS = 4 * WAIT_SECONDS  # nothing here is found by looking now and then
 
 
-class Counting(EmbeddingService):
+class CountingEmbedder(EmbeddingService):
     """Embeds as always, and keeps how many texts came at once."""
 
     def __init__(self, models: Path) -> None:
@@ -38,10 +38,10 @@ class Counting(EmbeddingService):
         return super().encode_both(embedder, texts)
 
 
-class Filled:
+class FilledIndex:
     """A store whose memories are embedded by the tiny model."""
 
-    def __init__(self, folder: Path, embedding: Counting, disk: Disk | None = None) -> None:
+    def __init__(self, folder: Path, embedding: CountingEmbedder, disk: Disk | None = None) -> None:
         self.store = Store.open(folder)
         self.views = Views(self.store, Disk())
         self.views.open()
@@ -86,28 +86,28 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def embedding(tmp_path: Path, tiny_source: Path) -> Iterator[Counting]:
+def embedding(tmp_path: Path, tiny_source: Path) -> Iterator[CountingEmbedder]:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    service = Counting(tmp_path / "models")
+    service = CountingEmbedder(tmp_path / "models")
     service.refresh()
     yield service
     service.close()
 
 
 @pytest.fixture
-def filled(tmp_path: Path, embedding: Counting) -> Iterator[Filled]:
-    filled = Filled(tmp_path / "data", embedding)
+def filled(tmp_path: Path, embedding: CountingEmbedder) -> Iterator[FilledIndex]:
+    filled = FilledIndex(tmp_path / "data", embedding)
     yield filled
     filled.close()
 
 
-def bulk(filled: Filled, count: int) -> None:
+def bulk(filled: FilledIndex, count: int) -> None:
     """Memories that came in one transaction, which take their turn."""
     changes = [PutMemory(data=sample_memory(number, f"a b c {number}")) for number in range(1, count + 1)]
     filled.store.transact(lambda _: WriteResult(changes, None, "test"), by="test").result(WAIT_SECONDS)
 
 
-def test_what_was_just_saved_is_embedded_before_the_backlog(filled: Filled) -> None:
+def test_what_was_just_saved_is_embedded_before_the_backlog(filled: FilledIndex) -> None:
     bulk(filled, 100)
     filled.indexing.prioritise([sample_id(99), sample_id(100)])
     filled.indexing.start()
@@ -116,7 +116,7 @@ def test_what_was_just_saved_is_embedded_before_the_backlog(filled: Filled) -> N
     assert sum(filled.embedding.sizes) == 100
 
 
-class Slow(Counting):
+class SlowEmbedder(CountingEmbedder):
     seconds = 0.3
 
     def encode_both(self, embedder: Embedder, texts: Sequence[str]) -> tuple[list[Floats], list[Codes | None]]:
@@ -124,10 +124,12 @@ class Slow(Counting):
         return super().encode_both(embedder, texts)
 
 
-def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(tmp_path: Path, embedding: Counting) -> None:
-    slow = Slow(tmp_path / "models")
+def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(
+    tmp_path: Path, embedding: CountingEmbedder
+) -> None:
+    slow = SlowEmbedder(tmp_path / "models")
     slow.refresh()
-    filled = Filled(tmp_path / "data", slow)
+    filled = FilledIndex(tmp_path / "data", slow)
     bulk(filled, 200)
     assert filled.indexing.progress().rate is None
     filled.indexing.reindex(anew=False, batch=1)
@@ -143,7 +145,7 @@ def test_while_vectors_are_made_it_is_said_how_fast_and_how_long_still(tmp_path:
     assert progress.seconds_left > 0
 
 
-def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_compute_anew(filled: Filled) -> None:
+def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_compute_anew(filled: FilledIndex) -> None:
     filled.remember("a b c")
     embedder = filled.embedding.current()
     assert embedder is not None
@@ -166,7 +168,7 @@ def test_what_the_database_knows_is_taken_from_there_until_it_is_asked_to_comput
     assert not np.array_equal(kept, wrong)
 
 
-def test_texts_are_embedded_as_many_at_once_as_was_asked_for(filled: Filled) -> None:
+def test_texts_are_embedded_as_many_at_once_as_was_asked_for(filled: FilledIndex) -> None:
     filled.remember(*("a " * n for n in range(1, 8)))
     filled.indexing.reindex(anew=False, batch=3)
     filled.indexing.start()
@@ -174,7 +176,7 @@ def test_texts_are_embedded_as_many_at_once_as_was_asked_for(filled: Filled) -> 
     assert filled.embedding.sizes == [3, 3, 1]
 
 
-def test_asking_again_and_again_while_texts_come_in_loses_none(filled: Filled) -> None:
+def test_asking_again_and_again_while_texts_come_in_loses_none(filled: FilledIndex) -> None:
     filled.indexing.start()
     for number in range(40):
         filled.remember(f"a b {'c ' * number}")
@@ -186,11 +188,11 @@ def test_asking_again_and_again_while_texts_come_in_loses_none(filled: Filled) -
 
 
 def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
-    tmp_path: Path, embedding: Counting, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, embedding: CountingEmbedder, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mnemo")
     for told in (False, True):
-        filled = Filled(tmp_path / "data", embedding)
+        filled = FilledIndex(tmp_path / "data", embedding)
         filled.remember("a b c")
         filled.indexing.start()
         filled.wait()
@@ -199,7 +201,7 @@ def test_a_new_store_is_quiet_about_the_view_it_never_had_and_an_old_one_tells(
         (tmp_path / "data" / "views" / "vectors.view").unlink()
 
 
-def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(filled: Filled) -> None:
+def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waiting(filled: FilledIndex) -> None:
     looks: list[int] = []
 
     def look(_: ActiveIndex, seq: int) -> bool:
@@ -217,7 +219,7 @@ def test_what_comes_while_it_looks_and_finds_nothing_is_looked_at_without_waitin
     assert len(looks) == 2, "once told is looked at once"
 
 
-def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: Filled) -> None:
+def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: FilledIndex) -> None:
     filled.remember("a b c")
     while filled.indexing.progress().state != "ready":
         filled.indexing._step()
@@ -234,8 +236,8 @@ def test_a_view_that_is_whole_is_ready_only_once_it_answers(filled: Filled) -> N
 
 def test_a_model_that_has_been_loaded_is_used_without_waiting(tmp_path: Path, tiny_source: Path) -> None:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    embedding = Counting(tmp_path / "models")
-    filled = Filled(tmp_path / "data", embedding)
+    embedding = CountingEmbedder(tmp_path / "models")
+    filled = FilledIndex(tmp_path / "data", embedding)
     filled.remember("a b c")
     filled.indexing.start()
     time.sleep(0.05)  # it has looked, and there was no model
@@ -250,7 +252,7 @@ def test_a_model_that_has_been_loaded_is_used_without_waiting(tmp_path: Path, ti
 
 
 def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
-    filled: Filled, monkeypatch: pytest.MonkeyPatch
+    filled: FilledIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when a read of a column met a change of it: the thread had ended, and no memory got its vector any more."""
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
@@ -273,7 +275,7 @@ def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
 
 
 def test_what_was_dropped_while_the_thread_failed_leaves_the_view(
-    filled: Filled, monkeypatch: pytest.MonkeyPatch
+    filled: FilledIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
     filled.indexing.start()
@@ -311,8 +313,8 @@ class NoGraphs(Disk):
         super().replace_file(path, pieces)
 
 
-def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embedding: Counting) -> None:
-    filled = Filled(tmp_path / "data", embedding, NoGraphs())
+def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embedding: CountingEmbedder) -> None:
+    filled = FilledIndex(tmp_path / "data", embedding, NoGraphs())
     filled.indexing.start()
     filled.remember("a")
     filled.wait()

@@ -29,7 +29,7 @@ LETTERS = [f"{a} {b} {c}" for a in "abc" for b in "defg" for c in "hijkl"]
 MORE_LETTERS = [f"{a} {b}" for a in "abcd" for b in "efg"]
 
 
-class Counted(Embedder):
+class EmbeddingCounter(Embedder):
     """An embedder that keeps the texts of each call; while it is `held`, calls wait."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -58,7 +58,7 @@ class Counted(Embedder):
 class CountedModels(EmbeddingService):
     def _open(self, name: str) -> Embedder:
         current = self.current()
-        return current if current is not None else Counted(super()._open(name))
+        return current if current is not None else EmbeddingCounter(super()._open(name))
 
 
 class Doors:
@@ -82,9 +82,9 @@ class Doors:
         until(lambda: self.indexing.serving() is not None)
 
     @property
-    def embedder(self) -> Counted:
+    def embedder(self) -> EmbeddingCounter:
         embedder = self.embedding.current()
-        assert isinstance(embedder, Counted)
+        assert isinstance(embedder, EmbeddingCounter)
         return embedder
 
     def take(self, *texts: str, group: str = "g") -> list[IngestResult]:

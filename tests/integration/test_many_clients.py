@@ -26,7 +26,7 @@ NOTES = 300
 NOTES_SECONDS_MAX = 30.0
 
 
-class Agent:
+class WritingAgent:
     """An agent's end of `mnemo mcp`."""
 
     def __init__(self, daemon: RunningDaemon, name: str) -> None:
@@ -79,7 +79,7 @@ def write(daemon: RunningDaemon, number: int, begun: threading.Barrier) -> list[
 
 def converse(daemon: RunningDaemon, name: str, begun: threading.Barrier) -> list[str]:
     """What an agent was told is stored."""
-    agent = Agent(daemon, name)
+    agent = WritingAgent(daemon, name)
     try:
         begun.wait(30.0)
         told = []

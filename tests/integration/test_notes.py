@@ -103,10 +103,10 @@ def test_of_a_folder_that_is_new_small_files_come_first_and_what_is_saved_meanwh
 def test_a_folder_is_being_read_until_it_was_looked_through_once(tmp_path: Path) -> None:
     seen: list[bool] = []
 
-    class Asking(WatchOf):
+    class AskingWatch(WatchOf):
         on_start = staticmethod(lambda: seen.append(asked.notes.is_first_scan_running()))
 
-    asked = vault = Vault(tmp_path, make_watch=Asking)
+    asked = vault = Vault(tmp_path, make_watch=AskingWatch)
     assert not vault.notes.is_first_scan_running()
     vault.write("a.md", "text")
     vault.watch()

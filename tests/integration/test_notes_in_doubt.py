@@ -9,7 +9,7 @@ import pytest
 
 from mnemo_store.records import ChunkRef, PutMemory, PutNote
 from mnemo_store.store import WriteResult
-from tests.samples import WAIT_SECONDS, Held, quick_folder, sample_id
+from tests.samples import WAIT_SECONDS, HeldWriter, quick_folder, sample_id
 from tests.simulation.disk import FOR_GOOD, Fault
 from tests.simulation.world import World, in_simulated_time
 from tests.vaults import watched_vault
@@ -73,7 +73,7 @@ def test_of_the_files_of_one_turn_one_that_was_changed_meanwhile_is_planned_anew
         vault.watch()
         (first,) = vault.ids("a.md")
         file = vault.files()["a.md"]
-        held = Held(vault.store)
+        held = HeldWriter(vault.store)
         vault.write("a.md", "First thing, changed.\n")
         vault.write("b.md", "Second thing, changed.\n")
         vault.wait(lambda: vault.store.queue_length() == 1)

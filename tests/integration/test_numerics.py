@@ -119,7 +119,7 @@ def test_each_form_has_its_thresholds(manifest: ModelManifest) -> None:
     assert (quick.near, exact.near) == (0.684, 0.694)
 
 
-class Machine:
+class ForeignMachine:
     """A daemon over the same data, on a processor of the one kind or the other."""
 
     def __init__(self, folder: Path, numerics: Numerics, store: type[Store] = Store) -> None:
@@ -150,7 +150,7 @@ def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
     manifest: ModelManifest, tmp_path: Path
 ) -> None:
     async def live() -> None:
-        async with Machine(tmp_path, "int8") as daemon:
+        async with ForeignMachine(tmp_path, "int8") as daemon:
             draft = Draft(content="", namespace="default", user_id="local", trust="user", source="test")
             for text in TEXTS:
                 daemon.memories.remember(draft._replace(content=text), Caller("test")).result()
@@ -159,7 +159,7 @@ def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
             assert form(daemon) == "int8"
             before = answers(daemon, "a d g")
             quick = daemon.indexing.serving()
-        async with Machine(tmp_path, "float32") as daemon:
+        async with ForeignMachine(tmp_path, "float32") as daemon:
             assert answers(daemon, "a d g")[0] == "a d g", "by words, before any vector is there"
             await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
             assert form(daemon) == "float32"
@@ -169,7 +169,7 @@ def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
             assert exact is not None
             assert quick.view.space != exact.view.space
             assert len(exact.view) == len(TEXTS)
-        async with Machine(tmp_path, "int8") as daemon:
+        async with ForeignMachine(tmp_path, "int8") as daemon:
             await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
             assert form(daemon) == "int8"
             assert answers(daemon, "a d g") == before
@@ -177,7 +177,7 @@ def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
     asyncio.run(live())
 
 
-class Slow(Store):
+class SlowModel(Store):
     """A store that keeps no vectors until it is let."""
 
     may_go_on = threading.Event()
@@ -189,23 +189,23 @@ class Slow(Store):
 
 def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: ModelManifest, tmp_path: Path) -> None:
     async def live() -> None:
-        async with Machine(tmp_path, "int8") as daemon:
+        async with ForeignMachine(tmp_path, "int8") as daemon:
             draft = Draft(content="a b c", namespace="default", user_id="local", trust="user", source="test")
             daemon.memories.remember(draft, Caller("test")).result()
             daemon.use_model(manifest.name)
             await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
         try:
-            async with Machine(tmp_path, "float32", Slow) as daemon:
+            async with ForeignMachine(tmp_path, "float32", SlowModel) as daemon:
                 await asyncio.to_thread(wait_until, lambda: daemon.indexing.refill_cause != "")
                 state, (reason,) = daemon.state()
                 assert state == "warming"
                 assert reason.startswith("1 memory waits for its vector: the vectors were computed by")
                 assert "other numerics than the float32 used here" in reason
                 assert answers(daemon, "a b c") == ["a b c"]
-                Slow.may_go_on.set()
+                SlowModel.may_go_on.set()
                 await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
                 assert daemon.indexing.refill_cause == ""
         finally:
-            Slow.may_go_on.set()
+            SlowModel.may_go_on.set()
 
     asyncio.run(live())

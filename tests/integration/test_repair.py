@@ -452,7 +452,7 @@ def test_a_database_that_does_not_verify_is_not_opened_but_put_aside_and_restore
     assert contents_of(folder) == remembered
 
 
-class NoDatabase(Disk):
+class DiskWithoutDatabase(Disk):
     """The database cannot be opened."""
 
     def open_database(self, folder: Path, **options: Any) -> Any:
@@ -461,7 +461,7 @@ class NoDatabase(Disk):
 
 def test_while_the_journal_stands_in_for_the_database_that_is_what_is_found(folder: Path) -> None:
     remembered = contents_of(folder)
-    with opened(folder, NoDatabase()) as store:
+    with opened(folder, DiskWithoutDatabase()) as store:
         done = StoreRepair(StoreCheck(store)).repair(dry_run=False)
         assert done.steps == []
         assert brief(done.report) == [("database", "db", "data.mdb")]

@@ -21,7 +21,7 @@ from tests.samples import opened, remember
 KEPT = "The boat lies in the third basin."
 
 
-class Terminal:
+class PseudoTerminal:
     """Gives commands beside a daemon that is running."""
 
     def __init__(self, daemon: RunningDaemon, here: Path) -> None:
@@ -67,13 +67,13 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(short_folder: Path) -> Iterator[Terminal]:
+def terminal(short_folder: Path) -> Iterator[PseudoTerminal]:
     (short_folder / "config.toml").write_text("")
     daemon = RunningDaemon(short_folder / "data", {"MNEMO_MODELS_FOLDER": str(short_folder / "models")})
     daemon.socket, daemon.log = short_folder / "mnemo.sock", short_folder / "mnemod.log"
     daemon.environ |= {"MNEMO_SOCKET": str(daemon.socket), "MNEMO_CONFIG": str(short_folder / "config.toml")}
     daemon.start()
-    terminal = Terminal(daemon, short_folder)
+    terminal = PseudoTerminal(daemon, short_folder)
     yield terminal
     terminal.end()
     daemon.stop()
@@ -85,26 +85,26 @@ def other_store(folder: Path) -> Path:
     return folder
 
 
-def folder_without_a_store(terminal: Terminal) -> list[str]:
+def folder_without_a_store(terminal: PseudoTerminal) -> list[str]:
     (terminal.here / "photos").mkdir()
     return ["photos"]
 
 
-def damaged_backup(terminal: Terminal) -> list[str]:
+def damaged_backup(terminal: PseudoTerminal) -> list[str]:
     assert terminal.give("backup", "copy")[0] == 0
     data = terminal.here / "copy" / "db" / "data.mdb"
     data.write_bytes(data.read_bytes()[:-1] + b"x")
     return ["copy"]
 
 
-def backup_of_a_newer_format(terminal: Terminal) -> list[str]:
+def backup_of_a_newer_format(terminal: PseudoTerminal) -> list[str]:
     assert terminal.give("backup", "copy")[0] == 0
     listed = terminal.here / "copy" / "backup.json"
     listed.write_text(listed.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
     return ["copy"]
 
 
-def more_than_the_disk_has_room_for(terminal: Terminal) -> list[str]:
+def more_than_the_disk_has_room_for(terminal: PseudoTerminal) -> list[str]:
     os.truncate(other_store(terminal.here / "other") / "db" / "data.mdb", 1 << 42)
     return ["other"]
 
@@ -119,7 +119,7 @@ def more_than_the_disk_has_room_for(terminal: Terminal) -> list[str]:
     ],
 )
 def test_what_cannot_be_restored_is_refused_before_the_daemon_is_stopped(
-    terminal: Terminal, make: object, said: str
+    terminal: PseudoTerminal, make: object, said: str
 ) -> None:
     assert callable(make)
     code, told = terminal.give("restore", *make(terminal), "--yes")
@@ -129,7 +129,7 @@ def test_what_cannot_be_restored_is_refused_before_the_daemon_is_stopped(
     assert terminal.texts() == [KEPT]
 
 
-def test_what_fails_after_the_daemon_was_stopped_leaves_it_running_again(terminal: Terminal) -> None:
+def test_what_fails_after_the_daemon_was_stopped_leaves_it_running_again(terminal: PseudoTerminal) -> None:
     other = other_store(terminal.here / "other")
     shutil.rmtree(other / "db")
     segment = next((other / "journal").glob("short_term.jsonl"))
@@ -142,7 +142,7 @@ def test_what_fails_after_the_daemon_was_stopped_leaves_it_running_again(termina
 
 
 @pytest.mark.parametrize("victim", ["the work", "the command"])
-def test_a_restore_that_is_killed_leaves_the_daemon_running_again(terminal: Terminal, victim: str) -> None:
+def test_a_restore_that_is_killed_leaves_the_daemon_running_again(terminal: PseudoTerminal, victim: str) -> None:
     other = other_store(terminal.here / "other")
     os.mkfifo(other / "journal" / "long_term.000001.jsonl")  # which holds up whoever copies it
     process = terminal.begin("restore", "other", "--yes")
@@ -162,7 +162,7 @@ def test_a_restore_that_is_killed_leaves_the_daemon_running_again(terminal: Term
     assert not stage.exists()
 
 
-def test_a_daemon_that_ran_runs_on_with_what_was_restored(terminal: Terminal) -> None:
+def test_a_daemon_that_ran_runs_on_with_what_was_restored(terminal: PseudoTerminal) -> None:
     assert terminal.give("backup", "copy")[0] == 0
     with terminal.daemon.client() as client:
         client.remember("Said after the backup.")

@@ -43,7 +43,7 @@ PROJECTION = Projection(np.eye(32, 8, dtype=np.float16))
 OTHER = Projection(np.eye(32, 8, 3, dtype=np.float16))
 
 
-class Seen(Embedder):
+class SeenRows(Embedder):
     """An embedder that keeps which texts each call was given: for their vectors alone, or with token rows."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -93,9 +93,9 @@ class Models(EmbeddingService):
         self.refresh()
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> SeenRows:
         embedder = self.current()
-        assert isinstance(embedder, Seen)
+        assert isinstance(embedder, SeenRows)
         return embedder
 
     @property
@@ -110,7 +110,7 @@ class Models(EmbeddingService):
     def _open(self, name: str) -> Embedder:
         manifest = self.manifest(name)
         assert manifest is not None
-        return self.current() or Seen(GraphEmbedder(manifest, self._projection))
+        return self.current() or SeenRows(GraphEmbedder(manifest, self._projection))
 
 
 @pytest.fixture

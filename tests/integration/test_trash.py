@@ -69,7 +69,7 @@ def desk(tmp_path: Path) -> Iterator[Bin]:
     desk.close()
 
 
-class Counting(EmbeddingService):
+class CountingEmbeddings(EmbeddingService):
     """Embeds as always, and keeps what it was asked for."""
 
     def __init__(self, models: Path) -> None:
@@ -86,7 +86,7 @@ class Counting(EmbeddingService):
 
 def test_restoring_brings_back_the_vector_without_computing_it(tmp_path: Path, tiny_source: Path) -> None:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
-    embedding = Counting(tmp_path / "models")
+    embedding = CountingEmbeddings(tmp_path / "models")
     embedding.refresh()
     desk = Bin(tmp_path / "data", embedding)
     memory_id = desk.add("a b c")

@@ -109,14 +109,14 @@ def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
         assert "Traceback" not in daemon.log.read_text()
 
 
-class Found(NamedTuple):
+class FoundIds(NamedTuple):
     """What is answered after a start, and what the daemon said of it in its log."""
 
     answers: list[bytes]
     log: str
 
 
-def start_after(daemon: RunningDaemon, meanwhile: Callable[[RunningDaemon], object]) -> Found:
+def start_after(daemon: RunningDaemon, meanwhile: Callable[[RunningDaemon], object]) -> FoundIds:
     """A start after something was done to the folder. The daemon has stopped again, and saved its views."""
     daemon.log.write_text("")
     meanwhile(daemon)
@@ -129,7 +129,7 @@ def start_after(daemon: RunningDaemon, meanwhile: Callable[[RunningDaemon], obje
         assert daemon.stop() == 0
     log = daemon.log.read_text()
     assert "Traceback" not in log
-    return Found(given, log)
+    return FoundIds(given, log)
 
 
 def flip_a_byte(path: Path, at: float = 2 / 3) -> None:
@@ -205,7 +205,7 @@ LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
 
 
 @pytest.fixture(scope="module")
-def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Iterator[dict[str, Future[Found]]]:
+def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Iterator[dict[str, Future[FoundIds]]]:
     """What is answered after each loss. Two daemons, each on a folder of its own that begins as a copy, share them and
     go from one to the next: the later ones are on their way while a test looks at its own."""
     folder = rested[0].folder
@@ -221,7 +221,7 @@ def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Ite
 
 
 def test_a_restart_changes_no_answer(
-    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[FoundIds]]
 ) -> None:
     after = found["nothing"].result()
     assert after.answers == rested[1]
@@ -229,7 +229,7 @@ def test_a_restart_changes_no_answer(
 
 
 def test_without_the_folder_of_views_the_answers_are_the_same(
-    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[FoundIds]]
 ) -> None:
     after = found["all views"].result()
     assert after.answers == rested[1]
@@ -241,7 +241,7 @@ def test_without_the_folder_of_views_the_answers_are_the_same(
 @pytest.mark.parametrize("spoil", ONE_SPOILT)
 def test_without_one_view_the_answers_are_the_same(
     rested: tuple[RunningDaemon, list[bytes]],
-    found: dict[str, Future[Found]],
+    found: dict[str, Future[FoundIds]],
     name: str,
     spoil: Callable[[Path], object],
 ) -> None:
@@ -252,19 +252,19 @@ def test_without_one_view_the_answers_are_the_same(
 
 @pytest.mark.parametrize("spoil", ALL_SPOILT)
 def test_with_every_view_spoilt_the_answers_are_the_same(
-    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]], spoil: Callable[[Path], object]
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[FoundIds]], spoil: Callable[[Path], object]
 ) -> None:
     assert found[spoil.__name__].result().answers == rested[1]
 
 
 def test_after_a_kill_the_answers_are_the_same(
-    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[FoundIds]]
 ) -> None:
     assert found["kill"].result().answers == rested[1]
 
 
 def test_without_the_database_texts_are_embedded_again_to_the_same_answers(
-    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[Found]]
+    rested: tuple[RunningDaemon, list[bytes]], found: dict[str, Future[FoundIds]]
 ) -> None:
     assert found["database"].result().answers == rested[1]
 

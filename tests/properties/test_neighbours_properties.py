@@ -19,7 +19,7 @@ from tests.samples import sample_memory
 FILES = ("f", "g")
 
 
-class Put(NamedTuple):
+class PlacedMemory(NamedTuple):
     number: int
     session: str
     user: str
@@ -33,7 +33,7 @@ class Drop(NamedTuple):
     number: int
 
 
-class Record(NamedTuple):
+class PlacedRecord(NamedTuple):
     """The record of a file is written: these are its chunks."""
 
     file: str
@@ -44,22 +44,22 @@ class Reload(NamedTuple):
     """The view is saved and loaded."""
 
 
-Step = Put | Drop | Record | Reload
+Step = PlacedMemory | Drop | PlacedRecord | Reload
 NUMBERS = st.integers(0, 9)
 HISTORIES = st.lists(
     st.builds(
-        Put, NUMBERS, st.sampled_from(["s", "s", "t", ""]), st.sampled_from(["local", "local", "ann"]),
+        PlacedMemory, NUMBERS, st.sampled_from(["s", "s", "t", ""]), st.sampled_from(["local", "local", "ann"]),
         st.sampled_from(["default", "p"]), st.integers(-1, 3), st.sampled_from(["", "", "", *FILES]),
         st.sampled_from(["active", "superseded", "trashed"]),
     )
     | st.builds(Drop, NUMBERS)
-    | st.builds(Record, st.sampled_from(FILES), st.lists(NUMBERS, max_size=8))
+    | st.builds(PlacedRecord, st.sampled_from(FILES), st.lists(NUMBERS, max_size=8))
     | st.builds(Reload),
     max_size=40,
 )  # fmt: skip
 
 
-def memory_of(put: Put) -> Memory:
+def memory_of(put: PlacedMemory) -> Memory:
     return sample_memory(
         put.number, session_id=put.session, user_id=put.user, namespace=put.namespace, event_at=put.event_at,
         managed=put.managed, state=put.state,
@@ -67,7 +67,11 @@ def memory_of(put: Put) -> Memory:
 
 
 def after(
-    columns: AttributeStore, history: Iterable[Step], folder: Path, there: dict[int, Put], records: dict[str, list[int]]
+    columns: AttributeStore,
+    history: Iterable[Step],
+    folder: Path,
+    there: dict[int, PlacedMemory],
+    records: dict[str, list[int]],
 ) -> AttributeStore:
     """The view behind a history. `there` and `records` become what there is by then: memories, and chunks by file.
 
@@ -75,7 +79,7 @@ def after(
     """
     for step in history:
         match step:
-            case Put(number=number, managed=managed):
+            case PlacedMemory(number=number, managed=managed):
                 columns.put(number, memory_of(step), None)
                 there[number] = step
                 if managed:
@@ -83,7 +87,7 @@ def after(
             case Drop(number=number):
                 columns.drop(number)
                 there.pop(number, None)
-            case Record(file=file, chunks=chunks):
+            case PlacedRecord(file=file, chunks=chunks):
                 columns.link_file(file, chunks)
                 records[file] = chunks
             case Reload():
@@ -92,7 +96,7 @@ def after(
     return columns
 
 
-def expected(there: dict[int, Put], records: dict[str, list[int]]) -> tuple[dict[int, int], dict[int, int]]:
+def expected(there: dict[int, PlacedMemory], records: dict[str, list[int]]) -> tuple[dict[int, int], dict[int, int]]:
     """(before, after) by number, of those who have one."""
     lists = [
         [number for number in dict.fromkeys(chunks) if number in there and there[number].managed == file]
@@ -112,7 +116,7 @@ def found(columns: AttributeStore) -> tuple[dict[int, int], dict[int, int]]:
     return befores, afters
 
 
-def built(there: dict[int, Put], records: dict[str, list[int]]) -> AttributeStore:
+def built(there: dict[int, PlacedMemory], records: dict[str, list[int]]) -> AttributeStore:
     """As after a loss of the view."""
     columns = AttributeStore(linked=False)
     for put in there.values():
@@ -126,7 +130,7 @@ def built(there: dict[int, Put], records: dict[str, list[int]]) -> AttributeStor
 @given(HISTORIES, HISTORIES)
 @settings(max_examples=300, deadline=None)
 def test_neighbours_after_any_history_are_those_of_the_sorted_lists(first: list[Step], second: list[Step]) -> None:
-    there: dict[int, Put] = {}
+    there: dict[int, PlacedMemory] = {}
     records: dict[str, list[int]] = {}
     with tempfile.TemporaryDirectory() as folder:
         columns = after(AttributeStore(), first, Path(folder), there, records)
@@ -143,7 +147,7 @@ def test_neighbours_after_any_history_are_those_of_the_sorted_lists(first: list[
 def test_a_long_session_that_comes_in_any_order_stands_in_the_order_of_its_times(
     times: list[int], chance: random.Random
 ) -> None:
-    puts = [Put(number, "s", "local", "default", at, "", "active") for number, at in enumerate(times)]
+    puts = [PlacedMemory(number, "s", "local", "default", at, "", "active") for number, at in enumerate(times)]
     shuffled = list(puts)
     chance.shuffle(shuffled)
     for order in (puts, sorted(puts, key=lambda put: -put.event_at), shuffled):

@@ -76,7 +76,7 @@ def drawn(chance: random.Random) -> dict[str, Any]:
     }
 
 
-class Kept:
+class KeptMemory:
     """A store of them, half edited since THEN, and what it holds and held."""
 
     def __init__(self, desk: Desk) -> None:
@@ -213,14 +213,14 @@ ASKED_FOR = st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module", params=["with vectors", "without a model"])
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeptMemory]:
     folder: Path = tmp_path_factory.mktemp("filters")
     catalogue = SimulatedCatalogue()
     if request.param == "with vectors":
         catalogue.there.add(DEFAULT_EMBEDDING)
     models = SimulatedModels(catalogue, Mood())
     with desk_in(folder, models) as desk:
-        kept = Kept(desk)
+        kept = KeptMemory(desk)
         if request.param == "with vectors":
             wait_for_vectors(desk)
         yield kept
@@ -240,7 +240,7 @@ def wait_for_vectors(desk: Desk) -> None:
 @given(filters=FILTERED)
 @settings(max_examples=150, deadline=None)
 def test_recall_gives_all_that_passes_the_filters_and_nothing_else(
-    kept: Kept, ranker: Ranker, filters: dict[str, Any]
+    kept: KeptMemory, ranker: Ranker, filters: dict[str, Any]
 ) -> None:
     asked = RecallRequest(query=QUERY, ranker=ranker, top_k=100, token_budget=None, **filters)
     given_ids = [hit.details.memory.id for hit in kept.ask(asked).hits]
@@ -251,7 +251,7 @@ def test_recall_gives_all_that_passes_the_filters_and_nothing_else(
 @given(filters=FILTERED, more=ASKED_FOR)
 @settings(max_examples=300, deadline=None)
 def test_whatever_is_asked_for_nothing_comes_that_the_filters_leave_out(
-    kept: Kept, filters: dict[str, Any], more: dict[str, Any]
+    kept: KeptMemory, filters: dict[str, Any], more: dict[str, Any]
 ) -> None:
     asked = RecallRequest(query=QUERY, token_budget=None, explain=True, **filters, **more)
     recalled = kept.ask(asked)
@@ -264,7 +264,7 @@ def test_whatever_is_asked_for_nothing_comes_that_the_filters_leave_out(
 @given(filters=FILTERED, more=ASKED_FOR)
 @settings(max_examples=150, deadline=None)
 def test_no_memory_of_another_namespace_or_of_another_user_is_ever_given(
-    kept: Kept, filters: dict[str, Any], more: dict[str, Any]
+    kept: KeptMemory, filters: dict[str, Any], more: dict[str, Any]
 ) -> None:
     namespace, user = filters.get("namespace") or "default", filters.get("user_id") or "local"
     recalled = kept.ask(RecallRequest(query=QUERY, token_budget=None, **filters, **more))

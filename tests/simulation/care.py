@@ -13,18 +13,18 @@ from mnemo_store.errors import HistoryUnavailable
 from mnemo_store.maintenance import restore
 from mnemo_store.records import normalized_text
 from tests.simulation import checks
-from tests.simulation.disk import Killed
+from tests.simulation.disk import ProcessKill
 from tests.simulation.ledger import Ledger, State, Wrong, differences
-from tests.simulation.life import Life
+from tests.simulation.life import SimulatedLife
 from tests.simulation.world import World
 from tests.simulation.writes import USERS
 
 
-def compact(life: Life) -> str:
+def compact(life: SimulatedLife) -> str:
     """The history that `history.keep` does not ask for is given up; nothing else changes."""
     try:
         answer = life.ask("POST", "/v1/compact", {"dry_run": life.chance.random() < 0.2}, door="cli")
-    except Killed:
+    except ProcessKill:
         life.world.ledger.past.clear()
         life.world.ledger.doubt(_compacted)
         raise
@@ -39,7 +39,7 @@ def compact(life: Life) -> str:
     return answer.code
 
 
-def forget(life: Life) -> str:
+def forget(life: SimulatedLife) -> str:
     """No answer knows it, no file holds it, and what was derived from it is gone too."""
     memory = life.pick()
     if memory is None:
@@ -63,7 +63,7 @@ def forget(life: Life) -> str:
     return f"{memory.id[-8:]} ({memory.state}) and {len(gone) - 1} more"
 
 
-def empty_the_trash(life: Life) -> str:
+def empty_the_trash(life: SimulatedLife) -> str:
     namespace = life.chance.choice(("default", "project", "*"))
     user = life.chance.choice(USERS) or "local"
     trashed = [{memory.id for memory in state.current() if memory.state == "trashed" and memory.user_id == user
@@ -78,7 +78,7 @@ def empty_the_trash(life: Life) -> str:
     return f"{namespace} of {user} {answer.value['dropped']}"
 
 
-def back_up(life: Life) -> str:
+def back_up(life: SimulatedLife) -> str:
     folder = life.world.folder / f"backup-{life.number}"
     answer = life.ask("POST", "/v1/backup", {"folder": str(folder)}, door="cli")
     if not life.expect(answer, (200, 422) if life.is_troubled else (200,)):
@@ -90,7 +90,7 @@ def back_up(life: Life) -> str:
     return f"{answer.value['seq']} {'with' if answer.value['has_database'] else 'without'} database"
 
 
-def restore_a_backup(life: Life) -> str:
+def restore_a_backup(life: SimulatedLife) -> str:
     """In the place of what is there. What was forgotten since comes back only where that is asked for."""
     folder, state = life.chance.choice(life.backups)
     life.world.close()
@@ -101,7 +101,7 @@ def restore_a_backup(life: Life) -> str:
     return f"change {state.seq}, {life.open_again()}"
 
 
-def go_back(life: Life) -> str:
+def go_back(life: SimulatedLife) -> str:
     """The store as it was after the last change by a moment, from what is there."""
     life.world.disk.set(None)  # what a kill would leave is known to nobody
     life.world.close()  # which may write what memories were used, at a time that the clock has stepped back to
@@ -124,7 +124,7 @@ def go_back(life: Life) -> str:
     return f"to {at}, {came}"
 
 
-def move(life: Life) -> str:
+def move(life: SimulatedLife) -> str:
     """An export into an empty store gives the same store, and the same export."""
     world = life.world
     exported = life.ask("GET", "/v1/export", door="cli")
@@ -152,14 +152,14 @@ def move(life: Life) -> str:
     return f"{len(exported.value.splitlines())} rows"
 
 
-def export(life: Life) -> str:
+def export(life: SimulatedLife) -> str:
     answer = life.ask("GET", "/v1/export", door="cli")
     if life.expect(answer, (200,)) and len(life.exports) < 3:
         life.exports.append(answer.value)
     return f"{answer.status}"
 
 
-def import_an_export(life: Life) -> str:
+def import_an_export(life: SimulatedLife) -> str:
     """Into a store that has much of it already: nothing is there twice, and what was changed since stays."""
     before = life.state
     answer = life.ask("POST", "/v1/import", door="cli", raw=life.chance.choice(life.exports))
@@ -184,7 +184,7 @@ def import_an_export(life: Life) -> str:
     )
 
 
-def check(life: Life) -> str:
+def check(life: SimulatedLife) -> str:
     """Clean, and there is nothing to repair."""
     life.catch_up()
     answer = life.ask("POST", "/v1/check")
@@ -196,7 +196,7 @@ def check(life: Life) -> str:
     return f"{sum(answer.value['checked'].values())} rows {answer.value['notes']}"
 
 
-def repair_after_damage(life: Life) -> str:
+def repair_after_damage(life: SimulatedLife) -> str:
     """A row of the journal is damaged while nobody looks; check finds it, and repair mends it from the database."""
     life.world.disk.set(None)  # a kill before the repair would leave two damages, of which nothing can make good both
     life.world.close()
@@ -227,13 +227,13 @@ def _compacted(state: State) -> State:
     return state.compacted(int(state.metas.get("history_from", "1").split()[0]))
 
 
-def _restored(life: Life, folder: Path, at: int | None, *, keep_forgotten: bool) -> None:
+def _restored(life: SimulatedLife, folder: Path, at: int | None, *, keep_forgotten: bool) -> None:
     done = restore.restore(folder, life.world.data, Disk(), life.world.clock.now, at=at, keep_forgotten=keep_forgotten)
     if done.kept_as is not None:
         shutil.rmtree(done.kept_as)
 
 
-def _opened_at_whatever(life: Life) -> str:
+def _opened_at_whatever(life: SimulatedLife) -> str:
     """With a history of which the simulation does not know all, what stands there now is what counts."""
     life.world.ledger = Ledger()
     life.world.open()

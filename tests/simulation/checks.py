@@ -13,14 +13,14 @@ from mnemo_store.records import CATEGORIES, KINDS, LAYERS, STATES, TRUSTS, Memor
 from tests.simulation.ledger import Wrong
 
 if TYPE_CHECKING:
-    from tests.simulation.life import Life
+    from tests.simulation.life import SimulatedLife
 
 CODED = {"kind": KINDS, "category": CATEGORIES, "layer": LAYERS, "trust": TRUSTS, "state": STATES}
 NUMBERS = ("importance", "created_at", "modified_at", "event_at", "expires_at", "decay_rate")
 COUNTS = ("access_count", "repetition_count", "last_accessed", "strength")
 
 
-def everything(life: "Life") -> None:
+def everything(life: "SimulatedLife") -> None:
     """All of it, of a store at rest."""
     soundness(life)
     states_agree(life)
@@ -28,7 +28,7 @@ def everything(life: "Life") -> None:
     _vectors_agree(life, views_agree(life))
 
 
-def soundness(life: "Life") -> None:
+def soundness(life: "SimulatedLife") -> None:
     """Nothing is missing, and nothing is out of order that should not be."""
     world = life.world
     assert world.daemon is not None
@@ -38,12 +38,12 @@ def soundness(life: "Life") -> None:
         raise Wrong(f"the disk is well, the store is not: {world.daemon.problem()}")
 
 
-def states_agree(life: "Life") -> None:
+def states_agree(life: "SimulatedLife") -> None:
     """The store shows what it must."""
     life.world.ledger.agree(life.world.found())
 
 
-def views_agree(life: "Life") -> set[int]:
+def views_agree(life: "SimulatedLife") -> set[int]:
     """A row of the columns for each memory and for nothing else, and each indexed one is found by its words. The
     numbers of those."""
     world = life.world
@@ -88,7 +88,7 @@ def _row_agrees(columns: Any, memory: Memory, usage: Usage | None, number: int) 
         raise Wrong(f"the columns have something else of {memory.id}: {wrong}")
 
 
-def _vectors_agree(life: "Life", numbers: set[int]) -> None:
+def _vectors_agree(life: "SimulatedLife", numbers: set[int]) -> None:
     """Where there is a model that is well, each indexed memory has its vector, and nothing else has."""
     world = life.world
     assert world.daemon is not None
@@ -106,7 +106,7 @@ def _vectors_agree(life: "Life", numbers: set[int]) -> None:
             raise Wrong(f"the vector of memory {number} is none")
 
 
-def rules_hold(life: "Life") -> None:
+def rules_hold(life: "SimulatedLife") -> None:
     """`check` finds nothing."""
     world = life.world
     state = world.store._supervisor.backend

@@ -25,7 +25,7 @@ FOR_GOOD = 10**9
 How = Literal["not done", "done all the same", "half done"]
 
 
-class Killed(BaseException):
+class ProcessKill(BaseException):
     """The process is dead: nothing that it still does reaches the disk."""
 
 
@@ -57,7 +57,7 @@ class SimulatedDisk(Disk):
         self._seen = 0  # calls that count for the fault
         self._is_dead = False
         self._on_death = on_death
-        self._environment: Environment | None = None
+        self._environment: SimulatedEnvironment | None = None
 
     @property
     def is_sound(self) -> bool:
@@ -76,7 +76,7 @@ class SimulatedDisk(Disk):
 
     def _call(self, kind: Kind, act: Callable[[], Any], half: Callable[[], Any] | None = None, size: int = 0) -> Any:
         if self._is_dead:
-            raise Killed
+            raise ProcessKill
         self.calls += 1
         if self.room is not None and size > self.room:
             self.failures += 1
@@ -101,7 +101,7 @@ class SimulatedDisk(Disk):
         if fault.kills:
             self._is_dead = True
             self._on_death()
-            raise Killed
+            raise ProcessKill
         raise self._error(kind, fault.error)
 
     def _error(self, kind: Kind, number: int) -> Exception:
@@ -137,7 +137,7 @@ class SimulatedDisk(Disk):
         self._call("allocate", lambda: Disk.allocate(self, path, size), size=size)
 
     def open_database(self, folder: Path, **options: Any) -> Any:
-        self._environment = Environment(
+        self._environment = SimulatedEnvironment(
             self._call("open_database", lambda: Disk.open_database(self, folder, **options)), self
         )
         return self._environment
@@ -151,7 +151,7 @@ class SimulatedDisk(Disk):
     def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
         """What goes wrong in the writing goes wrong in the middle of it; the steps behind it are calls of their own."""
         if self._is_dead:
-            raise Killed
+            raise ProcessKill
         Disk.replace_file(self, path, self._written(pieces))
 
     def _written(self, pieces: Iterable[bytes | memoryview]) -> Iterator[bytes | memoryview]:
@@ -163,7 +163,7 @@ class SimulatedDisk(Disk):
             yield piece[half:]
 
 
-class Environment:
+class SimulatedEnvironment:
     """An LMDB environment of which reading can fail, and which panics after a commit that found no room."""
 
     def __init__(self, env: Any, disk: SimulatedDisk) -> None:

@@ -11,7 +11,7 @@ from tests.simulation import checks
 from tests.simulation.disk import FOR_GOOD, KINDS, Fault, How, Kind
 from tests.simulation.embedders import OTHER
 from tests.simulation.ledger import State, Wrong
-from tests.simulation.life import Life
+from tests.simulation.life import SimulatedLife
 from tests.simulation.vault import Section
 
 DAY_SECONDS = 86_400.0
@@ -25,13 +25,13 @@ NOTE_WORDS_MAX = 80  # below one heading: so many are one chunk
 # The clock
 
 
-def clock_steps_back(life: Life) -> str:
+def clock_steps_back(life: SimulatedLife) -> str:
     hours = life.chance.choice((0.001, 1, 30))
     life.world.clock.milliseconds -= round(hours * 3_600_000)
     return f"{hours} h"
 
 
-def time_goes_by(life: Life) -> str:
+def time_goes_by(life: SimulatedLife) -> str:
     days = life.chance.choice((0.05, 1, 40))
     life.world.clock.go_on(days * DAY_SECONDS)
     return f"{days} d"
@@ -40,25 +40,25 @@ def time_goes_by(life: Life) -> str:
 # Ends and beginnings
 
 
-def restart(life: Life) -> str:
+def restart(life: SimulatedLife) -> str:
     if life.world.is_open:
         life.world.close()
     return life.open_again()
 
 
-def kill(life: Life) -> str:
+def kill(life: SimulatedLife) -> str:
     life.world.kill()
     return life.open_again()
 
 
-def kill_in_the_middle(life: Life) -> str:
+def kill_in_the_middle(life: SimulatedLife) -> str:
     """The next operation is the last that this process does, if it asks enough of its disk."""
     how: How = life.chance.choice(("not done", "done all the same", "half done"))
     life.killing = Fault(life.chance.randint(1, CALLS_MAX), how=how, kills=True)
     return life.killing.said()
 
 
-def kill_at_start(life: Life) -> str:
+def kill_at_start(life: SimulatedLife) -> str:
     """A start that does not get to its end, and one more."""
     life.world.kill()
     how: How = life.chance.choice(("not done", "done all the same", "half done"))
@@ -69,7 +69,7 @@ def kill_at_start(life: Life) -> str:
     return f"{life.killing.said() if life.killing else ''} {came}"
 
 
-def lose_the_database(life: Life) -> str:
+def lose_the_database(life: SimulatedLife) -> str:
     """Removed, cut off, overwritten or flipped while nobody looks; the journal has it all."""
     life.world.close()
     data = life.world.data / "db" / "data.mdb"
@@ -80,7 +80,7 @@ def lose_the_database(life: Life) -> str:
     return f"{how}, {life.open_again()}"
 
 
-def lose_the_journal(life: Life) -> str:
+def lose_the_journal(life: SimulatedLife) -> str:
     """All of it, while nobody looks; the database has it."""
     life.world.close()
     shutil.rmtree(life.world.data / "journal")
@@ -89,7 +89,7 @@ def lose_the_journal(life: Life) -> str:
     return f"{came} {life.world.store.recovered if life.world.is_open else ''}"
 
 
-def lose_the_views(life: Life) -> str:
+def lose_the_views(life: SimulatedLife) -> str:
     life.world.close()
     views = sorted((life.world.data / "views").iterdir())
     if life.chance.random() < 0.5 or not views:
@@ -105,7 +105,7 @@ def lose_the_views(life: Life) -> str:
     return f"{which}, {life.open_again()}"
 
 
-def lose_the_manifest(life: Life) -> str:
+def lose_the_manifest(life: SimulatedLife) -> str:
     life.world.close()
     path = life.world.data / "store.json"
     if life.chance.random() < 0.5:
@@ -118,17 +118,17 @@ def lose_the_manifest(life: Life) -> str:
 # The disk
 
 
-def disk_fails(life: Life) -> str:
+def disk_fails(life: SimulatedLife) -> str:
     """Once or twice, at some call."""
     return _fault(life, life.chance.choice((1, 1, 2)))
 
 
-def disk_keeps_failing(life: Life) -> str:
+def disk_keeps_failing(life: SimulatedLife) -> str:
     """From some call on, for a while: nothing that is begun can be taken back."""
     return _fault(life, life.chance.choice((3, 5, FOR_GOOD)))
 
 
-def _fault(life: Life, row: int) -> str:
+def _fault(life: SimulatedLife, row: int) -> str:
     chance = life.chance
     only: tuple[Kind, ...] = (chance.choice(KINDS),) if chance.random() < 0.4 else ()
     how: How = chance.choice(("not done", "not done", "done all the same", "half done"))
@@ -138,7 +138,7 @@ def _fault(life: Life, row: int) -> str:
     return fault.said()
 
 
-def disk_fills_up(life: Life) -> str:
+def disk_fills_up(life: SimulatedLife) -> str:
     """Until space returns."""
     room = life.chance.choice((0, 100, 3_000, 40_000))
     life.trouble(life.chance.randint(2, 10))
@@ -146,7 +146,7 @@ def disk_fills_up(life: Life) -> str:
     return f"{room} bytes are left"
 
 
-def database_cannot_be_read(life: Life) -> str:
+def database_cannot_be_read(life: SimulatedLife) -> str:
     life.trouble(life.chance.randint(1, 4))
     life.world.disk.reading = "mdb_get: MDB_CORRUPTED: Located page was wrong type"
     return "for a while"
@@ -155,32 +155,32 @@ def database_cannot_be_read(life: Life) -> str:
 # Models
 
 
-def model_arrives(life: Life) -> str:
+def model_arrives(life: SimulatedLife) -> str:
     life.world.install()
     return "installed"
 
 
-def model_raises(life: Life) -> str:
+def model_raises(life: SimulatedLife) -> str:
     life.world.mood.raises = life.chance.randint(1, 4)
     return f"{life.world.mood.raises} times"
 
 
-def model_gives_nan(life: Life) -> str:
+def model_gives_nan(life: SimulatedLife) -> str:
     life.world.mood.gives_nan = life.chance.randint(1, 4)
     return f"{life.world.mood.gives_nan} times"
 
 
-def model_is_slow(life: Life) -> str:
+def model_is_slow(life: SimulatedLife) -> str:
     life.world.mood.is_slow = True
     return "nothing gets embedded"
 
 
-def model_is_well(life: Life) -> str:
+def model_is_well(life: SimulatedLife) -> str:
     life.world.mood.heal()
     return "again"
 
 
-def model_is_switched(life: Life) -> str:
+def model_is_switched(life: SimulatedLife) -> str:
     name = life.chance.choice((DEFAULT_EMBEDDING, OTHER))
     life.world.catalogue.there.add(name)
     answer = life.ask("POST", "/v1/models/use", {"name": name})
@@ -189,7 +189,7 @@ def model_is_switched(life: Life) -> str:
     return f"{name} {answer.status}"
 
 
-def reindex(life: Life) -> str:
+def reindex(life: SimulatedLife) -> str:
     body = {"force": life.chance.random() < 0.5, "batch_size": life.chance.choice((1, 3, 64))}
     answer = life.ask("POST", "/v1/models/reindex", body)
     life.expect(answer, (200,))
@@ -199,21 +199,21 @@ def reindex(life: Life) -> str:
 # Notes
 
 
-def watch_notes(life: Life) -> str:
+def watch_notes(life: SimulatedLife) -> str:
     known = any(root.path == str(life.world.vault.folder) for root in life.state.roots.values())
     answer = life.ask("POST", "/v1/notes/roots", {"path": str(life.world.vault.folder)})
     life.expect(answer, (409,) if known and life.is_settled else (200, 409))
     return f"{answer.status}"
 
 
-def watch_no_more(life: Life) -> str:
+def watch_no_more(life: SimulatedLife) -> str:
     known = any(root.path == str(life.world.vault.folder) for root in life.state.roots.values())
     answer = life.ask("DELETE", "/v1/notes/roots", path=str(life.world.vault.folder))
     life.expect(answer, (200 if known else 404,) if life.is_settled else (200, 404))
     return f"{answer.status}"
 
 
-def save_note(life: Life) -> str:
+def save_note(life: SimulatedLife) -> str:
     """A new file, or one with a section added, changed or taken away."""
     vault, chance = life.world.vault, life.chance
     path = chance.choice(("a.md", "b.md", "deep/c.md"))
@@ -234,7 +234,7 @@ def save_note(life: Life) -> str:
     return f"{path} {what} {how}"
 
 
-def rename_note(life: Life) -> str:
+def rename_note(life: SimulatedLife) -> str:
     vault = life.world.vault
     path = life.chance.choice(sorted(vault.files))
     to = life.chance.choice(("renamed.md", "deep/d.md", "a.md"))
@@ -244,29 +244,29 @@ def rename_note(life: Life) -> str:
     return f"{path} to {to}"
 
 
-def delete_note(life: Life) -> str:
+def delete_note(life: SimulatedLife) -> str:
     path = life.chance.choice(sorted(life.world.vault.files))
     life.world.vault.delete(path)
     return path
 
 
-def notes_disk_is_unplugged(life: Life) -> str:
+def notes_disk_is_unplugged(life: SimulatedLife) -> str:
     life.world.vault.unplug()
     return "gone"
 
 
-def notes_disk_is_back(life: Life) -> str:
+def notes_disk_is_back(life: SimulatedLife) -> str:
     life.world.vault.plug_in()
     return "back"
 
 
-def watches_run_out(life: Life) -> str:
+def watches_run_out(life: SimulatedLife) -> str:
     vault = life.world.vault
     vault.can_be_watched = not vault.can_be_watched
     return "again" if vault.can_be_watched else "out"
 
 
-def scan(life: Life) -> str:
+def scan(life: SimulatedLife) -> str:
     """The folder is compared, and what is remembered of it is what stands in it."""
     world = life.world
     assert world.daemon is not None
@@ -289,7 +289,7 @@ def scan(life: Life) -> str:
     return _holds_the_folder(life, before, root.id)
 
 
-def _holds_the_folder(life: Life, before: State, root: str) -> str:
+def _holds_the_folder(life: SimulatedLife, before: State, root: str) -> str:
     world, state = life.world, life.state
     with world.store.snapshot() as snapshot:
         salt = snapshot.meta("salt")
@@ -325,7 +325,7 @@ def _unchanged_texts_keep_their_ids(before: State, state: State, file: str) -> N
 # Now and then
 
 
-def inspect(life: Life) -> str:
+def inspect(life: SimulatedLife) -> str:
     """All is compared."""
     if not life.is_settled:
         return "in trouble"
@@ -335,7 +335,7 @@ def inspect(life: Life) -> str:
     return f"change {life.state.seq}"
 
 
-def _damage(data: Path, how: str, life: Life) -> None:
+def _damage(data: Path, how: str, life: SimulatedLife) -> None:
     content = data.read_bytes()
     changes: dict[str, Callable[[], bytes | None]] = {
         "removed": lambda: None,

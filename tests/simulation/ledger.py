@@ -47,7 +47,7 @@ class Wrong(AssertionError):
     """The store is not as it must be."""
 
 
-class Undecided(AssertionError):
+class UndecidedWrite(AssertionError):
     """So much is of unknown outcome that nothing can be told of the store any more."""
 
 
@@ -191,7 +191,7 @@ def differences(found: State, expected: State) -> list[str]:
     return wrong
 
 
-class Written(NamedTuple):
+class LedgerEntry(NamedTuple):
     """A transaction as it was decided, and what its writer was told: a seq, or an error."""
 
     changes: tuple[Change, ...]
@@ -216,7 +216,7 @@ class Ledger:
     def is_sure(self) -> bool:
         return len(self.possible) == 1
 
-    def take(self, group: Sequence[Written]) -> None:
+    def take(self, group: Sequence[LedgerEntry]) -> None:
         """What a group of transactions came to, in the order in which they were decided."""
         for written in group:
             if written.error is None and written.seq:
@@ -245,7 +245,7 @@ class Ledger:
         if found not in self.possible:
             raise Wrong("\n".join(["the store shows something else:", *differences(found, self._nearest(found))[:12]]))
 
-    def _acknowledge(self, written: Written) -> None:
+    def _acknowledge(self, written: LedgerEntry) -> None:
         fitting = [state for state in self.possible if state.seq + 1 == written.seq]
         if not fitting:
             seqs = [state.seq for state in self.possible]
@@ -260,7 +260,7 @@ class Ledger:
         elif self.past:
             self.past[self.state.seq] = self.state
 
-    def _fork(self, unknown: Sequence[Written]) -> None:
+    def _fork(self, unknown: Sequence[LedgerEntry]) -> None:
         """Of a group whose outcome is unknown any beginning may be there."""
         states = list(self.possible)
         for state in self.possible:
@@ -275,7 +275,7 @@ class Ledger:
             if state not in self.possible:
                 self.possible.append(state)
         if len(self.possible) > CANDIDATES_MAX:
-            raise Undecided(f"{len(self.possible)} states are possible: the simulation lost its way")
+            raise UndecidedWrite(f"{len(self.possible)} states are possible: the simulation lost its way")
 
     def _nearest(self, found: State) -> State:
         return min(self.possible, key=lambda state: len(differences(found, state)))

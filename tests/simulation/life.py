@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from mnemo_store.errors import StoreError
 from mnemo_store.records import Memory
 from tests.simulation import checks
-from tests.simulation.disk import Fault, Killed
+from tests.simulation.disk import Fault, ProcessKill
 from tests.simulation.ledger import State, Wrong
-from tests.simulation.world import Answer, World, in_simulated_time
+from tests.simulation.world import SimulatedAnswer, World, in_simulated_time
 
 TOLD = 30  # of the last steps, by a life that failed
 RECOVERY_SECONDS = 61.0  # between two looks whether all is well again: longer than the store waits between two tries
@@ -28,15 +28,15 @@ class Operation(NamedTuple):
 
     weight: int
     name: str
-    act: Callable[["Life"], str]  # what it came to, for the log
-    when: Callable[["Life"], bool] = lambda life: True
+    act: Callable[["SimulatedLife"], str]  # what it came to, for the log
+    when: Callable[["SimulatedLife"], bool] = lambda life: True
 
 
-class Failed(AssertionError):
+class LifeFailure(AssertionError):
     """A life in which something was not as it must be."""
 
 
-class Life:
+class SimulatedLife:
     """What a seed's steps act on."""
 
     def __init__(self, seed: int, folder: Path) -> None:
@@ -67,7 +67,7 @@ class Life:
                 self.number, self.doing = self.number + 1, "end"
                 self._note("end", self._end())
             except BaseException as error:
-                raise Failed(self.told(error)) from error
+                raise LifeFailure(self.told(error)) from error
             finally:
                 self.world.throw_away()
 
@@ -96,7 +96,7 @@ class Life:
             came = chosen.act(self)
             if self.world.is_open and self.chance.random() < 0.7:
                 self.world.step(self.chance.choice((0.1, 1.0, 2.5)))
-        except Killed:
+        except ProcessKill:
             came = f"killed; {self.restart_the_dead()}"
         else:
             if killing is not None and self.world.disk.fault is killing:
@@ -142,10 +142,10 @@ class Life:
         """Whether what must be is known, and nothing excuses that it is not."""
         return not self.is_troubled and self.world.ledger.is_sure
 
-    def ask(self, method: str, route: str, body: Any = None, /, **more: Any) -> Answer:
+    def ask(self, method: str, route: str, body: Any = None, /, **more: Any) -> SimulatedAnswer:
         return self.world.ask(method, route, body, **more)
 
-    def expect(self, answer: Answer, statuses: Iterable[int]) -> bool:
+    def expect(self, answer: SimulatedAnswer, statuses: Iterable[int]) -> bool:
         """Whether it is an answer. Raises Wrong for a status that is not among these, unless the disk excuses it."""
         allowed = set(statuses)
         if answer.status in allowed:

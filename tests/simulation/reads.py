@@ -4,14 +4,14 @@ from typing import Any
 
 from mnemo_store.records import Memory
 from tests.simulation.ledger import State, Wrong
-from tests.simulation.life import Life
+from tests.simulation.life import SimulatedLife
 from tests.simulation.writes import NAMESPACES, SENSITIVE, unlike
 
 SHOWN = ("active", "archived")
 HOURS = 3_600_000
 
 
-def get(life: Life) -> str:
+def get(life: SimulatedLife) -> str:
     memory = life.pick()
     memory_id = memory.id if memory is not None else "01890000-0000-7000-8000-000000000000"
     door = life.chance.choice(("api", "mcp"))
@@ -23,7 +23,7 @@ def get(life: Life) -> str:
     return f"{memory_id[-8:]} {door} {answer.status}"
 
 
-def list_pages(life: Life) -> str:
+def list_pages(life: SimulatedLife) -> str:
     """All pages together hold what passes the filter, each once, the newest first."""
     query: dict[str, Any] = {"limit": life.chance.choice((1, 7, 500))}
     namespace = life.chance.choice((*NAMESPACES, "*"))
@@ -58,7 +58,7 @@ def list_pages(life: Life) -> str:
     return f"{namespace} {state or ''} {user} {len(ids)}"
 
 
-def search(life: Life) -> str:
+def search(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to search for"
@@ -71,7 +71,7 @@ def search(life: Life) -> str:
     return f"{word} {door} {_found(life, answer.value, memory, namespace, door)}"
 
 
-def recall(life: Life) -> str:
+def recall(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to recall"
@@ -88,7 +88,7 @@ def recall(life: Life) -> str:
     return f"{memory.content.split()[0]} {door} {_found(life, answer.value, memory, namespace, door)}"
 
 
-def recall_as_of(life: Life) -> str:
+def recall_as_of(life: SimulatedLife) -> str:
     """The store as it was at a time."""
     state = life.state
     memory = life.pick()
@@ -116,7 +116,7 @@ def recall_as_of(life: Life) -> str:
     return f"{word} as of change {seq} {'there' if is_there else 'not there'}"
 
 
-def history(life: Life) -> str:
+def history(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "no history"
@@ -132,7 +132,7 @@ def history(life: Life) -> str:
     return f"{memory.id[-8:]} {len(told)} versions"
 
 
-def diff(life: Life) -> str:
+def diff(life: SimulatedLife) -> str:
     state = life.state
     since = life.chance.randint(0, state.seq)
     answer = life.ask("GET", "/v1/diff", since=f"seq:{since}", namespace="*", limit=500)
@@ -152,7 +152,7 @@ def diff(life: Life) -> str:
     return f"since {since} {[len(answer.value[name]) for name in ('added', 'changed', 'removed')]}"
 
 
-def status(life: Life) -> str:
+def status(life: SimulatedLife) -> str:
     answer = life.ask("GET", "/v1/status")
     if not life.expect(answer, (200,)):
         return answer.code
@@ -179,7 +179,7 @@ def seq_at(state: State, at: int) -> int:
     return next((seq for seq in sorted(state.entries, reverse=True) if state.entries[seq].at <= at), 0)
 
 
-def _found(life: Life, told: dict[str, Any], memory: Memory, namespace: str, door: str) -> str:
+def _found(life: SimulatedLife, told: dict[str, Any], memory: Memory, namespace: str, door: str) -> str:
     """Whether the memory is among the answers, as it must be, or must not be."""
     ids = [view["id"] for view in told["memories"]]
     for view in told["memories"]:
@@ -193,13 +193,13 @@ def _found(life: Life, told: dict[str, Any], memory: Memory, namespace: str, doo
     return f"{'found' if memory.id in ids else 'not found'} {told['degraded']}"
 
 
-def _may_answer(life: Life, memory: Memory | None, user: str, namespace: str, door: str) -> bool:
+def _may_answer(life: SimulatedLife, memory: Memory | None, user: str, namespace: str, door: str) -> bool:
     if memory is None or memory.state not in SHOWN or memory.user_id != user or _is_expired(life, memory):
         return False
     return memory.namespace in (namespace, "default") and _is_seen(memory, door)
 
 
-def _must_answer(life: Life, state: State, memory: Memory, namespace: str, door: str) -> bool:
+def _must_answer(life: SimulatedLife, state: State, memory: Memory, namespace: str, door: str) -> bool:
     """Unless one of the same text answers in its place."""
     now = state.memory(memory.id)
     if now is None or now.content.split()[0] != memory.content.split()[0]:
@@ -217,7 +217,7 @@ def _is_seen(memory: Memory | None, door: str) -> bool:
     return memory is not None and (door != "mcp" or SENSITIVE not in memory.tags)
 
 
-def _is_expired(life: Life, memory: Memory) -> bool:
+def _is_expired(life: SimulatedLife, memory: Memory) -> bool:
     return 0 < memory.expires_at <= life.world.clock.now()
 
 
@@ -229,13 +229,13 @@ def _is_one_of(view: dict[str, Any], states: list[Memory | None]) -> None:
     raise Wrong(f"{view['id']} is answered with other values: {wrong}")
 
 
-def _is_behind(life: Life) -> bool:
+def _is_behind(life: SimulatedLife) -> bool:
     """Whether the words say that they are not what the store is."""
     assert life.world.daemon is not None
     return life.world.daemon.views.state != "ready"
 
 
-def _may_lack_vectors(life: Life) -> bool:
+def _may_lack_vectors(life: SimulatedLife) -> bool:
     """Whether there is a reason for an answer without vectors."""
     assert life.world.daemon is not None
     return life.world.daemon.indexing.serving() is None or life.world.daemon.indexing.waiting() > 0

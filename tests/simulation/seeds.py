@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.simulation import care, happenings, reads, writes
-from tests.simulation.life import MEMORIES_MAX, Life, Operation
+from tests.simulation.life import MEMORIES_MAX, Operation, SimulatedLife
 from tests.simulation.world import place_for_worlds
 
 STEPS = 40
 
 
-def is_open(life: Life) -> bool:
+def is_open(life: SimulatedLife) -> bool:
     return life.world.is_open
 
 
-def has_room(life: Life) -> bool:
+def has_room(life: SimulatedLife) -> bool:
     return is_open(life) and len(life.state.memories) < MEMORIES_MAX
 
 
-def is_well(life: Life) -> bool:
+def is_well(life: SimulatedLife) -> bool:
     """For what must not come on top of a failing disk: then nobody could tell what has to hold."""
     return is_open(life) and life.is_settled
 
 
-def has_notes(life: Life) -> bool:
+def has_notes(life: SimulatedLife) -> bool:
     return bool(life.world.vault.files) and life.world.vault.is_there
 
 
@@ -92,7 +92,7 @@ OPERATIONS: tuple[Operation, ...] = (
 )
 
 
-class Lived(NamedTuple):
+class LifeReport(NamedTuple):
     """What a life came to."""
 
     digest: str
@@ -100,14 +100,14 @@ class Lived(NamedTuple):
     did: dict[str, int]
 
 
-def live(seed: int, steps: int = STEPS, without: Iterable[str] = ()) -> Lived:
+def live(seed: int, steps: int = STEPS, without: Iterable[str] = ()) -> LifeReport:
     """The life of this seed, without the operations so called. Raises Failed, which tells all about it."""
     left_out = frozenset(without)
     operations = [operation for operation in OPERATIONS if operation.name not in left_out]
     folder = Path(tempfile.mkdtemp(prefix="mnemo-life-", dir=place_for_worlds()))
     try:
-        life = Life(seed, folder)
+        life = SimulatedLife(seed, folder)
         life.run(operations, steps)
-        return Lived(life.digest, life.log, dict(life.did))
+        return LifeReport(life.digest, life.log, dict(life.did))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

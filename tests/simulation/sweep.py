@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from mnemo_store.errors import StoreError
 from tests.simulation import care, checks, happenings, reads, writes
-from tests.simulation.disk import FOR_GOOD, Fault, Killed
-from tests.simulation.ledger import Undecided
-from tests.simulation.life import Failed, Life
+from tests.simulation.disk import FOR_GOOD, Fault, ProcessKill
+from tests.simulation.ledger import UndecidedWrite
+from tests.simulation.life import LifeFailure, SimulatedLife
 from tests.simulation.world import in_simulated_time, place_for_worlds
 
 SEED = 1  # of what chance there is in a day
@@ -20,18 +20,18 @@ CALLS_MAX = 2000  # more than any day makes
 ALL_DAY = 10**6  # steps: the disk may be to blame until the day is over
 
 
-def _note_is_written(life: Life) -> str:
+def _note_is_written(life: SimulatedLife) -> str:
     life.world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
     return "a.md"
 
 
-def _note_is_edited(life: Life) -> str:
+def _note_is_edited(life: SimulatedLife) -> str:
     life.world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two, and more of it")])
     return "a.md"
 
 
 # What is done in a day, in this order. Each is asked again of nobody: what fails, fails.
-DAY: tuple[Callable[[Life], str], ...] = (
+DAY: tuple[Callable[[SimulatedLife], str], ...] = (
     happenings.model_arrives, writes.remember, writes.remember_together, writes.edit, reads.recall,
     _note_is_written, happenings.watch_notes, happenings.scan, writes.delete, writes.restore, writes.undo,
     happenings.restart, writes.edit, reads.recall, _note_is_edited, happenings.scan, care.compact, writes.remember,
@@ -39,7 +39,7 @@ DAY: tuple[Callable[[Life], str], ...] = (
 )  # fmt: skip
 
 
-class Mode(NamedTuple):
+class DiskFailureMode(NamedTuple):
     """How the disk fails, but for when."""
 
     row: int
@@ -52,23 +52,23 @@ class Mode(NamedTuple):
 
 
 MODES = {
-    "once": Mode(1),
-    "once but done": Mode(1, how="done all the same"),
-    "once, half done": Mode(1, errno.ENOSPC, "half done"),
-    "three times": Mode(3),
-    "full for good": Mode(FOR_GOOD, errno.ENOSPC, "half done"),
-    "broken for good": Mode(FOR_GOOD),
-    "killed": Mode(1, kills=True),
-    "killed, half done": Mode(1, how="half done", kills=True),
-    "killed when it was done": Mode(1, how="done all the same", kills=True),
+    "once": DiskFailureMode(1),
+    "once but done": DiskFailureMode(1, how="done all the same"),
+    "once, half done": DiskFailureMode(1, errno.ENOSPC, "half done"),
+    "three times": DiskFailureMode(3),
+    "full for good": DiskFailureMode(FOR_GOOD, errno.ENOSPC, "half done"),
+    "broken for good": DiskFailureMode(FOR_GOOD),
+    "killed": DiskFailureMode(1, kills=True),
+    "killed, half done": DiskFailureMode(1, how="half done", kills=True),
+    "killed when it was done": DiskFailureMode(1, how="done all the same", kills=True),
 }
 
 
-def live_a_day(mode: Mode, call: int) -> bool:
+def live_a_day(mode: DiskFailureMode, call: int) -> bool:
     """Whether the fault came to pass. Raises Failed where the day, or what is left of it, is not as it must be, and
     Undecided where nobody can tell."""
     folder = Path(tempfile.mkdtemp(prefix="mnemo-day-", dir=place_for_worlds()))
-    life = Life(SEED, folder)
+    life = SimulatedLife(SEED, folder)
     try:
         with in_simulated_time(life.world.clock), _told(life, mode, call):
             try:
@@ -80,17 +80,17 @@ def live_a_day(mode: Mode, call: int) -> bool:
 
 
 @contextmanager
-def _told(life: Life, mode: Mode, call: int) -> Iterator[None]:
+def _told(life: SimulatedLife, mode: DiskFailureMode, call: int) -> Iterator[None]:
     try:
         yield
-    except Undecided:
+    except UndecidedWrite:
         raise
     except BaseException as error:
         log = "\n".join(f"  {line}" for line in life.log)
-        raise Failed(f"{mode}, call {call}, {life.doing}: {type(error).__name__}: {error}\n{log}") from error
+        raise LifeFailure(f"{mode}, call {call}, {life.doing}: {type(error).__name__}: {error}\n{log}") from error
 
 
-def _day(life: Life, fault: Fault) -> bool:
+def _day(life: SimulatedLife, fault: Fault) -> bool:
     disk = life.world.disk
     life.trouble(ALL_DAY)
     disk.set(fault)
@@ -98,7 +98,7 @@ def _day(life: Life, fault: Fault) -> bool:
         life.number, life.doing = life.number + 1, act.__name__
         try:
             came = _done(life, act)
-        except Killed:
+        except ProcessKill:
             came = life.restart_the_dead()
         life.log.append(f"{life.number} {life.doing}: {came}")
     life.doing = "the end"
@@ -115,7 +115,7 @@ def _day(life: Life, fault: Fault) -> bool:
     return came_to_pass
 
 
-def _done(life: Life, act: Callable[[Life], str]) -> str:
+def _done(life: SimulatedLife, act: Callable[[SimulatedLife], str]) -> str:
     if not life.world.is_open and act is not happenings.restart:
         life.open_again()
         if not life.world.is_open:

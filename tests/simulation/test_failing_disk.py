@@ -29,7 +29,7 @@ FOR_GOOD = 10**9
 CALLS_MAX = 400  # more than any run makes
 
 
-class Mode(NamedTuple):
+class FailurePattern(NamedTuple):
     """How a disk fails: so many calls in a row, with this error, after having done it or half of it all the same."""
 
     row: int
@@ -39,20 +39,20 @@ class Mode(NamedTuple):
 
 
 MODES = {
-    "once": Mode(1, errno.EIO),
-    "once but done": Mode(1, errno.EIO, done_all_the_same=True),
-    "three times": Mode(3, errno.EIO),
-    "three times but done": Mode(3, errno.EIO, done_all_the_same=True),
-    "five times with half written": Mode(5, errno.ENOSPC, half_done=True),
-    "full for good": Mode(FOR_GOOD, errno.ENOSPC, half_done=True),
-    "broken for good": Mode(FOR_GOOD, errno.EIO),
+    "once": FailurePattern(1, errno.EIO),
+    "once but done": FailurePattern(1, errno.EIO, done_all_the_same=True),
+    "three times": FailurePattern(3, errno.EIO),
+    "three times but done": FailurePattern(3, errno.EIO, done_all_the_same=True),
+    "five times with half written": FailurePattern(5, errno.ENOSPC, half_done=True),
+    "full for good": FailurePattern(FOR_GOOD, errno.ENOSPC, half_done=True),
+    "broken for good": FailurePattern(FOR_GOOD, errno.EIO),
 }
 
 
-class FailingDisk(Disk):
+class CountingFailureDisk(Disk):
     """Fails from the n-th call on; what it does besides is the real thing, but for waiting on the medium."""
 
-    def __init__(self, fail_at: int, mode: Mode) -> None:
+    def __init__(self, fail_at: int, mode: FailurePattern) -> None:
         self.calls = 0
         self.fail_at = fail_at
         self.mode = mode
@@ -103,7 +103,7 @@ class FailingDisk(Disk):
         self._call(lambda: Disk.replace_file(self, path, pieces))
 
 
-class Expected:
+class ExpectedContents:
     """What each memory may hold after the run: one content, or several where the outcome is unknown."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Expected:
             self.contents[memory.id] = {memory.content}
 
     def compare(self, folder: Path, why: str) -> None:
-        store = Store.open(folder, disk=FailingDisk(FOR_GOOD, MODES["once"]))
+        store = Store.open(folder, disk=CountingFailureDisk(FOR_GOOD, MODES["once"]))
         try:
             with store.snapshot() as snapshot:
                 found = {memory.id: memory.content for memory in snapshot.memories(limit=CALLS_MAX)}
@@ -147,7 +147,7 @@ def start(store: Store, *memories: Memory) -> "Future[WriteReceipt[None]]":
     return store.transact(lambda _: turn, by="test")
 
 
-def write_group(store: Store, expected: Expected, memories: list[Memory]) -> None:
+def write_group(store: Store, expected: ExpectedContents, memories: list[Memory]) -> None:
     """Writes them in one commit group: they wait behind a turn that has used up its group's time."""
     gate = threading.Event()
 
@@ -164,9 +164,9 @@ def write_group(store: Store, expected: Expected, memories: list[Memory]) -> Non
         expected.settle(memory, future)
 
 
-def run(folder: Path, disk: FailingDisk) -> Expected:
+def run(folder: Path, disk: CountingFailureDisk) -> ExpectedContents:
     """The scripted run: single writes and groups, of both files, edits among them, over several segments."""
-    expected = Expected()
+    expected = ExpectedContents()
     try:
         store = Store.open(folder, disk=disk, segment_bytes=SEGMENT_BYTES, reserve_bytes=RESERVE_BYTES)
     except (OSError, StoreError):
@@ -196,16 +196,16 @@ def run(folder: Path, disk: FailingDisk) -> Expected:
     return expected
 
 
-def copy_of(expected: Expected) -> Expected:
-    copy = Expected()
+def copy_of(expected: ExpectedContents) -> ExpectedContents:
+    copy = ExpectedContents()
     copy.contents = {key: set(value) for key, value in expected.contents.items()}
     return copy
 
 
-def check_case(folder: Path, mode: Mode, fail_at: int) -> tuple[bool, Expected]:
+def check_case(folder: Path, mode: FailurePattern, fail_at: int) -> tuple[bool, ExpectedContents]:
     """Runs the script against a disk that fails at the call; whether it did, and what came of the writes."""
     here, crashed = folder / "store", folder / "crashed"
-    disk = FailingDisk(fail_at, mode)
+    disk = CountingFailureDisk(fail_at, mode)
     expected = run(here, disk)
     why = f"{mode}, call {fail_at}"
     if crashed.exists():

@@ -11,8 +11,8 @@ import pytest
 
 from tests.powerloss import PROJECT
 from tests.simulation.disk import SimulatedDisk
-from tests.simulation.ledger import Undecided
-from tests.simulation.life import Failed
+from tests.simulation.ledger import UndecidedWrite
+from tests.simulation.life import LifeFailure
 from tests.simulation.seeds import OPERATIONS, live
 from tests.simulation.sweep import CALLS_MAX, MODES, live_a_day
 
@@ -65,7 +65,7 @@ def test_a_day_on_a_disk_that_fails_at_some_call_ends_well(name: str) -> None:
         try:
             if not live_a_day(MODES[name], call):
                 break
-        except Undecided:  # a disk that is broken for good leaves every outcome unknown
+        except UndecidedWrite:  # a disk that is broken for good leaves every outcome unknown
             undecided += 1
         calls += 1
     assert undecided <= (3 if name == "broken for good" else 0)
@@ -100,6 +100,6 @@ def _failures(seeds: range) -> int:
     for seed in seeds:
         try:
             live(seed)
-        except Failed:
+        except LifeFailure:
             failed += 1
     return failed

@@ -12,10 +12,10 @@ Section = tuple[str, str]  # a heading and the text below it
 Tell = Callable[[list[str]], None]
 
 
-class Watch:
+class SimulatedWatch:
     """What the notes service takes for a watch of a folder."""
 
-    def __init__(self, vault: "Vault", root: Path, on_paths: Tell, on_lost: Callable[[], None]) -> None:
+    def __init__(self, vault: "SimulatedVault", root: Path, on_paths: Tell, on_lost: Callable[[], None]) -> None:
         if not vault.can_be_watched:
             raise CannotWatch("the system has no file watches left")
         self._vault = vault
@@ -38,13 +38,13 @@ class Watch:
             raise CannotWatch("the system has no file watches left")
 
 
-class Vault:
+class SimulatedVault:
     """The folder, what each file in it says, and who watches it."""
 
     def __init__(self, folder: Path, chance: Random, milliseconds: Callable[[], int]) -> None:
         self.folder = folder
         self.files: dict[str, list[Section]] = {}
-        self.watches: list[Watch] = []
+        self.watches: list[SimulatedWatch] = []
         self.can_be_watched = True
         self._away = folder.with_name(folder.name + ".unplugged")
         self._chance = chance
@@ -56,8 +56,8 @@ class Vault:
     def is_there(self) -> bool:
         return self.folder.exists()
 
-    def watch(self, root: Path, on_paths: Tell, on_lost: Callable[[], None]) -> Watch:
-        return Watch(self, root, on_paths, on_lost)
+    def watch(self, root: Path, on_paths: Tell, on_lost: Callable[[], None]) -> SimulatedWatch:
+        return SimulatedWatch(self, root, on_paths, on_lost)
 
     def texts(self, path: str) -> list[str]:
         return [text for _, text in self.files[path]]

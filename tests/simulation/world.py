@@ -45,10 +45,10 @@ from mnemo_store.recovery.modes import ClosedMode
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store
 from tests.samples import MEMORY_DISK
-from tests.simulation.disk import Killed, SimulatedDisk
+from tests.simulation.disk import ProcessKill, SimulatedDisk
 from tests.simulation.embedders import Mood, SimulatedCatalogue, SimulatedModels
-from tests.simulation.ledger import Ledger, State, Written, Wrong, state_of
-from tests.simulation.vault import Vault
+from tests.simulation.ledger import Ledger, LedgerEntry, State, Wrong, state_of
+from tests.simulation.vault import SimulatedVault
 
 BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
 SEGMENT_BYTES = 6_000  # so that a few steps see segments become full
@@ -58,7 +58,7 @@ ROUNDS_MAX = 60  # of background work in one step: whoever needs more never ends
 _real_monotonic, _real_sleep = time.monotonic, time.sleep
 
 
-class Clock:
+class SimulatedClock:
     """The time of day, which may step back, and the time since the start, which may not."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Clock:
 
 
 @contextlib.contextmanager
-def in_simulated_time(clock: Clock) -> Iterator[None]:
+def in_simulated_time(clock: SimulatedClock) -> Iterator[None]:
     """Within it the process's own clock stands still but for what is told to it, who sleeps wakes up at once, a little
     later, and nothing is logged."""
     time.monotonic, time.sleep = clock.monotonic, clock.go_on  # type: ignore[assignment]
@@ -90,7 +90,7 @@ def in_simulated_time(clock: Clock) -> Iterator[None]:
         logging.disable(disabled)
 
 
-class Loop(asyncio.SelectorEventLoop):
+class SimulationLoop(asyncio.SelectorEventLoop):
     """Its own timers go by the real clock."""
 
     def time(self) -> float:
@@ -185,20 +185,24 @@ class SteppedStore(Store):
         return self._supervisor.backend is not None
 
 
-def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, Written | None]:
+def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, LedgerEntry | None]:
     """When it was decided, and what it came to; None for what was refused by who decided."""
     decided, future = taken
-    error = (future.exception() if future.done() else Killed()) if not future.cancelled() else None
+    error = (future.exception() if future.done() else ProcessKill()) if not future.cancelled() else None
     if "turn" not in decided:
-        if error is not None and error is not decided.get("refused") and not isinstance(error, StoreError | Killed):
+        if (
+            error is not None
+            and error is not decided.get("refused")
+            and not isinstance(error, StoreError | ProcessKill)
+        ):
             raise Wrong(f"a write that nobody decided failed: {error!r}")
         return 0, None
     turn = decided["turn"]
     if error is None:
-        return decided["order"], Written(tuple(turn.changes), decided["entry"], future.result().seq, None)
-    if not isinstance(error, StoreError | Killed):
+        return decided["order"], LedgerEntry(tuple(turn.changes), decided["entry"], future.result().seq, None)
+    if not isinstance(error, StoreError | ProcessKill):
         raise Wrong(f"a write failed with what is no error of the store: {error!r}")
-    return decided["order"], Written(tuple(turn.changes), decided["entry"], None, error)
+    return decided["order"], LedgerEntry(tuple(turn.changes), decided["entry"], None, error)
 
 
 class SteppedNotes(NotesService):
@@ -239,7 +243,7 @@ class SteppedDaemon(Daemon):
         super().on_store_replaced()
 
 
-class Answer(NamedTuple):
+class SimulatedAnswer(NamedTuple):
     status: int
     value: Any  # as a client reads it
 
@@ -260,16 +264,16 @@ class World:
     def __init__(self, folder: Path, chance: Random) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.clock = Clock()
+        self.clock = SimulatedClock()
         self.ids = Random(chance.random())
         self.disk = SimulatedDisk(self._keep_what_the_dead_left)
         self.catalogue = SimulatedCatalogue()
         self.mood = Mood()
-        self.vault = Vault(folder / "notes", Random(chance.random()), self.clock.now)
+        self.vault = SimulatedVault(folder / "notes", Random(chance.random()), self.clock.now)
         self.ledger = Ledger()
         self.notes_failures: list[Exception] = []
         self.map_bytes = 1 << 26
-        self.loop = Loop()
+        self.loop = SimulationLoop()
         self.daemon: SteppedDaemon | None = None
         self.api: Api
         self.table: RouteTable
@@ -307,7 +311,7 @@ class World:
         try:
             daemon.open()
         except BaseException as error:
-            if isinstance(error, Killed):
+            if isinstance(error, ProcessKill):
                 self._abandon(daemon)
             elif hasattr(daemon, "store"):
                 daemon.store.close()
@@ -325,7 +329,7 @@ class World:
         try:
             self.api.close()
             daemon.close()
-        except Killed:
+        except ProcessKill:
             self._abandon(daemon)
             raise
 
@@ -465,11 +469,11 @@ class World:
     # Asking
 
     def ask(self, method: str, route: str, body: Any = None, /, *, door: str = "api", namespace: str | None = None,
-            raw: bytes | None = None, **query: Any) -> Answer:  # fmt: skip
+            raw: bytes | None = None, **query: Any) -> SimulatedAnswer:  # fmt: skip
         """A request, answered."""
         return self.loop.run_until_complete(self._answered(method, route, body, door, namespace, raw, query))
 
-    def ask_together(self, requests: list[tuple[str, str, Any]]) -> list[Answer]:
+    def ask_together(self, requests: list[tuple[str, str, Any]]) -> list[SimulatedAnswer]:
         """Requests whose writes wait for each other and become one group."""
         return self.loop.run_until_complete(self._answered_together(requests))
 
@@ -480,11 +484,11 @@ class World:
             return False
         return True
 
-    async def _answered_together(self, requests: list[tuple[str, str, Any]]) -> list[Answer]:
+    async def _answered_together(self, requests: list[tuple[str, str, Any]]) -> list[SimulatedAnswer]:
         store = self.store
         store.holds = True
         try:
-            tasks: list[asyncio.Task[Answer]] = []
+            tasks: list[asyncio.Task[SimulatedAnswer]] = []
             for method, path, body in requests:
                 tasks.append(asyncio.ensure_future(self._answered(method, path, body, "api", None, None, {})))
                 while sum(task.done() for task in tasks) + store.held < len(tasks):  # noqa: ASYNC110 - no event tells
@@ -497,7 +501,7 @@ class World:
     async def _answered(
         self, method: str, path: str, body: Any, door: str, namespace: str | None, raw: bytes | None,
         query: dict[str, Any],
-    ) -> Answer:  # fmt: skip
+    ) -> SimulatedAnswer:  # fmt: skip
         try:
             route, parts = self.table.find(method, path)
             asked = decode_body(b"" if body is None else msgspec.json.encode(body), route)
@@ -512,12 +516,12 @@ class World:
             if hasattr(value, "__aiter__"):
                 value = b"".join([piece async for piece in value])
             is_sent = isinstance(value, bytes)
-            return Answer(reply.status, value if is_sent else msgspec.json.decode(msgspec.json.encode(value)))
+            return SimulatedAnswer(reply.status, value if is_sent else msgspec.json.decode(msgspec.json.encode(value)))
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:
                 raise
-            return Answer(refusal.status, msgspec.to_builtins(refusal.answer()))
+            return SimulatedAnswer(refusal.status, msgspec.to_builtins(refusal.answer()))
 
     # Looking
 

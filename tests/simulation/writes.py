@@ -7,8 +7,8 @@ import msgspec
 from mnemo_store.backend import HASHED_STATES
 from mnemo_store.records import Memory, normalized_text, skip_hash
 from tests.simulation.ledger import State, Wrong
-from tests.simulation.life import Life
-from tests.simulation.world import Answer
+from tests.simulation.life import SimulatedLife
+from tests.simulation.world import SimulatedAnswer
 
 NAMESPACES = ("default", "default", "project")
 USERS = (None, None, None, "anna")
@@ -20,7 +20,7 @@ HIDDEN = ("superseded", "discarded", "compressed")
 Told = tuple[int, str, str]  # status, outcome or error code, id ("" where it is new)
 
 
-def remember(life: Life) -> str:
+def remember(life: SimulatedLife) -> str:
     body, door = _draft(life)
     now = life.world.clock.now()
     told = {_told_of_remembering(state, body, door, life.world.salt, now) for state in life.states}
@@ -28,7 +28,7 @@ def remember(life: Life) -> str:
     return f"{door} {_shown(body)} {_look_at_remembered(life, answer, body, told)}"
 
 
-def remember_together(life: Life) -> str:
+def remember_together(life: SimulatedLife) -> str:
     """Several at once: one group of the journal. None of them knows of the others when it is asked."""
     bodies = [_draft(life)[0] for _ in range(life.chance.randint(2, 5))]
     for body in bodies:
@@ -45,7 +45,7 @@ def remember_together(life: Life) -> str:
     return f"{[_shown(body) for body in bodies]} {came}"
 
 
-def batch(life: Life) -> str:
+def batch(life: SimulatedLife) -> str:
     """Each has its own outcome or its own error."""
     bodies: list[dict[str, Any]] = [_draft(life)[0] for _ in range(life.chance.randint(1, 4))]
     for body in bodies:
@@ -64,7 +64,7 @@ def batch(life: Life) -> str:
 TROUBLES = ("write_failed", "disk_full", "outcome_unknown", "degraded", "damaged", "stopping")
 
 
-def edit(life: Life) -> str:
+def edit(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to edit"
@@ -86,7 +86,7 @@ def edit(life: Life) -> str:
     return f"{memory.id[-8:]} {sorted(fields)} {answer.status} {answer.code}"
 
 
-def delete(life: Life) -> str:
+def delete(life: SimulatedLife) -> str:
     memory = life.pick()
     if memory is None:
         return "nothing to delete"
@@ -100,7 +100,7 @@ def delete(life: Life) -> str:
     return f"{memory.id[-8:]} ({memory.state}) {answer.status}"
 
 
-def delete_by_filter(life: Life) -> str:
+def delete_by_filter(life: SimulatedLife) -> str:
     """A dry run first, then for good; both name the same."""
     tag = life.chance.choice(("lesson", "tea"))
     dry = life.ask("DELETE", "/v1/memories", tag=tag)
@@ -116,7 +116,7 @@ def delete_by_filter(life: Life) -> str:
     return f"{tag}: {len(answer.value['ids'])}"
 
 
-def restore(life: Life) -> str:
+def restore(life: SimulatedLife) -> str:
     memory = life.pick(lambda memory: memory.state == "trashed") or life.pick()
     if memory is None:
         return "nothing to restore"
@@ -133,7 +133,7 @@ def restore(life: Life) -> str:
     return f"{memory.id[-8:]} ({memory.state}) {answer.status}"
 
 
-def undo(life: Life) -> str:
+def undo(life: SimulatedLife) -> str:
     """The last change, one by its number, or a group."""
     entries = life.state.entries
     body: dict[str, Any] = {}
@@ -207,7 +207,7 @@ def _is_outdated(state: State, memory: Memory, now: int) -> bool:
     return newer is not None and newer.state in ("active", "archived") and newer.event_at < now
 
 
-def _look_at_remembered(life: Life, answer: Answer, body: dict[str, Any], told: set[Told]) -> str:
+def _look_at_remembered(life: SimulatedLife, answer: SimulatedAnswer, body: dict[str, Any], told: set[Told]) -> str:
     if not life.expect(answer, {status for status, _, _ in told}):
         return f"{answer.status} {answer.code}"
     memory, outcome = answer.value["memory"], answer.value["outcome"]
@@ -225,7 +225,7 @@ def _look_at_remembered(life: Life, answer: Answer, body: dict[str, Any], told: 
     return f"{outcome} {memory['id'][-8:]}"
 
 
-def _look_at_group(before: State, now: State, bodies: list[dict[str, Any]], answers: list[Answer]) -> None:
+def _look_at_group(before: State, now: State, bodies: list[dict[str, Any]], answers: list[SimulatedAnswer]) -> None:
     """As if they had come one after the other."""
     ids = [answer.value["memory"]["id"] for answer in answers]
     for body, answer in zip(bodies, answers, strict=True):
@@ -255,7 +255,7 @@ def _told_of_editing(state: State, memory_id: str, fields: dict[str, Any]) -> tu
     return 200, memory.version + changed
 
 
-def _kept(life: Life, before: Memory, view: dict[str, Any], fields: dict[str, Any]) -> None:
+def _kept(life: SimulatedLife, before: Memory, view: dict[str, Any], fields: dict[str, Any]) -> None:
     """Nothing but what was named has changed."""
     if life.is_troubled:
         return
@@ -300,7 +300,7 @@ def _look_at_undone(before: State, now: State, done: dict[str, Any]) -> None:
 # What is asked
 
 
-def _draft(life: Life) -> tuple[dict[str, Any], str]:
+def _draft(life: SimulatedLife) -> tuple[dict[str, Any], str]:
     chance = life.chance
     body: dict[str, Any] = {"content": life.text(), "namespace": chance.choice(NAMESPACES)}
     known = life.pick(lambda memory: not memory.managed)
@@ -325,7 +325,7 @@ def _draft(life: Life) -> tuple[dict[str, Any], str]:
     return body, door
 
 
-def _edited(life: Life, memory: Memory) -> dict[str, Any]:
+def _edited(life: SimulatedLife, memory: Memory) -> dict[str, Any]:
     chance = life.chance
     fields: dict[str, Any] = {}
     if chance.random() < 0.6:
@@ -348,13 +348,13 @@ def _shown(body: dict[str, Any]) -> str:
     return f"{body['content'].split()[0]} in {body['namespace']} {named}".strip()
 
 
-def _is_in(life: Life, memory_id: str, states: tuple[str, ...]) -> None:
+def _is_in(life: SimulatedLife, memory_id: str, states: tuple[str, ...]) -> None:
     found = [memory.state if memory else None for memory in (state.memory(memory_id) for state in life.states)]
     if not any(state in states for state in found):
         raise Wrong(f"{memory_id} is {found}, not {states}")
 
 
-def _shows(life: Life, view: dict[str, Any]) -> None:
+def _shows(life: SimulatedLife, view: dict[str, Any]) -> None:
     """What was answered of a memory is what the store holds of it."""
     wrong: list[str] = []
     for state in life.states:

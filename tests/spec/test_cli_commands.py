@@ -36,7 +36,7 @@ class Screen(io.StringIO):
         return True
 
 
-class Person:
+class CannedPerson:
     """Someone at the command line: gives commands, reads what is said."""
 
     def __init__(self, environ: dict[str, str]) -> None:
@@ -53,8 +53,8 @@ class Person:
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> Person:
-    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
+    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
                    "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
@@ -62,7 +62,9 @@ def say(canned: CannedDaemon, route: str, answer: msgspec.Struct, code: int = 20
     canned.say(route, msgspec.to_builtins(answer), code)
 
 
-def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+def test_recall_prints_hits_and_keeps_them_for_open(
+    person: CannedPerson, canned: CannedDaemon, short_folder: Path
+) -> None:
     hit = recalled(note=note("/n/deploy.md"), best=best("Run it.", (0, 3), line=44))
     say(canned, "POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
     say(canned, "GET /v1/status", status())
@@ -80,7 +82,7 @@ def test_recall_prints_hits_and_keeps_them_for_open(person: Person, canned: Cann
 
 
 def test_recall_points_to_what_is_nearest_only_where_something_was_in_question(
-    person: Person, canned: CannedDaemon
+    person: CannedPerson, canned: CannedDaemon
 ) -> None:
     say(canned, "POST /v1/recall", recall_answer(total=0, abstained=True))  # as with a tag that nothing has
     person.sits_at_a_terminal = True
@@ -88,7 +90,7 @@ def test_recall_points_to_what_is_nearest_only_where_something_was_in_question(
     assert person.err == "nothing found in namespace default\n"
 
 
-def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: Person, canned: CannedDaemon) -> None:
+def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(total=3, abstained=True))
     person.sits_at_a_terminal = True
     assert person.give("recall", "x") == 3
@@ -103,19 +105,19 @@ def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: Person, ca
     assert [asked.body.get("cut") for asked in canned.asked] == ["gap", "none", None, None, "gap"]
 
 
-def test_nothing_found_is_said_and_is_exit_code_3(person: Person, canned: CannedDaemon) -> None:
+def test_nothing_found_is_said_and_is_exit_code_3(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(total=0))
     assert person.give("recall", "x") == 3
     assert (person.out, person.err) == ("", "nothing found in namespace default\n")
 
 
-def test_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+def test_json_is_the_daemons_own_answer(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("GET /v1/health", {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]})
     assert person.give("--json", "up") == 0
     assert json.loads(person.out) == {"ok": True, "state": "ready", "version": "0.1.0", "new": [1]}
 
 
-def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person, canned: CannedDaemon) -> None:
+def test_add_takes_words_or_standard_input_and_says_what_was_done(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/memories", RememberAnswer(outcome="stored", memory=recalled()), 201)
     assert (
         person.give("add", "the", "key", "-t", "home", "-t", "keys", "--at", "2026-05-01", "--importance", "0.9") == 0
@@ -128,13 +130,13 @@ def test_add_takes_words_or_standard_input_and_says_what_was_done(person: Person
     assert canned.asked[0].headers["x-mnemo-door"] == "cli"
 
 
-def test_add_without_a_text_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+def test_add_without_a_text_is_wrong_usage(person: CannedPerson, canned: CannedDaemon) -> None:
     assert person.give("add", "-", typed="  \n") == 2
     assert person.err.startswith("mnemo: there is no text to remember\n")
     assert canned.asked == []
 
 
-def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: CannedDaemon) -> None:
+def test_a_number_of_the_last_answer_stands_for_its_id(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, f"GET /v1/memories/{ID}", recalled())
     say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID], deleted=1))
@@ -151,7 +153,7 @@ def test_a_number_of_the_last_answer_stands_for_its_id(person: Person, canned: C
     assert "too short for an id" in person.err
 
 
-def test_open_starts_the_editor_at_the_line(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+def test_open_starts_the_editor_at_the_line(person: CannedPerson, canned: CannedDaemon, short_folder: Path) -> None:
     file = short_folder / "deploy.md"
     file.write_text("x\n")
     hit = recalled(note=note(str(file)), best=best("Run it.", line=44))
@@ -169,7 +171,7 @@ def test_open_starts_the_editor_at_the_line(person: Person, canned: CannedDaemon
 
 
 def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_from(
-    person: Person, canned: CannedDaemon, short_folder: Path
+    person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     say(canned, f"GET /v1/memories/{ID}", recalled(version=4))
     say(canned, f"PATCH /v1/memories/{ID}", recalled(version=5))
@@ -183,7 +185,7 @@ def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_fro
     assert person.err == "nothing changed\n"
 
 
-def test_a_text_the_daemon_refuses_is_kept(person: Person, canned: CannedDaemon, short_folder: Path) -> None:
+def test_a_text_the_daemon_refuses_is_kept(person: CannedPerson, canned: CannedDaemon, short_folder: Path) -> None:
     say(canned, f"GET /v1/memories/{ID}", recalled())
     canned.say(f"PATCH /v1/memories/{ID}", {"error": {"code": "conflict", "message": "it has moved on"}}, 409)
     person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
@@ -195,7 +197,7 @@ def test_a_text_the_daemon_refuses_is_kept(person: Person, canned: CannedDaemon,
 
 
 def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
-    person: Person, canned: CannedDaemon, short_folder: Path
+    person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     file = short_folder / "deploy.md"
     file.write_text("x\n")
@@ -215,7 +217,7 @@ def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
     editor.check_terminal({"VISUAL": "vim"}, True, "")
 
 
-def test_edit_by_options_needs_no_editor(person: Person, canned: CannedDaemon) -> None:
+def test_edit_by_options_needs_no_editor(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, f"GET /v1/memories/{ID}", recalled())
     say(canned, f"PATCH /v1/memories/{ID}", recalled(version=2))
     assert person.give("edit", ID, "--tag", "a", "--pin", "--content", "-", typed="new text") == 0
@@ -224,7 +226,7 @@ def test_edit_by_options_needs_no_editor(person: Person, canned: CannedDaemon) -
 
 
 def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
-    person: Person, canned: CannedDaemon
+    person: CannedPerson, canned: CannedDaemon
 ) -> None:
     other = ID[:-8] + "c0ffee02"
     error = {"code": "ambiguous_id", "message": f"'01999999' could be {ID}, {other}: give more digits", "field": "id"}
@@ -243,7 +245,7 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
         assert (person.out, person.err) == ("", said)
 
 
-def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon) -> None:
+def test_rm_asks_for_all_ids_in_one_change(person: CannedPerson, canned: CannedDaemon) -> None:
     other = ID.replace("c0ffee01", "c0ffee02")
     say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID, other], deleted=2))
     assert person.give("rm", ID, other) == 0
@@ -271,14 +273,14 @@ def test_rm_asks_for_all_ids_in_one_change(person: Person, canned: CannedDaemon)
     ],
 )
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
-    person: Person, canned: CannedDaemon, cut: bool, code: int, said: str
+    person: CannedPerson, canned: CannedDaemon, cut: bool, code: int, said: str
 ) -> None:
     say(canned, "POST /v1/context", ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
     assert person.give("context", "key", "--max-chars", "60") == code
     assert (person.out, person.err) == ("", said)
 
 
-def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedDaemon) -> None:
+def test_notes_rm_takes_the_path_as_it_was_given(person: CannedPerson, canned: CannedDaemon) -> None:
     root = NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
                                     chunks=0, waiting=0)  # fmt: skip
     say(canned, "GET /v1/notes/roots", NotesStatus(roots=[root]))
@@ -289,14 +291,14 @@ def test_notes_rm_takes_the_path_as_it_was_given(person: Person, canned: CannedD
     assert person.give("notes", "rm", "/other") == 3
 
 
-def test_notes_add_refuses_what_is_no_folder_before_it_asks(person: Person, canned: CannedDaemon) -> None:
+def test_notes_add_refuses_what_is_no_folder_before_it_asks(person: CannedPerson, canned: CannedDaemon) -> None:
     assert person.give("notes", "add", "/no/such/folder") == 2
     assert person.err == "mnemo: there is no folder /no/such/folder\n"
     assert canned.asked == []
 
 
 def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
-    person: Person, canned: CannedDaemon, short_folder: Path
+    person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     folder = short_folder / "vault"
     folder.mkdir()
@@ -309,7 +311,7 @@ def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
     assert person.out == "watching ~/vault · namespace vault\n"
 
 
-def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: CannedDaemon) -> None:
+def test_export_is_every_namespace_unless_one_is_named(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("GET /v1/export", '{"a":"ü"}\n{"b":2}\n'.encode())
     assert person.give("export") == 0
     assert person.out == '{"a":"ü"}\n{"b":2}\n'
@@ -317,7 +319,7 @@ def test_export_is_every_namespace_unless_one_is_named(person: Person, canned: C
     assert [asked.headers.get("x-namespace") for asked in canned.asked] == [None, "work"]
 
 
-def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Person, canned: CannedDaemon) -> None:
+def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: CannedPerson, canned: CannedDaemon) -> None:
     for total, said in ((1, "1 of 1"), (5190, "1 of 5,190")):
         say(canned, "POST /v1/models/reindex",
             ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
@@ -325,7 +327,7 @@ def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: Pers
         assert person.out == f"memories with a vector: {said}, 384 dimensions\n"
 
 
-def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> None:
+def test_undo_says_what_it_took_back(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/undo", UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
     assert person.out == "would undo: delete (change 7: c0ffee01)\n"
@@ -335,7 +337,7 @@ def test_undo_says_what_it_took_back(person: Person, canned: CannedDaemon) -> No
 # What goes wrong
 
 
-def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: Person, canned: CannedDaemon) -> None:
+def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.stop()
     for command in (["status"], ["recall", "x"]):
         assert person.give(*command) == 4
@@ -346,14 +348,16 @@ def test_a_daemon_that_is_down_is_exit_code_4_and_two_lines(person: Person, cann
     assert person.out == "no daemon was running\n"
 
 
-def test_a_value_that_is_refused_is_the_daemons_message_and_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+def test_a_value_that_is_refused_is_the_daemons_message_and_wrong_usage(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     error = {"code": "bad_value", "message": "content has 9000 characters\x1b[2J, at most 8192", "field": "content"}
     canned.say("POST /v1/memories", {"error": error}, 400)
     assert person.give("add", "x") == 2
     assert person.err == "mnemo: content has 9000 characters�[2J, at most 8192\n"
 
 
-def test_what_is_not_there_is_exit_code_3(person: Person, canned: CannedDaemon) -> None:
+def test_what_is_not_there_is_exit_code_3(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("GET /v1/memories/abcdef12", {"error": {"code": "not_found", "message": "no such memory"}}, 404)
     assert person.give("show", "abcdef12") == 3
 
@@ -371,12 +375,14 @@ def test_what_is_not_there_is_exit_code_3(person: Person, canned: CannedDaemon) 
          "mnemo: argument -k/--top: invalid int value: 'many'\n       see: mnemo recall --help\n"),
     ],
 )  # fmt: skip
-def test_wrong_usage_is_exit_code_2_and_says_what_would_be_right(person: Person, words: list[str], said: str) -> None:
+def test_wrong_usage_is_exit_code_2_and_says_what_would_be_right(
+    person: CannedPerson, words: list[str], said: str
+) -> None:
     assert person.give(*words) == 2
     assert person.err == said
 
 
-def test_help_names_every_command_and_every_commands_help_its_arguments(person: Person) -> None:
+def test_help_names_every_command_and_every_commands_help_its_arguments(person: CannedPerson) -> None:
     assert person.give("--help") == 0
     for command in command_table.COMMANDS:
         assert f"  {command.name} " in person.out
@@ -404,7 +410,7 @@ def test_a_command_without_words_has_the_same_options_as_if_they_had_been_read()
         assert vars(main.parse(command, name, [])) == vars(build_parser(command, name).parse_args([])), name
 
 
-def test_the_version_is_that_of_the_distribution(person: Person) -> None:
+def test_the_version_is_that_of_the_distribution(person: CannedPerson) -> None:
     from importlib.metadata import version
 
     assert person.give("--version") == 0
@@ -519,7 +525,7 @@ def write_telemetry(cache: Path) -> Path:
     return folder
 
 
-def test_the_doctor_deletes_what_telemetry_left_behind_and_says_so(person: Person, canned: CannedDaemon) -> None:
+def test_the_doctor_deletes_what_telemetry_left_behind_and_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
     caches = [Path(person.environ["HOME"]) / ".cache", Path(person.environ["HOME"]) / "other"]
     folders = [write_telemetry(cache) for cache in caches]
     (caches[1] / "Microsoft" / "kept").write_text("of another program")
@@ -589,7 +595,7 @@ def test_the_doctor_tells_of_threads_that_failed() -> None:
     assert found(notes=ill).fix.endswith("mnemod.log")
 
 
-def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: Person, canned: CannedDaemon) -> None:
+def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.stop()
     assert person.give("doctor") == 1
     assert f"fail  daemon       no daemon listens on {canned.path}\n" in person.out
@@ -598,7 +604,7 @@ def test_the_doctors_words_are_a_line_a_check_and_one_to_mend_it(person: Person,
     assert json.loads(person.out)["ok"] is False
 
 
-def test_the_doctor_remembers_finds_and_removes(person: Person, canned: CannedDaemon) -> None:
+def test_the_doctor_remembers_finds_and_removes(person: CannedPerson, canned: CannedDaemon) -> None:
     kept: list[Any] = []
 
     def remember(asked: Any) -> Any:

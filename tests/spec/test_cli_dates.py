@@ -11,12 +11,12 @@ from mnemo_client.mcp.tool_types import RecallArguments
 from mnemo_client.mcp.tools import recall
 from mnemo_client.protocol.retrieval import SearchAnswer
 from tests.canned import CannedDaemon, recall_answer, recalled
-from tests.spec.test_cli_commands import Person, say
+from tests.spec.test_cli_commands import CannedPerson, say
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> Person:
-    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
+    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
                    "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def person(canned: CannedDaemon, short_folder: Path) -> Person:
     ],
 )
 def test_recall_and_search_hand_on_what_was_said(
-    person: Person, canned: CannedDaemon, said: str, sent: str | float
+    person: CannedPerson, canned: CannedDaemon, said: str, sent: str | float
 ) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))

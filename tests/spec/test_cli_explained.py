@@ -21,7 +21,7 @@ from mnemo_client.protocol.retrieval import (  # fmt: skip
 )
 from tests.canned import ID as WHOLE_ID
 from tests.canned import CannedDaemon, recall_answer, recalled, status
-from tests.spec.test_cli_commands import Person, say
+from tests.spec.test_cli_commands import CannedPerson, say
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee0{}"
 
@@ -162,12 +162,12 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> Person:
-    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
+    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
                    "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
-def test_recall_with_explain_shows_the_trace_below_the_hits(person: Person, canned: CannedDaemon) -> None:
+def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
     assert person.give("recall", "--explain", "spare", "key") == 0
     lines = person.out.splitlines()
@@ -178,7 +178,7 @@ def test_recall_with_explain_shows_the_trace_below_the_hits(person: Person, cann
 
 
 def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
-    person: Person, canned: CannedDaemon
+    person: CannedPerson, canned: CannedDaemon
 ) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, "POST /v1/why", told(degraded=["vectors"]))
@@ -194,13 +194,15 @@ def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
     assert person.err == "answered by words only: the embedding model is loading\n"
 
 
-def test_why_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+def test_why_as_json_is_the_daemons_own_answer(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("POST /v1/why", {**msgspec.to_builtins(told()), "new": [1]})
     assert person.give("why", WHOLE_ID, "key", "--json") == 0
     assert json.loads(person.out)["new"] == [1]
 
 
-def test_why_without_a_question_or_with_too_short_an_id_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+def test_why_without_a_question_or_with_too_short_an_id_is_wrong_usage(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     assert person.give("why", WHOLE_ID) == 2
     assert person.err.startswith("mnemo: there is no text to look for")
     assert person.give("why", "c0ffee", "key") == 2

@@ -12,7 +12,7 @@ from mnemo_client.cli.terminal import Terminal
 from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
 from mnemo_client.protocol.primitives import AnswerBody
 from tests.canned import ID, CannedDaemon, recalled
-from tests.spec.test_cli_commands import Person, say
+from tests.spec.test_cli_commands import CannedPerson, say
 
 OTHER = "01890000-0000-7000-8000-00000000beef"
 REPORT = EraseAnswer(
@@ -38,12 +38,12 @@ class Seat(io.StringIO):
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> Person:
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
     canned.answers["POST /v1/purge"] = lambda asked: json.loads(
         protocol_json(PLAN if asked.body.get("dry_run") else REPORT)
     )
     say(canned, f"GET /v1/memories/{ID}", recalled())
-    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
                    "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def protocol_json(answer: AnswerBody) -> bytes:
     return msgspec.json.encode(answer)
 
 
-def at_a_terminal(person: Person, *words: str, typed: str) -> int:
+def at_a_terminal(person: CannedPerson, *words: str, typed: str) -> int:
     out, err = Seat(), io.StringIO()
     code = main.run(list(words), Terminal(out, err, {**person.environ, "NO_COLOR": "1"}), person.environ, Seat(typed))
     person.out, person.err = out.getvalue(), err.getvalue()
@@ -62,7 +62,9 @@ def bodies(canned: CannedDaemon) -> list[object]:
     return [asked.body for asked in canned.asked if asked.path == "/v1/purge"]
 
 
-def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Person, canned: CannedDaemon) -> None:
+def test_forget_prints_what_went_and_place_by_place_what_became_of_it(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     assert person.give("forget", ID, "--yes") == 0
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}, {"ids": [ID]}]
     assert person.out == (
@@ -78,7 +80,7 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(person: Pe
     )
 
 
-def test_forget_ends_with_1_where_something_is_still_there(person: Person, canned: CannedDaemon) -> None:
+def test_forget_ends_with_1_where_something_is_still_there(person: CannedPerson, canned: CannedDaemon) -> None:
     place = SearchedPlace(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
     left = EraseAnswer(purged=[ID], derived=[], places=[place], complete=False)
     canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
@@ -87,7 +89,7 @@ def test_forget_ends_with_1_where_something_is_still_there(person: Person, canne
     assert "some are left, see above" in person.out
 
 
-def test_forget_asks_before_it_does_anything(person: Person, canned: CannedDaemon) -> None:
+def test_forget_asks_before_it_does_anything(person: CannedPerson, canned: CannedDaemon) -> None:
     assert at_a_terminal(person, "forget", ID, typed="no\n") == 2
     assert "c0ffee01" in person.out
     assert "erase 1 memory and 1 derived from it for good, with every trace? [y/N] " in person.out
@@ -98,13 +100,15 @@ def test_forget_asks_before_it_does_anything(person: Person, canned: CannedDaemo
     assert "confirm with --yes" in person.err
 
 
-def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: Person, canned: CannedDaemon) -> None:
+def test_a_dry_run_of_forget_asks_nothing_and_says_what_would_go(person: CannedPerson, canned: CannedDaemon) -> None:
     assert person.give("forget", ID, "--dry-run") == 0
     assert person.out == "would be erased: 1 memory and 1 derived from it (c0ffee01)\n"
     assert bodies(canned) == [{"ids": [ID], "dry_run": True}]
 
 
-def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(person: Person, canned: CannedDaemon) -> None:
+def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     quotation = Quotation(id=OTHER, version=2, excerpt="you told me that")
     plan = EraseAnswer(purged=[ID], derived=[], candidates=[quotation], backups=["/data/b"], dry_run=True)
     canned.answers["POST /v1/purge"] = lambda asked: json.loads(
@@ -127,7 +131,7 @@ def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(person
     assert "/data/b" in person.out
 
 
-def test_forget_takes_what_passes_its_options_in_one_namespace(person: Person, canned: CannedDaemon) -> None:
+def test_forget_takes_what_passes_its_options_in_one_namespace(person: CannedPerson, canned: CannedDaemon) -> None:
     given = ["forget", "-t", "diary", "--state", "trashed", "--since", "1700000000000", "-n", "work", "-y"]
     assert person.give(*given) == 0
     wanted = {"namespace": "work", "states": ["trashed"], "tags": ["diary"], "since": 1_700_000_000_000}
@@ -136,18 +140,20 @@ def test_forget_takes_what_passes_its_options_in_one_namespace(person: Person, c
     assert bodies(canned)[-1] == {"filter": {"namespace": "work"}, "dry_run": True}
 
 
-def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(person: Person, canned: CannedDaemon) -> None:
+def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     assert person.give("forget", "-y") == 2
     assert person.give("forget", ID, "--tag", "x", "-y") == 2
     assert canned.asked == []
 
 
-def test_forget_says_when_nothing_passes(person: Person, canned: CannedDaemon) -> None:
+def test_forget_says_when_nothing_passes(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(EraseAnswer(purged=[], derived=[])))
     assert person.give("forget", "--tag", "x", "-y") == 3
 
 
-def test_the_trash_is_emptied_once_a_person_says_so(person: Person, canned: CannedDaemon) -> None:
+def test_the_trash_is_emptied_once_a_person_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.answers["DELETE /v1/trash"] = lambda asked: {
         "dropped": 3, "bytes": 2100, "dry_run": "confirm" not in asked.query,
     }  # fmt: skip
@@ -163,7 +169,7 @@ def test_the_trash_is_emptied_once_a_person_says_so(person: Person, canned: Cann
     assert json.loads(person.out) == {"dropped": 3, "bytes": 2100, "dry_run": False}
 
 
-def test_an_empty_trash_is_said_to_be_empty(person: Person, canned: CannedDaemon) -> None:
+def test_an_empty_trash_is_said_to_be_empty(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("DELETE /v1/trash", {"dropped": 0, "bytes": 0, "dry_run": True})
     assert person.give("trash", "empty", "--yes") == 0
     assert (person.out, person.err) == ("", "the trash is empty\n")

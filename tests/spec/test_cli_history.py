@@ -12,7 +12,7 @@ from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
 from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
-from tests.spec.test_cli_commands import Person, say
+from tests.spec.test_cli_commands import CannedPerson, say
 
 PLAIN = TextStyle()
 COLOURED = TextStyle(colour=True, width=80)
@@ -25,8 +25,8 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> Person:
-    return Person({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
+    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
                    "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
@@ -48,7 +48,7 @@ VERSIONS = HistoryAnswer(
 )
 
 
-def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, canned: CannedDaemon) -> None:
+def test_history_prints_who_did_what_when_and_what_that_changed(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "GET /v1/memories/c0ffee01/history", VERSIONS)
     assert person.give("history", "c0ffee01", "-k", "9") == 0
     assert person.out == (
@@ -66,7 +66,7 @@ def test_history_prints_who_did_what_when_and_what_that_changed(person: Person, 
     assert canned.asked[0].query == {"limit": ["9"]}
 
 
-def test_history_says_where_versions_are_missing(person: Person, canned: CannedDaemon) -> None:
+def test_history_says_where_versions_are_missing(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2]))
     person.give("history", ID)
     assert "earlier versions were not kept\n" in person.err
@@ -75,7 +75,7 @@ def test_history_says_where_versions_are_missing(person: Person, canned: CannedD
     assert "there are earlier versions; show them with: mnemo history ID --top 500\n" in person.err
 
 
-def test_history_as_json_is_the_daemons_own_answer(person: Person, canned: CannedDaemon) -> None:
+def test_history_as_json_is_the_daemons_own_answer(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say(f"GET /v1/memories/{ID}/history", {"versions": [], "cursor": None, "new": 1})
     assert person.give("history", ID, "--json") == 0
     assert person.out == '{"versions": [], "cursor": null, "new": 1}\n'
@@ -86,7 +86,7 @@ def difference(how: Any, seq: int, what: str, **fields: Any) -> DifferenceView:
     return DifferenceView(how=how, seq=seq, what=what, **{**whole, **fields})
 
 
-def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: CannedDaemon) -> None:
+def test_diff_prints_what_was_added_changed_and_removed(person: CannedPerson, canned: CannedDaemon) -> None:
     gone = "01936f2e-7c00-7000-8000-0000deadbeef"
     answer = DiffAnswer(
         since_seq=3, until_seq=12, namespace="default",
@@ -112,7 +112,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: Person, canned: 
     assert canned.asked[0].query == {"since": ["2h"], "until": ["seq:12"]}
 
 
-def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, canned: CannedDaemon) -> None:
+def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
                                  removed=[], added=[difference("added", 12, "add")])  # fmt: skip
     say(canned, "GET /v1/diff", answer)
@@ -121,7 +121,7 @@ def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: Person, can
     assert person.err == "there is more; show it with: mnemo diff 2h --top 500, or narrow it with --until\n"
 
 
-def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) -> None:
+def test_a_diff_without_changes_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
     say(canned, "GET /v1/diff", answer)
     assert person.give("diff", "1700000000000", "-n", "boat") == 0
@@ -132,19 +132,19 @@ def test_a_diff_without_changes_says_so(person: Person, canned: CannedDaemon) ->
 
 
 @pytest.mark.parametrize("words", [("3",), ("1234567890",), ("2h", "--until", "12")])
-def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: Person, words: tuple[str, ...]) -> None:
+def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: CannedPerson, words: tuple[str, ...]) -> None:
     assert person.give("diff", *words) == 2
     assert f"for a change write: seq:{words[-1]}\n" in person.err
 
 
-def test_a_year_is_a_time(person: Person, canned: CannedDaemon) -> None:
+def test_a_year_is_a_time(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "GET /v1/diff", DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
                                                     namespace="default"))  # fmt: skip
     assert person.give("diff", "2025") == 0
     assert canned.asked[0].query == {"since": ["2025"]}
 
 
-def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: CannedDaemon) -> None:
+def test_what_was_known_then_is_asked_for_by_a_time(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "POST /v1/recall", recall_answer(recalled()))
     say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
     say(canned, f"GET /v1/memories/{ID}", memory())
@@ -157,7 +157,7 @@ def test_what_was_known_then_is_asked_for_by_a_time(person: Person, canned: Cann
     assert show.query == {"as_of": ["1700000000000"]}
 
 
-def test_undo_says_of_many_how_many(person: Person, canned: CannedDaemon) -> None:
+def test_undo_says_of_many_how_many(person: CannedPerson, canned: CannedDaemon) -> None:
     ids = [f"01890000-0000-7000-8000-0000c0ffee{number:02}" for number in range(11)]
     say(canned, "POST /v1/undo", UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
     assert person.give("undo", "--group", "g1") == 0
@@ -165,7 +165,7 @@ def test_undo_says_of_many_how_many(person: Person, canned: CannedDaemon) -> Non
     assert person.out == f"undone: import (change 9, 3000 memories: {ten} …)\n"
 
 
-def test_undo_takes_a_change_by_its_number_or_a_group(person: Person, canned: CannedDaemon) -> None:
+def test_undo_takes_a_change_by_its_number_or_a_group(person: CannedPerson, canned: CannedDaemon) -> None:
     undone = UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
     say(canned, "POST /v1/undo", undone)
     assert person.give("undo", "--group", "g1") == 0

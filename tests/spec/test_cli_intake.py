@@ -19,7 +19,7 @@ from mnemo_client.protocol.ingestion import (
 )
 from mnemo_client.protocol.memories import TrashPage, TrashView
 from tests.canned import ID, CannedDaemon, recalled
-from tests.spec.test_cli_commands import Person, person, say, utc
+from tests.spec.test_cli_commands import CannedPerson, person, say, utc
 
 __all__ = ["person", "utc"]
 
@@ -38,7 +38,7 @@ def explained() -> IngestExplanation:
     )
 
 
-def test_add_shows_what_was_decided_and_why(person: Person, canned: CannedDaemon) -> None:
+def test_add_shows_what_was_decided_and_why(person: CannedPerson, canned: CannedDaemon) -> None:
     scores = ScoresView(importance=0.66, novelty=0.9, salience=0.3)
     answer = RememberAnswer(
         outcome="stored", memory=recalled(content="Ines has the key.", importance=0.66), updates=[OTHER], scores=scores,
@@ -59,7 +59,7 @@ def test_add_shows_what_was_decided_and_why(person: Person, canned: CannedDaemon
     ]
 
 
-def test_an_importance_that_was_given_is_told_beside_the_score(person: Person, canned: CannedDaemon) -> None:
+def test_an_importance_that_was_given_is_told_beside_the_score(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = RememberAnswer(
         outcome="stored", memory=recalled(importance=0.5), explained=explained(),
         scores=ScoresView(importance=0.2, novelty=0.2, salience=0.2),
@@ -70,7 +70,7 @@ def test_an_importance_that_was_given_is_told_beside_the_score(person: Person, c
 
 
 def test_ingest_takes_each_file_and_says_what_was_set_aside(
-    person: Person, canned: CannedDaemon, tmp_path: Path
+    person: CannedPerson, canned: CannedDaemon, tmp_path: Path
 ) -> None:
     file = tmp_path / "talk.rst"
     file.write_text("Ines has the key.\n\nok then")
@@ -89,14 +89,14 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
     assert person.err == "undo this with: mnemo undo --group g1\n"
 
 
-def test_a_text_of_which_every_piece_is_refused_is_a_failure(person: Person, canned: CannedDaemon) -> None:
+def test_a_text_of_which_every_piece_is_refused_is_a_failure(person: CannedPerson, canned: CannedDaemon) -> None:
     refused = {"error": {"code": "bad_value", "message": "the text holds a NUL at character 3"}}
     canned.say("POST /v1/ingest", {"results": [refused], "counts": {}, "namespace": "default", "degraded": []})
     assert person.give("ingest", typed="one") == 1
     assert person.err == "refused: the text holds a NUL at character 3\n"
 
 
-def test_ingest_names_a_file_that_cannot_be_read(person: Person, tmp_path: Path) -> None:
+def test_ingest_names_a_file_that_cannot_be_read(person: CannedPerson, tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff")
     assert person.give("ingest", str(tmp_path / "none.txt")) == 2
     assert "none.txt cannot be read: No such file or directory" in person.err
@@ -104,7 +104,7 @@ def test_ingest_names_a_file_that_cannot_be_read(person: Person, tmp_path: Path)
     assert "photo.jpg is not UTF-8 text (byte 0)" in person.err
 
 
-def test_turns_are_read_from_json_lines(person: Person, canned: CannedDaemon, tmp_path: Path) -> None:
+def test_turns_are_read_from_json_lines(person: CannedPerson, canned: CannedDaemon, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "Where is the key?"}\n\n{"role": "agent", "content": "With Ines."}\n')
     answer = IngestAnswer(results=[taken(), taken("repeats", repeats=[OTHER])],
@@ -120,7 +120,7 @@ def test_turns_are_read_from_json_lines(person: Person, canned: CannedDaemon, tm
     )
 
 
-def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: CannedDaemon, tmp_path: Path) -> None:
+def test_a_turn_that_is_none_is_named_by_its_line(person: CannedPerson, canned: CannedDaemon, tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "a"}\n{"role": "judge", "content": "b"}\n')
     assert person.give("turns", str(file), "--session", "s1") == 2
@@ -131,7 +131,7 @@ def test_a_turn_that_is_none_is_named_by_its_line(person: Person, canned: Canned
 
 
 @pytest.mark.parametrize("dry", [True, False])
-def test_reclassify_shows_what_changes(person: Person, canned: CannedDaemon, dry: bool) -> None:
+def test_reclassify_shows_what_changes(person: CannedPerson, canned: CannedDaemon, dry: bool) -> None:
     row = ReclassificationView(id=ID, content="I prefer tea.", before={"kind": "semantic", "importance": 0.5},
                                 after={"kind": "procedural", "importance": 0.764}, why="a preference")  # fmt: skip
     answer = ReclassifyAnswer(looked_at=1200, changed=1, left=3, changes=[row], dry_run=dry,
@@ -147,7 +147,7 @@ def test_reclassify_shows_what_changes(person: Person, canned: CannedDaemon, dry
     assert person.err == ("" if dry else "undo this with: mnemo undo --group g2\n")
 
 
-def test_what_was_set_aside_is_listed_with_the_reason(person: Person, canned: CannedDaemon) -> None:
+def test_what_was_set_aside_is_listed_with_the_reason(person: CannedPerson, canned: CannedDaemon) -> None:
     aside = recalled(content="ok then", state="discarded")
     entry = TrashView(memory=aside, at=aside.modified_at, why="low_importance")
     say(canned, "GET /v1/trash", TrashPage(memories=[aside], entries=[entry]))

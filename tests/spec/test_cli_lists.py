@@ -9,25 +9,25 @@ import pytest
 from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
-from tests.canned import Asked, CannedDaemon, Said, recalled, status
-from tests.spec.test_cli_commands import Person, person, say, utc
+from tests.canned import CannedAnswer, CannedDaemon, CannedRequest, recalled, status
+from tests.spec.test_cli_commands import CannedPerson, person, say, utc
 
 __all__ = ["person", "utc"]  # fixtures
 
 
-def run_with(person: Person, *words: str) -> str:
+def run_with(person: CannedPerson, *words: str) -> str:
     assert person.give(*words) == 0
     return person.out
 
 
-def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned: CannedDaemon) -> None:
+def test_lists_number_what_they_show_and_follow_the_pages(person: CannedPerson, canned: CannedDaemon) -> None:
     ids = [f"01999999-aaaa-7bbb-8ccc-ddddc0ff{number:04d}" for number in range(600)]
 
-    def page(asked: Asked) -> Said:
+    def page(asked: CannedRequest) -> CannedAnswer:
         start, limit = int(asked.query.get("cursor", ["0"])[0]), int(asked.query["limit"][0])
         memories = [recalled(id=each) for each in ids[start : start + limit]]
         following = str(start + limit) if start + limit < len(ids) else None
-        return Said(msgspec.to_builtins(MemoryPage(memories=list(memories), cursor=following)))
+        return CannedAnswer(msgspec.to_builtins(MemoryPage(memories=list(memories), cursor=following)))
 
     canned.answers["GET /v1/memories"] = page
     assert person.give("list", "--top", "2", "--tag", "home", "--state", "trashed") == 0
@@ -44,13 +44,13 @@ def test_lists_number_what_they_show_and_follow_the_pages(person: Person, canned
 
 
 @pytest.mark.parametrize("count", ["0", "-5"])
-def test_a_list_of_less_than_one_is_refused(person: Person, canned: CannedDaemon, count: str) -> None:
+def test_a_list_of_less_than_one_is_refused(person: CannedPerson, canned: CannedDaemon, count: str) -> None:
     assert person.give("list", f"--top={count}") == 2
     assert person.err == f"mnemo: --top must be a whole number from 1, not {count}\n"
     assert canned.asked == []
 
 
-def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDaemon) -> None:
+def test_recent_tags_and_namespaces_are_listed(person: CannedPerson, canned: CannedDaemon) -> None:
     say(canned, "GET /v1/recent", SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recent") == 0
     assert person.out == "1  2025-12-01  c0ffee01  The key is with Ines.\n"
@@ -65,7 +65,7 @@ def test_recent_tags_and_namespaces_are_listed(person: Person, canned: CannedDae
     assert person.out == "        2  boat (this folder's)\n        7  default\n"
 
 
-def test_api_sends_a_request_and_prints_what_is_answered(person: Person, canned: CannedDaemon) -> None:
+def test_api_sends_a_request_and_prints_what_is_answered(person: CannedPerson, canned: CannedDaemon) -> None:
     canned.say("POST /v1/recall", {"memories": [], "é": 1})
     for path in ("/v1/recall", "v1/recall", "/recall", "recall"):
         assert person.give("api", "post", path, '{"query": "x"}') == 0
@@ -78,7 +78,7 @@ def test_api_sends_a_request_and_prints_what_is_answered(person: Person, canned:
     assert person.give("api", "FETCH", "nothing") == 2
 
 
-def test_config_prints_the_bare_value_of_one_setting(person: Person, canned: CannedDaemon) -> None:
+def test_config_prints_the_bare_value_of_one_setting(person: CannedPerson, canned: CannedDaemon) -> None:
     values = [
         ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
         ConfigValue(key="recall.top_k", value=5, origin="default"),
@@ -92,7 +92,7 @@ def test_config_prints_the_bare_value_of_one_setting(person: Person, canned: Can
 
 
 def test_what_is_longer_than_the_screen_goes_through_the_pager(
-    person: Person, canned: CannedDaemon, short_folder: Path
+    person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     say(canned, "GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
     shown = short_folder / "shown"
@@ -108,7 +108,9 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(
         assert len(person.out.splitlines()) == 100
 
 
-def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(person: Person, canned: CannedDaemon) -> None:
+def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(
+    person: CannedPerson, canned: CannedDaemon
+) -> None:
     tags = {"home": 3, "$(rm x)": 1, "two words": 1, "project:boat": 1, "`id`": 1}
     say(canned, "GET /v1/tags", TagsAnswer(tags=tags))
     say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
@@ -133,7 +135,7 @@ EDGES = EdgesAnswer(
 )
 
 
-def test_show_prints_the_edges_behind_the_memory_when_asked(person: Person, canned: CannedDaemon) -> None:
+def test_show_prints_the_edges_behind_the_memory_when_asked(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
     say(canned, f"GET /v1/memories/{memory.id}", memory)
     say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
@@ -145,7 +147,7 @@ def test_show_prints_the_edges_behind_the_memory_when_asked(person: Person, cann
     assert run_with(person, "show", memory.id, "--edges") == alone + "\nno edges\n"
 
 
-def test_show_says_that_there_are_more_edges(person: Person, canned: CannedDaemon) -> None:
+def test_show_says_that_there_are_more_edges(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
     say(canned, f"GET /v1/memories/{memory.id}", memory)
     say(canned, f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=EDGES.edges, cursor="more"))
@@ -153,7 +155,7 @@ def test_show_says_that_there_are_more_edges(person: Person, canned: CannedDaemo
     assert person.err == "these are the first 2 edges; there are more\n"
 
 
-def test_show_with_edges_as_json_is_the_daemons_answer_about_them(person: Person, canned: CannedDaemon) -> None:
+def test_show_with_edges_as_json_is_the_daemons_answer_about_them(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
     say(canned, f"GET /v1/memories/{memory.id}", memory)
     say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
@@ -161,7 +163,7 @@ def test_show_with_edges_as_json_is_the_daemons_answer_about_them(person: Person
     assert shown == msgspec.to_builtins(EDGES)
 
 
-def test_edges_have_no_history(person: Person, canned: CannedDaemon) -> None:
+def test_edges_have_no_history(person: CannedPerson, canned: CannedDaemon) -> None:
     assert person.give("show", "c0ffee01", "--edges", "--as-of", "3d") == 2
     assert "edges have no history" in person.err
     assert canned.asked == []

@@ -353,7 +353,7 @@ def test_rewordings_are_linked_as_repeats(embedder_of_each_form: Embedder, held_
     assert len(found) >= REPEATED_MIN[held_out] * len(set(pairs))
 
 
-class Tally(NamedTuple):
+class RelationTally(NamedTuple):
     """What the judgement of made lives came to."""
 
     changes: int
@@ -365,11 +365,11 @@ class Tally(NamedTuple):
     falsely_same: int  # `repeats` edges to anything else
 
 
-def tally(embedder: Embedder, held_out: bool) -> Tally:
+def tally(embedder: Embedder, held_out: bool) -> RelationTally:
     told = list(lives(held_out=held_out))
     vectors = vectors_of(embedder, {said.text for life in told for said in life})
     thresholds = of_model(DEFAULT_EMBEDDING, embedder.form)
-    counts = dict.fromkeys(Tally._fields, 0)
+    counts = dict.fromkeys(RelationTally._fields, 0)
     for life in told:
         stack = np.stack([vectors[said.text] for said in life])
         memories = [sample_memory(i, said.text, event_at=said.at, speaker=said.speaker) for i, said in enumerate(life)]
@@ -394,7 +394,7 @@ def tally(embedder: Embedder, held_out: bool) -> Tally:
             if said.repeats is not None:
                 counts["repeated"] += 1
                 counts["linked"] += bool(repeats)
-    return Tally(**counts)
+    return RelationTally(**counts)
 
 
 @pytest.mark.parametrize("held_out", [False, True])

@@ -36,7 +36,7 @@ DRAFT = Draft(content="Tea at five.", namespace="default", user_id="local", trus
 ROUTE = Classification("episodic", None, "fact", "no rule holds")
 
 
-class Shelf:
+class MemoryShelf:
     """A store of a few memories."""
 
     now = NOW
@@ -135,7 +135,7 @@ def test_what_the_caller_says_of_a_text_is_not_overruled() -> None:
 
 def test_a_near_one_is_stored_with_an_edge() -> None:
     stored = mutations.store_new(DRAFT, ID, NOW)
-    decision = write_plan.relate(stored, [tie(1)], Shelf(sample_memory(1)), {})
+    decision = write_plan.relate(stored, [tie(1)], MemoryShelf(sample_memory(1)), {})
     assert decision.outcome == "stored"
     assert edges(decision.changes) == [(sample_id(1), "related")]
     assert sample_id(1) not in repetitions(decision.changes)
@@ -144,7 +144,7 @@ def test_a_near_one_is_stored_with_an_edge() -> None:
 def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetition() -> None:
     stored = mutations.store_new(DRAFT, ID, NOW)
     ties = [tie(1, "repeats"), tie(2, "repeats")]
-    decision = write_plan.relate(stored, ties, Shelf(sample_memory(1), sample_memory(2)), {})
+    decision = write_plan.relate(stored, ties, MemoryShelf(sample_memory(1), sample_memory(2)), {})
     assert decision.outcome == "repeats"
     assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
     assert edges(decision.changes) == [(sample_id(1), "repeats"), (sample_id(2), "repeats")]
@@ -162,13 +162,13 @@ def test_G5_what_is_said_again_is_stored_and_the_earlier_one_counts_one_repetiti
     ],
 )
 def test_a_tie_to_what_is_no_more_what_was_judged_is_dropped_and_the_write_stands(now: Memory) -> None:
-    decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], Shelf(now), {})
+    decision = write_plan.relate(mutations.store_new(DRAFT, ID, NOW), [tie(1, "repeats")], MemoryShelf(now), {})
     assert (decision.outcome, decision.relations, edges(decision.changes)) == ("stored", (), [])
 
 
 def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
     within = MemoryRelation("#4", 1, "repeats", 0.99, "the same")
-    shelf = Shelf(sample_memory(1, version=3))
+    shelf = MemoryShelf(sample_memory(1, version=3))
     stored = mutations.store_new(DRAFT, ID, NOW)
     assert edges(write_plan.relate(stored, [within], shelf, {"#4": sample_id(1)}).changes) == [
         (sample_id(1), "repeats")
@@ -177,7 +177,7 @@ def test_a_tie_within_a_batch_leads_to_what_that_became() -> None:
 
 
 def test_at_most_three_edges_are_drawn() -> None:
-    shelf = Shelf(*(sample_memory(number) for number in range(1, 6)))
+    shelf = MemoryShelf(*(sample_memory(number) for number in range(1, 6)))
     decision = write_plan.relate(
         mutations.store_new(DRAFT, ID, NOW), [tie(number) for number in range(1, 6)], shelf, {}
     )
@@ -189,7 +189,7 @@ def test_at_most_three_edges_are_drawn() -> None:
 
 def test_what_is_set_aside_is_kept_with_its_reason_and_ties_nothing() -> None:
     item = IngestItem(DRAFT, "turn", discard_reason="too_short")
-    decision = write_plan.discard(item, ID, Shelf(), {})
+    decision = write_plan.discard(item, ID, MemoryShelf(), {})
     assert (decision.outcome, decision.reason, decision.memory.state) == ("discarded", "too_short", "discarded")
     entries = [change.data for change in decision.changes if isinstance(change, PutTrash)]
     assert entries == [TrashEntry(id=ID, at=NOW, why="too_short", state="active")]
@@ -197,7 +197,7 @@ def test_what_is_set_aside_is_kept_with_its_reason_and_ties_nothing() -> None:
 
 def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
     item = IngestItem(DRAFT, "turn", discard_reason="near_duplicate", relations=(tie(1, "repeats"),))
-    decision = write_plan.discard(item, ID, Shelf(sample_memory(1)), {})
+    decision = write_plan.discard(item, ID, MemoryShelf(sample_memory(1)), {})
     assert repetitions(decision.changes) == {ID: 0, sample_id(1): 1}
     assert edges(decision.changes) == []
 
@@ -207,7 +207,7 @@ def test_T2_a_turn_that_repeats_another_counts_for_that_one() -> None:
 
 def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier() -> None:
     item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
-    decision = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, importance=0.5)), {})
+    decision = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, importance=0.5)), {})
     assert decision is not None
     assert (decision.outcome, decision.memory.id) == ("merged", sample_id(1))
     (change,) = decision.changes
@@ -217,10 +217,10 @@ def test_G5_by_its_letter_a_near_one_is_not_stored_and_strengthens_the_earlier()
 
 def test_G6_where_the_texts_differ_the_longer_one_stays() -> None:
     item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),), takes_text=True)
-    longer = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, "Tea.")), {})
+    longer = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, "Tea.")), {})
     assert longer is not None
     assert (longer.memory.content, longer.memory.version) == ("Tea at five.", 2)
-    shorter = write_plan.merge_into_neighbour(item, Shelf(sample_memory(1, "Tea at five, in the garden.")), {})
+    shorter = write_plan.merge_into_neighbour(item, MemoryShelf(sample_memory(1, "Tea at five, in the garden.")), {})
     assert shorter is not None
     assert shorter.memory.version == 1
 
@@ -230,7 +230,7 @@ def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust
     item = IngestItem(
         DRAFT._replace(trust=later), policy=POLICIES["G"], relations=(tie(1, "repeats"),), takes_text=True
     )
-    shelf = Shelf(sample_memory(1, "Five.", trust=earlier), sample_memory(2, trust="user"))
+    shelf = MemoryShelf(sample_memory(1, "Five.", trust=earlier), sample_memory(2, trust="user"))
     decision = write_plan.merge_into_neighbour(item, shelf, {})
     assert decision is not None
     (memory,) = (each.data for each in trust.authorise(decision.changes, shelf, later) if isinstance(each, PutMemory))
@@ -239,7 +239,7 @@ def test_what_is_merged_has_the_least_trust_of_both(earlier: Trust, later: Trust
 
 def test_where_the_earlier_one_is_gone_nothing_is_merged() -> None:
     item = IngestItem(DRAFT, policy=POLICIES["G"], relations=(tie(1, "repeats"),))
-    assert write_plan.merge_into_neighbour(item, Shelf(), {}) is None
+    assert write_plan.merge_into_neighbour(item, MemoryShelf(), {}) is None
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_was_scored_without_its_vector_is_known_by_its_importance(fields: d
 
 def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
     memory = sample_memory(1, importance=0.72)
-    decision = write_plan.backfill(memory, 0.55, [tie(2)], Shelf(memory, sample_memory(2)))
+    decision = write_plan.backfill(memory, 0.55, [tie(2)], MemoryShelf(memory, sample_memory(2)))
     assert decision is not None
     put = next(change.data for change in decision.changes if isinstance(change, PutMemory))
     assert (put.importance, put.version) == (0.55, 2)
@@ -292,31 +292,33 @@ def test_a_late_score_makes_a_new_version_and_its_strength_follows() -> None:
 def test_a_late_score_leaves_what_somebody_changed_meanwhile() -> None:
     memory = sample_memory(1, importance=0.72)
     edited = msgspec.structs.replace(memory, content="Other words.", version=2)
-    assert write_plan.backfill(memory, 0.55, [tie(2)], Shelf(edited, sample_memory(2))) is None
+    assert write_plan.backfill(memory, 0.55, [tie(2)], MemoryShelf(edited, sample_memory(2))) is None
     trashed = msgspec.structs.replace(memory, state="trashed")
-    assert write_plan.backfill(memory, 0.55, [], Shelf(trashed)) is None
+    assert write_plan.backfill(memory, 0.55, [], MemoryShelf(trashed)) is None
 
 
 def test_doing_a_late_score_again_changes_nothing() -> None:
     memory = sample_memory(1, importance=0.55, version=2)
-    decision = write_plan.backfill(memory, 0.55, [], Shelf(memory))
+    decision = write_plan.backfill(memory, 0.55, [], MemoryShelf(memory))
     assert decision is not None
     assert decision.changes == ()
 
 
 def test_the_first_write_without_a_vector_notes_where_the_near_check_begins() -> None:
-    stored, pending = mutations.store_new(DRAFT, ID, NOW), PendingSnapshot(Shelf())
+    stored, pending = mutations.store_new(DRAFT, ID, NOW), PendingSnapshot(MemoryShelf())
     begun = write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending)
     assert begun == (PutMeta(name="intake_seq", value="7"),)
     pending.apply(begun)
     assert write_plan.first_backfill_cursor(IngestItem(DRAFT), stored, pending) == ()
-    assert write_plan.first_backfill_cursor(IngestItem(DRAFT, is_seen=True), stored, PendingSnapshot(Shelf())) == ()
+    assert (
+        write_plan.first_backfill_cursor(IngestItem(DRAFT, is_seen=True), stored, PendingSnapshot(MemoryShelf())) == ()
+    )
 
 
 def test_what_is_tied_already_is_neither_tied_nor_counted_again() -> None:
     memory, other = sample_memory(2, importance=0.55), sample_memory(1)
     edge = Edge(source=memory.id, target=other.id, relation="repeats", at=NOW)
-    decision = write_plan.backfill(memory, 0.55, [tie(1, "repeats")], Shelf(memory, other, tied=[edge]))
+    decision = write_plan.backfill(memory, 0.55, [tie(1, "repeats")], MemoryShelf(memory, other, tied=[edge]))
     assert decision is not None
     assert decision.changes == ()
 
@@ -328,7 +330,7 @@ def chunk(number: int, **fields: Any) -> Memory:
     return sample_memory(number, trust="note", source="note", managed=sample_id(90), **fields)
 
 
-class Notes(Shelf):
+class NoteStore(MemoryShelf):
     """A store whose one file of notes gives that importance."""
 
     def __init__(self, *memories: Memory, tied: Sequence[Edge] = (), importance: float | None = None) -> None:
@@ -339,7 +341,7 @@ class Notes(Shelf):
         return NoteFile(id=file_id, root=sample_id(91), path="a.md", importance=self.importance)
 
 
-def late_importance(now: Memory, store: Shelf) -> float:
+def late_importance(now: Memory, store: MemoryShelf) -> float:
     decision = write_plan.backfill_chunk(chunk(1), 0.72, [], store)
     assert decision is not None
     return decision.memory.importance
@@ -347,25 +349,25 @@ def late_importance(now: Memory, store: Shelf) -> float:
 
 def test_a_chunk_is_scored_where_nobody_said_how_much_it_matters() -> None:
     tagged = chunk(1, version=2, tags=("mine",))
-    assert late_importance(tagged, Notes(tagged)) == 0.72
+    assert late_importance(tagged, NoteStore(tagged)) == 0.72
     by_a_person = chunk(1, importance_source="user")
-    assert late_importance(by_a_person, Notes(by_a_person)) == 0.5
-    assert late_importance(chunk(1), Notes(chunk(1), importance=0.5)) == 0.5
+    assert late_importance(by_a_person, NoteStore(by_a_person)) == 0.5
+    assert late_importance(chunk(1), NoteStore(chunk(1), importance=0.5)) == 0.5
     scored_before = chunk(1, importance=0.64, version=2)
-    assert late_importance(scored_before, Notes(scored_before)) == 0.64
+    assert late_importance(scored_before, NoteStore(scored_before)) == 0.64
 
 
 def test_a_chunk_with_another_text_than_was_judged_is_left_as_it_is() -> None:
-    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes(chunk(1, content="Other words.", version=2))) is None
-    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes(chunk(1, state="trashed", version=2))) is None
-    assert write_plan.backfill_chunk(chunk(1), 0.72, [], Notes()) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore(chunk(1, content="Other words.", version=2))) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore(chunk(1, state="trashed", version=2))) is None
+    assert write_plan.backfill_chunk(chunk(1), 0.72, [], NoteStore()) is None
 
 
 def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
     memory, others = chunk(9), [sample_memory(number) for number in (1, 2, 3)]
     link = Edge(source=memory.id, target=sample_id(2), relation="related", at=NOW, via="link")
     ties = [tie(1, "updates"), tie(2, "related"), tie(3, "repeats")]
-    decision = write_plan.backfill_chunk(memory, 0.5, ties, Notes(memory, *others, tied=[link]))
+    decision = write_plan.backfill_chunk(memory, 0.5, ties, NoteStore(memory, *others, tied=[link]))
     assert decision is not None
     assert edges(decision.changes) == [(sample_id(1), "related"), (sample_id(3), "repeats")]
     assert repetitions(decision.changes) == {sample_id(3): 1}
@@ -376,7 +378,7 @@ def test_a_chunk_updates_nothing_and_takes_the_place_of_no_link() -> None:
 
 
 def test_what_stands_later_in_a_turn_sees_what_stands_before_it() -> None:
-    pending = PendingSnapshot(Shelf())
+    pending = PendingSnapshot(MemoryShelf())
     first = mutations.store_new(DRAFT._replace(key="tea"), ID, NOW)
     pending.apply(first.changes)
     digest = content_hash("  TEA at five. ")
@@ -406,7 +408,7 @@ def test_the_same_words_after_a_newer_value_are_no_repetition(
 ) -> None:
     older, newer = sample_memory(1), sample_memory(2, event_at=newer_at, state=state)
     edge = Edge(source=newer.id, target=older.id, relation="updates", at=NOW)
-    shelf = Shelf(older, newer, tied=[edge])
+    shelf = MemoryShelf(older, newer, tied=[edge])
     assert write_plan.is_outdated(older, said_at, shelf) is outdated
     assert not write_plan.is_outdated(newer, said_at, shelf)
 
@@ -414,8 +416,8 @@ def test_the_same_words_after_a_newer_value_are_no_repetition(
 def test_the_same_words_as_what_was_superseded_are_no_repetition() -> None:
     newer = sample_memory(2, event_at=NOW - 5)
     older = sample_memory(1, state="superseded", superseded_by=newer.id)
-    assert write_plan.is_outdated(older, None, Shelf(older, newer))
-    assert not write_plan.is_outdated(older, None, Shelf(older))
+    assert write_plan.is_outdated(older, None, MemoryShelf(older, newer))
+    assert not write_plan.is_outdated(older, None, MemoryShelf(older))
 
 
 def test_what_stands_for_a_secret_is_no_signal() -> None:

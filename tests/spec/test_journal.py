@@ -282,7 +282,7 @@ def test_a_segment_that_goes_while_sizes_are_added_up_is_not_counted(tmp_path: P
 
 
 def test_a_rotation_makes_each_name_durable_before_the_next(tmp_path: Path) -> None:
-    class Notes(Disk):
+    class NotedDisk(Disk):
         calls: list[str] = []  # noqa: RUF012 - one instance only
 
         def rename(self, source: Path, target: Path) -> None:
@@ -293,12 +293,12 @@ def test_a_rotation_makes_each_name_durable_before_the_next(tmp_path: Path) -> N
             self.calls.append("sync folder")
             super().sync_folder(folder)
 
-    book = Book(tmp_path, Notes(), segment_bytes=500)
+    book = Book(tmp_path, NotedDisk(), segment_bytes=500)
     book.add("short")
-    Notes.calls.clear()
+    NotedDisk.calls.clear()
     book.add("short")
     book.add("short")
-    assert Notes.calls == [
+    assert NotedDisk.calls == [
         "rename to short_term.000001.jsonl",
         "sync folder",
         "rename to short_term.jsonl",

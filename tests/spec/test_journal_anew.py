@@ -47,7 +47,7 @@ def tmp_path() -> Iterator[Path]:
         OPENED.pop().close()
 
 
-class Written:
+class WrittenJournal:
     """A journal, the end of its chain, and what it should say."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
@@ -97,7 +97,7 @@ def facts_of(journal: Journal) -> Facts:
     return facts
 
 
-def fill(written: Written) -> None:
+def fill(written: WrittenJournal) -> None:
     """Both files in several segments, and a snapshot between."""
     for _ in range(3):
         written.add("short", "long", "short")
@@ -118,7 +118,7 @@ def text_of(folder: Path) -> bytes:
 
 
 def test_a_snapshot_takes_the_place_of_every_segment_before_it(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     written.write_anew()
     *segments, snapshot = sorted(tmp_path.iterdir(), key=lambda path: path.name.replace("snapshot", "~"))
@@ -132,7 +132,7 @@ def test_a_snapshot_takes_the_place_of_every_segment_before_it(tmp_path: Path) -
 
 
 def test_a_snapshot_is_a_header_and_the_stream_each_line_with_its_checksum(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     written.add("short")
     written.add("short")
     number = 1 + max(json.loads(path.read_bytes().splitlines()[0])["segment"] for path in tmp_path.iterdir())
@@ -147,7 +147,7 @@ def test_a_snapshot_is_a_header_and_the_stream_each_line_with_its_checksum(tmp_p
 
 
 def test_lines_go_on_behind_a_snapshot_and_name_its_last(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     written.write_anew()
     before = written.last
@@ -162,7 +162,7 @@ def test_lines_go_on_behind_a_snapshot_and_name_its_last(tmp_path: Path) -> None
 
 
 def test_rows_of_a_snapshot_can_be_fetched_by_their_places(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     written.write_anew()
     rows = list(written.journal.snapshot_rows())
@@ -173,7 +173,7 @@ def test_rows_of_a_snapshot_can_be_fetched_by_their_places(tmp_path: Path) -> No
 
 
 def test_a_journal_without_a_snapshot_has_no_rows(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     written.add("short")
     assert (list(written.journal.snapshot_rows()), written.journal.snapshot_last) == ([], NO_CHANGES)
 
@@ -185,14 +185,14 @@ def test_an_empty_journal_can_be_begun_with_a_snapshot(tmp_path: Path) -> None:
     journal.continue_after((7, "00ff00ff00ff00ff"))
     facts = {"fact 1": "v"}
     journal.rewrite(stream_of(facts, journal.last), journal.last)
-    again = Written(tmp_path / "journal")
+    again = WrittenJournal(tmp_path / "journal")
     assert (again.journal.last, again.facts) == ((7, "00ff00ff00ff00ff"), facts)
     again.add("short")
     assert [read.line.prev[0] for read in again.journal.lines()] == [7]
 
 
 def test_a_snapshot_is_for_its_owner_alone_and_names_the_store(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     written.write_anew()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
@@ -205,7 +205,7 @@ def test_a_snapshot_is_for_its_owner_alone_and_names_the_store(tmp_path: Path) -
 
 def test_the_newest_header_is_not_one_that_a_snapshot_replaces(tmp_path: Path) -> None:
     """The salt of a store that was taken over whole, when the start after it has to do without store.json."""
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     for _ in range(5):
         written.add("short")
     left = (tmp_path / "short_term.000002.jsonl").read_bytes()
@@ -218,7 +218,7 @@ def test_the_newest_header_is_not_one_that_a_snapshot_replaces(tmp_path: Path) -
 
 
 def test_what_a_snapshot_leaves_out_is_on_the_disk_no_more(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     written.add("short", value="canary")
     for _ in range(3):
         written.add("short", "long")
@@ -229,7 +229,7 @@ def test_what_a_snapshot_leaves_out_is_on_the_disk_no_more(tmp_path: Path) -> No
 
 
 def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     written.write_anew()
     with pytest.raises(ValueError, match="the journal goes on after its snapshot: 18"):
@@ -247,7 +247,7 @@ def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
 def test_a_stream_of_another_moment_or_without_its_end_is_refused_and_changes_nothing(
     tmp_path: Path, cut: Callable[[list[bytes]], list[bytes]], why: str
 ) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     fill(written)
     before = facts_of(written.journal)
     with pytest.raises(ValueError, match=why):
@@ -270,7 +270,7 @@ def test_a_stream_is_written_in_pieces_and_never_held_whole(tmp_path: Path) -> N
                 self.sizes.append(len(piece))
                 yield piece
 
-    written = Written(tmp_path, Sizes())
+    written = WrittenJournal(tmp_path, Sizes())
     written.facts = {f"fact {number}": "x" * 1000 for number in range(5000)}
     Sizes.sizes.clear()
     written.write_anew()
@@ -282,7 +282,7 @@ def test_a_stream_is_written_in_pieces_and_never_held_whole(tmp_path: Path) -> N
 # When the disk fails, or the machine
 
 
-class Failing(Disk):
+class FailingRewriteDisk(Disk):
     """Fails at the n-th call or from there on, and does half of what it is asked to where that can be. One that does
     not fail keeps a copy of the folder as it is before each call."""
 
@@ -335,25 +335,25 @@ def crashes(tmp_path: Path) -> Path:
     return tmp_path / "crashes"
 
 
-def prepared(folder: Path, disk: Failing) -> Written:
+def prepared(folder: Path, disk: FailingRewriteDisk) -> WrittenJournal:
     """A journal with all that can stand in it, and a disk that fails from here on."""
-    written = Written(folder)
+    written = WrittenJournal(folder)
     fill(written)
     written.journal.disk = disk
     return written
 
 
 def test_a_crash_at_any_moment_of_writing_it_anew_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
-    disk = Failing(tmp_path / "journal", crashes)
+    disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     written.write_anew()
     assert disk.calls > 15
     for copy in crashes.iterdir():
-        again = Written(copy)
+        again = WrittenJournal(copy)
         assert (again.facts, again.last) == (written.facts, written.last), copy.name
         assert again.journal.check() == again.journal.damage == []
         again.add("short", "long")
-        once_more = Written(copy)
+        once_more = WrittenJournal(copy)
         assert (once_more.facts, once_more.last) == (again.facts, again.last), copy.name
         numbers = {name.split(".")[1] for name in names(copy) if name.startswith("snapshot.")}
         assert len(numbers) == 1, "the one that was replaced is gone"
@@ -367,7 +367,7 @@ def test_a_disk_that_fails_at_any_moment_of_writing_it_anew_leaves_the_same_stat
     refused = 0
     for fail_at in range(1, CALLS_MAX):
         folder = tmp_path / f"journal{fail_at}"
-        disk = Failing(folder, crashes, fail_at, error)
+        disk = FailingRewriteDisk(folder, crashes, fail_at, error)
         disk.for_good = for_good
         written = prepared(folder, disk)
         try:
@@ -379,12 +379,12 @@ def test_a_disk_that_fails_at_any_moment_of_writing_it_anew_leaves_the_same_stat
         calls, disk.fail_at = disk.calls, CALLS_MAX - 1
         assert facts_of(written.journal) == written.facts, fail_at
         shutil.copytree(folder, folder.with_name("copy"))
-        again = Written(folder.with_name("copy"))
+        again = WrittenJournal(folder.with_name("copy"))
         assert (again.facts, again.last) == (written.facts, written.last), fail_at
         shutil.rmtree(again.folder)
         written.add("short", "long")
         assert facts_of(written.journal) == written.facts, fail_at
-        again = Written(folder)
+        again = WrittenJournal(folder)
         assert (again.facts, again.last) == (written.facts, written.last), fail_at
         assert again.journal.check() == []
         if calls < fail_at:
@@ -395,34 +395,34 @@ def test_a_disk_that_fails_at_any_moment_of_writing_it_anew_leaves_the_same_stat
 
 def test_a_crash_while_another_state_is_taken_over_leaves_the_one_or_the_other(tmp_path: Path, crashes: Path) -> None:
     """As when a store is put back to an earlier moment: the snapshot ends before the lines that it replaces."""
-    disk = Failing(tmp_path / "journal", crashes)
+    disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     other, last = {"fact 1": "other"}, (3, "00ff00ff00ff00ff")
     written.journal.rewrite(stream_of(other, last), last)
     seen = []
     for copy in sorted(crashes.iterdir(), key=lambda path: int(path.name)):
-        again = Written(copy)
+        again = WrittenJournal(copy)
         seen.append(again.last[0])
         assert (again.facts, again.last) in ((written.facts, written.last), (other, last)), copy.name
         again.add("short", "long")
-        assert Written(copy).facts == again.facts, copy.name
+        assert WrittenJournal(copy).facts == again.facts, copy.name
     assert sorted(set(seen)) == [3, 18]
     assert seen == sorted(seen, reverse=True), "from one moment on it is the other"
 
 
 def test_what_could_not_be_removed_is_removed_at_the_next_start(tmp_path: Path) -> None:
-    class Clinging(Disk):
+    class ClingingDisk(Disk):
         def unlink(self, path: Path) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    written = Written(tmp_path, Clinging())
+    written = WrittenJournal(tmp_path, ClingingDisk())
     written.add("short", value="canary")
     written.add("short", "long")
     written.facts["fact 1"] = "gone"
     with pytest.raises(WriteFailure):
         written.write_anew()
     assert b"canary" in text_of(tmp_path)
-    assert Written(tmp_path).facts == written.facts
+    assert WrittenJournal(tmp_path).facts == written.facts
     assert b"canary" not in text_of(tmp_path)
 
 
@@ -436,12 +436,12 @@ def test_another_state_that_was_refused_is_not_there_at_the_next_start(tmp_path:
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     disk = Once()
-    written = Written(tmp_path, disk)
+    written = WrittenJournal(tmp_path, disk)
     fill(written)
     disk.is_failing = True
     with pytest.raises(WriteFailure):  # the snapshot had its name already
         written.journal.rewrite(stream_of({}, (3, "00" * 8)), (3, "00" * 8))
-    again = Written(tmp_path)
+    again = WrittenJournal(tmp_path)
     assert (again.facts, again.last) == (written.facts, written.last)
 
 
@@ -454,14 +454,14 @@ def test_a_snapshot_that_can_neither_be_put_in_place_nor_removed_is_of_unknown_o
                 raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     disk = Unsure()
-    written = Written(tmp_path, disk)
+    written = WrittenJournal(tmp_path, disk)
     fill(written)
     disk.is_failing = True
     with pytest.raises(UnknownOutcome, match="could not be rewritten"):
         written.write_anew()
     disk.is_failing = False
     written.add("short")
-    assert Written(tmp_path).facts == written.facts
+    assert WrittenJournal(tmp_path).facts == written.facts
 
 
 # When it is damaged later
@@ -473,9 +473,9 @@ def damaged(path: Path, offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def anew(folder: Path) -> tuple[Written, Path, list[int]]:
+def anew(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
     """A journal with a snapshot and two lines, the snapshot, and where its lines begin."""
-    written = Written(folder)
+    written = WrittenJournal(folder)
     fill(written)
     written.write_anew()
     written.add("short", "long")
@@ -489,7 +489,7 @@ def anew(folder: Path) -> tuple[Written, Path, list[int]]:
 def test_a_damaged_row_costs_no_other_and_is_told_with_its_offset(tmp_path: Path) -> None:
     written, path, offsets = anew(tmp_path)
     damaged(path, offsets[5] + 40, b"\0\0\0")
-    again = Written(tmp_path)
+    again = WrittenJournal(tmp_path)
     assert len(again.facts) == len(written.facts) - 1
     assert again.last == written.last
     (damage,) = again.journal.damage
@@ -503,7 +503,7 @@ def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp
     seq = written.last[0] - 2
     for line in lost:
         damaged(path, offsets[line] + 5, b"\0" * 9)
-    again = Written(tmp_path)
+    again = WrittenJournal(tmp_path)
     assert again.facts == written.facts
     assert again.last == written.last
     if lost != [0, 1]:
@@ -513,7 +513,7 @@ def test_where_its_first_rows_are_lost_the_rest_is_read_and_the_lines_follow(tmp
 
 
 def test_where_nothing_else_tells_it_a_snapshot_ends_with_its_last_change(tmp_path: Path) -> None:
-    written = Written(tmp_path)
+    written = WrittenJournal(tmp_path)
     changes = [dump.ChangeRow(seq=seq, data=ChangeEntry(at=5, by="test")) for seq in (1, 7)]
     written.journal.rewrite(stream_of({}, (7, "00" * 8), *changes), (7, "00" * 8))
     (path,) = tmp_path.glob("snapshot.*")
@@ -526,7 +526,7 @@ def test_a_lost_end_is_told_and_costs_only_what_stood_there(tmp_path: Path) -> N
     _, path, offsets = anew(tmp_path)
     for end, left in ((offsets[-2], 18), (offsets[-3], 17), (offsets[-3] - 1, 17), (offsets[-3] - 2, 16)):
         os.truncate(path, end)
-        again = Written(tmp_path)
+        again = WrittenJournal(tmp_path)
         assert len(again.facts) == left + 2
         (damage,) = again.journal.damage
         assert damage.offset + damage.length == end
@@ -536,13 +536,13 @@ def test_rows_that_are_gone_without_a_trace_are_missed(tmp_path: Path) -> None:
     _, path, offsets = anew(tmp_path)
     data = path.read_bytes()
     path.write_bytes(data[: offsets[4]] + data[offsets[6] :])
-    journal = Written(tmp_path).journal
+    journal = WrittenJournal(tmp_path).journal
     assert journal.damage == [(path.name, path.stat().st_size, 0, "rows of it are missing")]
     assert journal.quarantine(tmp_path / "quarantine") == [], "there is nothing to keep"
 
 
 def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_path: Path, crashes: Path) -> None:
-    disk = Failing(tmp_path / "journal", crashes)
+    disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     before = {name for name in names(tmp_path / "journal") if ".0" in name}
     written.write_anew()
@@ -553,24 +553,24 @@ def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_p
             continue
         tried += 1
         os.truncate(newest, newest.stat().st_size // 2)
-        again = Written(copy)
+        again = WrittenJournal(copy)
         assert (again.facts, again.last) == (written.facts, written.last), copy.name
         assert before | {f"{newest.name}.damaged"} <= set(names(copy)), "and it stays"
         assert [damage.why for damage in again.journal.damage] == [
             "it is incomplete: the segments that it replaces are read instead"
         ]
         again.add("short")
-        assert Written(copy).facts == again.facts
+        assert WrittenJournal(copy).facts == again.facts
         again.write_anew()
         assert len(list(copy.glob("snapshot.*.jsonl"))) == 1
-        assert Written(copy).facts == again.facts
+        assert WrittenJournal(copy).facts == again.facts
     assert tried > 2
 
 
 def test_of_a_damaged_snapshot_whose_beginnings_are_gone_what_is_left_is_read_and_nothing_removed(
     tmp_path: Path, crashes: Path
 ) -> None:
-    disk = Failing(tmp_path / "journal", crashes)
+    disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     written.write_anew()
     last = max((path for path in crashes.iterdir() if list(path.glob("*_term.0*"))), key=lambda path: int(path.name))
@@ -578,7 +578,7 @@ def test_of_a_damaged_snapshot_whose_beginnings_are_gone_what_is_left_is_read_an
     assert len(left) == 1, "the last segment that was to be removed"
     newest = max(last.glob("snapshot.*"))
     damaged(newest, newest.stat().st_size // 2, b"\0" * 9)
-    again = Written(last)
+    again = WrittenJournal(last)
     assert len(again.facts) == len(written.facts) - 1
     assert set(left) <= set(names(last))
     assert len(again.journal.damage) == 1

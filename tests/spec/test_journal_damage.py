@@ -47,7 +47,7 @@ class Quick(Disk):
     def sync_folder(self, folder: Path) -> None: ...
 
 
-class Piece(NamedTuple):
+class SegmentPiece(NamedTuple):
     """A line of a file of the journal: where it stands, its newline included, and what is read of it."""
 
     file: str
@@ -108,7 +108,7 @@ def said(journal: Journal) -> dict[str, int]:
     return counts
 
 
-def pieces_of(folder: Path) -> list[Piece]:
+def pieces_of(folder: Path) -> list[SegmentPiece]:
     """Every line of every file, by nothing but its newlines."""
     found = []
     for path in sorted(folder.iterdir()):
@@ -121,7 +121,7 @@ def pieces_of(folder: Path) -> list[Piece]:
                 if isinstance(value, SegmentHeader)
                 else f"{'row' if shape is segments.DUMP_LINES else 'line'} {value[0]}"
             )
-            found.append(Piece(path.name, offset, offset + len(raw), "" if "DumpFooter" in says else says))
+            found.append(SegmentPiece(path.name, offset, offset + len(raw), "" if "DumpFooter" in says else says))
             offset += len(raw)
     return found
 
@@ -140,7 +140,7 @@ def written() -> Iterator[Path]:
         yield folder
 
 
-class Damaged:
+class DamagedJournal:
     """A copy of a journal, a stretch of which is not as it was."""
 
     def __init__(self, written: Path, folder: Path, chance: random.Random) -> None:
@@ -177,7 +177,7 @@ def flipped(data: bytes, offset: int, bit: int) -> bytes:
 
 def test_a_flipped_bit_costs_at_most_its_line_and_is_told(written: Path, tmp_path: Path) -> None:
     chance = random.Random(3)
-    whole = Damaged(written, tmp_path / "copy", chance)
+    whole = DamagedJournal(written, tmp_path / "copy", chance)
     paths = sorted(whole.folder.iterdir())
     for number in range(FLIPS):
         whole.path = chance.choice(paths)
@@ -189,7 +189,7 @@ def test_a_flipped_bit_costs_at_most_its_line_and_is_told(written: Path, tmp_pat
 
 
 def test_a_bit_that_is_flipped_in_the_number_of_the_format_makes_it_no_newer_one(written: Path, tmp_path: Path) -> None:
-    whole = Damaged(written, tmp_path / "copy", random.Random(3))
+    whole = DamagedJournal(written, tmp_path / "copy", random.Random(3))
     place = len(b'{"journal":')
     for path in whole.folder.iterdir():
         whole.path, whole.data = path, path.read_bytes()
@@ -200,7 +200,7 @@ def test_a_bit_that_is_flipped_in_the_number_of_the_format_makes_it_no_newer_one
 
 
 def test_a_newline_that_is_damaged_costs_no_line(written: Path, tmp_path: Path) -> None:
-    whole = Damaged(written, tmp_path / "copy", random.Random(3))
+    whole = DamagedJournal(written, tmp_path / "copy", random.Random(3))
     complete = {piece.says for piece in whole.pieces if piece.says}
     for piece in whole.pieces:
         whole.path = whole.folder / piece.file
@@ -216,7 +216,7 @@ def test_a_newline_that_is_damaged_costs_no_line(written: Path, tmp_path: Path) 
 def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -> None:
     chance = random.Random(4)
     for number in range(FLIPS_MENDED):
-        whole = Damaged(written, tmp_path / "copy", chance)
+        whole = DamagedJournal(written, tmp_path / "copy", chance)
         offset = chance.randrange(len(whole.data))
         whole.path.write_bytes(flipped(whole.data, offset, chance.randrange(8)))
         journal = opened(whole.folder)
@@ -236,7 +236,7 @@ def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -
 
 def test_a_run_of_zeros_costs_what_it_covers_and_is_told(written: Path, tmp_path: Path) -> None:
     chance = random.Random(5)
-    whole = Damaged(written, tmp_path / "copy", chance)
+    whole = DamagedJournal(written, tmp_path / "copy", chance)
     paths = sorted(whole.folder.iterdir())
     for number in range(RUNS):
         whole.path = chance.choice(paths)
@@ -280,7 +280,7 @@ class BadBlock:
 def test_a_block_that_cannot_be_read_costs_what_stands_in_it_and_is_told(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Damaged(written, tmp_path / "copy", random.Random(7))
+    whole = DamagedJournal(written, tmp_path / "copy", random.Random(7))
     bad = BadBlock(monkeypatch)
     for path in sorted(whole.folder.iterdir()):
         whole.path, size = path, path.stat().st_size
@@ -318,7 +318,7 @@ def test_a_journal_goes_on_behind_a_block_that_cannot_be_read_and_cuts_nothing_o
 
 def test_bytes_put_in_or_taken_out_cost_the_lines_they_stand_in(written: Path, tmp_path: Path) -> None:
     chance = random.Random(6)
-    whole = Damaged(written, tmp_path / "copy", chance)
+    whole = DamagedJournal(written, tmp_path / "copy", chance)
     paths = sorted(whole.folder.iterdir())
     garbage = [b"\n", b"\n\n", b"\0\n\0", b'{"seq":1,', b'"}\n{"', b"\xff" * 700, b'{"record_type":"meta"}\n']
     for number in range(EDITS):

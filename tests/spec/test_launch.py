@@ -19,7 +19,7 @@ sys.stdin.read()
 """
 
 
-class Asked:
+class LaunchRequest:
     """A client whose daemon is this process, and ends at once or not at all."""
 
     def __init__(self, pid: int, *, ends: bool) -> None:
@@ -47,9 +47,9 @@ def child() -> Iterator[int]:
 
 
 def test_a_daemon_whose_parent_takes_no_notice_of_its_end_has_ended(child: int) -> None:
-    assert process.stop(Asked(child, ends=True), seconds_max=20.0)  # type: ignore[arg-type]
+    assert process.stop(LaunchRequest(child, ends=True), seconds_max=20.0)  # type: ignore[arg-type]
 
 
 def test_a_daemon_that_goes_on_is_not_said_to_have_ended(child: int) -> None:
     with pytest.raises(MnemoError, match=f"process {child}.* still runs"):
-        process.stop(Asked(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]
+        process.stop(LaunchRequest(child, ends=False), seconds_max=0.2)  # type: ignore[arg-type]

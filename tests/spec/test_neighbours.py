@@ -213,7 +213,7 @@ def test_a_note_whose_record_is_gone_leaves_its_chunks_by_themselves(tmp_path: P
 
 
 def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path: Path) -> None:
-    class Overtaken(Views):
+    class OvertakenColumns(Views):
         def _build(self, kinds: Sequence[type[CommitIndex]] = COMMIT_INDEXES) -> Indexes:
             built = super()._build(kinds)
             remember(store, 2, **said(2))
@@ -225,7 +225,7 @@ def test_what_is_written_while_views_are_built_anew_has_its_neighbours(tmp_path:
         remember(store, 3, **said(3))
         write(store, chunk(4, "f"), note("f", 4))
         opened(store).save()
-        views = Overtaken(store, Disk())
+        views = OvertakenColumns(store, Disk())
         views.open()
         views.rebuild()
         # Numbers: 0 is said at 1, 1 at 3, 3 at 2; 2 and 4 are chunks.

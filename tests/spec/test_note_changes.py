@@ -26,7 +26,7 @@ FILE = NoteFile(id=sample_id(900), root=sample_id(901), path="a.md")
 LONG = MEMORIES_A_TURN + 20  # chunks: two turns
 
 
-class Shelf:
+class NoteShelf:
     """A store that has taken the changes given to it."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Shelf:
 
 
 def test_a_score_stays_as_long_as_the_text_does() -> None:
-    shelf = Shelf()
+    shelf = NoteShelf()
     assert shelf.read(None)
     shelf.score(0.7)
     assert not shelf.read(None)
@@ -106,7 +106,7 @@ def test_a_score_stays_as_long_as_the_text_does() -> None:
 
 
 def test_what_a_file_gives_goes_when_it_gives_it_no_more_however_often_it_was_stopped_half_way() -> None:
-    shelf = Shelf()
+    shelf = NoteShelf()
     assert shelf.read(0.9)
     assert shelf.importances() == [0.9] * LONG
     assert shelf.read(None, turns=1)
@@ -119,7 +119,7 @@ def test_what_a_file_gives_goes_when_it_gives_it_no_more_however_often_it_was_st
 
 
 def test_what_a_file_begins_to_give_half_way_goes_too() -> None:
-    shelf = Shelf()
+    shelf = NoteShelf()
     shelf.read(None)
     shelf.score(0.7)
     shelf.read(0.9, turns=1)

@@ -23,7 +23,7 @@ BODY = bytes(range(256)) * 4000  # a megabyte: several pieces
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-class Asked:
+class IndexRequest:
     """A request as the index saw it."""
 
     def __init__(self, handler: http.server.BaseHTTPRequestHandler) -> None:
@@ -31,20 +31,20 @@ class Asked:
         self.headers = {name.lower(): value for name, value in handler.headers.items()}
 
 
-Answer = Callable[[http.server.BaseHTTPRequestHandler, Asked], None]
+Answer = Callable[[http.server.BaseHTTPRequestHandler, IndexRequest], None]
 
 
 class Index:
     """A server on this machine alone, whose answers a test writes. What it has no answer for is not there."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[IndexRequest] = []
         self.answers: dict[str, Answer] = {}
         index = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class IndexHandler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                asked = Asked(self)
+                asked = IndexRequest(self)
                 index.asked.append(asked)
                 if answer := index.answers.get(self.path):
                     answer(self, asked)
@@ -54,12 +54,12 @@ class Index:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), IndexHandler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def say(self, path: str, body: bytes, kind: str = "text/html", status: int = 200, **headers: str) -> None:
-        def answer(handler: http.server.BaseHTTPRequestHandler, _: Asked) -> None:
+        def answer(handler: http.server.BaseHTTPRequestHandler, _: IndexRequest) -> None:
             handler.send_response(status)
             for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
                 handler.send_header(name, value)
@@ -160,7 +160,7 @@ def answer_in_parts(cuts: list[int], takes_ranges: bool) -> Answer:
     """Each answer breaks off after so many bytes of the file; the last is whole."""
     left = list(cuts)
 
-    def answer(handler: http.server.BaseHTTPRequestHandler, asked: Asked) -> None:
+    def answer(handler: http.server.BaseHTTPRequestHandler, asked: IndexRequest) -> None:
         start = int(asked.headers["range"][6:-1]) if takes_ranges and "range" in asked.headers else 0
         handler.send_response(HTTPStatus.PARTIAL_CONTENT if start else HTTPStatus.OK)
         handler.send_header("Content-Length", str(len(BODY) - start))
@@ -188,7 +188,7 @@ def test_a_server_in_trouble_is_asked_again(index: Index, tmp_path: Path) -> Non
     troubles = [503, 429]
     whole = index.answers[f"/files/{WHEEL}"]
 
-    def answer(handler: http.server.BaseHTTPRequestHandler, asked: Asked) -> None:
+    def answer(handler: http.server.BaseHTTPRequestHandler, asked: IndexRequest) -> None:
         handler.send_error(troubles.pop()) if troubles else whole(handler, asked)
 
     index.answers[f"/files/{WHEEL}"] = answer

@@ -51,18 +51,18 @@ class Was(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True
     more: list["Was"] = []
 
 
-class Tagged(msgspec.Struct, tag_field="record_type", tag="is", omit_defaults=True):
+class OtherTag(msgspec.Struct, tag_field="record_type", tag="is", omit_defaults=True):
     id: str
     at: int = 0
     of: Literal["a", "b"] = "a"
-    more: list["Tagged"] = []
+    more: list["OtherTag"] = []
 
 
-class Renamed(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
+class OtherFieldName(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
     id: str
     when: int = 0
     of: Literal["a", "b"] = "a"
-    more: list["Renamed"] = []
+    more: list["OtherFieldName"] = []
 
 
 class Other(msgspec.Struct, tag_field="record_type", tag="was", omit_defaults=True):
@@ -84,8 +84,8 @@ class AnotherClassName(msgspec.Struct, tag_field="record_type", tag="was", omit_
     [
         (Was, []),
         (AnotherClassName, []),
-        (Tagged, ["x was encoded as"]),
-        (Renamed, ["x had the fields id, at, of, more", "x.when is new"]),
+        (OtherTag, ["x was encoded as"]),
+        (OtherFieldName, ["x had the fields id, at, of, more", "x.when is new"]),
         (Other, ["x.at had {'default': 0}", "x.of was {'one_of': ['a', 'b']}"]),
     ],
 )

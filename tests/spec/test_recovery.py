@@ -27,7 +27,7 @@ from tests.faulty import BROKEN, Faulty
 from tests.samples import (
     AT,
     WAIT_SECONDS,
-    Held,
+    HeldWriter,
     contents,
     lines_in,
     opened,
@@ -421,7 +421,7 @@ def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_
     disk.times = 1
     data = tmp_path / "db" / "data.mdb"
     whole = data.read_bytes()
-    held = Held(store)
+    held = HeldWriter(store)
     future = store.transact(put(sample_memory(2)), by="me")
     data.rename(tmp_path / "moved.mdb")
     (tmp_path / "db" / "data.mdb").write_bytes(b"\0" * len(whole))

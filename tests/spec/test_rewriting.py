@@ -190,7 +190,7 @@ def test_cut_short_anywhere_the_store_is_whole(tmp_path: Path) -> None:
     raise AssertionError("it never ended untouched")
 
 
-class Refusing(Disk):
+class RefusingDisk(Disk):
     """A snapshot of the journal cannot be put in place, as long as it is told so."""
 
     refuses = False
@@ -206,7 +206,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
 ) -> None:
     """Until the next start the journal had what the database had given up, and check called that damage."""
     monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.01)
-    disk = Refusing()
+    disk = RefusingDisk()
     with opened(tmp_path, disk) as store:
         for version in range(1, 6):  # seqs 1 to 5
             write(store, PutMemory(data=sample_memory(1, f"version {version}", version=version)))
@@ -297,7 +297,7 @@ def salt_in(exported: list[bytes]) -> str:
     return header.salt
 
 
-class Keeping(FailingAt):
+class KeepingDisk(FailingAt):
     """What stood there when the n-th call was made is kept: a crash would have left it."""
 
     def __init__(self, fail_at: int, folder: Path, kept: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
         exported = list(dump.write(store.snapshot))
     for fail_at in range(1, 100):
         folder, crashed = tmp_path / str(fail_at), tmp_path / f"{fail_at}-crashed"
-        disk = Keeping(fail_at, folder, crashed)
+        disk = KeepingDisk(fail_at, folder, crashed)
         with opened(folder, disk, reserve_bytes=0) as store:
             if before:
                 remember(store, 9)

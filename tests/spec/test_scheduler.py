@@ -179,7 +179,7 @@ def test_two_jobs_of_one_name_are_refused(bench: Bench) -> None:
 # The machine
 
 
-class Machine:
+class FakeMachine:
     """What the system says of power supplies and processors: files with the layout of /sys and /proc."""
 
     def __init__(self, folder: Path) -> None:
@@ -202,11 +202,11 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path)
+def machine(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
 
 
-def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise(machine: Machine) -> None:
+def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise(machine: FakeMachine) -> None:
     machine.supply("mouse", type="Battery", scope="Device", status="Discharging")
     machine.supply("AC", type="Mains", online="1")
     machine.supply("BAT0", type="Battery", status="Charging")
@@ -216,7 +216,7 @@ def test_a_battery_that_is_emptied_is_a_reason_unless_the_settings_say_otherwise
     assert machine.load.reason_to_wait(waits_on_battery=False, busy_percent=100) == ""
 
 
-def test_what_other_programs_use_of_the_processors_is_a_reason_and_what_we_use_is_none(machine: Machine) -> None:
+def test_what_other_programs_use_of_the_processors_is_a_reason_and_what_we_use_is_none(machine: FakeMachine) -> None:
     def wait(percent: int) -> str:
         return machine.load.reason_to_wait(waits_on_battery=True, busy_percent=percent)
 

@@ -33,7 +33,7 @@ ALPHABETS = {
 }
 
 
-class Row(NamedTuple):
+class LabelledSecret(NamedTuple):
     kind: str  # "" where there is no secret
     text: str
     secret: tuple[int, int]
@@ -66,22 +66,22 @@ def filled(template: str, chance: random.Random) -> str:
     return BODY.sub(body, template)
 
 
-def rows() -> list[Row]:
+def rows() -> list[LabelledSecret]:
     read = []
     for number, line in enumerate(ROWS.read_text(encoding="utf-8").splitlines()):
         row = json.loads(line)
         chance = random.Random(number)
         if not row["kind"]:
-            read.append(Row("", filled(row["text"], chance), (0, 0)))
+            read.append(LabelledSecret("", filled(row["text"], chance), (0, 0)))
             continue
         before, rest = row["text"].split("{{", 1)
         secret, after = rest.rsplit("}}", 1)
         before, secret, after = (filled(part, chance) for part in (before, secret, after))
-        read.append(Row(row["kind"], before + secret + after, (len(before), len(before) + len(secret))))
+        read.append(LabelledSecret(row["kind"], before + secret + after, (len(before), len(before) + len(secret))))
     return read
 
 
-def hides(row: Row) -> bool:
+def hides(row: LabelledSecret) -> bool:
     """Every character of the secret is within a span."""
     covered = {at for span in secrets.find_secrets(row.text) for at in range(span.start, span.end)}
     return covered.issuperset(range(*row.secret))
@@ -118,7 +118,7 @@ def test_the_set_is_as_large_as_it_says() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in rows() if row.kind], ids=lambda row: row.kind)
-def test_masking_a_masked_text_changes_nothing(row: Row) -> None:
+def test_masking_a_masked_text_changes_nothing(row: LabelledSecret) -> None:
     once, kinds = secrets.mask_secrets(row.text, b"key")
     assert secrets.mask_secrets(once, b"key")[0] == once
     assert all(f"[masked:{kind}:" in once for kind in kinds)

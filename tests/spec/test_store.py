@@ -47,7 +47,7 @@ from tests.samples import (
     AT,
     NOTHING,
     WAIT_SECONDS,
-    Held,
+    HeldWriter,
     contents,
     lines_in,
     opened,
@@ -93,7 +93,7 @@ def test_a_turn_that_changes_nothing_has_no_seq_and_no_line(tmp_path: Path) -> N
 
 def test_a_decision_sees_what_the_turn_before_it_in_the_same_group_did(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        held = Held(store)
+        held = HeldWriter(store)
 
         def count(snapshot: Snapshot) -> WriteResult[int]:
             number = snapshot.count() + 1
@@ -106,7 +106,7 @@ def test_a_decision_sees_what_the_turn_before_it_in_the_same_group_did(tmp_path:
 
 def test_a_decision_that_raises_leaves_nothing_and_costs_the_others_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        held = Held(store)
+        held = HeldWriter(store)
 
         def fail(snapshot: Snapshot) -> WriteResult[None]:
             assert isinstance(snapshot, TableWriter)
@@ -159,7 +159,7 @@ def test_what_a_transaction_touched_is_kept_with_who_and_what(tmp_path: Path) ->
 
 def test_interactive_turns_overtake_background_ones(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         slow = store.transact(put(sample_memory(1)), by="me", background=True)
         quick = store.transact(put(sample_memory(2)), by="me")
         assert store.queue_length() == 2
@@ -169,7 +169,7 @@ def test_interactive_turns_overtake_background_ones(tmp_path: Path) -> None:
 
 def test_too_many_waiting_writes_are_refused_and_the_others_are_made(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         futures = [store.transact(lambda _: NOTHING, by="me") for _ in range(QUEUE_MAX)]
         background = [store.transact(lambda _: NOTHING, by="me", background=True) for _ in range(BACKGROUND_QUEUE_MAX)]
         with pytest.raises(QueueFull, match="1024"):
@@ -183,7 +183,7 @@ def test_too_many_waiting_writes_are_refused_and_the_others_are_made(tmp_path: P
 
 def test_a_write_that_was_cancelled_while_it_waited_is_not_made(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         future = store.transact(put(sample_memory(1)), by="me")
         assert future.cancel()
         held.let_go()
@@ -227,7 +227,7 @@ def test_followers_hear_of_a_write_before_its_writer_is_answered(tmp_path: Path)
             seen_pending.append(not future[0].done())
 
         store.on_commit(follow)
-        held = Held(store)
+        held = HeldWriter(store)
         future.append(store.transact(put(sample_memory(1)), by="me"))
         held.let_go()
         future[0].result(WAIT_SECONDS)
@@ -258,7 +258,7 @@ class NotesCalls(Disk):
 def test_a_group_is_appended_synced_and_committed_once_before_anyone_is_answered(tmp_path: Path) -> None:
     disk = NotesCalls()
     with opened(tmp_path, disk=disk) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         futures = [store.transact(put(sample_memory(number)), by="me") for number in range(5)]
         futures.append(store.transact(put(sample_memory(5, layer="core")), by="me"))
         disk.calls.clear()
@@ -284,7 +284,7 @@ def test_without_a_database_each_transaction_is_durable_before_the_next_is_writt
     disk = NoDatabase()
     disk.refuses = True
     with opened(tmp_path, disk=disk) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         memories = sample_memory(1), sample_memory(2, layer="core"), sample_memory(3)
         futures = [store.transact(put(memory), by="me") for memory in memories]
         disk.calls.clear()
@@ -303,7 +303,7 @@ def test_a_group_whose_database_fails_meanwhile_is_written_one_by_one(tmp_path: 
         return put(sample_memory(2))(snapshot)
 
     with opened(tmp_path, disk=disk) as store:
-        held = Held(store)
+        held = HeldWriter(store)
         decisions = [put(sample_memory(0)), put(sample_memory(1)), fail_once, put(sample_memory(3))]
         futures = [store.transact(decide, by="me") for decide in decisions]
         disk.calls.clear()
@@ -503,7 +503,7 @@ def test_files_of_the_store_are_for_their_owner_alone(tmp_path: Path) -> None:
 
 def test_closing_finishes_the_writes_that_wait_and_refuses_new_ones(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
-    held = Held(store)
+    held = HeldWriter(store)
     futures = [store.transact(put(sample_memory(number)), by="me") for number in range(100)]
     closing = threading.Thread(target=store.close)
     closing.start()

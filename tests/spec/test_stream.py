@@ -53,25 +53,25 @@ SALT = "5a" * 16
 MAP_BYTES = 16 << 20
 
 
-class Unsynced(Disk):
+class StreamDisk(Disk):
     """Hundreds of databases, none of them about fsync."""
 
     def open_database(self, folder: Path, **options: Any) -> Any:
         return super().open_database(folder, sync=False, **options)
 
 
-class Kept:
+class KeptRows:
     """A database and what is written to it, one transaction after another."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        self.database = Database.open(folder / "db", Unsynced(), MAP_BYTES)
+        self.database = Database.open(folder / "db", StreamDisk(), MAP_BYTES)
         self.seq = 0
         self.open_snapshots = 0
         self.taken = 0  # snapshots
 
-    def begin(self) -> "Kept":
+    def begin(self) -> "KeptRows":
         self.database.write(AT, lambda writing: writing.set_meta("salt", SALT))
         return self
 
@@ -95,7 +95,7 @@ class Kept:
     def stream(self, **options: Any) -> list[bytes]:
         return list(dump.write(self.snapshot, **options))
 
-    def load(self, lines: Iterable[bytes]) -> "Kept":
+    def load(self, lines: Iterable[bytes]) -> "KeptRows":
         self.database.write(AT, lambda writing: dump.load(dump.read(lines), writing))
         return self
 
@@ -111,8 +111,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def kept(folder: Path) -> Iterator[Kept]:
-    kept = Kept(folder / "kept").begin()
+def kept(folder: Path) -> Iterator[KeptRows]:
+    kept = KeptRows(folder / "kept").begin()
     yield kept
     kept.database.close()
 
@@ -127,7 +127,7 @@ def ids_of(lines: Iterable[bytes]) -> list[int]:
     return [int(row.data.id[-12:], 16) for row in dump.read(lines) if isinstance(row, dump.MemoryRow)]
 
 
-def fill(kept: Kept) -> None:
+def fill(kept: KeptRows) -> None:
     """One of each kind of row."""
     kept.write(PutMemory(data=sample_memory(2, "tea")), PutUsage(data=Usage(id=sample_id(2), access_count=3)))
     kept.write(PutMemory(data=sample_memory(1, "milk")), PutMeta(name="epoch", value="4"))
@@ -182,28 +182,28 @@ def ended(lines: Iterable[bytes]) -> list[bytes]:
 # Out
 
 
-def test_a_stream_has_every_row_in_the_order_that_the_format_says(kept: Kept) -> None:
+def test_a_stream_has_every_row_in_the_order_that_the_format_says(kept: KeptRows) -> None:
     fill(kept)
     assert kept.stream() == ended(EXPECTED)
 
 
-def test_an_empty_store_is_a_header_and_a_footer(kept: Kept) -> None:
+def test_an_empty_store_is_a_header_and_a_footer(kept: KeptRows) -> None:
     header = b'{"mnemo_stream":1,"format":4,"last":[0,""],"next_number":0,"salt":"%b"}' % SALT.encode()
     assert kept.stream() == ended([header])
 
 
-def test_what_is_the_stores_own_bookkeeping_is_no_row(kept: Kept) -> None:
+def test_what_is_the_stores_own_bookkeeping_is_no_row(kept: KeptRows) -> None:
     kept.write(PutMeta(name="model", value="m"), PutMeta(name="store", value="s"), PutMeta(name="format", value="2"))
     assert rows_of(kept.stream()) == ["header", "meta", "change"]
 
 
-def test_without_history_there_are_neither_earlier_versions_nor_changes(kept: Kept) -> None:
+def test_without_history_there_are_neither_earlier_versions_nor_changes(kept: KeptRows) -> None:
     fill(kept)
     left = set(rows_of(kept.stream())) - set(rows_of(kept.stream(history=False)))
     assert left == {"version", "change"}
 
 
-def test_vectors_stand_behind_everything_else_when_they_are_given(kept: Kept) -> None:
+def test_vectors_stand_behind_everything_else_when_they_are_given(kept: KeptRows) -> None:
     fill(kept)
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2"), (b"\2" * 16, b"")])
     first = b'{"record_type":"vectors","key":"%b","data":"AAEC"}' % (b"01" * 16)
@@ -211,20 +211,20 @@ def test_vectors_stand_behind_everything_else_when_they_are_given(kept: Kept) ->
     assert lines == ended([*EXPECTED, first, second])
 
 
-def test_no_snapshot_is_held_while_a_line_is_on_its_way(kept: Kept) -> None:
+def test_no_snapshot_is_held_while_a_line_is_on_its_way(kept: KeptRows) -> None:
     fill(kept)
     for _ in dump.write(kept.snapshot):
         assert kept.open_snapshots == 0
 
 
-def test_a_memory_without_a_number_is_told(kept: Kept) -> None:
+def test_a_memory_without_a_number_is_told(kept: KeptRows) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
     kept.database.write(AT, lambda writing: writing.delete_row("numbers", writing.rows("numbers")[0]))
     with pytest.raises(StoreCorruption, match=f"memory {sample_id(1)} has no number"):
         kept.stream()
 
 
-def test_a_snapshot_is_given_back_when_its_time_is_over(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_is_given_back_when_its_time_is_over(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 6):
         kept.write(PutMemory(data=sample_memory(number)))
     whole, taken = kept.stream(), kept.taken
@@ -241,7 +241,7 @@ def not_secret(memory: Memory) -> bool:
     return "secret" not in memory.tags
 
 
-def test_what_is_left_out_takes_what_belongs_to_it_along(kept: Kept) -> None:
+def test_what_is_left_out_takes_what_belongs_to_it_along(kept: KeptRows) -> None:
     fill(kept)
     kept.write(PutMemory(data=sample_memory(3, "my pin", tags=("secret",))), PutUsage(data=Usage(id=sample_id(3))))
     kept.write(PutEdge(data=Edge(source=sample_id(3), target=sample_id(2), relation="related", at=AT)))
@@ -257,7 +257,7 @@ def test_what_is_left_out_takes_what_belongs_to_it_along(kept: Kept) -> None:
     assert {"skip", "forgotten"} & set(rows_of(lines)) == set(), "hashes of texts are not for who sees a part alone"
 
 
-def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: Kept) -> None:
+def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: KeptRows) -> None:
     kept.write(PutMemory(data=sample_memory(1, "pin 1234", tags=("secret",))))
     kept.write(PutMemory(data=sample_memory(1, "a pin", version=2)))
     kept.write(PutMemory(data=sample_memory(2, "harmless")))
@@ -268,7 +268,7 @@ def test_a_version_that_may_not_be_seen_is_left_out_of_a_memory_that_may(kept: K
     assert b"harmless" not in b"".join(lines)
 
 
-def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: Kept) -> None:
+def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: KeptRows) -> None:
     for number, tags in ((1, ()), (2, ("secret",))):
         root = NoteRoot(id=sample_id(900 + number), path=f"/notes{number}", added_at=AT)
         chunks = (ChunkRef(sample_id(number), "00", 1, 1),)
@@ -281,7 +281,7 @@ def test_a_notes_folder_goes_along_with_what_is_kept_of_it_alone(kept: Kept) -> 
     assert b"notes2" not in b"".join(lines)
 
 
-def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: Kept) -> None:
+def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: KeptRows) -> None:
     fill(kept)
     assert sample_id(9).encode() in b"".join(kept.stream())
     assert sample_id(9).encode() not in b"".join(kept.stream(keep=not_secret))
@@ -290,7 +290,7 @@ def test_use_of_what_is_not_there_is_left_out_where_only_some_is_kept(kept: Kept
 # While it is written
 
 
-def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: Kept) -> None:
+def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: KeptRows) -> None:
     for number in (1, 2):
         kept.write(PutMemory(data=sample_memory(number, f"before {number}")))
     kept.write(PutEdge(data=Edge(source=sample_id(1), target=sample_id(2), relation="related", at=AT)))
@@ -303,7 +303,7 @@ def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: Kept) -> 
     assert [*got, *lines] == before
 
 
-def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: Kept) -> None:
+def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: KeptRows) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
     lines = dump.write(kept.snapshot)
     got = [next(lines)]
@@ -318,19 +318,19 @@ def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: Kept) -> None:
 # In
 
 
-def test_a_loaded_stream_gives_the_same_tables(kept: Kept, folder: Path) -> None:
+def test_a_loaded_stream_gives_the_same_tables(kept: KeptRows, folder: Path) -> None:
     fill(kept)
     kept.write(DropMemory(id=sample_id(1)))
     kept.write(PutMemory(data=sample_memory(4)))
-    again = Kept(folder / "again").load(kept.stream())
+    again = KeptRows(folder / "again").load(kept.stream())
     assert again.stream() == kept.stream()
     assert again.tables() == kept.tables()
 
 
-def test_a_number_that_was_given_is_not_given_again_after_loading(kept: Kept, folder: Path) -> None:
+def test_a_number_that_was_given_is_not_given_again_after_loading(kept: KeptRows, folder: Path) -> None:
     kept.write(PutMemory(data=sample_memory(1)), PutMemory(data=sample_memory(2)))
     kept.write(DropMemory(id=sample_id(2)))
-    again = Kept(folder / "again").load(kept.stream())
+    again = KeptRows(folder / "again").load(kept.stream())
     again.seq = 2
     again.write(PutMemory(data=sample_memory(3)))
     with again.snapshot() as snapshot:
@@ -338,7 +338,7 @@ def test_a_number_that_was_given_is_not_given_again_after_loading(kept: Kept, fo
     again.database.close()
 
 
-def test_vectors_come_back_to_who_takes_them(kept: Kept) -> None:
+def test_vectors_come_back_to_who_takes_them(kept: KeptRows) -> None:
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2")])
     taken: list[tuple[bytes, bytes]] = []
     kept.database.write(
@@ -348,20 +348,20 @@ def test_vectors_come_back_to_who_takes_them(kept: Kept) -> None:
     kept.load(lines)  # and nobody has to
 
 
-def test_a_store_that_was_loaded_without_history_says_so_in_its_one_change(kept: Kept, folder: Path) -> None:
+def test_a_store_that_was_loaded_without_history_says_so_in_its_one_change(kept: KeptRows, folder: Path) -> None:
     fill(kept)
-    again = Kept(folder / "again").load(kept.stream(history=False))
+    again = KeptRows(folder / "again").load(kept.stream(history=False))
     with again.snapshot() as snapshot:
         assert snapshot.entries(0) == [(7, ChangeEntry(at=AT, by="", what="load"))]
     assert again.stream(history=False) == kept.stream(history=False)
     again.database.close()
 
 
-def test_without_its_header_a_stream_gives_all_the_rest(kept: Kept, folder: Path) -> None:
+def test_without_its_header_a_stream_gives_all_the_rest(kept: KeptRows, folder: Path) -> None:
     """As a journal's snapshot may be that is damaged at its beginning."""
     fill(kept)
     rows = list(dump.read(kept.stream()))[1:]
-    again = Kept(folder / "again")
+    again = KeptRows(folder / "again")
     again.database.write(AT, lambda writing: dump.load(rows, writing))
     with again.snapshot() as snapshot:
         assert (snapshot.seq, snapshot.meta("next_number")) == (0, "2")
@@ -372,14 +372,14 @@ def test_without_its_header_a_stream_gives_all_the_rest(kept: Kept, folder: Path
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, -2, -1])
-def test_a_stream_that_is_cut_off_is_refused(kept: Kept, count: int) -> None:
+def test_a_stream_that_is_cut_off_is_refused(kept: KeptRows, count: int) -> None:
     fill(kept)
     lines = kept.stream()[:count]
     with pytest.raises(dump.MalformedDump, match=rf"line {len(lines) + 1}: it is cut off"):
         list(dump.read(lines))
 
 
-def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: Kept) -> None:
+def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: KeptRows) -> None:
     fill(kept)
     lines = kept.stream()
     with pytest.raises(dump.MalformedDump) as caught:
@@ -388,7 +388,7 @@ def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("row", range(21))
-def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: Kept, row: int) -> None:
+def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: KeptRows, row: int) -> None:
     fill(kept)
     lines = kept.stream()
     gone = lines[:row] + lines[row + 1 :]
@@ -417,7 +417,7 @@ def test_what_is_no_stream_is_refused_by_its_first_line(line: bytes, why: str) -
         list(dump.read([line]))
 
 
-def test_a_second_header_and_whatever_stands_behind_the_end_are_refused(kept: Kept) -> None:
+def test_a_second_header_and_whatever_stands_behind_the_end_are_refused(kept: KeptRows) -> None:
     lines = kept.stream()
     with pytest.raises(dump.MalformedDump, match="line 2: a stream has one header"):
         list(dump.read([lines[0], lines[0]]))
@@ -425,7 +425,7 @@ def test_a_second_header_and_whatever_stands_behind_the_end_are_refused(kept: Ke
         list(dump.read([*lines, lines[0]]))
 
 
-def test_lines_may_come_without_their_newlines_or_with_those_of_another_system(kept: Kept) -> None:
+def test_lines_may_come_without_their_newlines_or_with_those_of_another_system(kept: KeptRows) -> None:
     fill(kept)
     lines = kept.stream()
     rows = list(dump.read(lines))
@@ -433,7 +433,7 @@ def test_lines_may_come_without_their_newlines_or_with_those_of_another_system(k
     assert list(dump.read(line.replace(b"\n", b"\r\n") for line in lines)) == rows
 
 
-def test_a_stream_is_known_by_how_it_begins(kept: Kept) -> None:
+def test_a_stream_is_known_by_how_it_begins(kept: KeptRows) -> None:
     lines = kept.stream()
     assert dump.is_dump(lines[0])
     assert not dump.is_dump(lines[1])
@@ -496,11 +496,11 @@ def test_any_state_comes_back_from_its_stream_byte_for_byte(turns: list[list[Cha
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "SLICE", 2)
         patched.setattr(dump, "LOAD_BATCH", 3)
-        kept = Kept(folder / "kept").begin()
+        kept = KeptRows(folder / "kept").begin()
         for changes in turns:
             kept.write(*changes)
         lines = kept.stream()
-        again = Kept(folder / "again").load(lines)
+        again = KeptRows(folder / "again").load(lines)
         assert again.stream() == lines
         assert again.tables() == kept.tables()
 
@@ -534,7 +534,7 @@ def test_a_stream_of_a_store_in_use_and_what_came_since_give_the_store(
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "SLICE", 2)
         patched.setattr(dump, "SLICE_SECONDS_MAX", slice_seconds)
-        kept, again = Kept(folder / "kept").begin(), Kept(folder / "again")
+        kept, again = KeptRows(folder / "kept").begin(), KeptRows(folder / "again")
         before, later = sensible([*turns, *later])[: len(turns)], sensible([*turns, *later])[len(turns) :]
         for changes in before:
             kept.write(*changes)

@@ -12,7 +12,7 @@ from mnemo_store.errors import WriteFailure
 from tests.grounds import wait_until
 
 
-class Surprise(Exception):
+class SurpriseError(Exception):
     """An error that nothing expects."""
 
 
@@ -45,7 +45,7 @@ class Loop:
 
 
 def test_a_thread_that_fails_is_started_again_until_it_works(caplog: pytest.LogCaptureFixture) -> None:
-    loop = Loop(Surprise("one"), Surprise("one"), IndexError("two"))
+    loop = Loop(SurpriseError("one"), SurpriseError("one"), IndexError("two"))
     loop.supervisor.start()
     wait_until(lambda: loop.rounds > 0)
     assert [str(error) for error in loop.seen] == ["one", "one", "two"]
@@ -64,7 +64,7 @@ def test_a_failure_is_reported_until_a_round_has_succeeded() -> None:
 
     def run() -> None:
         if not supervisor.report().restarts:
-            raise Surprise("once")
+            raise SurpriseError("once")
         may_go_on.wait()
         supervisor.note_success()
 
@@ -92,16 +92,16 @@ def test_pauses_double_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 1.0)
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 30.0)
     supervisor = ThreadSupervisor("the-thread", lambda: None)
-    assert [supervisor._note_failure(Surprise("x")) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [supervisor._note_failure(SurpriseError("x")) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     supervisor.note_success()
-    assert supervisor._note_failure(Surprise("x")) == 1
-    assert ThreadSupervisor("other", lambda: None, pause_seconds=600.0)._note_failure(Surprise("x")) == 600
+    assert supervisor._note_failure(SurpriseError("x")) == 1
+    assert ThreadSupervisor("other", lambda: None, pause_seconds=600.0)._note_failure(SurpriseError("x")) == 600
 
 
 def test_a_pause_ends_when_there_is_a_reason_or_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 3600.0)
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 3600.0)
-    loop = Loop(Surprise("one"), Surprise("two"))
+    loop = Loop(SurpriseError("one"), SurpriseError("two"))
     loop.supervisor.start()
     wait_until(lambda: len(loop.seen) == 1)
     loop.supervisor.start()  # it is alive: nothing is begun beside it

@@ -12,7 +12,7 @@ from mnemo_daemon.indexing.token_cache import TokenCache
 DIMENSIONS = 4
 
 
-class Kept:
+class FakeTokenRows:
     """What a database has: of text `n` n % 5 rows that say n; of every seventh none yet."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ def name(number: int) -> bytes:
     return b"%d" % number
 
 
-def joined(cache: TokenCache, kept: Kept, numbers: Sequence[int], space: str = "late") -> None:
+def joined(cache: TokenCache, kept: FakeTokenRows, numbers: Sequence[int], space: str = "late") -> None:
     """Asks for them, and compares with what is kept."""
     hashes = list(map(name, numbers))
     rows, counts = cache.rows_of(space, DIMENSIONS, hashes, kept.read)
@@ -49,20 +49,20 @@ def joined(cache: TokenCache, kept: Kept, numbers: Sequence[int], space: str = "
 
 @given(st.lists(st.lists(st.integers(0, 39), max_size=12), max_size=12), st.sampled_from([3, 20, 60, 1000]))
 def test_whatever_is_asked_for_is_given_as_it_is_kept(questions: list[list[int]], tokens_max: int) -> None:
-    cache, kept = TokenCache(tokens_max), Kept()
+    cache, kept = TokenCache(tokens_max), FakeTokenRows()
     for numbers in questions:
         joined(cache, kept, numbers)
 
 
 def test_what_was_read_is_not_read_again() -> None:
-    cache, kept = TokenCache(), Kept()
+    cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [1, 2, 3])
     joined(cache, kept, [3, 4, 1, 4])
     assert kept.asked == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_text_whose_rows_come_later_is_asked_for_until_they_are_there() -> None:
-    cache, kept = TokenCache(), Kept()
+    cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [7, 7])
     kept.late.clear()
     joined(cache, kept, [7])
@@ -71,7 +71,7 @@ def test_a_text_whose_rows_come_later_is_asked_for_until_they_are_there() -> Non
 
 
 def test_a_full_cache_begins_anew_with_what_is_asked_for() -> None:
-    cache, kept = TokenCache(8), Kept()
+    cache, kept = TokenCache(8), FakeTokenRows()
     joined(cache, kept, [3, 4])
     joined(cache, kept, [9])
     joined(cache, kept, [9])
@@ -80,14 +80,14 @@ def test_a_full_cache_begins_anew_with_what_is_asked_for() -> None:
 
 
 def test_texts_without_a_token_fill_it_too() -> None:
-    cache, kept = TokenCache(2), Kept()
+    cache, kept = TokenCache(2), FakeTokenRows()
     for number in (5, 10, 15, 5):
         joined(cache, kept, [number])
     assert kept.asked == [b"5", b"10", b"15", b"15", b"5"]
 
 
 def test_what_was_forgotten_is_not_in_memory() -> None:
-    cache, kept = TokenCache(), Kept()
+    cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [1, 2])
     cache.clear()
     joined(cache, kept, [2])
@@ -95,7 +95,7 @@ def test_what_was_forgotten_is_not_in_memory() -> None:
 
 
 def test_rows_of_another_space_are_never_given() -> None:
-    cache, kept = TokenCache(), Kept()
+    cache, kept = TokenCache(), FakeTokenRows()
     joined(cache, kept, [1])
     joined(cache, kept, [1], space="other")
     joined(cache, kept, [1])

@@ -8,7 +8,7 @@ from mnemo_store.records import TRUSTS, Memory, PutMemory, PutTrash, TrashEntry,
 from tests.samples import AT, sample_id, sample_memory
 
 
-class Held:
+class StoredMemories:
     """A store that holds these memories."""
 
     def __init__(self, *memories: Memory) -> None:
@@ -23,7 +23,7 @@ def replace(memory: Memory, **fields: object) -> Memory:
 
 
 def authorised(before: Memory | None, after: Memory, writer: Trust, *others: Memory, put_back: bool = False) -> Memory:
-    held = Held(*others) if before is None else Held(before, *others)
+    held = StoredMemories(*others) if before is None else StoredMemories(before, *others)
     (change,) = trust.authorise([PutMemory(data=after)], held, writer, put_back=put_back)
     assert isinstance(change, PutMemory)
     return change.data
@@ -176,4 +176,4 @@ def test_a_text_of_nobody_but_a_person_updates_a_pinned_memory(writer: Trust, *,
 
 def test_other_changes_pass_as_they_are() -> None:
     entry = PutTrash(data=TrashEntry(id=sample_id(1), at=AT, why="", state="active"))
-    assert trust.authorise([entry], Held(), "agent") == [entry]
+    assert trust.authorise([entry], StoredMemories(), "agent") == [entry]

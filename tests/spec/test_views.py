@@ -93,7 +93,7 @@ def exchange_numbers(supervisor: StateSupervisor) -> None:
     supervisor.report_row_ids_reset()
 
 
-class Overtaken(Views):
+class OvertakenViews(Views):
     """When it has been built for the first time, the memories get other numbers."""
 
     builds = 0
@@ -112,7 +112,7 @@ def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_
         remember(store, 1, "A rowing boat lies in the harbour.")
         remember(store, 2, "A windmill stands on the hill.")
         opened(store).save()
-        views = Overtaken(store, Disk())
+        views = OvertakenViews(store, Disk())
         views.open()
         views.state = "stale"
         getattr(views, how)()
