@@ -175,6 +175,18 @@ def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
     assert lines[0] == "1  0.82  docs/deploy.md:40 · … › Rollback · 2025-12-01"
 
 
+def test_a_heading_that_is_longer_than_the_line_breaks_at_spaces_below_itself() -> None:
+    hit = recalled(note=note(title="How", headings=["How the whole fleet of ferries is put back to the release of before"]))
+    lines = list(hit_lines([hit], TextStyle(width=60), HERE, HOME))
+    assert lines[:3] == [
+        "1  0.82  docs/deploy.md:40 · … › How the whole fleet of",
+        "         ferries is put back to the release of before ·",
+        "         2025-12-01",
+    ]
+    painted = list(hit_lines([hit], TextStyle(colour=True, width=60), HERE, HOME))
+    assert max(map(terminal.cell_width, painted)) <= 60
+
+
 def test_a_title_that_is_no_heading_goes_before_them() -> None:
     assert heading_trail(recalled(note=note(title="deploy", headings=["Rollback"]))) == "deploy › Rollback"
     assert heading_trail(recalled(note=note(title="Deploy", headings=["Deploy", "Rollback"]))) == "Deploy › Rollback"

@@ -251,15 +251,15 @@ def table(rows: list[list[str]], indent: str = "", width: int | None = None, *, 
         elif clips:
             lines.append((head + clip(row[-1], max(room, 1))).rstrip())
         elif room >= LAST_COLUMN_MIN:
-            first, *more = _wrap_words(row[-1], room)
+            first, *more = wrap_words(row[-1], room)
             lines += [head + first, *(" " * cell_width(head) + line for line in more)]
         else:
             below = indent + "    "
-            lines += [head.rstrip(), *(below + line for line in _wrap_words(row[-1], (width or 0) - cell_width(below)))]
+            lines += [head.rstrip(), *(below + line for line in wrap_words(row[-1], (width or 0) - cell_width(below)))]
     return lines
 
 
-def _wrap_words(text: str, width: int) -> list[str]:
+def wrap_words(text: str, width: int) -> list[str]:
     """Return the words of the text in lines of at most `width` cells; a longer word gets a line of its own."""
     lines = [""]
     for word in text.split(" "):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mnemo_client.cli.format.units import event_date, first_line, percent, short_id, short_path
-from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap
+from mnemo_client.cli.terminal import TextStyle, cell_width, sanitize, wrap, wrap_words
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import RecallAnswer, RecalledMemory, SearchAnswer
 from mnemo_client.protocol.status import StatusAnswer
@@ -27,7 +27,10 @@ def hit_lines(
         room = None if style.width is None else style.width - cell_width(" · ".join([head, spot, *rest]))
         parts = [style.dim(part) for part in (_fitting_headings(sanitize(heading_trail(memory)), room), *rest) if part]
         line = style.dim(" · ").join([style.location(spot), *parts])
-        yield f"{style.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {line}"
+        # The terminal would break a heading that is longer than the line inside a word.
+        heads = [line] if style.width is None else wrap_words(line, max(20, style.width - len(head)))
+        yield f"{style.bold(f'{place:>{digits}}')}  {memory.score:.2f}  {heads[0]}"
+        yield from (" " * len(head) + line for line in heads[1:])
         for line in best_sentence_lines(memory, style, len(head)):
             yield " " * len(head) + line
         if style.width is not None and place < first + len(memories) - 1:
