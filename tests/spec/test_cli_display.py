@@ -176,7 +176,9 @@ def test_a_long_trail_loses_its_first_headings_on_a_narrow_terminal() -> None:
 
 
 def test_a_heading_that_is_longer_than_the_line_breaks_at_spaces_below_itself() -> None:
-    hit = recalled(note=note(title="How", headings=["How the whole fleet of ferries is put back to the release of before"]))
+    hit = recalled(
+        note=note(title="How", headings=["How the whole fleet of ferries is put back to the release of before"])
+    )
     lines = list(hit_lines([hit], TextStyle(width=60), HERE, HOME))
     assert lines[:3] == [
         "1  0.82  docs/deploy.md:40 · … › How the whole fleet of",

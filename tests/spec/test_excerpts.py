@@ -12,6 +12,7 @@ from mnemo_core.retrieval.excerpts import (
     join,
     select_excerpt,
 )
+from mnemo_core.retrieval.snippets import sentence_spans
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING, ModelCatalogue, Numerics
 from mnemo_daemon.models.embedding import load_embedder
 from tests.excerpts import TERMS, made, notes, shown, token_rows
@@ -61,6 +62,19 @@ def test_sentences_are_shown_in_their_order_with_a_mark_for_what_is_left_out() -
 
 def test_sentences_side_by_side_have_a_blank_between_them() -> None:
     assert read("- one: tea\n- two: milk", "tea") == "- one: tea - two: milk"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: Ines; phone: 555\nname: Ada; phone: 777", "name: Ines; phone: 555 · name: Ada; phone: 777"),
+        ("Ines; Porto; 41\nAda; Riga; 39", "Ines; Porto; 41 · Ada; Riga; 39"),
+        ("The ferry leaves\nat seven.", "The ferry leaves at seven."),
+        ("Note: it leaves at seven; be early.\nIt is late.", "Note: it leaves at seven; be early. It is late."),
+    ],
+)
+def test_rows_of_a_table_are_told_apart_and_lines_of_a_sentence_are_not(text: str, expected: str) -> None:
+    assert join(text, sentence_spans(text), [])[0] == expected
 
 
 def test_a_question_of_how_many_prefers_a_number() -> None:

@@ -22,6 +22,8 @@ from mnemo_core.text.text_features import TextFeature, features_of_text
 SENTENCES_MAX = 64  # whose kind of answer is read; of those behind them words and meaning alone count
 EXCERPT_CHARS_MAX = 280  # of sentences together
 GAP_CHARS_MAX = 40  # of blanks between two sentences that stand side by side
+ROW_BREAK = " · "  # between two rows of a table
+CELL_BREAK = "; "  # between the cells of a row, as the reader of tables writes it
 OMISSION = " … "  # stands for what is left out between two sentences
 
 # Fitted by tests/bench/fit_excerpts.py.
@@ -77,30 +79,39 @@ def select_excerpt(text: str, query: str, marks: Sequence[tuple[int, int]], rows
 
 def _length(text: str, sentences: Sequence[tuple[int, int]]) -> int:
     """Number of characters of the sentences as `join` shows them."""
-    gaps = (_gap(text, end, start) for (_, end), (start, _) in itertools.pairwise(sentences))
+    gaps = (_gap(text, one, other) for one, other in itertools.pairwise(sentences))
     return sum(end - start for start, end in sentences) + sum(map(len, gaps))
 
 
-def _gap(text: str, end: int, start: int) -> str:
+def _gap(text: str, one: tuple[int, int], other: tuple[int, int]) -> str:
     """The text shown between two sentences."""
-    is_next = start - end <= GAP_CHARS_MAX and not text[end:start].strip()
-    return " " if is_next else OMISSION
+    between = text[one[1] : other[0]]
+    if len(between) > GAP_CHARS_MAX or between.strip():
+        return OMISSION
+    return ROW_BREAK if "\n" in between and _are_rows(text[slice(*one)], text[slice(*other)]) else " "
+
+
+def _are_rows(one: str, other: str) -> bool:
+    """True for two rows of a table, as `name: Ines; age: 41`: the same first name, or cells in both."""
+    (name, colon, _), (same, _, _) = one.partition(": "), other.partition(": ")
+    return bool(colon and name == same) or (CELL_BREAK in one and CELL_BREAK in other)
 
 
 def join(
     text: str, sentences: Sequence[tuple[int, int]], marks: Sequence[tuple[int, int]]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The sentences as one line, OMISSION where something between two is left out, and the marks in it."""
-    shown, inside, behind = "", list[tuple[int, int]](), 0
+    """The sentences as one line, with OMISSION for omitted text between two, and the marks in it."""
+    shown, inside = "", list[tuple[int, int]]()
+    before: tuple[int, int] | None = None
     begins, ends = [start for start, _ in marks], [end for _, end in marks]  # of marks in order, none of which overlap
     for start, end in sentences:
-        if shown:
-            shown += _gap(text, behind, start)
+        if before is not None:
+            shown += _gap(text, before, (start, end))
         offset = len(shown) - start
         for a, b in marks[bisect_right(ends, start) : bisect_left(begins, end)]:
             inside.append((max(a, start) + offset, min(b, end) + offset))
         shown += text[start:end].replace("\n", " ")
-        behind = end
+        before = start, end
     return shown, inside
 
 
