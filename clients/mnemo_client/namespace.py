@@ -12,6 +12,7 @@ from mnemo_client.errors import UsageError
 from mnemo_client.paths import config_file
 
 DEFAULT = "default"
+ALL = "*"  # of requests that read: every namespace
 FILE_NAME = ".mnemo.toml"
 CHARS_MAX = 64  # SPEC 2.1
 YES = frozenset({"1", "true", "yes", "on"})

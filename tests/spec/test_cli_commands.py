@@ -19,7 +19,7 @@ from mnemo_client.cli.terminal import Terminal
 from mnemo_client.errors import MnemoError, UsageError
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import BulkDeleteAnswer, DeleteAnswer, MemoryView
-from mnemo_client.protocol.retrieval import ContextAnswer
+from mnemo_client.protocol.retrieval import ContextAnswer, SearchAnswer
 from mnemo_client.protocol.status import ModelStatus, NotesRootStatus, NotesStatus, ReindexAnswer, ThreadStatus
 from mnemo_client.protocol.versions import UndoAnswer
 from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
@@ -103,6 +103,29 @@ def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: CannedPers
     person.give("recall", "x")
     person.give("recall", "x", "--cut", "gap")
     assert [asked.body.get("cut") for asked in canned.asked] == ["gap", "none", None, None, "gap"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["recall", "x", "-n", "boats"], "namespace boats has no memories; did you mean boat?\n"),
+        (
+            ["search", "x", "-n", "zebra"],
+            "namespace zebra has no memories; list the namespaces with: mnemo namespaces\n",
+        ),
+        (["recall", "x", "-n", "boat"], ""),
+        (["recall", "x", "-n", "*"], ""),
+        (["recall", "x"], ""),
+    ],
+)
+def test_a_namespace_without_memories_that_a_command_names_is_reported(
+    person: CannedPerson, canned: CannedDaemon, command: list[str], said: str
+) -> None:
+    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
+    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    assert (person.give(*command), person.err) == (0, said)
+    assert ("GET /v1/status" in canned.paths()) == (command[-1] in ("boat", "boats", "zebra"))
 
 
 def test_nothing_found_is_said_and_is_exit_code_3(person: CannedPerson, canned: CannedDaemon) -> None:

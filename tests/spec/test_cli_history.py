@@ -11,7 +11,7 @@ from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
-from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled
+from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled, status
 from tests.spec.test_cli_commands import CannedPerson, say
 
 PLAIN = TextStyle()
@@ -124,10 +124,11 @@ def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: CannedPerso
 def test_a_diff_without_changes_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
     say(canned, "GET /v1/diff", answer)
+    say(canned, "GET /v1/status", status(namespaces={"boat": 1}))
     assert person.give("diff", "1700000000000", "-n", "boat") == 0
     assert (person.out, person.err) == ("", "nothing changed in namespace boat\n")
-    assert canned.asked[0].query == {"since": ["1700000000000"]}
-    assert canned.asked[0].headers["x-namespace"] == "boat"
+    assert canned.asked[-1].query == {"since": ["1700000000000"]}
+    assert canned.asked[-1].headers["x-namespace"] == "boat"
     assert person.give("diff") == 2
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, TextIO
 
 from mnemo_client import namespace, process
-from mnemo_client.cli.terminal import Terminal, TextStyle
+from mnemo_client.cli.terminal import Terminal, TextStyle, sanitize
 from mnemo_client.errors import UsageError
 from mnemo_client.paths import home_folder, socket_path
 
@@ -72,6 +72,22 @@ class CommandContext:
         """Return a client, after starting the daemon if it does not run."""
         process.ensure_running(self.environ, self.terminal.message)
         return self.connect()
+
+    def reading_client(self) -> "Client":
+        """Return a client as `client` does, after a warning if the namespace of the command has no memories.
+
+        Recall would answer from `default` alone, and nobody would notice a mistyped name.
+        """
+        client, chosen = self.client(), self.namespace
+        if chosen.origin == "option" and chosen.name not in (namespace.DEFAULT, namespace.ALL):
+            known = client.status().namespaces
+            if chosen.name not in known:
+                from difflib import get_close_matches
+
+                near = get_close_matches(chosen.name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else "; list the namespaces with: mnemo namespaces"
+                self.message(f"namespace {sanitize(chosen.name)} has no memories{hint}")
+        return client
 
     def close(self) -> None:
         if self._client is not None:

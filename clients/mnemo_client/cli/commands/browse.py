@@ -18,12 +18,12 @@ Page = MemoryPage | SearchAnswer
 
 def list_memories(context: CommandContext) -> int:
     """List the memories of the namespace, the last stored first."""
-    return _list(context, context.client().list_memories)
+    return _list(context, context.reading_client().list_memories)
 
 
 def recent(context: CommandContext) -> int:
     """List the memories of the namespace and of `default`, by when they happened, the newest first."""
-    return _list(context, context.client().recent)
+    return _list(context, context.reading_client().recent)
 
 
 def _list(context: CommandContext, read: Callable[..., Page]) -> int:
@@ -74,7 +74,7 @@ def _filters(context: CommandContext) -> dict[str, Any]:
 
 def tags(context: CommandContext) -> int:
     """List the tags of the namespace with their numbers of memories."""
-    answer = context.client().tags()
+    answer = context.reading_client().tags()
     if context.wants_json:
         context.print_answer()
     elif answer.tags:

@@ -52,7 +52,7 @@ def diff(context: CommandContext) -> int:
     """List what changed in each memory of the namespace since a time."""
     options = context.options
     until = None if options.until is None else _point_in_time(options.until)
-    answer = context.client().diff(_point_in_time(options.since), until=until, limit=options.top)
+    answer = context.reading_client().diff(_point_in_time(options.since), until=until, limit=options.top)
     if context.wants_json:
         context.print_answer()
         return EXIT_DONE

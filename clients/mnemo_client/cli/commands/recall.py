@@ -24,7 +24,7 @@ from mnemo_client.cli.arguments import (
 def recall(context: CommandContext) -> int:
     options = context.options
     request = RecallRequest(**_recall_fields(context), dry=options.dry, explain=options.explain, highlight=True)
-    client = context.client()
+    client = context.reading_client()
     answer = client.recall(request)
     body = client.last_body.decode()
     save_hit_numbers(context, answer.memories, options.offset + 1)
@@ -74,7 +74,7 @@ def _recall_fields(context: CommandContext) -> dict[str, Any]:
 
 def why(context: CommandContext) -> int:
     """Exit 0 whatever the reason is: the explanation is the answer."""
-    asked, client = _recall_fields(context), context.client()
+    asked, client = _recall_fields(context), context.reading_client()
     with list_candidates(client):
         answer = client.why(memory_id_argument(context, context.options.id), **asked)
     if context.wants_json:
@@ -89,7 +89,7 @@ def why(context: CommandContext) -> int:
 
 def search(context: CommandContext) -> int:
     options = context.options
-    client = context.client()
+    client = context.reading_client()
     answer = client.search(
         context.text(options.words, "look for"), limit=options.top, highlight=True, tag=options.tag or None,
         since=time_argument(options.since), until=time_argument(options.until), as_of=time_argument(options.as_of),
@@ -116,7 +116,7 @@ def context_block(context: CommandContext) -> int:
     )
     if options.budget is not None:
         request.token_budget = options.budget or None
-    client = context.client()
+    client = context.reading_client()
     answer = client.context(request)
     if context.wants_json:
         context.print_answer()

@@ -168,7 +168,7 @@ def rm(context: CommandContext) -> int:
 
 def trash(context: CommandContext) -> int:
     set_aside = context.options.set_aside
-    page = context.client().trash(set_aside=set_aside, limit=context.options.top)
+    page = context.reading_client().trash(set_aside=set_aside, limit=context.options.top)
     if context.wants_json:
         context.print_answer()
     elif not page.memories:
