@@ -1,6 +1,6 @@
 """What must work without a serving daemon: `python -m mnemo_daemon.offline`, SPEC 14.
 
-Its commands: pull, import, list, calibrate, restore, check, repair.
+Its commands: pull, import, list, calibrate, restore, check, repair, config.
 
 What was done goes to standard output, progress to standard error and only on a terminal. Exit: 0 done, 1 failed, 2
 wrong usage.
@@ -42,6 +42,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code."""
     asked = _parser().parse_args(words)
     try:
+        if asked.command == _config:  # which lists what can be read where the settings cannot be loaded
+            return _config(asked, Path())
         configuration = settings.load(os.environ)
         folder, asked.numerics = configuration.folders.models, configuration.settings.models.numerics
         command: Callable[[argparse.Namespace, Path], int | None] = asked.command
@@ -95,7 +97,9 @@ def _parser() -> argparse.ArgumentParser:
     mend = commands.add_parser("repair", help="mend what a check finds; nothing is deleted")
     mend.add_argument("--dry-run", action="store_true", help="only say what would be done")
     mend.set_defaults(command=_repair)
-    for command in (pull, bring, show, measure, back, look, mend):
+    settings_of = commands.add_parser("config", help="every setting, though some may be wrong")
+    settings_of.set_defaults(command=_config)
+    for command in (pull, bring, show, measure, back, look, mend, settings_of):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -182,6 +186,17 @@ def _repair(asked: argparse.Namespace, _: Path) -> int:
     answer = check_routes.repair_answer(done)
     _print_answer(asked, answer, [f"{step.what}: {step.why}" for step in answer.steps])
     return EXIT_DONE if asked.dry_run or answer.check.ok else EXIT_FAILED
+
+
+def _config(asked: argparse.Namespace, _: Path) -> int:
+    """Print every setting as `GET /v1/config` does, and the wrong ones, which keep the value they had without them."""
+    faults: list[settings.ConfigError] = []
+    configuration = settings.load(os.environ, faults)
+    rows = [{"key": row.key, "value": row.value, "origin": row.origin} for row in configuration.describe()]
+    answer = {"values": rows, "file": str(configuration.folders.config_file), "faults": [str(each) for each in faults]}
+    lines = [f"{row['key']} = {row['value']!r}" for row in rows]
+    _say(*([msgspec.json.encode(answer).decode()] if asked.json else [*lines, *answer["faults"]]))
+    return EXIT_USAGE if faults else EXIT_DONE
 
 
 def _print_answer(asked: argparse.Namespace, answer: msgspec.Struct, lines: Sequence[str]) -> None:

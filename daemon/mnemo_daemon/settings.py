@@ -6,6 +6,7 @@ the line and what was expected. [profiles] is a table of its own: its keys are n
 """
 
 import difflib
+import itertools
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -286,15 +287,22 @@ SECTIONS = tuple(dict.fromkeys(key.section for key in KEYS.values()))
 PLACES = ("MNEMO_DATA_DIR", "MNEMO_SOCKET", "MNEMO_CONFIG", "MNEMO_AUTOSTART")
 
 
-def load(environ: Mapping[str, str]) -> Configuration:
-    """Everything as set by the defaults, then config.toml, then the environment. Raises ConfigError.
+def load(environ: Mapping[str, str], faults: list[ConfigError] | None = None) -> Configuration:
+    """Load the settings from the defaults, then config.toml, then the environment. Raises ConfigError.
 
-    A configuration file that does not exist counts as empty, unless MNEMO_CONFIG names it.
+    A configuration file that does not exist counts as empty, unless MNEMO_CONFIG names it. With `faults` no error is
+    raised: wrong settings are added to the list, and keep the value that they would have without them.
     """
     path = paths.config_file(environ)
     values: dict[str, dict[str, Any]] = {section: {} for section in (*SECTIONS, PROFILES_TABLE)}
     origins = dict.fromkeys(KEYS, "default")
-    for key, value, origin in (*_from_file(path, must_exist="MNEMO_CONFIG" in environ), *_from_environment(environ)):
+    for each in itertools.chain(_from_file(path, must_exist="MNEMO_CONFIG" in environ), _from_environment(environ)):
+        if isinstance(each, ConfigError):
+            if faults is None:
+                raise each
+            faults.append(each)
+            continue
+        key, value, origin = each
         values[key.section][key.name] = value
         origins[key.path] = origin
     sections = {field.name: field.type(**values[field.name]) for field in _sections()}
@@ -353,33 +361,37 @@ def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) 
     }
 
 
-def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, Any, str]]:
+def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, Any, str] | ConfigError]:
     """What the file sets, each checked by its own type."""
     try:
         text = path.read_text(encoding="utf-8")
         parsed = tomllib.loads(text)
     except FileNotFoundError:
         if must_exist:
-            raise ConfigError(f"MNEMO_CONFIG names {path}, which does not exist") from None
+            yield ConfigError(f"MNEMO_CONFIG names {path}, which does not exist")
         return
     except (OSError, UnicodeDecodeError) as failed:
-        raise ConfigError(f"cannot read {path}: {failed}") from None
+        yield ConfigError(f"cannot read {path}: {failed}")
+        return
     except tomllib.TOMLDecodeError as malformed:
-        raise ConfigError(f"{path}: this is not TOML: {malformed}") from None
+        yield ConfigError(f"{path}: this is not TOML: {malformed}")
+        return
     lines = lines_of_keys(text)
     for section, table in parsed.items():
         if section not in (*SECTIONS, PROFILES_TABLE) or not isinstance(table, dict):
-            raise ConfigError(f"{path}:{lines[section,]}: {_unknown_section(section, table)}")
+            yield ConfigError(f"{path}:{lines[section,]}: {_unknown_section(section, table)}")
+            continue
         for name, value in table.items():
             line = lines[section, name]
             key = profile_key(name) if section == PROFILES_TABLE else KEYS.get(f"{section}.{name}")
             if key is None:
                 hint = _did_you_mean(name, [key.name for key in KEYS.values() if key.section == section])
-                raise ConfigError(f"{path}:{line}: there is no key `{name}` in [{section}]{hint}")
+                yield ConfigError(f"{path}:{line}: there is no key `{name}` in [{section}]{hint}")
+                continue
             try:
                 yield key, msgspec.convert(value, key.kind), f"{path.name}:{line}"
             except msgspec.ValidationError:
-                raise ConfigError(f"{path}:{line}: {key.path} must be {expected(key)}, not {value!r}") from None
+                yield ConfigError(f"{path}:{line}: {key.path} must be {expected(key)}, not {value!r}")
 
 
 def _unknown_section(section: str, value: Any) -> str:
@@ -393,7 +405,7 @@ def _unknown_section(section: str, value: Any) -> str:
     return f"there is no section [{section}]{_did_you_mean(section, SECTIONS)}"
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, Any, str]]:
+def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, Any, str] | ConfigError]:
     """What the environment sets. A variable that looks like one of ours and is none is refused."""
     by_variable = {key.variable: key for key in KEYS.values()}
     for variable, text in environ.items():
@@ -403,12 +415,12 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, 
         if key is None:
             section = variable.removeprefix(ENVIRONMENT_PREFIX).partition("_")[0].lower()
             if section in SECTIONS:
-                raise ConfigError(f"there is no setting {variable}{_did_you_mean(variable, list(by_variable))}")
+                yield ConfigError(f"there is no setting {variable}{_did_you_mean(variable, list(by_variable))}")
             continue
         try:
             yield key, msgspec.convert(text, key.kind, strict=False), variable
         except msgspec.ValidationError:
-            raise ConfigError(f"{variable} must be {expected(key)}, not {text!r}") from None
+            yield ConfigError(f"{variable} must be {expected(key)}, not {text!r}")
 
 
 def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:

@@ -89,7 +89,7 @@ def test_quality_without_a_model_says_that_words_answered_for_the_others(home: P
     done = give(home, "quality", "--data", "talks", "--ranker", "cosine", "--ranker", "words", "--pooled")
     assert "5 memories" in done.stdout
     assert "no model, by words only" in done.stdout
-    assert "cosine: 3 questions answered by another ranker, or without vectors" in done.stdout
+    assert "cosine: 3 questions answered by another ranker or without vectors" in done.stdout
     assert "words: " not in done.stdout
     assert "mnemo models pull" in done.stderr
     assert nothing_is_left(home)

@@ -258,6 +258,24 @@ def test_a_daemon_that_cannot_start_says_why_in_the_commands_own_message(newcome
     del newcomer.environ["MNEMO_CONFIG"]
 
 
+def test_config_lists_every_setting_and_what_is_wrong_where_the_daemon_cannot_start(newcomer: Person) -> None:
+    config = newcomer.home / "wrong.toml"
+    config.write_text("[recall]\ntop_k = 'many'\ncut = 'gap'\n[nets]\nx = 1\n")
+    newcomer.environ["MNEMO_CONFIG"] = str(config)
+    listed = newcomer.give("config", code=1)
+    assert [line.split() for line in listed.splitlines() if line.startswith("recall.")][:4] == [
+        ["recall.ranker", '"auto"', "default"], ["recall.top_k", "5", "default"],
+        ["recall.token_budget", "2000", "default"], ["recall.cut", '"gap"', "wrong.toml:3"],
+    ]  # fmt: skip
+    assert f"{config}:2: recall.top_k must be a whole number from 1 to 100, not 'many'" in newcomer.told
+    assert f"{config}:4: there is no section [nets]" in newcomer.told
+    assert newcomer.give("config", "recall.cut", code=1) == "gap\n"
+    config.write_text("[recall\n")
+    assert "recall.cut" in newcomer.give("config", code=1)
+    assert "this is not TOML" in newcomer.told
+    del newcomer.environ["MNEMO_CONFIG"]
+
+
 def test_where_commands_may_not_start_the_daemon_up_still_does(newcomer: Person) -> None:
     newcomer.environ["MNEMO_AUTOSTART"] = "off"
     newcomer.give("recall", "x", code=4)
@@ -290,7 +308,7 @@ def test_a_service_is_uninstalled_also_where_systemd_cannot_be_reached(newcomer:
     (units / "default.target.wants").mkdir()
     (units / "default.target.wants" / "mnemod.service").symlink_to(units / "mnemod.service")
     replace_systemctl(newcomer, "echo no bus >&2; exit 1")
-    assert newcomer.give("service", "uninstall").startswith("the service is gone")
+    assert newcomer.give("service", "uninstall").startswith("the service was removed")
     assert "disable --now mnemod.socket mnemod.service` failed: no bus" in newcomer.told
     assert service_files(newcomer) == []
     assert newcomer.give("service", "uninstall") == "no service was installed\n"

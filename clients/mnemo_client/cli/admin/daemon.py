@@ -2,14 +2,18 @@
 
 import time
 
+import msgspec
+
 from mnemo_client import process
+from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.admin.notes import add_root, notes_folder
 from mnemo_client.cli.context import CommandContext
 from mnemo_client.cli.format.state import config_lines, remaining_work_lines, status_lines
 from mnemo_client.cli.format.units import short_path
-from mnemo_client.errors import EXIT_DONE, UnreachableError, UsageError
+from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, StartError, UnreachableError, UsageError
 from mnemo_client.paths import config_file, data_folder
+from mnemo_client.protocol.status import ConfigAnswer
 
 WATCH_SECONDS = 1.0
 CONFIG_TEMPLATE = """\
@@ -110,19 +114,32 @@ def _watch_status(context: CommandContext) -> int:
 
 
 def config(context: CommandContext) -> int:
-    """Show every setting with its origin, or the bare value of the one that is named."""
-    answer, key = context.client().config(), context.options.key
+    """Show every setting with its origin, or the bare value of the one that is named.
+
+    Where wrong settings keep the daemon from starting, list the others; exit 1.
+    """
+    faults: list[str] = []
+    try:
+        answer = context.client().config()
+    except StartError as error:
+        said = offline_process.run_offline(context, "config")
+        answer, faults = msgspec.convert(said, ConfigAnswer), said["faults"]
+        if not faults:
+            raise error from None
+    key = context.options.key
     if key is not None:
         named = next((each for each in answer.values if each.key == key), None)
         if named is None:
             raise UsageError(f"there is no setting {key!r}", "see them all: mnemo config")
         context.print_value(named.value) if context.wants_json else context.print(str(named.value))
     elif context.wants_json:
-        context.print_answer()
+        context.print_value(msgspec.to_builtins(answer)) if faults else context.print_answer()
     else:
         context.page(config_lines(answer, context.style))
         context.message(f"the file: {answer.file}; a variable such as MNEMO_SECTION_KEY overrides it")
-    return EXIT_DONE
+    for fault in faults:
+        context.terminal.error(fault)
+    return EXIT_FAILED if faults else EXIT_DONE
 
 
 # Notes
