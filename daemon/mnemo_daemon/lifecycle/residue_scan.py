@@ -109,7 +109,7 @@ def program_text() -> bytes:
     """The text of this program, whose words stand in every file of a store."""
     packages = (mnemo_store, mnemo_core, mnemo_daemon)
     folders = [Path(package.__file__).parent for package in packages if package.__file__]
-    return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+    return b"\n".join(path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
 
 
 def scan_folder(folder: Path, sought: ResiduePatterns, pause: Pause, *, with_backups: bool = False) -> ResidueReport:
