@@ -6,6 +6,8 @@ PY := .venv/bin/python
 NOTES ?=
 EMBEDDING_MODEL := all-MiniLM-L6-v2
 LANGUAGE_MODEL := SmolLM2-135M-Instruct-Q4_1
+# Processes that run tests; mypy is one of the tests (tests/test_types.py).
+JOBS ?= 2
 BENCH ?=
 DATA ?=
 DOCS ?=
@@ -26,8 +28,7 @@ run: environment-core
 test: environment-dev models
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
-	$(PY) -m pytest
+	$(PY) -m pytest -n $(JOBS) --dist loadfile
 
 # The quick one, for while you work: a minute at most.
 check: environment-dev

@@ -1,4 +1,4 @@
-"""mypy, strictly, over all that we wrote, and what it makes of the calls that outsiders make."""
+"""Strict mypy over the whole project, and over the calls that other people's code makes. `make test` runs it here."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Each line is a call someone makes; what mypy says of it stands behind the arrow.
+# Each line is a call that somebody could write; mypy must report what follows the arrow.
 CALLS = """
 from pathlib import Path
 from mnemo_client.client import Client
@@ -27,23 +27,23 @@ Client(Path("x")).no_such_thing  # -> [attr-defined]
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What mypy says, a line each, of the packages and of the calls beside them."""
+def reported(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines that mypy reports for the project and for `CALLS`."""
     file = tmp_path_factory.mktemp("outside") / "calls.py"
     file.write_text(CALLS)
     command = [sys.executable, "-m", "mypy", "--no-pretty", "--no-error-summary"]
-    command += ["store", "daemon", "clients", "packaging", str(file)]
+    command += ["store", "daemon", "clients", "tests", "packaging", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr  # 2: it could not be run
     return done.stdout.splitlines()
 
 
-def test_every_package_is_strictly_typed(said: list[str]) -> None:
-    assert [line for line in said if "calls.py:" not in line] == []
+def test_the_whole_project_is_strictly_typed(reported: list[str]) -> None:
+    assert [line for line in reported if "calls.py:" not in line] == []
 
 
-def test_types_are_seen_from_outside_and_misuse_is_reported(said: list[str]) -> None:
+def test_types_are_seen_from_outside_and_misuse_is_reported(reported: list[str]) -> None:
     for number, line in enumerate(CALLS.splitlines(), start=1):
         if expected := re.search(r"# -> (.*)$", line):
-            answers = [each for each in said if f"calls.py:{number}:" in each]
-            assert any(expected[1] in answer for answer in answers), "\n".join([line, *said])
+            answers = [each for each in reported if f"calls.py:{number}:" in each]
+            assert any(expected[1] in answer for answer in answers), "\n".join([line, *reported])
