@@ -31,7 +31,8 @@ from typing import NamedTuple
 
 from mnemo_client.client import Client
 from mnemo_client.protocol.choices import Ranker
-from mnemo_core.documents.markup import TextBlock, parse, suffix_of
+from mnemo_core.documents.blocks import TextBlock
+from mnemo_core.documents.markup import parse, suffix_of
 from tests.bench.tables import hits, rankers_named, show_hits
 from tests.running import running
 

@@ -20,7 +20,7 @@ from mnemo_core.documents.file_formats import FileFormatError, parse_format
 from mnemo_core.documents.front_matter import read_front_matter
 from mnemo_core.documents.gitignore import is_ignored, read_rules
 from mnemo_core.ingest import deduplication, echo_filter, scoring
-from mnemo_core.ingest.classification import classify
+from mnemo_core.ingest.classification import about_now, classify
 from mnemo_core.ingest.policies import OWN_POLICY, salience_source_l
 from mnemo_core.ingest.signals import entities, salience
 from mnemo_core.retrieval import excerpts, snippets
@@ -31,6 +31,7 @@ from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
 from mnemo_core.text import canonical, cleaning, secrets, tokens
 from mnemo_core.text.dates import time_mentions, time_spans
+from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
 from mnemo_core.text.syntax import clauses
 from mnemo_core.text.syntax.pronouns import in_third_person
@@ -104,6 +105,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "front_matter.read_front_matter": lambda text: read_front_matter(["---", *text.split("\n"), "---"]),
     "gitignore.read_rules": lambda text: is_ignored([("", read_rules(text))], "a/b/c.md", is_folder=False),
     "gitignore.is_ignored": lambda text: is_ignored([("", read_rules("*.tmp\na/**/b\n"))], text, is_folder=False),
+    "classification.about_now": lambda text: about_now(text, words_in(text)),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
     "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
     "entities.find_entity": lambda text: entities.find_entity(text, entities.words_of(text)),
@@ -142,7 +144,7 @@ NO_TEXTS = frozenset((
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
     "english.third_person", "entities.language_of", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
-    "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "importers.decide_import",
+    "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.groups", "lexicon.lines", "lexicon.listed", "lexicon.numbered",
     "lexicon.words", "mutations.is_changed", "mutations.move_to_trash", "mutations.new_version", "mutations.revert",
     "mutations.store_new", "mutations.supersede", "note_diff.manifest_for_texts", "note_sync.decide_note_changes",
@@ -151,6 +153,9 @@ NO_TEXTS = frozenset((
     "thresholds.relevance", "tokens.iso_date", "tokens.multiply_digits", "tokens.unit_of", "versions.revert_effect",
     "versions.reverted_seqs", "versions.undone_seqs", "write_plan.discard", "write_plan.merge_into_neighbour",
     "write_plan.relate",
+    "blocks.fence_end", "blocks.indented_end", "blocks.list_end", "blocks.make_block", "blocks.rows_end",
+    "markdown.read_markdown", "markdown.read_plain_text", "markdown.visible_lines", "org.org_metadata", "org.read_org",
+    "rst.read_rst",
 ))  # fmt: skip
 
 

@@ -10,16 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, SecretPolicy, admit_import, decide_import
 from mnemo_core.transfer.importers import (
-    ImportCandidate,
     ImportedMemory,
     ImportFormatError,
     ImportItemError,
-    ImportTarget,
-    SecretPolicy,
     Tool,
-    admit_import,
-    decide_import,
     parse,
     read_document,
     tool_of_line,

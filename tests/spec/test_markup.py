@@ -5,15 +5,9 @@ import time
 
 import pytest
 
+from mnemo_core.documents.blocks import TextBlock, WikiLink
 from mnemo_core.documents.chunking import split_blocks
-from mnemo_core.documents.markup import (
-    TextBlock,
-    WikiLink,
-    inline_tags,
-    links_in,
-    parse,
-    suffix_of,
-)
+from mnemo_core.documents.markup import inline_tags, links_in, parse, suffix_of
 
 
 def blocks(text: str, suffix: str = ".md") -> list[tuple[str, str, tuple[str, ...], int, int]]:

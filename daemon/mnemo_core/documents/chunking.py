@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise, repeat
 from typing import NamedTuple
 
-from mnemo_core.documents.markup import BlockKind, TextBlock, parse
+from mnemo_core.documents.blocks import BlockKind, TextBlock
+from mnemo_core.documents.markup import parse
 from mnemo_core.text.characters import CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import CONTENT_CHARS_MAX

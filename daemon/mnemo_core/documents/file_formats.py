@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from mnemo_core.documents.blocks import NoteDocument, TextBlock
 from mnemo_core.documents.front_matter import NoteMetadata
-from mnemo_core.documents.markup import NoteDocument, TextBlock, parse_markdown
+from mnemo_core.documents.markup import parse_markdown
 from mnemo_core.documents.web_page import FENCE, read_web_page
 from mnemo_core.text.lazy_patterns import lazy_pattern
 

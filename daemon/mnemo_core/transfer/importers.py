@@ -6,47 +6,28 @@ mcp-memory   the file of the official MCP memory server, a line each: {"type": "
              "observations": […]} and {"type": "relation", "from", "to", "relationType"}
 engram       what its GET /export answers: {"version", "count", "memories": [{"id", "content", "layer": 1, …}]}
 
-Each tool has one parser, from the bytes of one item to what it tells. What a parser gives goes through the doors that
-everything goes through: `admitted`. Whether that is new, known, or older than what is known, `settled` decides.
+Each tool has one parser, from the bytes of one item to memories. `import_plan` admits these like any other text, and
+decides whether each is new, known, or older than the stored one.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from mnemo_core.ingest import mutations
-from mnemo_core.ingest.mutations import Draft
-from mnemo_core.text import cleaning, secrets
+from mnemo_core.text import cleaning
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_store.records import (
-    CONTENT_CHARS_MAX,
-    KEY_CHARS_MAX,
-    NAMESPACE_CHARS_MAX,
-    SCOPE_CHARS_MAX,
-    Change,
     Kind,
-    Memory,
-    PutUsage,
-    TrashEntry,
-    Usage,
-    normalized_text,
 )
 
 Tool = Literal["mem0", "mcp-memory", "engram"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
-
-SOURCE = "import"  # what every imported memory says of where it came from. SPEC 2.1
 COUNT_MAX = 1 << 31  # of accesses and repetitions, as the columns hold them
 FIRST_SHOWN = 10  # items looked at to tell whose they are
-
 # From a number or a text to ms since the epoch, or None where it is no time. The zone is the daemon's to know.
 TimeParser = Callable[[Any], int | None]
-
-Outcome = Literal["stored", "duplicate", "updated", "restored", "older"]
 
 
 class ImportItemError(ValueError):
@@ -80,38 +61,6 @@ class ImportedMemory(NamedTuple):
     dropped_fields: tuple[str, ...] = ()  # names of what the export has of it beside and no field here takes
 
 
-class ImportTarget(NamedTuple):
-    """Namespace and user for all memories of an import, overriding the export; None keeps the export's own."""
-
-    namespace: str | None = None
-    user_id: str | None = None
-
-
-class SecretPolicy(NamedTuple):
-    """Treatment of secrets in imported texts. SPEC 5.1"""
-
-    mask: Literal["auto", "all", "off"]
-    key: bytes
-
-
-class ImportCandidate(NamedTuple):
-    """An imported memory, cleaned and checked. `plain` is its text before masking."""
-
-    draft: Draft
-    plain: str
-    masked: tuple[str, ...]
-    changed_at: int
-    usage: Mapping[str, int]
-    dropped_fields: tuple[str, ...]
-
-
-class ImportDecision(NamedTuple):
-    """Outcome for one imported memory."""
-
-    outcome: Outcome
-    changes: tuple[Change, ...] = ()
-
-
 class ExportDocument(NamedTuple):
     """The items of an export that is one JSON value, each with the place it stands at."""
 
@@ -119,7 +68,7 @@ class ExportDocument(NamedTuple):
     items: list[tuple[str, msgspec.Raw]]
 
 
-# What it is
+# Detection of the tool
 
 
 def tool_of_line(line: bytes) -> Tool | None:
@@ -389,93 +338,3 @@ _PARSERS: Mapping[Tool, Callable[[bytes | msgspec.Raw, TimeParser], Iterator[Imp
     "mcp-memory": _parse_graph,
     "engram": _parse_engram,
 }
-
-
-# Through the doors
-
-
-def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: SecretPolicy) -> ImportCandidate:
-    """Clean and check an imported memory, and mask its secrets as for any text no person wrote here. Raises
-    ImportItemError.
-
-    Its key consists of the tool and the tool's own id, or else the text, so that importing an export twice adds
-    nothing.
-    """
-    try:
-        plain = cleaning.clean_text(told.content)
-        for name in ("namespace", "user_id", "agent_id", "run_id", "speaker", "id"):
-            cleaning.reject_invalid(getattr(told, name))
-    except cleaning.InvalidTextError as error:
-        raise ImportItemError(str(error)) from None
-    content, kinds = (plain, ()) if guard.mask == "off" else secrets.mask_secrets(plain, guard.key)
-    if not content:
-        raise ImportItemError("there is nothing in the text to remember")
-    if len(content) > CONTENT_CHARS_MAX:
-        raise ImportItemError(f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it")
-    tags = cleaning.valid_tags(told.tags)
-    lost_tags = {tag.strip().lower() for tag in told.tags if tag.strip()} - {*tags}
-    if guard.mask == "off" and SENSITIVE_TAG not in tags and secrets.find_secrets(content):
-        tags = cleaning.valid_tags((SENSITIVE_TAG, *tags))
-    draft = Draft(
-        content=content,
-        namespace=_short(into.namespace or told.namespace or "default", "namespace", NAMESPACE_CHARS_MAX),
-        user_id=_short(into.user_id or told.user_id or "local", "user_id"),
-        trust="import",
-        source=SOURCE,
-        kind=told.kind,
-        importance=told.importance,
-        importance_source="rule",  # the other tool's: nobody here set it
-        event_at=told.event_at,
-        created_at=told.created_at,
-        expires_at=told.expires_at or 0,
-        speaker=_short(told.speaker, "speaker"),
-        tags=tags,
-        agent_id=_short(told.agent_id, "agent_id"),
-        run_id=_short(told.run_id, "run_id"),
-        key=_key(tool, told.id, content),
-    )
-    if draft.namespace == "*":
-        raise ImportItemError("`*` is no namespace to write to")
-    usage = {"access_count": told.access_count, "repetition_count": told.repetition_count}
-    usage["last_accessed"] = told.last_accessed or 0
-    not_kept = (*told.dropped_fields, *(("tags",) if lost_tags else ()))
-    return ImportCandidate(draft, plain, kinds, told.changed_at or 0, usage, not_kept)
-
-
-def decide_import(
-    new: ImportCandidate, before: Memory | None, usage: Usage | None, entry: TrashEntry | None, memory_id: str, now: int
-) -> ImportDecision:
-    """Decide an imported memory against `before`, the memory that has its key (with its trash entry, if any).
-
-    Equal content changes nothing, not even the repetition count: an export read twice is no repetition. Other content
-    becomes a new version if the tool changed it after `before` was last changed here; a later local change wins. A
-    trashed memory is restored.
-    """
-    if before is None:
-        decision = mutations.store_new(new.draft, memory_id, now)
-        used = Usage(id=memory_id, strength=decision.memory.importance, **new.usage)
-        return ImportDecision("stored", (*(each for each in decision.changes if not isinstance(each, PutUsage)),
-                                  PutUsage(data=used)))  # fmt: skip
-    is_same = normalized_text(before.content) == normalized_text(new.draft.content)
-    if is_same or new.changed_at <= before.modified_at:
-        if entry is not None:
-            return ImportDecision("restored", mutations.restore(before, entry, now))
-        return ImportDecision("duplicate" if is_same else "older")
-    draft = new.draft._replace(pinned=before.pinned)
-    decision = mutations.store_keyed(draft, before, usage or Usage(id=before.id), entry, now)
-    return ImportDecision("updated", decision.changes)
-
-
-def _key(tool: Tool, own_id: str, content: str) -> str:
-    key = f"{tool}:{own_id.strip()}"
-    return key if own_id.strip() and len(key) <= KEY_CHARS_MAX else f"{tool}:{_digest(own_id or content)}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _short(text: str, name: str, chars_max: int = SCOPE_CHARS_MAX) -> str:
-    if len(text.strip()) > chars_max:
-        raise ImportItemError(f"its {name} has {len(text.strip())} characters, at most {chars_max}")
-    return text.strip()

@@ -13,7 +13,7 @@ from msgspec import Meta
 from mnemo_client.protocol.choices import ImportTool
 from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import Namespace, RequestBody
-from mnemo_core.transfer.importers import ImportTarget, SecretPolicy
+from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
 from mnemo_daemon.api import wire_codec
 from mnemo_daemon.api.backup_routes import refuse_agents
 from mnemo_daemon.app import Daemon

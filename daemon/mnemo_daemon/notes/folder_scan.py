@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_core.documents import chunking, file_formats, markup
+from mnemo_core.documents import blocks, chunking, file_formats, markup
 from mnemo_core.documents.gitignore import DEFAULT_RULES, IGNORE_FILE, Rules, is_ignored, read_rules
 from mnemo_core.documents.note_dates import (
     HeadingDates,
@@ -315,7 +315,7 @@ def _text_of(data: bytes, suffix: str, is_stopping: Callable[[], bool]) -> str:
     return remove_private_spans(text, keep_lines=True) if "<" in text else text
 
 
-def _file_dates(document: markup.NoteDocument, path: str) -> tuple[int | None, int | None]:
+def _file_dates(document: blocks.NoteDocument, path: str) -> tuple[int | None, int | None]:
     """The day that the whole file tells of (`date`, else its name, else its title), and the one it was created on,
     which is only its date where nothing in it has another."""
     dates = (

@@ -16,15 +16,9 @@ from mnemo_client.protocol.maintenance import ImportAnswer, ImportProblem
 from mnemo_client.protocol.validation import printable
 from mnemo_core.ingest import trust
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_core.transfer import importers
-from mnemo_core.transfer.importers import (
-    ImportCandidate,
-    ImportFormatError,
-    ImportItemError,
-    ImportTarget,
-    SecretPolicy,
-    Tool,
-)
+from mnemo_core.transfer import import_plan, importers
+from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, SecretPolicy
+from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS
 from mnemo_daemon.memories.memory_service import Caller
@@ -191,7 +185,7 @@ class ToolImport:
         if before is not None and SENSITIVE_TAG in before.tags and not wanted.caller.sees_sensitive:
             return "hidden", ()
         usage, entry = (snapshot.usage(known), snapshot.trash(known)) if known else (None, None)
-        outcome, changes = importers.decide_import(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
+        outcome, changes = import_plan.decide_import(item.new, before, usage, entry, self._store.new_id(), snapshot.now)
         try:
             changes = tuple(trust.authorise(changes, snapshot, draft.trust))
         except trust.PinnedError as pinned:
@@ -294,7 +288,7 @@ def _drafts_of(
 ) -> ImportCandidate | None:
     """Of an item that tells of several, each may fail alone."""
     try:
-        return importers.admit_import(told, tool, into, guard)
+        return import_plan.admit_import(told, tool, into, guard)
     except ImportItemError as unfit:
         note_problem(answer, place, str(unfit))
         return None

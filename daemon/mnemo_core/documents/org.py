@@ -1,0 +1,124 @@
+"""Blocks, headings and metadata of Org. SPEC 6"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mnemo_core.documents.blocks import (
+    BULLET,
+    HEADING_CHARS_MAX,
+    HEADING_DEPTH_MAX,
+    PROPERTIES_CHARS_MAX,
+    HeadingLine,
+    LineItem,
+    TextBlock,
+    list_end,
+    make_block,
+    rows_end,
+)
+from mnemo_core.documents.front_matter import NoteMetadata
+from mnemo_core.documents.markdown import INTERRUPTING_BULLET
+from mnemo_core.text.cleaning import valid_tags
+from mnemo_core.text.lazy_patterns import lazy_pattern
+
+DRAWER_LINES_MAX = 50
+_ORG_BEGIN = lazy_pattern(r"[ \t]*#\+begin_([a-z]{1,20})", re.IGNORECASE)
+_ORG_KEYWORD = lazy_pattern(r"#\+(title|date|filetags|category):[ \t]*(.*)", re.IGNORECASE)
+_ORG_HEADING = lazy_pattern(r"(\*+)[ \t]+(.*)")
+_ORG_TAGS = lazy_pattern(r"[ \t]:([\w@#%:]{1,200}):[ \t]*$")
+_ORG_PROPERTY = lazy_pattern(r"[ \t]*:([\w+-]{1,64}):[ \t]+(\S.*)")
+_ORG_NOISE = frozenset({"ID", "CUSTOM_ID", "CREATED", "CATEGORY", "STYLE", "EFFORT", "LAST_REPEAT", "VISIBILITY"})
+_DRAWERS = frozenset({":PROPERTIES:", ":LOGBOOK:"})
+_ORG_CODE = frozenset({"src", "example", "export", "comment", "verse"})
+
+
+def read_org(lines: Sequence[str]) -> Iterator[LineItem]:
+    """Headings and blocks of Org lines."""
+    index, size = 0, len(lines)
+    while index < size:
+        line = lines[index]
+        stripped = line.strip()
+        if not stripped:
+            index += 1
+        elif line[0] == "*" and (heading := _org_heading(line)) is not None:
+            yield heading._replace(line=index + 1)
+            index += 1
+        elif stripped[0] == "#" and (begin := _ORG_BEGIN.match(line)) is not None and begin[1].lower() in _ORG_CODE:
+            end = _org_block_end(lines, index, begin[1])
+            yield make_block("code", lines, index, end)
+            index = end
+        elif stripped[0] == "#" and _ORG_KEYWORD.match(stripped):
+            index += 1
+        elif stripped.upper() in _DRAWERS:
+            end = _drawer_end(lines, index)
+            found = [match for line in lines[index:end] if (match := _ORG_PROPERTY.match(line)) is not None]
+            text = "\n".join(
+                f"{each[1].lower()}: {each[2].strip()}" for each in found if each[1].upper() not in _ORG_NOISE
+            )
+            if text and stripped.upper() == ":PROPERTIES:":
+                yield TextBlock("paragraph", text[:PROPERTIES_CHARS_MAX], (), 0, index + 1, end)
+            index = end
+        elif stripped[0] == "|":
+            end = rows_end(lines, index, lambda row: row.lstrip()[:1] == "|")
+            yield make_block("table", lines, index, end)
+            index = end
+        elif BULLET.match(line):
+            end = list_end(lines, index, lambda at: _is_org_start(lines[at]))
+            end = max(end, index + 1)
+            yield make_block("list", lines, index, end)
+            index = end
+        else:
+            end = index + 1
+            while end < size and lines[end].strip() and not _is_org_start(lines[end]):
+                if INTERRUPTING_BULLET.match(lines[end]):
+                    break
+                end += 1
+            yield make_block("paragraph", lines, index, end)
+            index = end
+
+
+def _org_heading(line: str) -> HeadingLine | None:
+    match = _ORG_HEADING.match(line) if len(line) <= HEADING_CHARS_MAX else None
+    if match is None or not match[2].strip():
+        return None
+    text = match[2].strip()
+    tags = _ORG_TAGS.search(text)
+    if tags is None or not tags.start():
+        return HeadingLine(min(len(match[1]), HEADING_DEPTH_MAX), text, 0)
+    own = valid_tags(tags[1].split(":"))
+    return HeadingLine(min(len(match[1]), HEADING_DEPTH_MAX), text[: tags.start()].rstrip(), 0, own)
+
+
+def _is_org_start(line: str) -> bool:
+    if line[:1] == "*":
+        return _org_heading(line) is not None
+    return line.lstrip()[:2] == "#+" or line.strip().upper() in _DRAWERS
+
+
+def _org_block_end(lines: Sequence[str], start: int, name: str) -> int:
+    end_mark = f"#+end_{name}".lower()
+    for index in range(start + 1, len(lines)):
+        if lines[index].strip().lower() == end_mark:
+            return index + 1
+    return len(lines)
+
+
+def _drawer_end(lines: Sequence[str], start: int) -> int:
+    """Index after the drawer's :END:; without one in the section, only its first line is skipped."""
+    for index in range(start + 1, min(start + DRAWER_LINES_MAX, len(lines))):
+        line = lines[index].strip().upper()
+        if line == ":END:":
+            return index + 1
+        if line[:1] == "*" or line in _DRAWERS:
+            break
+    return start + 1
+
+
+def org_metadata(lines: Sequence[str]) -> NoteMetadata:
+    """Metadata of an Org file, from its `#+` keywords."""
+    found: dict[str, str] = {}
+    for line in lines[:200]:
+        match = _ORG_KEYWORD.match(line.strip())
+        if match is not None:
+            found.setdefault(match[1].lower(), match[2].strip()[:HEADING_CHARS_MAX])
+    tags = valid_tags(found.get("filetags", "").replace(":", " ").split())
+    return NoteMetadata(title=found.get("title", ""), created=found.get("date", "").strip("<>[]"), tags=tags)
