@@ -1,4 +1,4 @@
-"""Copies made while the store is written to, and stores made from them. SPEC 3.8."""
+"""Backups made while the store is written to, and stores restored from them. SPEC 3.8."""
 
 import os
 import shutil
@@ -31,15 +31,15 @@ from tests.samples import (
     sample_memory,
     write,
 )
+from tests.spec.test_compaction import write_anew
 from tests.spec.test_migrations import unpacked
-from tests.spec.test_rewriting import write_anew
 
 DISK = Disk()
 
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """In memory: none of this is about fsync."""
+    """A folder in memory: none of these tests is about fsync."""
     with quick_folder() as folder:
         yield folder
 
@@ -100,7 +100,7 @@ def test_a_backup_made_under_writers_holds_all_that_was_answered_before_it_began
 
 
 @pytest.mark.parametrize("part", ["db/data.mdb", "journal/short_term.jsonl", "store.json"])
-def test_a_backup_that_was_altered_or_is_not_whole_replaces_nothing(tmp_path: Path, part: str) -> None:
+def test_an_altered_or_incomplete_backup_replaces_nothing(tmp_path: Path, part: str) -> None:
     with opened(tmp_path / "data") as store:
         fill(store)
         backup.create_backup(store, tmp_path / "kept", DISK)
@@ -184,7 +184,7 @@ def test_a_store_goes_back_in_place_and_what_it_was_is_kept(tmp_path: Path) -> N
 
 
 class StepCopies(Disk):
-    """Copies what a kill would leave before each change of a name and each removal of a file."""
+    """Copies the folder as a kill would leave it before each rename and each removal of a file."""
 
     def __init__(self, place: Path, kept: Path) -> None:
         self.steps = 0
@@ -253,7 +253,7 @@ def test_a_restore_that_was_finished_half_way_by_a_start_is_finished_by_the_next
 
 
 def test_what_an_older_version_left_between_two_renames_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    """Without the mark nobody knows whether what stands beside is whole."""
+    """Without the marker nobody knows whether the folder next to it is complete."""
     for name in ("data", "data.restoring"):
         with opened(tmp_path / name) as store:
             remember(store, 1)
@@ -270,7 +270,7 @@ def test_what_an_older_version_left_between_two_renames_is_refused_with_the_way_
 
 def test_a_start_does_not_finish_a_restore_that_is_under_way(tmp_path: Path) -> None:
     class RivalDisk(Disk):
-        """Starts a store between the two changes of names."""
+        """Starts a store between the two renames."""
 
         met = ""
 
@@ -304,7 +304,7 @@ def test_a_backup_that_cannot_be_made_leaves_no_file_open(tmp_path: Path) -> Non
         assert os.listdir("/dev/fd") == before
 
 
-def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path: Path) -> None:
+def test_a_restore_cannot_go_back_beyond_a_rewritten_journal(tmp_path: Path) -> None:
     now = AT
     with opened(tmp_path / "data", now=lambda: now) as store:
         remember(store, 1)
@@ -333,7 +333,7 @@ def test_behind_a_journal_that_was_written_anew_there_is_no_going_back(tmp_path:
 
 
 def test_the_backups_of_a_place_stay_where_one_of_an_older_format_is_restored(tmp_path: Path) -> None:
-    """What that was before it was migrated is kept among them."""
+    """The copy made before the migration is among them."""
     older = unpacked(1, tmp_path / "older")
     with opened(tmp_path / "data") as store:
         remember(store, 1)
@@ -358,7 +358,7 @@ def test_a_backup_is_no_place_to_restore_to(tmp_path: Path) -> None:
 
 
 def test_a_backup_replaces_a_store_of_which_nothing_is_left(tmp_path: Path) -> None:
-    """What was forgotten there cannot be told any more."""
+    """The erased texts of that store are unknown."""
     with opened(tmp_path / "data") as store:
         remember(store, 1)
         backup.create_backup(store, tmp_path / "kept", DISK)
@@ -369,8 +369,8 @@ def test_a_backup_replaces_a_store_of_which_nothing_is_left(tmp_path: Path) -> N
         assert contents(store) == ["memory number 1"]
 
 
-def test_a_memory_that_says_what_another_said_that_was_purged_is_restored(tmp_path: Path) -> None:
-    """The store that is replaced has it, and nobody forgot it."""
+def test_a_memory_with_the_text_of_another_erased_one_is_restored(tmp_path: Path) -> None:
+    """The replaced store has that memory, so it was not erased."""
     with opened(tmp_path / "data") as store:
         remember(store, 1, "the key is under the mat")
         remember(store, 2, "the key is under the mat", namespace="project")
@@ -386,7 +386,7 @@ def test_a_memory_that_says_what_another_said_that_was_purged_is_restored(tmp_pa
         assert [memory.id for memory in snapshot.memories()] == [sample_id(2), sample_id(3)]
 
 
-def test_what_was_purged_since_the_backup_stays_away_unless_told(tmp_path: Path) -> None:
+def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         remember(store, 1, "the secret of the house")
         remember(store, 2)

@@ -1,4 +1,4 @@
-"""Every rule about the store is broken once, and seen to be; what can be mended is mended. SPEC 3.8."""
+"""Each rule of the store is broken once and reported; a repair corrects what it can. SPEC 3.8."""
 
 import tarfile
 from collections import Counter
@@ -63,7 +63,7 @@ VECTORS_KEY = digest_key("space", b"a text")
 
 
 def fill(store: Store) -> None:
-    """A store in which whatever can stand stands once. Thirteen changes."""
+    """A store with one record of every kind. Thirteen changes."""
     for version in (1, 2):
         write(store, PutMemory(data=sample_memory(1, f"text {version}", version=version, key="one")), what="add")
     write(store, PutMemory(data=ONE), PutUsage(data=Usage(id=ONE.id, access_count=3)), what="edit")
@@ -87,7 +87,7 @@ def fill(store: Store) -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Of a closed store that is as it should be."""
+    """The folder of a closed, intact store."""
     with quick_folder() as scratch:
         with opened(scratch) as store:
             fill(store)
@@ -95,14 +95,14 @@ def folder() -> Iterator[Path]:
 
 
 def damage(folder: Path, act: Callable[[TableWriter], None]) -> None:
-    """Alters rows of a closed store's database behind its back."""
+    """Changes rows in the database of a closed store."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     database.write(AT, act)
     database.close()
 
 
 def found(folder: Path) -> list[InvariantViolation]:
-    """What the rules say of a closed store."""
+    """The violations in a closed store."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     try:
         return list(check(lambda: database.table_snapshot(AT), Counter()))
@@ -111,7 +111,7 @@ def found(folder: Path) -> list[InvariantViolation]:
 
 
 def differing(folder: Path) -> list[InvariantViolation]:
-    """Where a closed store's journal and database differ."""
+    """The differences between journal and database of a closed store."""
     database = Database.open(folder / "db", Disk(), 1 << 26)
     try:
         with database.snapshot(AT) as snapshot:
@@ -133,7 +133,7 @@ def drop(table: str, key: bytes, value: bytes = b"") -> Callable[[TableWriter], 
 
 
 def put_memory(memory: Memory, seq: int | None = None) -> Callable[[TableWriter], None]:
-    """In place of the record, and of nothing else."""
+    """Replaces the record and nothing else."""
 
     def act(rows: TableWriter) -> None:
         before = rows.row("memories", id_key(memory.id))
@@ -162,12 +162,12 @@ def both(*acts: Callable[[TableWriter], None]) -> Callable[[TableWriter], None]:
 
 
 def swap_owner(rows: TableWriter) -> None:
-    """The number of 5 is said to be 6's."""
+    """Gives the number of memory 5 to memory 6."""
     rows.put_row("owners", TableRow(number_of(rows, sample_id(5)), id_key(sample_id(6))))
 
 
 class Case(NamedTuple):
-    """A way to damage the store, and every violation that it makes: invariant, table, subject."""
+    """A way to damage the store, and every violation that follows: invariant, table, subject."""
 
     act: Callable[[TableWriter], None]
     expected: set[tuple[str, str, str]]
@@ -344,7 +344,7 @@ def test_each_rule_that_is_broken_is_seen_and_no_other(folder: Path, case: Case)
 
 
 @pytest.mark.parametrize("case", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_a_row_that_cannot_be_read_is_told_and_hides_nothing_else(folder: Path, case: Case) -> None:
+def test_an_unreadable_row_is_reported_and_hides_no_other(folder: Path, case: Case) -> None:
     damage(folder, case.act)
     assert {(each.invariant, each.table, each.subject) for each in found(folder)} == case.expected
 
@@ -365,7 +365,7 @@ BEYOND: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("fields", BEYOND.values(), ids=BEYOND.keys())
-def test_a_value_that_no_door_lets_in_is_out_of_bounds(folder: Path, fields: dict[str, Any]) -> None:
+def test_a_value_that_no_entry_point_accepts_is_out_of_bounds(folder: Path, fields: dict[str, Any]) -> None:
     memory = msgspec.structs.replace(sample_memory(48), **fields)
     with opened(folder) as store:
         write(store, PutMemory(data=memory))
@@ -445,7 +445,7 @@ def brief(violations: list[InvariantViolation]) -> list[tuple[str, str, str]]:
     return [(each.table, each.subject, each.remedy) for each in violations]
 
 
-def test_journal_and_database_of_a_whole_store_tell_the_same(folder: Path) -> None:
+def test_journal_and_database_of_an_intact_store_agree(folder: Path) -> None:
     assert differing(folder) == []
 
 
@@ -467,7 +467,7 @@ def test_what_the_database_has_otherwise_the_journal_tells(folder: Path, name: s
     assert only.what == "the database and the journal differ"
 
 
-def test_what_only_the_database_has_is_told_where_the_journal_can_be_read(folder: Path) -> None:
+def test_records_of_the_database_alone_are_reported_where_the_journal_is_readable(folder: Path) -> None:
     damage(folder, put_memory(sample_memory(77), seq=8))
     (only,) = differing(folder)
     assert (only.table, only.subject, only.remedy) == ("memories", NOBODY, "reread")
@@ -475,7 +475,7 @@ def test_what_only_the_database_has_is_told_where_the_journal_can_be_read(folder
 
 
 def alter_line(folder: Path, seq: int) -> int:
-    """Flips a bit in the middle of the journal's line of a change; its offset."""
+    """Flips a bit in the middle of the journal line of a change; returns its offset."""
     path = folder / "journal" / "short_term.jsonl"
     data = bytearray(path.read_bytes())
     start = data.index(b'{"seq":%d,' % seq)
@@ -484,7 +484,7 @@ def alter_line(folder: Path, seq: int) -> int:
     return start
 
 
-def test_a_damaged_line_is_told_with_its_offset_and_what_it_said_is_in_the_database_alone(folder: Path) -> None:
+def test_a_damaged_line_is_reported_with_its_offset_and_its_change_is_in_the_database_alone(folder: Path) -> None:
     offset = alter_line(folder, 8)
     violations = differing(folder)
     segments = [each for each in violations if each.table == "segments"]
@@ -505,8 +505,8 @@ def test_an_end_that_a_crash_tore_off_is_no_fault(folder: Path) -> None:
     assert differing(folder) == []
 
 
-def test_what_stands_in_the_journal_behind_the_database_is_no_fault(folder: Path) -> None:
-    """As after a kill between journal and database: the next start takes it up."""
+def test_lines_of_the_journal_after_the_database_are_no_violation(folder: Path) -> None:
+    """As after a kill between journal and database: the next start replays them."""
     before = (folder / "db" / "data.mdb").read_bytes()
     with opened(folder) as store:
         write(store, PutMemory(data=sample_memory(30)), PutMemory(data=msgspec.structs.replace(ONE, version=4)))

@@ -1,4 +1,4 @@
-"""The store goes on when the disk under the database does not do its part. SPEC 3.4, M19, M20."""
+"""The store goes on when the disk of the database fails. SPEC 3.4, M19, M20."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ def wait_until(is_so: Callable[[], object]) -> None:
 
 @contextlib.contextmanager
 def degraded_store(folder: Path) -> Iterator[tuple[Store, Faulty]]:
-    """Three memories written with a database, then one of which the commit, and every opening since, has failed."""
+    """Three memories written with a database, then one whose commit, and every opening since, has failed."""
     disk = Faulty()
     with opened(folder, disk) as store:
         for number in (1, 2, 3):
@@ -80,7 +80,7 @@ def test_m19_what_was_written_meanwhile_is_in_the_database_exactly_once_when_it_
 
 
 def test_vectors_that_came_without_a_database_outlive_the_next_failure(tmp_path: Path) -> None:
-    """The view has them, and nobody would compute them a second time."""
+    """The index has them, and nothing would compute them a second time."""
     rows = np.ones((1, 4), np.float16)
     with degraded_store(tmp_path) as (store, disk):
         digest, tokens = text_hash("memory number 4"), np.full((3, 4), -1, np.int8)
@@ -122,7 +122,7 @@ def test_what_was_acknowledged_without_a_database_survives_a_crash(tmp_path: Pat
         assert store.degraded == ""
 
 
-def test_a_turn_that_raises_leaves_nothing_without_a_database_either(tmp_path: Path) -> None:
+def test_a_write_that_raises_leaves_nothing_without_a_database_either(tmp_path: Path) -> None:
     with degraded_store(tmp_path) as (store, _):
 
         def decide(_: Any) -> WriteResult[None]:
@@ -188,8 +188,8 @@ def test_a_database_that_a_reader_finds_damaged_is_put_in_order(tmp_path: Path) 
         assert contents(store) == ["memory number 1"]
 
 
-def test_a_database_that_comes_back_with_a_row_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
-    """It had ended the writer, and with it the store."""
+def test_a_database_that_returns_with_an_unreadable_row_is_rebuilt(tmp_path: Path) -> None:
+    """It used to end the writer, and with it the store."""
     with degraded_store(tmp_path) as (store, disk):
         database = Database.open(tmp_path / "db", Disk())
         database.write(AT, lambda writing: writing.put_row("meta", TableRow(b"seq", b"\xff")))
@@ -201,7 +201,7 @@ def test_a_database_that_comes_back_with_a_row_that_cannot_be_read_is_made_anew(
         assert store.data_losses == []
 
 
-def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(tmp_path: Path) -> None:
+def test_a_database_that_fails_while_missed_commits_are_published_ends_no_writer(tmp_path: Path) -> None:
     disk = Faulty()
     with opened(tmp_path, disk) as store:
         remember(store, 1)
@@ -218,7 +218,7 @@ def test_a_database_that_cannot_be_read_while_followers_catch_up_ends_no_writer(
 
 
 class Falls(Faulty):
-    """Opening the database again meets what nobody has thought of."""
+    """Reopening the database fails with an unexpected error."""
 
     def open_database(self, folder: Path, **options: Any) -> Any:
         if self.opening is not None:
@@ -246,7 +246,7 @@ def test_a_disk_that_does_not_tell_its_room_ends_no_writer(tmp_path: Path, monke
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_writer_that_falls_over_lets_nobody_wait_for_ever(tmp_path: Path) -> None:
+def test_a_writer_that_crashes_answers_everyone_who_waits(tmp_path: Path) -> None:
     disk = Falls()
     with opened(tmp_path, disk) as store:
         remember(store, 1)
@@ -303,7 +303,7 @@ def test_a_full_disk_takes_the_group_that_filled_it_then_only_what_makes_room(tm
         assert contents(store) == ["the one that filled it", "memory number 4"]
 
 
-def test_a_database_that_finds_no_room_to_commit_is_reopened_with_the_reserve_given_back(tmp_path: Path) -> None:
+def test_a_database_without_room_to_commit_is_reopened_with_the_reserve_released(tmp_path: Path) -> None:
     disk = Faulty()
     with opened(tmp_path, disk, reserve_bytes=RESERVE) as store:
         remember(store, 1)
@@ -316,7 +316,7 @@ def test_a_database_that_finds_no_room_to_commit_is_reopened_with_the_reserve_gi
 
 
 class Full:
-    """Commits fail as long as the reserve is there."""
+    """Commits fail as long as the reserve exists."""
 
     def __init__(self, disk: Faulty) -> None:
         self.commit = disk.commit

@@ -1,4 +1,5 @@
-"""The journal's files, what damage does to them, and what a failed append leaves. SPEC 3.3, 3.4, store/FORMAT.md."""
+"""The files of the journal, the effect of damage, and the state after a failed append. SPEC 3.3, 3.4,
+store/FORMAT.md."""
 
 import errno
 import hashlib
@@ -20,7 +21,7 @@ SALT = "00" * 16
 
 
 class Faults(Disk):
-    """Fails the calls that are named, until told otherwise."""
+    """Fails the named calls until they are cleared."""
 
     def __init__(self) -> None:
         self.failing: set[str] = set()  # "sync" is that of the journal's own files, not of what is put in place whole
@@ -76,7 +77,7 @@ class Book:
         self.last = self.journal.last
 
     def add(self, *files: str, value: str = "v") -> list[LineLocation]:
-        """One group with a line for each name of a file; where they stand."""
+        """Appends a group with a line for each named file; returns their locations."""
         lines: list[tuple[SealedLine, bool]] = []
         end = self.last
         for file in files:
@@ -153,7 +154,7 @@ def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("cut", [2, 10, 60])
-def test_a_torn_last_line_is_cut_off_reported_and_kept_beside(tmp_path: Path, cut: int) -> None:
+def test_a_torn_last_line_is_cut_off_reported_and_kept_in_a_file(tmp_path: Path, cut: int) -> None:
     book = Book(tmp_path)
     book.add("short")
     book.add("short")
@@ -218,7 +219,7 @@ def test_a_torn_line_right_behind_the_header_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [b"", b"{", b'{"journal":1,"file":"short_te'])
-def test_a_segment_without_a_whole_header_is_put_aside_and_a_new_one_begun(tmp_path: Path, left: bytes) -> None:
+def test_a_segment_without_a_complete_header_is_renamed_and_a_new_one_begun(tmp_path: Path, left: bytes) -> None:
     book = Book(tmp_path)
     book.add("long")
     (tmp_path / "short_term.jsonl").write_bytes(left)
@@ -261,7 +262,7 @@ def test_a_damaged_header_costs_no_line_and_keeps_void_what_was_void(tmp_path: P
     assert again.values() == ["v", "again"]
 
 
-def test_full_segments_are_put_aside_under_their_numbers(tmp_path: Path) -> None:
+def test_full_segments_are_renamed_to_their_numbers(tmp_path: Path) -> None:
     book = Book(tmp_path, segment_bytes=500)
     for _ in range(6):
         book.add("short")
@@ -392,10 +393,10 @@ def test_a_rotation_that_fails_makes_no_later_line_void(tmp_path: Path, failing:
     assert again.seqs() == list(range(1, before + 2))
 
 
-def test_a_segment_that_was_removed_takes_no_line_once_a_new_one_stands_in_its_place(
+def test_a_removed_segment_takes_no_line_once_a_new_one_replaces_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new one is written, and cannot be opened: too many files are open."""
+    """The new segment is written but cannot be opened: too many files are open."""
     book = Book(tmp_path)
     book.add("short")
     (tmp_path / "short_term.jsonl").unlink()
@@ -518,7 +519,7 @@ def test_no_more_files_are_open_for_fetching_than_the_bound(tmp_path: Path, monk
 
 
 def test_a_place_is_never_that_of_another_file_with_the_name(tmp_path: Path) -> None:
-    """One journal reads while another writes, and rotates."""
+    """One journal object reads while another writes and rotates."""
     book = Book(tmp_path, segment_bytes=300)
     book.add("short")
     reader = Journal(tmp_path, "store", SALT, Faults())
@@ -590,7 +591,7 @@ def test_what_was_opened_to_be_read_takes_lines_once_the_disk_does(tmp_path: Pat
     assert book.crash().values() == ["v", "again"]
 
 
-def test_a_folder_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
+def test_reading_does_not_make_a_missing_folder(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal", "store", SALT, Faults())
     journal.open(read_only=True)
     journal.continue_after(journal.last)

@@ -1,4 +1,4 @@
-"""What damage does to a journal: it costs what it covers, and is told. SPEC 3.4, 17.1, store/FORMAT.md.
+"""Damage to a journal costs the lines that it covers, and is reported. SPEC 3.4, 17.1, store/FORMAT.md.
 
 Truncated at every byte, bits flipped, runs of zeros, bytes put in and taken out: whatever is read afterwards is what
 was written, and a line that the damage does not touch is there.
@@ -40,7 +40,7 @@ End = tuple[int, str]
 
 
 class Quick(Disk):
-    """Nothing here is about fsync."""
+    """A disk without fsync: none of these tests is about it."""
 
     def sync(self, fd: int) -> None: ...
 
@@ -48,7 +48,7 @@ class Quick(Disk):
 
 
 class SegmentPiece(NamedTuple):
-    """A line of a file of the journal: where it stands, its newline included, and what is read of it."""
+    """A line of a journal file: its location with the newline, and its decoded content."""
 
     file: str
     start: int
@@ -72,7 +72,7 @@ def opened(folder: Path, *, read_only: bool = False, segment_bytes: int = 2000) 
 
 
 def line(end: End, value: str = "") -> SealedLine:
-    """The one that comes behind `end`; no two say the same."""
+    """The line after `end`; no two have the same content."""
     quoted = '"sum":"{' * (end[0] % 7)
     memory = sample_memory(end[0] + 1, value or f"memory {end[0] + 1} says “{quoted}”\n")
     return seal(JournalLine(end[0] + 1, 5, "test", end, (PutMemory(data=memory),), what="add"))
@@ -98,7 +98,7 @@ def write_anew(journal: Journal, rows: int) -> None:
 
 
 def said(journal: Journal) -> dict[str, int]:
-    """What is read, and how often."""
+    """The lines that are read, and how often."""
     counts: dict[str, int] = {}
     for row, _ in journal.snapshot_rows():
         counts[f"row {row}"] = counts.get(f"row {row}", 0) + 1
@@ -128,7 +128,7 @@ def pieces_of(folder: Path) -> list[SegmentPiece]:
 
 @pytest.fixture(scope="module")
 def written() -> Iterator[Path]:
-    """A journal with a snapshot, and both files behind it in several segments."""
+    """A journal with a snapshot, followed by several segments of both files."""
     with quick_folder() as folder:
         journal = opened(folder)
         add(journal, "short", "long", "short")
@@ -141,7 +141,7 @@ def written() -> Iterator[Path]:
 
 
 class DamagedJournal:
-    """A copy of a journal, a stretch of which is not as it was."""
+    """A copy of a journal with a damaged stretch."""
 
     def __init__(self, written: Path, folder: Path, chance: random.Random) -> None:
         shutil.copytree(written, folder)
@@ -151,8 +151,8 @@ class DamagedJournal:
         self.data = self.path.read_bytes()
 
     def check(self, offset: int, length: int, why: str) -> None:
-        """Reads it, changing nothing: what the stretch does not touch is there, once, and nothing that was not there;
-        what of the stretch is no line is told."""
+        """Reads the journal without changing it: lines outside the stretch are there once, there is no other line, and
+        the unreadable part of the stretch is reported."""
         damage = JournalDamage(self.path.name, offset, length, "")
         lost = {piece.says for piece in self.pieces if piece.touches(damage)}
         journal = opened(self.folder, read_only=True)
@@ -175,7 +175,7 @@ def flipped(data: bytes, offset: int, bit: int) -> bytes:
     return data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
 
 
-def test_a_flipped_bit_costs_at_most_its_line_and_is_told(written: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_costs_at_most_its_line_and_is_reported(written: Path, tmp_path: Path) -> None:
     chance = random.Random(3)
     whole = DamagedJournal(written, tmp_path / "copy", chance)
     paths = sorted(whole.folder.iterdir())
@@ -213,7 +213,7 @@ def test_a_newline_that_is_damaged_costs_no_line(written: Path, tmp_path: Path) 
         whole.path.write_bytes(whole.data)
 
 
-def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -> None:
+def test_a_journal_goes_on_after_a_flipped_bit(written: Path, tmp_path: Path) -> None:
     chance = random.Random(4)
     for number in range(FLIPS_MENDED):
         whole = DamagedJournal(written, tmp_path / "copy", chance)
@@ -234,7 +234,7 @@ def test_a_journal_goes_on_behind_a_flipped_bit(written: Path, tmp_path: Path) -
         shutil.rmtree(whole.folder)
 
 
-def test_a_run_of_zeros_costs_what_it_covers_and_is_told(written: Path, tmp_path: Path) -> None:
+def test_a_run_of_zeros_costs_what_it_covers_and_is_reported(written: Path, tmp_path: Path) -> None:
     chance = random.Random(5)
     whole = DamagedJournal(written, tmp_path / "copy", chance)
     paths = sorted(whole.folder.iterdir())
@@ -277,7 +277,7 @@ class BadBlock:
         return self._read_bytes(path)
 
 
-def test_a_block_that_cannot_be_read_costs_what_stands_in_it_and_is_told(
+def test_an_unreadable_block_costs_its_lines_and_is_reported(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = DamagedJournal(written, tmp_path / "copy", random.Random(7))
@@ -289,10 +289,10 @@ def test_a_block_that_cannot_be_read_costs_what_stands_in_it_and_is_told(
             whole.check(offset, min(BLOCK, size - offset), f"{path.name} at {offset}")
 
 
-def test_a_journal_goes_on_behind_a_block_that_cannot_be_read_and_cuts_nothing_off(
+def test_a_journal_goes_on_after_an_unreadable_block_and_cuts_nothing_off(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be read at a start is not taken for a torn end: it may be read again another time."""
+    """A stretch that is unreadable at a start is not treated as a torn end: it may become readable again."""
     bad = BadBlock(monkeypatch)
     for name in ("short_term.jsonl", "long_term.jsonl"):
         folder = tmp_path / name
@@ -415,7 +415,7 @@ def chain(folder: Path, *lines: SealedLine) -> Journal:
     return opened(folder, read_only=True)
 
 
-def test_a_line_that_is_missing_is_told_at_the_one_behind_it(tmp_path: Path) -> None:
+def test_a_missing_line_is_reported_at_the_one_after_it(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
     second = line((1, first.sum))
     fourth = line((3, "00" * 8))
@@ -426,7 +426,7 @@ def test_a_line_that_is_missing_is_told_at_the_one_behind_it(tmp_path: Path) -> 
     assert journal.damage == []
 
 
-def test_a_line_that_names_another_before_it_is_told(tmp_path: Path) -> None:
+def test_a_line_that_names_another_predecessor_is_reported(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
     for folder, wrong in ((tmp_path / "a", [first, line((1, "00" * 8))]), (tmp_path / "b", [line((0, "00" * 8))])):
         journal = chain(folder, *wrong)
@@ -435,7 +435,7 @@ def test_a_line_that_names_another_before_it_is_told(tmp_path: Path) -> None:
         assert decode_line(read_at(folder, found))[0] == list(journal.lines())[-1].line
 
 
-def test_lines_that_are_missing_at_the_end_are_told_where_a_segment_was_begun_behind_them(tmp_path: Path) -> None:
+def test_lines_missing_at_the_end_are_reported_where_a_later_segment_was_begun(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
     (tmp_path / "long_term.jsonl").write_bytes(seal(SegmentHeader(2, "long_term", 2, STORE, SALT, 4)).data)
     journal = chain(tmp_path, first)
@@ -446,14 +446,14 @@ def read_at(folder: Path, damage: JournalDamage) -> bytes:
     return (folder / damage.segment).read_bytes()[damage.offset : damage.offset + damage.length]
 
 
-def test_a_change_that_stands_twice_is_told(tmp_path: Path) -> None:
+def test_a_change_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     first = line(NO_CHANGES)
     (found,) = chain(tmp_path, first, first).check()
     assert found.why == "change 1 is here a second time"
 
 
 def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
-    """A segment that was given up ends in what could not be cut off: whole lines, and a half one."""
+    """An abandoned segment ends in lines that could not be cut off: complete ones, and half of one."""
     first, refused, accepted = line(NO_CHANGES), line((1, "x"), value="refused"), line((1, line(NO_CHANGES).sum))
     header = seal(SegmentHeader(2, "short_term", 1, STORE, SALT, 1)).data
     given_up = header + first.data + refused.data + line((2, "x")).data[:40]
@@ -470,7 +470,7 @@ def test_lines_that_were_refused_are_no_damage(tmp_path: Path) -> None:
     assert [each.offset for each in told if "missing" not in each.why] == [len(header), len(given_up) - 40]
 
 
-def test_what_cannot_be_read_is_kept_before_the_journal_is_written_anew(written: Path, tmp_path: Path) -> None:
+def test_unreadable_stretches_are_kept_before_the_journal_is_rewritten(written: Path, tmp_path: Path) -> None:
     folder, quarantine = tmp_path / "journal", tmp_path / "quarantine"
     shutil.copytree(written, folder)
     numbered = min(folder.glob("short_term.0*"))

@@ -1,4 +1,4 @@
-"""Stores of every released format open, and say what they said. SPEC 3.5."""
+"""Stores of every released format open with the same content. SPEC 3.5."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def format_of(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT + 1))
-def test_a_golden_store_of_each_format_says_what_it_said(tmp_path: Path, number: int) -> None:
+def test_a_golden_store_of_each_format_keeps_its_content(tmp_path: Path, number: int) -> None:
     data = unpacked(number, tmp_path)
     with opened(data) as store:
         assert state_of(store) == expected_of(number)
@@ -69,7 +69,7 @@ def test_a_store_that_is_written_today_is_the_golden_one_to_the_byte(tmp_path: P
 
 
 @pytest.mark.parametrize("number", range(1, FORMAT))
-def test_what_an_older_store_was_is_kept_beside_and_opens_as_it_was(tmp_path: Path, number: int) -> None:
+def test_the_copy_of_an_older_store_opens_as_it_was(tmp_path: Path, number: int) -> None:
     data = unpacked(number, tmp_path)
     before = {path.name: path.read_bytes() for path in data.rglob("*.jsonl")}
     Store.open(data).close()

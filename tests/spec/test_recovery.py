@@ -1,4 +1,4 @@
-"""What a store makes of what was lost, damaged or fails while it runs. SPEC 3.3, 3.4, 17.1, 17.3."""
+"""Recovery from loss, damage and failures of the disk. SPEC 3.3, 3.4, 17.1, 17.3."""
 
 import errno
 import json
@@ -43,7 +43,7 @@ from tests.samples import (
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """In memory: hundreds of commits, none of them about fsync."""
+    """A folder in memory: hundreds of commits, none of them about fsync."""
     with quick_folder() as folder:
         yield folder
 
@@ -52,9 +52,7 @@ def tmp_path() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("left", [None, b"", b"{", b'{"format":1}', b"\xff\xfe"])
-def test_a_lost_or_damaged_store_json_is_written_anew_with_the_same_id_and_salt(
-    tmp_path: Path, left: bytes | None
-) -> None:
+def test_a_lost_or_damaged_store_json_is_rebuilt_with_the_same_id_and_salt(tmp_path: Path, left: bytes | None) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
         store_id = store.store_id
@@ -114,7 +112,7 @@ def test_a_lost_database_is_restored_and_its_views_go_with_it(tmp_path: Path) ->
 
 @pytest.mark.parametrize("harm", ["cut short", "overwritten", "emptied"])
 @pytest.mark.parametrize("crashed", [False, True])
-def test_a_damaged_database_is_put_aside_and_restored(tmp_path: Path, harm: str, crashed: bool) -> None:
+def test_a_damaged_database_is_quarantined_and_restored(tmp_path: Path, harm: str, crashed: bool) -> None:
     folder = tmp_path / "store"
     with opened(folder) as store:
         for number in range(50):
@@ -142,9 +140,7 @@ def test_a_damaged_database_is_put_aside_and_restored(tmp_path: Path, harm: str,
 
 @pytest.mark.parametrize("harm", ["overwritten", "cut short", "removed"])
 @pytest.mark.parametrize("journal", ["removed", "overwritten"])
-def test_where_neither_database_nor_journal_is_left_no_empty_store_takes_their_place(
-    tmp_path: Path, harm: str, journal: str
-) -> None:
+def test_without_database_and_journal_no_empty_store_replaces_them(tmp_path: Path, harm: str, journal: str) -> None:
     with opened(tmp_path) as store:
         for number in range(50):
             remember(store, number)
@@ -181,7 +177,7 @@ def test_a_database_that_cannot_be_opened_and_has_no_journal_starts_no_empty_sto
 
 
 def test_a_store_that_never_held_anything_starts_though_its_database_is_torn(tmp_path: Path) -> None:
-    """A power loss in the first moments of all may leave that."""
+    """A power loss during the very first start may leave that."""
     with opened(tmp_path):
         pass
     shutil.rmtree(tmp_path / "journal")
@@ -199,7 +195,7 @@ def damage_line(path: Path, seq: int) -> None:
 
 @pytest.mark.parametrize("table", ["meta", "memories"])
 def test_a_row_that_cannot_be_read_keeps_no_store_shut(tmp_path: Path, table: str) -> None:
-    """Every page of the database verifies, and the journal has it all."""
+    """Every page of the database verifies, and the journal has everything."""
     rows = {"meta": TableRow(b"seq", b"\xff"), "memories": TableRow(id_key(sample_id(1)), b"\xff" * 9)}
     with opened(tmp_path) as store:
         remember(store, 1)
@@ -251,7 +247,7 @@ def test_a_damaged_line_does_not_cost_the_rest_when_the_database_is_an_old_copy(
 
 
 def write_group_by_hand(folder: Path, files: list[str]) -> None:
-    """Appends what a group would have appended, one memory a line, as a crash before the commit leaves it."""
+    """Appends the lines of a group, one memory each, as a crash before the commit leaves them."""
     ends = [decode_line(line) for path in (folder / "journal").glob("*_term.jsonl") for line in
             path.read_bytes().splitlines()[1:]]  # fmt: skip
     last = max(ends, key=lambda end: end[0].seq)
@@ -264,7 +260,7 @@ def write_group_by_hand(folder: Path, files: list[str]) -> None:
         end = (end[0] + 1, sealed.sum)
 
 
-def test_a_group_that_stands_whole_in_the_journal_is_replayed_after_a_crash(tmp_path: Path) -> None:
+def test_a_group_that_is_complete_in_the_journal_is_replayed_after_a_crash(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
     write_group_by_hand(tmp_path, ["short_term", "long_term", "short_term"])
@@ -294,7 +290,7 @@ def test_behind_a_gap_that_a_crash_left_nothing_counts_for_good(tmp_path: Path) 
     assert tables_of(tmp_path) == before
 
 
-def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Path) -> None:
+def test_a_lost_journal_is_reported_and_rewritten_from_the_database(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in range(3):
             remember(store, number)
@@ -324,7 +320,7 @@ def test_a_lost_journal_is_told_and_written_anew_from_the_database(tmp_path: Pat
 
 
 class CommitFails(Disk):
-    """Fails the commits that are to come, before or after they are made."""
+    """Fails the following commits, before or after they are made."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -411,7 +407,7 @@ def test_a_failed_commit_is_made_up_from_the_journal_while_a_reader_holds_a_snap
         assert len(contents(store)) == 3
 
 
-def test_a_database_that_cannot_be_reopened_is_put_aside_and_made_anew_from_the_journal(
+def test_a_database_that_cannot_be_reopened_is_quarantined_and_rebuilt_from_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.3)

@@ -62,7 +62,7 @@ from tests.samples import (
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """In memory: hundreds of commits, none of them about fsync."""
+    """A folder in memory: hundreds of commits, none of them about fsync."""
     with quick_folder() as folder:
         yield folder
 
@@ -82,7 +82,7 @@ def test_a_write_is_answered_with_its_seq_and_is_there(tmp_path: Path) -> None:
             assert snapshot.seq == store.seq == 2
 
 
-def test_a_turn_that_changes_nothing_has_no_seq_and_no_line(tmp_path: Path) -> None:
+def test_a_write_that_changes_nothing_has_no_seq_and_no_line(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         assert store.transact(lambda _: WriteResult((), "seen"), by="me").result(WAIT_SECONDS) == WriteReceipt(
             0, "seen"
@@ -91,7 +91,7 @@ def test_a_turn_that_changes_nothing_has_no_seq_and_no_line(tmp_path: Path) -> N
     assert lines_in(tmp_path, "short_term.jsonl") == []
 
 
-def test_a_decision_sees_what_the_turn_before_it_in_the_same_group_did(tmp_path: Path) -> None:
+def test_a_decision_sees_the_changes_of_the_write_before_it_in_the_same_group(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         held = HeldWriter(store)
 
@@ -157,7 +157,7 @@ def test_what_a_transaction_touched_is_kept_with_who_and_what(tmp_path: Path) ->
             assert [seq for seq, _ in snapshot.entries_back()] == [2, 1]
 
 
-def test_interactive_turns_overtake_background_ones(tmp_path: Path) -> None:
+def test_interactive_writes_overtake_background_ones(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         held = HeldWriter(store)
         slow = store.transact(put(sample_memory(1)), by="me", background=True)
@@ -237,7 +237,7 @@ def test_followers_hear_of_a_write_before_its_writer_is_answered(tmp_path: Path)
 
 
 class NotesCalls(Disk):
-    """The real disk, and what was asked of it."""
+    """The real disk, with a record of the calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -269,7 +269,7 @@ def test_a_group_is_appended_synced_and_committed_once_before_anyone_is_answered
 
 
 class NoDatabase(NotesCalls):
-    """Once `refuses`, it opens no database."""
+    """A disk that opens no database once `refuses` is set."""
 
     refuses = False
 
@@ -280,7 +280,7 @@ class NoDatabase(NotesCalls):
 
 
 def test_without_a_database_each_transaction_is_durable_before_the_next_is_written(tmp_path: Path) -> None:
-    """Or a power loss could leave the second of a group and not the first, and nothing to tell that from damage."""
+    """Otherwise a power loss could leave the second of a group without the first, which would look like damage."""
     disk = NoDatabase()
     disk.refuses = True
     with opened(tmp_path, disk=disk) as store:
@@ -323,7 +323,7 @@ def test_every_version_is_kept_with_the_seq_that_made_it(tmp_path: Path) -> None
             assert snapshot.versions(sample_id(1)) == list(enumerate(versions, start=1))
 
 
-def test_two_versions_in_one_turn_leave_the_last(tmp_path: Path) -> None:
+def test_two_versions_in_one_write_leave_the_last(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         write(store, PutMemory(data=sample_memory(1, "a")))
         write(store, *(PutMemory(data=sample_memory(1, content)) for content in "bc"))
@@ -408,8 +408,8 @@ def test_vectors_are_kept_under_their_text_and_not_in_the_journal(tmp_path: Path
     assert lines_in(tmp_path, "short_term.jsonl") == []
 
 
-def test_token_rows_are_kept_beside_the_vectors_of_their_text(tmp_path: Path) -> None:
-    """Of a text that has none that too: it is not looked at again."""
+def test_token_rows_are_kept_next_to_the_vectors_of_their_text(tmp_path: Path) -> None:
+    """Also that a text has none, so that it is not computed again."""
     rows, nothing = np.arange(-6, 6, dtype=np.int8).reshape(3, 4), np.empty((0, 4), np.int8)
     hashes = [letter * 16 for letter in (b"a", b"b", b"c")]
     with opened(tmp_path) as store:
@@ -456,7 +456,7 @@ def test_times_may_step_back_and_seqs_and_ids_still_grow(tmp_path: Path) -> None
 # Who may open it, and what for
 
 
-def test_a_second_store_in_the_same_process_is_refused_and_told_who_holds_it(tmp_path: Path) -> None:
+def test_a_second_store_in_the_same_process_is_refused_and_learns_the_holder(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(FolderInUse, match=f"process {os.getpid()} is using"):
         Store.open(tmp_path)
     Store.open(tmp_path).close()

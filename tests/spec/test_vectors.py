@@ -1,4 +1,4 @@
-"""The vector view: what it answers, what it refuses, and what it keeps on disk. SPEC 2.3, 3.1, 7.2."""
+"""The vector index: answers, refusals, and files. SPEC 2.3, 3.1, 7.2."""
 
 import shutil
 import subprocess
@@ -116,7 +116,7 @@ def test_a_dropped_number_is_gone_and_dropping_it_again_changes_nothing() -> Non
     assert view.vectors_of(1) is None
 
 
-def test_vectors_are_given_back_as_they_are_kept() -> None:
+def test_vectors_are_returned_as_they_are_kept() -> None:
     view = VectorIndex(4, SPACE)
     view.put(1, np.stack([NORTH, ALL]))
     kept = view.vectors_of(1)
@@ -165,7 +165,7 @@ def test_the_filter_is_by_number_and_what_is_beyond_its_end_is_out() -> None:
     assert view.nearest(NORTH, 5, np.ones(1_000, np.bool_)).numbers.tolist() == [0, 2, 3, 1]
 
 
-def test_an_empty_view_answers_with_nothing() -> None:
+def test_an_empty_index_answers_with_nothing() -> None:
     view = VectorIndex(4, SPACE)
     assert view.nearest(NORTH, 5).numbers.tolist() == []
     assert len(view) == 0
@@ -299,7 +299,7 @@ def test_what_is_replaced_over_and_over_does_not_pile_up_in_memory() -> None:
 # On disk
 
 
-def test_a_saved_view_comes_back_with_the_same_bytes_in_its_answers(tmp_path: Path) -> None:
+def test_a_loaded_index_answers_with_the_same_bytes(tmp_path: Path) -> None:
     view = filled(9_000)  # more than one save may write again: a base and what came since
     view.save(tmp_path, {"seq": 1}, Disk())
     view.put_many([1, 9_500], [made(3, 5), made(1, 6)])
@@ -318,7 +318,7 @@ def test_a_saved_view_comes_back_with_the_same_bytes_in_its_answers(tmp_path: Pa
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_loaded_view_goes_on_as_the_one_that_was_saved(tmp_path: Path) -> None:
+def test_a_loaded_index_goes_on_as_the_saved_one(tmp_path: Path) -> None:
     view = filled(5_000)
     view.save(tmp_path, {}, Disk())
     loaded, _ = VectorIndex.load(tmp_path, WIDE, SPACE)
@@ -356,7 +356,7 @@ def test_dead_rows_leave_the_disk_in_time(tmp_path: Path) -> None:
     assert loaded.numbers().tolist() == list(range(1, 12_000, 2))
 
 
-def test_saving_elsewhere_makes_a_whole_view_there(tmp_path: Path) -> None:
+def test_saving_elsewhere_makes_a_complete_index_there(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -367,7 +367,7 @@ def test_saving_elsewhere_makes_a_whole_view_there(tmp_path: Path) -> None:
     assert_same(VectorIndex.load(there, WIDE, SPACE)[0].nearest(made(1)[0], 9), view.nearest(made(1)[0], 9))
 
 
-def test_a_view_of_another_space_or_other_dimensions_is_not_loaded(tmp_path: Path) -> None:
+def test_an_index_of_another_space_or_other_dimensions_is_not_loaded(tmp_path: Path) -> None:
     filled(10).save(tmp_path, {}, Disk())
     with pytest.raises(IndexMismatch, match="mini/1/plain"):
         VectorIndex.load(tmp_path, WIDE, "mini/2/plain")
@@ -496,7 +496,7 @@ def test_a_cancelled_build_changes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_came_after_the_index_is_found_and_what_was_dropped_is_not(tmp_path: Path) -> None:
+def test_rows_after_the_graph_are_found_and_dropped_ones_are_not(tmp_path: Path) -> None:
     view = filled(3_000, exact_max=500)
     view.build_index(tmp_path, Disk(), never)
     query = made(1, seed=9)[0]
@@ -531,7 +531,7 @@ def test_a_filter_starves_nothing_whatever_its_width(tmp_path: Path) -> None:
             assert hits.numbers.tolist() == far[:count][::-1][:10].tolist()
 
 
-def test_asked_to_be_exact_it_is_exact_beside_an_index(tmp_path: Path) -> None:
+def test_a_search_can_be_exact_next_to_a_graph(tmp_path: Path) -> None:
     view, plain = filled(3_000, exact_max=100), filled(3_000)
     view.build_index(tmp_path, Disk(), never)
     for query in made(20, seed=9):
@@ -610,7 +610,7 @@ def test_a_harmed_index_costs_only_itself_and_answers_are_exact_until_it_is_buil
     assert not again.needs_index()
 
 
-def test_a_base_made_anew_leaves_the_index_as_good_as_it_was(tmp_path: Path) -> None:
+def test_a_rewritten_base_leaves_the_graph_as_good_as_it_was(tmp_path: Path) -> None:
     view = filled(16_000, exact_max=2_000)
     view.build_index(tmp_path, Disk(), never)
     view.save(tmp_path, {}, Disk())
@@ -627,7 +627,7 @@ def test_a_base_made_anew_leaves_the_index_as_good_as_it_was(tmp_path: Path) -> 
 # Several at once
 
 
-def test_a_search_beside_changes_sees_a_memory_before_or_after_never_between(tmp_path: Path) -> None:
+def test_a_search_during_changes_sees_a_memory_before_or_after_never_between(tmp_path: Path) -> None:
     view = VectorIndex(4, SPACE)
     view.put_many(range(50), [MIXED[None]] * 50)
     view.put(7, np.stack([NORTH, EAST]))
@@ -680,7 +680,7 @@ def test_changes_made_while_an_index_is_built_and_a_save_is_written_are_kept(tmp
             assert number not in each.nearest(query, 100).numbers
 
 
-def test_a_small_view_never_imports_usearch() -> None:
+def test_a_small_index_never_imports_usearch() -> None:
     program = (
         "import sys, numpy as np; from mnemo_store.indexes.vectors import VectorIndex; v = VectorIndex(4, 's');"
         "v.put(1, np.eye(4, dtype=np.float32)); v.nearest(np.eye(4)[0], 3); v.needs_index();"

@@ -1,4 +1,4 @@
-"""A journal that is written anew: a snapshot in the place of all that stood before. SPEC 3.3, 3.7, store/FORMAT.md.
+"""Rewriting the journal: a snapshot replaces everything before it. SPEC 3.3, 3.7, store/FORMAT.md.
 
 What a journal says is here the facts that its snapshot and its lines set; every line sets one of its own.
 """
@@ -48,7 +48,7 @@ def tmp_path() -> Iterator[Path]:
 
 
 class WrittenJournal:
-    """A journal, the end of its chain, and what it should say."""
+    """A journal, the end of its chain, and its expected content."""
 
     def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ def opened(folder: Path, disk: Disk | None = None) -> Journal:
 
 
 def stream_of(facts: Facts, last: End, *more: dump.DumpRow) -> list[bytes]:
-    """A stream that holds these facts, and more rows."""
+    """A dump with these facts and more rows."""
     header = dump.DumpHeader(mnemo_stream=1, format=4, last=last, next_number=0, salt=SALT)
     rows = [header, *(PutMeta(name=name, value=value) for name, value in facts.items()), *more]
     tally = dump.Checksummer()
@@ -179,7 +179,7 @@ def test_a_journal_without_a_snapshot_has_no_rows(tmp_path: Path) -> None:
 
 
 def test_an_empty_journal_can_be_begun_with_a_snapshot(tmp_path: Path) -> None:
-    """As one is that was lost, and is written anew from the database."""
+    """As a lost journal that is rewritten from the database."""
     journal = Journal(tmp_path / "journal", STORE, SALT, Disk())
     journal.open()
     journal.continue_after((7, "00ff00ff00ff00ff"))
@@ -244,7 +244,7 @@ def test_nothing_begins_before_what_the_snapshot_holds(tmp_path: Path) -> None:
         (lambda lines: stream_of({}, (17, "00" * 8)), "not of the store after change 18"),
     ],
 )
-def test_a_stream_of_another_moment_or_without_its_end_is_refused_and_changes_nothing(
+def test_a_dump_of_another_change_or_without_its_end_is_refused_and_changes_nothing(
     tmp_path: Path, cut: Callable[[list[bytes]], list[bytes]], why: str
 ) -> None:
     written = WrittenJournal(tmp_path)
@@ -258,7 +258,7 @@ def test_a_stream_of_another_moment_or_without_its_end_is_refused_and_changes_no
     assert not list(tmp_path.glob("*.new"))
 
 
-def test_a_stream_is_written_in_pieces_and_never_held_whole(tmp_path: Path) -> None:
+def test_a_snapshot_is_written_in_pieces_and_never_held_in_memory(tmp_path: Path) -> None:
     class Sizes(Disk):
         sizes: list[int] = []  # noqa: RUF012 - one instance only
 
@@ -283,7 +283,7 @@ def test_a_stream_is_written_in_pieces_and_never_held_whole(tmp_path: Path) -> N
 
 
 class FailingRewriteDisk(Disk):
-    """Fails at the n-th call or from there on, and does half of what it is asked to where that can be. One that does
+    """Fails at the n-th call or from there on, and does half of the work where possible. One that does
     not fail keeps a copy of the folder as it is before each call."""
 
     def __init__(self, folder: Path, crashes: Path, fail_at: int = CALLS_MAX, error: int = errno.EIO) -> None:
@@ -361,7 +361,7 @@ def test_a_crash_at_any_moment_of_writing_it_anew_leaves_the_same_state(tmp_path
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("for_good", [False, True])
-def test_a_disk_that_fails_at_any_moment_of_writing_it_anew_leaves_the_same_state(
+def test_a_disk_that_fails_at_any_moment_of_a_rewrite_leaves_the_same_state(
     tmp_path: Path, crashes: Path, error: int, for_good: bool
 ) -> None:
     refused = 0
@@ -486,7 +486,7 @@ def anew(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
     return written, path, offsets
 
 
-def test_a_damaged_row_costs_no_other_and_is_told_with_its_offset(tmp_path: Path) -> None:
+def test_a_damaged_row_costs_no_other_and_is_reported_with_its_offset(tmp_path: Path) -> None:
     written, path, offsets = anew(tmp_path)
     damaged(path, offsets[5] + 40, b"\0\0\0")
     again = WrittenJournal(tmp_path)
@@ -522,7 +522,7 @@ def test_where_nothing_else_tells_it_a_snapshot_ends_with_its_last_change(tmp_pa
     assert opened(tmp_path).last == (7, "")
 
 
-def test_a_lost_end_is_told_and_costs_only_what_stood_there(tmp_path: Path) -> None:
+def test_a_lost_end_is_reported_and_costs_only_its_rows(tmp_path: Path) -> None:
     _, path, offsets = anew(tmp_path)
     for end, left in ((offsets[-2], 18), (offsets[-3], 17), (offsets[-3] - 1, 17), (offsets[-3] - 2, 16)):
         os.truncate(path, end)
@@ -532,7 +532,7 @@ def test_a_lost_end_is_told_and_costs_only_what_stood_there(tmp_path: Path) -> N
         assert damage.offset + damage.length == end
 
 
-def test_rows_that_are_gone_without_a_trace_are_missed(tmp_path: Path) -> None:
+def test_rows_that_are_missing_without_a_trace_are_reported(tmp_path: Path) -> None:
     _, path, offsets = anew(tmp_path)
     data = path.read_bytes()
     path.write_bytes(data[: offsets[4]] + data[offsets[6] :])
@@ -567,7 +567,7 @@ def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_p
     assert tried > 2
 
 
-def test_of_a_damaged_snapshot_whose_beginnings_are_gone_what_is_left_is_read_and_nothing_removed(
+def test_a_damaged_snapshot_without_its_source_is_read_as_far_as_possible_and_nothing_removed(
     tmp_path: Path, crashes: Path
 ) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
@@ -584,8 +584,8 @@ def test_of_a_damaged_snapshot_whose_beginnings_are_gone_what_is_left_is_read_an
     assert len(again.journal.damage) == 1
 
 
-def test_a_segment_that_is_put_beside_a_snapshot_counts_by_its_number(tmp_path: Path) -> None:
-    """What a restore does that cuts the journal at a moment: the first number is that behind the snapshot's."""
+def test_a_segment_next_to_a_snapshot_is_valid_by_its_number(tmp_path: Path) -> None:
+    """As a restore cuts the journal at some time: the first number is the one after the snapshot's."""
     written, path, _ = anew(tmp_path)
     lines = [written.journal.fetch(read.location) + b"\n" for read in written.journal.lines()]
     floor, first_seq = written.journal.snapshot_number, written.journal.snapshot_last[0] + 1

@@ -1,4 +1,4 @@
-"""What may be known of a database file without opening it. SPEC 3.4, store/FORMAT.md."""
+"""The integrity check of a database file that is not open. SPEC 3.4, store/FORMAT.md."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ def database(folder: Path) -> Path:
     return folder / "db" / "data.mdb"
 
 
-def test_a_whole_database_is_long_enough_and_verifies(tmp_path: Path) -> None:
+def test_an_intact_database_has_all_pages_and_verifies(tmp_path: Path) -> None:
     data = database(tmp_path)
     assert has_all_pages(data)
     assert is_intact(data.parent)

@@ -1,4 +1,4 @@
-"""The stream that carries everything the store keeps, out and in. SPEC 3.3, 3.5, 3.8, store/FORMAT.md."""
+"""The dump of everything the store keeps: written and loaded. SPEC 3.3, 3.5, 3.8, store/FORMAT.md."""
 
 import hashlib
 import string
@@ -54,14 +54,14 @@ MAP_BYTES = 16 << 20
 
 
 class StreamDisk(Disk):
-    """Hundreds of databases, none of them about fsync."""
+    """A disk without fsync, for hundreds of databases."""
 
     def open_database(self, folder: Path, **options: Any) -> Any:
         return super().open_database(folder, sync=False, **options)
 
 
 class KeptRows:
-    """A database and what is written to it, one transaction after another."""
+    """A database with the transactions written to it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -173,7 +173,7 @@ EXPECTED = string.Template("""\
 
 
 def ended(lines: Iterable[bytes]) -> list[bytes]:
-    """The lines and the footer that FORMAT.md says."""
+    """The lines with the footer that FORMAT.md defines."""
     whole = [line + b"\n" for line in lines]
     digest = hashlib.blake2b(b"".join(whole), digest_size=16).hexdigest()
     return [*whole, b'{"end":%d,"digest":"%b"}\n' % (len(whole), digest.encode())]
@@ -412,7 +412,7 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: KeptRows, row: i
         (b"", ""),
     ],
 )
-def test_what_is_no_stream_is_refused_by_its_first_line(line: bytes, why: str) -> None:
+def test_a_file_that_is_no_dump_is_refused_by_its_first_line(line: bytes, why: str) -> None:
     with pytest.raises(dump.MalformedDump, match=f"line 1: .*{why}"):
         list(dump.read([line]))
 
@@ -492,7 +492,7 @@ TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)
 
 @given(TURNS)
 @settings(max_examples=200, deadline=None)
-def test_any_state_comes_back_from_its_stream_byte_for_byte(turns: list[list[Change]]) -> None:
+def test_any_state_is_restored_from_its_dump_byte_for_byte(turns: list[list[Change]]) -> None:
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "SLICE", 2)
         patched.setattr(dump, "LOAD_BATCH", 3)
@@ -506,7 +506,7 @@ def test_any_state_comes_back_from_its_stream_byte_for_byte(turns: list[list[Cha
 
 
 def sensible(turns: list[list[Change]]) -> list[list[Change]]:
-    """The turns without use, trash entries and edges of memories that are not there, which nobody writes."""
+    """The writes without usage, trash entries and edges of missing memories, which no caller writes."""
     there: set[str] = set()
     left = []
     for changes in turns:
@@ -527,10 +527,10 @@ def sensible(turns: list[list[Change]]) -> list[list[Change]]:
 
 @given(TURNS, TURNS, st.integers(1, 5), st.sampled_from([0.0, 30.0]))
 @settings(max_examples=200, deadline=None)
-def test_a_stream_of_a_store_in_use_and_what_came_since_give_the_store(
+def test_a_dump_of_a_store_in_use_and_the_later_changes_give_the_store(
     turns: list[list[Change]], later: list[list[Change]], pace: int, slice_seconds: float
 ) -> None:
-    """All but the numbers in the views: a memory that is changed and dropped meanwhile is not there to have one."""
+    """All but the numbers: a memory that is changed and dropped meanwhile has none."""
     with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(dump, "SLICE", 2)
         patched.setattr(dump, "SLICE_SECONDS_MAX", slice_seconds)

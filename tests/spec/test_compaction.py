@@ -1,4 +1,4 @@
-"""Database and journal written anew, and whole streams taken over. SPEC 3.3, 3.8, 17.3."""
+"""Compaction of database and journal, and loading of complete dumps. SPEC 3.3, 3.8, 17.3."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ def all_bytes(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def test_written_anew_the_store_says_the_same_and_so_does_its_journal_alone(tmp_path: Path) -> None:
+def test_a_compacted_store_has_the_same_content_and_so_has_its_journal_alone(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         fill(store)
         before = state_of(store)
@@ -103,7 +103,7 @@ def test_no_byte_of_a_dropped_memory_is_left_in_database_or_journal(tmp_path: Pa
         assert contents(store) == [f"kept {CANARY.upper()}"]
 
 
-def test_vectors_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
+def test_vectors_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> None:
     rows = np.ones((1, 4), np.float16)
     with opened(tmp_path) as store:
         remember(store, 1, "kept")
@@ -115,7 +115,7 @@ def test_vectors_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
             assert snapshot.vectors("space", text_hash("gone"), 4) is None
 
 
-def test_token_rows_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None:
+def test_token_rows_of_texts_that_no_memory_has_are_removed(tmp_path: Path) -> None:
     rows = np.full((2, 4), -1, np.int8)  # which no float16 would be
     with opened(tmp_path) as store:
         remember(store, 1, "kept")
@@ -133,7 +133,7 @@ def test_token_rows_of_texts_that_nobody_has_any_more_go(tmp_path: Path) -> None
 
 
 class FailingAt(Disk):
-    """The n-th of the calls that change the disk fails, and so many behind it."""
+    """The n-th call that changes the disk fails, and some of those after it."""
 
     def __init__(self, fail_at: int, more: int = 10**9) -> None:
         self.calls = 0
@@ -161,7 +161,7 @@ class FailingAt(Disk):
         self._call()
 
 
-def test_cut_short_anywhere_the_store_is_whole(tmp_path: Path) -> None:
+def test_a_compaction_interrupted_anywhere_leaves_a_complete_store(tmp_path: Path) -> None:
     for fail_at in range(1, 100):
         folder = tmp_path / str(fail_at)
         disk = FailingAt(fail_at)
@@ -191,7 +191,7 @@ def test_cut_short_anywhere_the_store_is_whole(tmp_path: Path) -> None:
 
 
 class RefusingDisk(Disk):
-    """A snapshot of the journal cannot be put in place, as long as it is told so."""
+    """A snapshot of the journal cannot be put in place as long as `refuses` is set."""
 
     refuses = False
 
@@ -204,7 +204,7 @@ class RefusingDisk(Disk):
 def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_store_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the next start the journal had what the database had given up, and check called that damage."""
+    """The journal used to keep what the database had given up until the next start, and check reported damage."""
     monkeypatch.setattr(modes, "RETRY_SECONDS_MIN", 0.01)
     disk = RefusingDisk()
     with opened(tmp_path, disk) as store:
@@ -228,7 +228,7 @@ def test_a_compacting_of_which_the_journals_part_failed_is_finished_while_the_st
         assert contents(store) == ["version 5", "memory number 2"]
 
 
-def test_an_empty_store_takes_a_whole_stream_over(tmp_path: Path) -> None:
+def test_an_empty_store_loads_a_complete_dump(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         fill(store)
         exported = list(dump.write(store.snapshot))
@@ -244,7 +244,7 @@ def test_an_empty_store_takes_a_whole_stream_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [0, 1, 10**9], ids=["once", "twice", "for good"])
 def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, more: int) -> None:
-    """A journal that begins with the stream, beside a database that does not: what was written then did not count."""
+    """A journal that begins with the dump, with a database that does not: lines written then used to be void."""
     with opened(tmp_path / "a") as store:
         remember(store, 1)
         remember(store, 2)
@@ -284,7 +284,7 @@ def test_a_takeover_that_fails_anywhere_costs_no_later_write(tmp_path: Path, mor
 
 
 def salts_of(store: Store) -> set[str]:
-    """Of the hashes of forgotten texts: what the database, the manifest and the newest segment say."""
+    """The salts of erased texts in the database, the manifest and the newest segment."""
     header = newest_header(store.folder / "journal")
     assert header is not None
     with store.snapshot() as snapshot:
@@ -298,7 +298,7 @@ def salt_in(exported: list[bytes]) -> str:
 
 
 class KeepingDisk(FailingAt):
-    """What stood there when the n-th call was made is kept: a crash would have left it."""
+    """Keeps a copy of the folder at the n-th call, as a crash would leave it."""
 
     def __init__(self, fail_at: int, folder: Path, kept: Path) -> None:
         super().__init__(fail_at)
@@ -314,7 +314,7 @@ class KeepingDisk(FailingAt):
 def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_key(
     tmp_path: Path, before: int
 ) -> None:
-    """Two changes before it, and two in the stream: of two ends with one number only the checksum tells which is it."""
+    """Two changes before it, and two in the dump: only the checksum tells two ends with one number apart."""
     with opened(tmp_path / "a") as store:
         remember(store, 1)
         remember(store, 2)
@@ -346,7 +346,7 @@ def test_a_takeover_that_a_crash_ended_is_done_or_not_and_its_hashes_keep_their_
     raise AssertionError("it never ended untouched")
 
 
-def test_a_store_that_holds_something_takes_no_stream_over(tmp_path: Path) -> None:
+def test_a_store_that_is_not_empty_loads_no_dump(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         exported = list(dump.write(store.snapshot))
     with opened(tmp_path / "b") as store:
@@ -358,7 +358,7 @@ def test_a_store_that_holds_something_takes_no_stream_over(tmp_path: Path) -> No
         assert contents(store) == ["memory number 1"]
 
 
-def test_a_stream_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
+def test_a_dump_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as store:
         fill(store)
         exported = list(dump.write(store.snapshot))
@@ -372,7 +372,7 @@ def test_a_stream_that_was_cut_off_changes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "b" / "db.new").exists()
 
 
-def test_a_database_older_than_what_the_journal_begins_with_is_put_aside(tmp_path: Path) -> None:
+def test_a_database_older_than_the_beginning_of_the_journal_is_quarantined(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         remember(store, 1)
         remember(store, 2)

@@ -1,4 +1,4 @@
-"""The lexical view by hand-worked figures. SPEC 3.1, 7.2"""
+"""The lexical index, checked with figures worked out by hand. SPEC 3.1, 7.2"""
 
 import sys
 import threading
@@ -66,7 +66,7 @@ def test_tags_and_headings_count_twice_and_speakers_once() -> None:
     assert hits.scores.tolist() == pytest.approx([0.105361 * 3.8 / 2.9] * 2 + [0.105361] * 2, rel=1e-5)
 
 
-def test_a_memory_is_found_as_soon_as_it_is_put_and_gone_as_soon_as_it_is_dropped() -> None:
+def test_a_memory_is_found_as_soon_as_it_is_put_and_not_once_it_is_dropped() -> None:
     view = LexicalIndex()
     assert found(view, "cat") == []
     view.put(7, LexicalFields("a cat"))
@@ -201,7 +201,7 @@ def test_putting_many_is_putting_each() -> None:
     assert found(together, "ann") == []
 
 
-def test_a_saved_view_is_loaded_with_its_meta_and_can_be_written_on(tmp_path: Path) -> None:
+def test_a_saved_index_is_loaded_with_its_meta_and_can_be_written_to(tmp_path: Path) -> None:
     path = tmp_path / "words.view"
     view = view_of("cat", "dog", "cat dog")
     view.drop(1)
@@ -219,13 +219,13 @@ def test_a_saved_view_is_loaded_with_its_meta_and_can_be_written_on(tmp_path: Pa
     assert found(LexicalIndex.load(path)[0], "dog") == [0, 2]
 
 
-def test_an_empty_view_is_saved_and_loaded(tmp_path: Path) -> None:
+def test_an_empty_index_is_saved_and_loaded(tmp_path: Path) -> None:
     LexicalIndex().save(tmp_path / "words.view", {}, Disk())
     loaded, meta = LexicalIndex.load(tmp_path / "words.view")
     assert (len(loaded), meta, found(loaded, "cat")) == (0, {}, [])
 
 
-def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_or_made_with_other_rules_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "words.view"
     with pytest.raises(IndexMismatch):
         LexicalIndex.load(path)
@@ -238,7 +238,7 @@ def test_a_file_that_is_missing_or_made_under_other_rules_is_refused(tmp_path: P
         LexicalIndex.load(path)
 
 
-def test_a_memory_is_led_to_by_its_marks_as_long_as_it_is_in_the_view(tmp_path: Path) -> None:
+def test_a_memory_is_found_by_its_marks_as_long_as_it_is_in_the_index(tmp_path: Path) -> None:
     view = LexicalIndex()
     assert view.numbers_with_marks(["home"]).tolist() == []
     view.put(4, LexicalFields("cat", marks=("home", "sam home")))
@@ -273,7 +273,8 @@ def test_no_query_finds_a_mark_and_no_score_feels_one() -> None:
 
 
 def test_a_search_never_sees_half_a_write() -> None:
-    """One memory is replaced and dropped over and over beside searches: each finds it whole, once, or not at all."""
+    """One memory is replaced and dropped over and over during searches: each finds it complete and once, or not at
+    all."""
     view = view_of("cat apple", "other")
     whole = view.search("cat apple pear", 5).scores.tolist()
     stop = threading.Event()
@@ -299,7 +300,7 @@ def test_a_search_never_sees_half_a_write() -> None:
     assert [answer for answer in answers if answer not in (whole, [])] == []
 
 
-def test_texts_beside_the_view_are_scored_by_its_counts() -> None:
+def test_texts_outside_the_index_are_scored_by_its_counts() -> None:
     view = view_of("cat", "cat dog dog")  # N = 2, mean length 2
     scores = view.score_texts(
         "dog bird", [LexicalFields("a bird and a dog"), LexicalFields("fish"), LexicalFields("birds", tags=("dog",))]
@@ -315,7 +316,7 @@ def test_texts_beside_the_view_are_scored_by_its_counts() -> None:
     assert LexicalIndex().score_texts("cat", [LexicalFields("cat")]).tolist() == pytest.approx([0.693147], rel=1e-5)
 
 
-def test_a_text_is_scored_beside_the_view_as_it_is_within_it_to_the_byte() -> None:
+def test_a_text_has_the_same_score_outside_the_index_to_the_byte() -> None:
     texts = [
         LexicalFields("the cat saw 3.11.2 running", "Ines", ("home", "cat"), ("House", "Keys")),
         LexicalFields("dog " * 300),

@@ -1,4 +1,4 @@
-"""The lock of the data folder: one process at a time, whatever becomes of the files in it. SPEC 3.6, FORMAT.md."""
+"""The lock of the data folder: one process at a time, whatever happens to the files in it. SPEC 3.6, FORMAT.md."""
 
 import fcntl
 import os
@@ -59,7 +59,7 @@ def test_a_moved_folder_is_still_held_where_it_is_now(tmp_path: Path) -> None:
 
 
 def test_a_holder_of_the_file_alone_is_respected(tmp_path: Path) -> None:
-    """As a version was that locked nothing but the file."""
+    """As an older version that locked only the file."""
     Store.open(tmp_path).close()
     with (tmp_path / "lock").open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -149,7 +149,7 @@ def test_a_folder_that_is_put_back_is_written_to_again(tmp_path: Path) -> None:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """What stands in every file but LMDB's table of readers."""
+    """The content of every file except LMDB's table of readers."""
     return {
         os.fspath(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")

@@ -41,7 +41,7 @@ def written(writes: list[tuple[int, str | None]]) -> tuple[LexicalIndex, dict[in
 
 @given(WRITES, WRITES, SPICY_TEXT)
 @settings(max_examples=120, deadline=None)
-def test_scores_after_any_writes_are_to_the_byte_those_of_a_fresh_view(
+def test_scores_after_any_writes_equal_those_of_a_new_index_to_the_byte(
     first: list[tuple[int, str | None]], second: list[tuple[int, str | None]], query: str
 ) -> None:
     queries = [*QUERIES, query]

@@ -1,4 +1,4 @@
-"""The file of a view: whole and of its kind, or not used at all. SPEC 3.1, 3.5."""
+"""The index file: complete and of the right kind, or not used at all. SPEC 3.1, 3.5."""
 
 import struct
 import zlib

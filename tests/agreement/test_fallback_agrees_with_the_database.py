@@ -380,7 +380,7 @@ def test_what_is_taken_back_leaves_no_trace_in_any_row(
     assert held in (None, all_rows(contents))
 
 
-def test_a_reader_sees_a_group_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_reader_sees_a_complete_group_or_none_of_it(tmp_path: Path) -> None:
     """Each group has all memories say one word, each in a turn of its own; every third group is given up."""
     with opened(tmp_path) as store:
         state = store.run_exclusively(lambda keeper: FallbackState(keeper.journal)).result(WAIT_SECONDS)
@@ -446,7 +446,7 @@ def test_a_change_that_cannot_be_read_is_a_gap_and_what_is_behind_it_is_kept(tmp
         assert_same(answers(here), kept)
 
 
-def test_a_line_that_is_spoilt_after_it_was_replayed_is_told_and_costs_no_other(tmp_path: Path) -> None:
+def test_a_line_damaged_after_its_replay_is_reported_and_costs_no_other(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         for number in (1, 2):
             remember(store, number)

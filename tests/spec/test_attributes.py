@@ -1,4 +1,4 @@
-"""The columns: what is filtered and counted without decoding a record. SPEC 2.1, 2.4, 7.1."""
+"""The attribute store: filtering and counting without decoding a record. SPEC 2.1, 2.4, 7.1."""
 
 import itertools
 import random
@@ -86,7 +86,7 @@ def test_each_filter_lets_through_what_it_names(
     assert passing(columns_of(*rows), **wanted) == expected
 
 
-def test_an_empty_view_lets_nothing_through_and_finds_nothing() -> None:
+def test_an_empty_attribute_store_lets_nothing_through_and_finds_nothing() -> None:
     columns = AttributeStore()
     assert passing(columns, tags=("a",), namespaces=("default",)) == []
     assert columns.find("01234567") == []
@@ -102,7 +102,7 @@ def test_a_changed_memory_passes_by_what_it_is_now() -> None:
     assert columns.tags_of(0) == ("b", "c")
 
 
-def test_a_tag_stands_for_those_that_are_nested_in_it() -> None:
+def test_a_tag_includes_those_nested_in_it() -> None:
     columns = AttributeStore()
     for number, tag in enumerate(("people", "people/friend", "people/friend/old", "peoples", "my/people")):
         columns.put(number, sample_memory(number, tags=(tag,)), None)
@@ -117,7 +117,7 @@ def test_a_tag_named_twice_counts_once_and_can_be_taken_away() -> None:
     assert passing(columns, tags=("a",)) == []
 
 
-def test_a_dropped_memory_is_gone_and_numbers_may_have_gaps() -> None:
+def test_a_dropped_memory_is_not_found_and_numbers_may_have_gaps() -> None:
     columns = columns_of({"tags": ("a",)})
     columns.put(5, sample_memory(5, tags=("a",)), None)
     columns.drop(0)
@@ -190,7 +190,7 @@ def test_every_prefix_and_suffix_of_an_id_finds_it_and_one_wrong_digit_does_not(
             assert columns.find(wrong) == []
 
 
-def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name() -> None:
+def test_a_word_names_a_speaker_when_it_is_part_of_the_name_of_one_in_the_mask() -> None:
     columns = columns_of({"speaker": "Ann Lee"}, {"speaker": "Bob", "namespace": "p"})
     everywhere = columns.mask(MemoryFilter())
     project = columns.mask(MemoryFilter(namespaces=("p",)))
@@ -201,7 +201,7 @@ def test_a_word_is_of_a_speaker_when_one_who_speaks_there_has_it_in_their_name()
 
 
 def test_a_mask_is_the_same_array_until_a_row_changes() -> None:
-    """So that who searches by it knows that nothing changed."""
+    """A caller can tell by its identity that nothing changed."""
     columns = columns_of({}, {"namespace": "p"})
     mask = columns.mask(MemoryFilter(now=5))
     assert columns.mask(MemoryFilter(now=9)) is mask
@@ -356,7 +356,8 @@ def test_a_row_that_is_still_to_come_has_no_count_of_tokens() -> None:
 
 
 def test_each_has_the_hash_of_the_text_that_is_embedded_for_it(tmp_path: Path) -> None:
-    """Of a chunk of a note its headings too. What is changed has another, and the file keeps them."""
+    """The text of a note chunk includes its headings. A changed text has another hash, and the file keeps the
+    hashes."""
     columns = columns_of(
         {"content": "one"}, {"content": "two", "note": NotePlace(title="T", headings=("H",))}, {"content": "three"}
     )

@@ -1,4 +1,4 @@
-"""What the words of a text are. SPEC 2.3, 7.2"""
+"""The terms of a text. SPEC 2.3, 7.2"""
 
 import pytest
 
@@ -64,12 +64,12 @@ def test_a_word_is_folded_and_stemmed(text: str, expected: list[str]) -> None:
         ),
     ],
 )
-def test_an_identifier_is_found_whole_and_by_its_parts(text: str, whole: str, parts: list[str]) -> None:
+def test_an_identifier_is_found_as_a_whole_and_by_its_parts(text: str, whole: str, parts: list[str]) -> None:
     assert terms_of(text) == [whole, *parts]
 
 
 @pytest.mark.parametrize("spelling", ["wordView", "word_view", "word-view", "WordView", "wordview", "WORD_VIEW"])
-def test_spellings_of_one_identifier_share_the_whole_term(spelling: str) -> None:
+def test_spellings_of_one_identifier_share_a_term(spelling: str) -> None:
     assert "wordview" in query_terms(spelling)
 
 

@@ -33,7 +33,7 @@ DROP = b'{"seq":3,"at":5,"by":"me","prev":[2,"00ff00ff00ff00ff"],"changes":[{"re
 
 
 def sealed_by_hand(body: bytes) -> bytes:
-    """The line that FORMAT.md says: the JSON but for its brace, then the checksum of that as the last field."""
+    """The line as FORMAT.md defines it: the JSON without its brace, then its checksum as the last field."""
     return body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}'
 
 
@@ -73,7 +73,7 @@ def test_a_line_that_is_not_as_it_was_written_says_why(data: bytes, why: str) ->
         decode_line(data)
 
 
-def test_a_line_of_an_unknown_kind_is_whole_all_the_same() -> None:
+def test_a_line_of_an_unknown_kind_is_intact_all_the_same() -> None:
     unknown = sealed_by_hand(b'{"seq":3,"newer":true')
     assert is_sealed(unknown)
     assert not is_sealed(unknown[:-3])
@@ -112,7 +112,7 @@ def test_a_field_at_its_default_is_not_written() -> None:
     assert decode_memory(encode(memory)) == memory
 
 
-def test_a_field_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_field_is_refused() -> None:
     data = msgspec.msgpack.encode({**msgspec.to_builtins(sample_memory(1)), "newer": 1})
     with pytest.raises(msgspec.ValidationError, match="newer"):
         decode_memory(data)
