@@ -14,10 +14,10 @@ from typing import Any
 import lmdb
 
 from mnemo_store.backend import Snapshot
-from mnemo_store.codec import FORMAT, encode_json
+from mnemo_store.codec import encode_json
 from mnemo_store.disk import Disk
 from mnemo_store.journal import dump
-from mnemo_store.records import Change, Edge, Memory, PutEdge, PutMemory
+from mnemo_store.records import FORMAT, Change, Edge, Memory, PutEdge, PutMemory
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TABLE_NAMES
 

@@ -17,17 +17,9 @@ from numpy.typing import NDArray
 from mnemo_store.records import (
     Change,
     ChangeEntry,
-    Edge,
-    Forgotten,
     Memory,
-    NoteFile,
-    NoteRoot,
     Record,
-    TrashEntry,
-    Usage,
 )
-
-FORMAT = 4
 
 Position = tuple[int, str]  # seq and checksum of a transaction: the state after it
 NO_CHANGES: Position = (0, "")  # the position before the first transaction; `prev` of the first line of a journal
@@ -40,13 +32,7 @@ SUM_BYTES = 8  # of a journal line: 64 bits, an accident goes unseen once in 10^
 _pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
 decode_memory = msgspec.msgpack.Decoder(Memory).decode
-decode_usage = msgspec.msgpack.Decoder(Usage).decode
-decode_trash = msgspec.msgpack.Decoder(TrashEntry).decode
-decode_note = msgspec.msgpack.Decoder(NoteFile).decode
-decode_root = msgspec.msgpack.Decoder(NoteRoot).decode
-decode_edge = msgspec.msgpack.Decoder(Edge).decode
 decode_entry = msgspec.msgpack.Decoder(ChangeEntry).decode
-decode_forgotten = msgspec.msgpack.Decoder(Forgotten).decode
 
 
 def encode(record: Record) -> bytes:

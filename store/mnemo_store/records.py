@@ -21,6 +21,8 @@ State = Literal["active", "archived", "compressed", "superseded", "discarded", "
 Tier = Literal["ring", "recent", "registry"]
 Relation = Literal["repeats", "updates", "related"]
 
+FORMAT = 5  # of all that is kept: whatever changes a record, a default or a table raises it. FORMAT.md
+
 KINDS: tuple[Kind, ...] = get_args(Kind)
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 LAYERS: tuple[Layer, ...] = get_args(Layer)
@@ -191,6 +193,19 @@ class Forgotten(Record, frozen=True):
     at: int
 
 
+class LlmCall(Record, frozen=True):
+    """One call of a language model. SPEC 12"""
+
+    id: str
+    at: int  # ms
+    site: str  # the task that called
+    model: str
+    outcome: Literal["answered", "rejected", "unusable", "late", "too_long", "failed"]  # rejected: by its validation
+    tokens_in: int = 0
+    tokens_out: int = 0
+    milliseconds: int = 0
+
+
 class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
     data: Memory
 
@@ -258,6 +273,14 @@ class DropForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten
     hash: str
 
 
+class PutLlmCall(Record, frozen=True, tag_field="record_type", tag="llm_call"):
+    data: LlmCall
+
+
+class DropLlmCall(Record, frozen=True, tag_field="record_type", tag="llm_call_dropped"):
+    id: str
+
+
 class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
     """A named fact about the whole store: the model in use, the epoch."""
 
@@ -268,6 +291,7 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 Change = (
     PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
     | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutForgotten | DropForgotten | PutMeta
+    | PutLlmCall | DropLlmCall
 )  # fmt: skip
 
 

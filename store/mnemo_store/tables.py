@@ -21,6 +21,7 @@ from mnemo_store.records import (
     ChangeEntry,
     DropEdge,
     DropForgotten,
+    DropLlmCall,
     DropMemory,
     DropNote,
     DropRoot,
@@ -28,11 +29,13 @@ from mnemo_store.records import (
     DropTrash,
     Edge,
     Forgotten,
+    LlmCall,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
     PutForgotten,
+    PutLlmCall,
     PutMemory,
     PutMeta,
     PutNote,
@@ -274,6 +277,11 @@ def _problems_of_usage(usage: Usage) -> Iterator[str]:
         yield "a count of its usage is below zero"
 
 
+def _problems_of_llm_call(call: LlmCall) -> Iterator[str]:
+    if min(call.at, call.tokens_in, call.tokens_out, call.milliseconds) < 0:
+        yield "its time or a count is below zero"
+
+
 BOOKKEEPING = frozenset({"seq", "sum", "format", "store", "salt", "next_number"})  # the store's own facts in `meta`
 
 _ID: tuple[str, PartKind] = ("id", "id")
@@ -327,8 +335,13 @@ EDGES: Table[Edge] = Table(
     parents=(Parent("source", "memories"), Parent("target", "memories")), texts=None,
 )  # fmt: skip
 
+LLM_CALLS: Table[LlmCall] = Table(
+    "llm_calls", "language model call", LlmCall, Key(_ID), PutLlmCall, DropLlmCall, problems=_problems_of_llm_call,
+    since=5,
+)  # fmt: skip
+
 _OF_MEMORIES: tuple[Table[Any], ...] = (MEMORIES, VERSIONS, CHANGES, USAGE)
-_OTHERS: tuple[Table[Any], ...] = (TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN)
+_OTHERS: tuple[Table[Any], ...] = (TRASH, EDGES, NOTES, ROOTS, SKIPS, FORGOTTEN, LLM_CALLS)
 TABLES: tuple[Table[Any], ...] = (*_OF_MEMORIES, *_OTHERS, META)
 
 INDEXES = ("numbers", "owners", "hashes", "keys")  # of the memories, made from their records

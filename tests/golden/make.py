@@ -40,7 +40,9 @@ from mnemo_store.records import (
     Usage,
 )
 from mnemo_store.store import Store, TextVectors
+from mnemo_store.tables import TABLES, put_of
 from tests.samples import AT, WAIT_SECONDS, sample_id, sample_memory, write
+from tests.table_records import sample_record
 
 ROOT, FILE = sample_id(900), sample_id(901)
 
@@ -108,6 +110,13 @@ def fill_dated(store: Store) -> None:
     write(store, PutNote(data=note), PutMemory(data=memory), what="notes")
 
 
+def fill_new_tables(store: Store) -> None:
+    """What formats from 5 on have besides: a record of each table that came since, made from its type."""
+    for table in (table for table in TABLES if table.since > 4):
+        record = sample_record(table, 700 + table.since)
+        write(store, put_of(table, record), what="add")
+
+
 def state_of(store: Store) -> bytes:
     """What stands in it, as JSON lines: the versions of every memory with their seqs, and what stands beside."""
     lines: list[object] = []
@@ -122,6 +131,8 @@ def state_of(store: Store) -> bytes:
         lines.extend({"note": note, "skips": sorted(snapshot.skips(note.id))} for note in snapshot.notes())
         lines.extend({"forgotten": forgotten} for forgotten in snapshot.forgotten_after())
         lines.extend({"root": root} for root in snapshot.roots())
+        for table in (table for table in TABLES if table.since > 4):
+            lines.extend({table.name: record} for record in snapshot.scan(table))
         lines.extend({"seq": seq, "entry": entry} for seq, entry in snapshot.entries(0))
         vectors = snapshot.vectors("space", b"golden text hash", 4)
         lines.append({"vectors": None if vectors is None else vectors.tolist(), "salt": snapshot.meta("salt")})
@@ -145,6 +156,7 @@ def main(target: Path) -> None:
         fill_further(store)
         fill_yet_further(store)
         fill_dated(store)
+        fill_new_tables(store)
         expected = state_of(store)
         store.close()
         packed = io.BytesIO()

@@ -135,7 +135,7 @@ def _plain() -> dict[str, Any]:
     """What has no type behind it."""
     return {
         "database": {
-            "format": codec.FORMAT,
+            "formats": [str(number) for number in range(1, records.FORMAT + 1)],
             "export": dump.DUMP_VERSION,
             "tables": sorted(tables.TABLE_NAMES),
             "tables with several values of a key": sorted(tables.MULTI_VALUE_TABLES),

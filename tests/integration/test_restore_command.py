@@ -13,7 +13,7 @@ import pytest
 
 from mnemo_client import process as launch
 from mnemo_client.errors import MnemoError
-from mnemo_store.codec import FORMAT
+from mnemo_store.records import FORMAT
 from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import opened, remember

@@ -211,6 +211,20 @@ def test_a_sample_breaks_no_rule_and_agrees_with_the_journal(table: Table[Any], 
     assert [each for each in found if each.invariant not in about_others] == []
 
 
+@pytest.mark.parametrize("table", [table for table in TABLES if table.problems], ids=lambda table: table.name)
+def test_a_number_below_zero_is_out_of_bounds_in_every_field(table: Table[Any], folder: Path) -> None:
+    with opened(folder) as store:
+        record = write_sample(store, table)
+        numbers = [name for name in record.__struct_fields__ if isinstance(getattr(record, name), int | float)]
+        for name in numbers:
+            write(store, put_of(table, msgspec.structs.replace(record, **{name: -1})))
+            with store.snapshot() as at:
+                assert table.problems is not None
+                assert [*map(type, table.problems(at.scan(table)[0]))] == [str], name
+    found = [each for each in violations_in(folder) if each.table == table.name]
+    assert [(each.invariant, each.remedy) for each in found] == [("bounds", "told")]
+
+
 @every_table
 def test_a_row_that_cannot_be_read_is_reported_and_restored_from_the_journal(table: Table[Any], folder: Path) -> None:
     with opened(folder) as store:

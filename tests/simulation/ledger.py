@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,7 +35,7 @@ from mnemo_store.records import (
     TrashEntry,
     Usage,
 )
-from mnemo_store.tables import BOOKKEEPING, EDGES, SKIPS
+from mnemo_store.tables import BOOKKEEPING, BY_CHANGE, EDGES, SKIPS, TABLES, record_in
 
 ALL = 100_000  # more rows than any table of a simulated store has
 CANDIDATES_MAX = 256  # states that may all be true; more means that nobody can tell anything any more
@@ -65,6 +65,7 @@ class State:
     skips: frozenset[tuple[str, str]] = frozenset()
     forgotten: dict[str, Forgotten] = field(default_factory=dict)
     metas: dict[str, str] = field(default_factory=dict)
+    others: dict[tuple[str, ...], Any] = field(default_factory=dict)  # of tables of which a life knows nothing special
     entries: dict[int, ChangeEntry] = field(default_factory=dict)
 
     def memory(self, memory_id: str) -> Memory | None:
@@ -80,7 +81,7 @@ class State:
         state = replace(
             self, seq=self.seq + 1, memories=dict(self.memories), usage=dict(self.usage), trash=dict(self.trash),
             edges=dict(self.edges), notes=dict(self.notes), roots=dict(self.roots), forgotten=dict(self.forgotten),
-            metas=dict(self.metas), entries=dict(self.entries),
+            metas=dict(self.metas), others=dict(self.others), entries=dict(self.entries),
         )  # fmt: skip
         for change in changes:
             state = state._changed(change)
@@ -99,8 +100,8 @@ class State:
             case DropMemory(id=memory_id):
                 for table in (self.memories, self.usage, self.trash):
                     table.pop(memory_id, None)
-                for key in [key for key in self.edges if memory_id in key[:2]]:
-                    del self.edges[key]
+                for edge_key in [key for key in self.edges if memory_id in key[:2]]:
+                    del self.edges[edge_key]
             case PutUsage(data=usage):
                 self.usage[usage.id] = usage
             case PutTrash(data=trashed):
@@ -130,7 +131,12 @@ class State:
             case PutMeta(name=name, value=value):
                 self.metas[name] = value
             case _:
-                assert_never(change)
+                of = BY_CHANGE[type(change)]
+                key = (of.name, *of.key.values_of(getattr(change, "data", change)))
+                if isinstance(change, of.put or ()):
+                    self.others[key] = record_in(of, change)
+                else:
+                    self.others.pop(key, None)
         return self
 
     def compacted(self, oldest: int) -> "State":
@@ -170,8 +176,12 @@ def state_of(snapshot: Snapshot) -> State:
         skips=frozenset((skip.file, skip.hash) for skip in snapshot.scan(SKIPS, limit=ALL)),
         forgotten={row.hash: row for row in snapshot.forgotten_after(limit=ALL)},
         metas={name: value for name, value in snapshot.metas().items() if name not in BOOKKEEPING},
+        others={
+            (table.name, *table.key.values_of(record)): record
+            for table in TABLES if table.since > 4 for record in snapshot.scan(table, limit=ALL)
+        },
         entries=dict(snapshot.entries(0, limit=ALL)),
-    )
+    )  # fmt: skip
 
 
 def differences(found: State, expected: State) -> list[str]:

@@ -19,6 +19,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreCorruption
 from mnemo_store.journal import dump
 from mnemo_store.records import (
+    FORMAT,
     Change,
     ChangeEntry,
     ChunkRef,
@@ -145,7 +146,7 @@ def fill(kept: KeptRows) -> None:
 
 
 EXPECTED = string.Template("""\
-{"mnemo_stream":1,"format":4,"last":[7,"0000000000000007"],"next_number":2,"salt":"$salt"}
+{"mnemo_stream":1,"format":$format,"last":[7,"0000000000000007"],"next_number":2,"salt":"$salt"}
 {"record_type":"meta","name":"epoch","value":"4"}
 {"record_type":"notes_root","data":{"id":"$root","path":"/notes","added_at":1700000000000}}
 {"record_type":"note","data":{"id":"$note","root":"$root","path":"a.md","chunks":[["$two","00",1,2,[]]]}}
@@ -167,7 +168,8 @@ EXPECTED = string.Template("""\
 {"record_type":"change","seq":6,"data":{"at":1700000000006,"by":"test"}}
 {"record_type":"change","seq":7,"data":{"at":1700000000007,"by":"test","used":["$nine"]}}
 """).substitute(
-    salt=SALT, root=sample_id(900), note=sample_id(901), one=sample_id(1), two=sample_id(2), nine=sample_id(9),
+    format=FORMAT, salt=SALT, root=sample_id(900), note=sample_id(901), one=sample_id(1), two=sample_id(2),
+    nine=sample_id(9),
     times='"created_at":1700000000000,"modified_at":1700000000000,"event_at":1700000000000',
 ).encode().splitlines()  # fmt: skip
 
@@ -188,7 +190,7 @@ def test_a_stream_has_every_row_in_the_order_that_the_format_says(kept: KeptRows
 
 
 def test_an_empty_store_is_a_header_and_a_footer(kept: KeptRows) -> None:
-    header = b'{"mnemo_stream":1,"format":4,"last":[0,""],"next_number":0,"salt":"%b"}' % SALT.encode()
+    header = b'{"mnemo_stream":1,"format":%d,"last":[0,""],"next_number":0,"salt":"%b"}' % (FORMAT, SALT.encode())
     assert kept.stream() == ended([header])
 
 
@@ -401,8 +403,8 @@ def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: KeptRows, row: i
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"mnemo_stream":2,"format":4,"new":"shape"}', "version 2 and format 4; this program knows 1 and 4"),
-        (b'{"mnemo_stream":1,"format":5}', "version 1 and format 5"),
+        (b'{"mnemo_stream":2,"format":4,"new":"shape"}', f"version 2 and format 4; this program knows 1 and {FORMAT}"),
+        (b'{"mnemo_stream":1,"format":%d}' % (FORMAT + 1), f"version 1 and format {FORMAT + 1}"),
         (b'{"record_type":"meta","name":"a","value":"b"}', "one header, as its first line"),
         (b'{"record_type":"nobody_knows"}', "Invalid value"),
         (b'{"record_type":"meta","name":"a"}', "missing required field `value`"),

@@ -15,7 +15,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, NewerFormat, UnknownOutcome, WriteFailure
 from mnemo_store.journal import segments
 from mnemo_store.journal.journal import Journal, LineLocation, newest_header
-from mnemo_store.records import PutMeta
+from mnemo_store.records import FORMAT, PutMeta
 
 SALT = "00" * 16
 
@@ -145,7 +145,7 @@ def test_a_segment_begins_with_a_header_that_names_the_store(tmp_path: Path) -> 
     book.add("short")
     header = json.loads((tmp_path / "short_term.jsonl").read_bytes().splitlines()[0])
     header.pop("sum")
-    expected = {"journal": 4, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
+    expected = {"journal": FORMAT, "file": "short_term", "segment": 1, "store": "store", "salt": SALT, "first_seq": 1}
     assert header == expected
     found = newest_header(tmp_path)
     assert found is not None
@@ -451,11 +451,11 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_as_it_is(tmp_path: Path
     book = Book(tmp_path)
     book.add("short")
     book.journal.close()
-    body = b'{"journal":5,"pepper":"a field that nobody knows yet"'
+    body = b'{"journal":%d,"pepper":"a field that nobody knows yet"' % (FORMAT + 1)
     newer = body + b',"sum":"' + hashlib.blake2b(body, digest_size=8).hexdigest().encode() + b'"}\n'
     (tmp_path / f"{name}.000001.jsonl").write_bytes(newer)
     before = bytes_of(tmp_path)
-    with pytest.raises(NewerFormat, match="has format 5; this version supports formats up to 4"):
+    with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}; this version supports formats up to {FORMAT}"):
         Book(tmp_path)
     assert bytes_of(tmp_path) == before
 

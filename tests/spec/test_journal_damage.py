@@ -15,7 +15,6 @@ from typing import NamedTuple
 import pytest
 
 from mnemo_store.codec import (
-    FORMAT,
     NO_CHANGES,
     JournalLine,
     SealedLine,
@@ -28,7 +27,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.journal import segments
 from mnemo_store.journal.dump import Checksummer, DumpHeader
 from mnemo_store.journal.journal import Journal, JournalDamage
-from mnemo_store.records import PutMemory, PutMeta
+from mnemo_store.records import FORMAT, PutMemory, PutMeta
 from tests.samples import quick_folder, sample_memory
 
 STORE, SALT = "store", "00" * 16

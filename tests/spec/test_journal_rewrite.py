@@ -26,7 +26,7 @@ from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, UnknownOutcome, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, newest_header
-from mnemo_store.records import ChangeEntry, PutMeta
+from mnemo_store.records import FORMAT, ChangeEntry, PutMeta
 from tests.samples import quick_folder
 
 STORE, SALT = "store", "00" * 16
@@ -138,7 +138,7 @@ def test_a_snapshot_is_a_header_and_the_stream_each_line_with_its_checksum(tmp_p
     number = 1 + max(json.loads(path.read_bytes().splitlines()[0])["segment"] for path in tmp_path.iterdir())
     written.write_anew()
     lines = (tmp_path / f"snapshot.{number:06d}.jsonl").read_bytes().splitlines()
-    header = {"journal": 4, "file": "snapshot", "segment": number, "store": STORE, "salt": SALT, "first_seq": 3}
+    header = {"journal": FORMAT, "file": "snapshot", "segment": number, "store": STORE, "salt": SALT, "first_seq": 3}
     bodies = [json.dumps(header, separators=(",", ":")).encode()]
     bodies += [line.rstrip(b"\n") for line in stream_of(written.facts, written.last)]
     for line, body in zip(lines, bodies, strict=True):

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mnemo_store.codec import FORMAT
 from mnemo_store.database import migrations
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull
+from mnemo_store.records import FORMAT
 from mnemo_store.store import Store
 from tests.golden import make
 from tests.golden.make import state_of

@@ -24,6 +24,7 @@ from mnemo_store.database.table_access import TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
 from mnemo_store.errors import FolderInUse, NewerFormat, QueueFull, StoreClosed
 from mnemo_store.records import (
+    FORMAT,
     ChangeEntry,
     DropMemory,
     DropTrash,
@@ -481,10 +482,10 @@ def test_another_process_holds_the_lock_until_it_is_killed(tmp_path: Path) -> No
 def test_a_store_of_a_newer_format_is_refused_unlocked_and_unchanged(tmp_path: Path) -> None:
     Store.open(tmp_path).close()
     manifest = tmp_path / "store.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"format":4', b'"format":5'))
+    manifest.write_bytes(manifest.read_bytes().replace(b'"format":%d' % FORMAT, b'"format":%d' % (FORMAT + 1)))
     before = manifest.read_bytes()
     for _ in range(2):  # the second time shows that the lock was given back
-        with pytest.raises(NewerFormat, match="has format 5; this version supports formats up to 4"):
+        with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}; this version supports formats up to {FORMAT}"):
             Store.open(tmp_path)
     assert manifest.read_bytes() == before
 

@@ -28,7 +28,6 @@ from mnemo_daemon.maintenance.store_check import (
     touched_since,
 )
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
-from mnemo_store.codec import FORMAT
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import has_all_pages, is_intact
 from mnemo_store.database.table_access import open_tables
@@ -45,6 +44,7 @@ from mnemo_store.maintenance.journal_diff import (
     check_journal,
     unreadable_stretches,
 )
+from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store

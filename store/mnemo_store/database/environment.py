@@ -10,10 +10,11 @@ from typing import Any
 import lmdb
 
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
-from mnemo_store.codec import FORMAT, NO_CHANGES, Position
+from mnemo_store.codec import NO_CHANGES, Position
 from mnemo_store.database.table_access import Handles, TableSnapshot, TableWriter, open_tables
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat
+from mnemo_store.records import FORMAT
 from mnemo_store.tables import TABLE_NAMES
 
 MAP_BYTES = 64 << 30  # sparse, so it costs address space only

@@ -8,35 +8,24 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from mnemo_store.codec import FORMAT
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import DiskFull
+from mnemo_store.records import FORMAT
 
 BACKUPS_FOLDER = "backups"
 
 
-def _from_1(_: TableWriter) -> None:
-    """Format 2 adds the table of forgotten texts, which opening creates, and snapshot segments in the journal."""
-
-
-def _from_2(_: TableWriter) -> None:
-    """Format 3 adds `NoteFile.importance`, which has a default."""
-
-
-def _from_3(_: TableWriter) -> None:
-    """Format 4 adds `NotePlace.dated` and `NoteFile.reader`; by their defaults, all note files are read again."""
-
-
-MIGRATION_STEPS: Mapping[int, Callable[[TableWriter], None]] = {1: _from_1, 2: _from_2, 3: _from_3}
-
-assert set(MIGRATION_STEPS) == set(range(1, FORMAT)), "one step from each format to the next"
+# The changes to the database from a format to the next. A format that only adds (a table, which opening creates, or a
+# field with a default) has no step; FORMAT.md lists what each format added.
+MIGRATION_STEPS: Mapping[int, Callable[[TableWriter], None]] = {}
 
 
 def migrate(writing: TableWriter, stored: int) -> None:
     """Migrates a database of format `stored` to FORMAT."""
     for number in range(stored, FORMAT):
-        MIGRATION_STEPS[number](writing)
+        if number in MIGRATION_STEPS:
+            MIGRATION_STEPS[number](writing)
     writing.set_meta("format", str(FORMAT))
 
 

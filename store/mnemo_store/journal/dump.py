@@ -17,9 +17,9 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from mnemo_store.backend import Snapshot, StateWriter
-from mnemo_store.codec import FORMAT, encode_json
+from mnemo_store.codec import encode_json
 from mnemo_store.errors import StoreCorruption
-from mnemo_store.records import Change, ChangeEntry, Memory, PutMeta, Record
+from mnemo_store.records import FORMAT, Change, ChangeEntry, Memory, PutMeta, Record
 from mnemo_store.tables import (
     CHANGES,
     MEMORIES,

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.codec import (
-    FORMAT,
     NO_CHANGES,
     JournalLine,
     Position,
@@ -41,6 +40,7 @@ from mnemo_store.journal.segments import (
     SegmentFiles,
     UnreadableStretch,
 )
+from mnemo_store.records import FORMAT
 
 JOURNAL_FILES = ("long_term", "short_term")
 SNAPSHOT = "snapshot"

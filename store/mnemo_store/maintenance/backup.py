@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from mnemo_store.codec import FORMAT
 from mnemo_store.database.integrity import is_intact
 from mnemo_store.disk import Disk, is_disk_full
 from mnemo_store.errors import BadBackup, DiskFull, StoreError
+from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store

@@ -20,11 +20,12 @@ import msgspec
 import numpy as np
 
 from mnemo_store.backend import HASHED_STATES, hash_key, name_key
-from mnemo_store.codec import FORMAT, id_key, id_text, is_token_rows, seq_of
+from mnemo_store.codec import id_key, id_text, is_token_rows, seq_of
 from mnemo_store.database.table_access import TableRow, TableSnapshot
 from mnemo_store.records import (
     CONTENT_CHARS_MAX,
     EVIDENCE_MAX,
+    FORMAT,
     NAMESPACE_CHARS_MAX,
     TAGS_MAX,
     ChangeEntry,

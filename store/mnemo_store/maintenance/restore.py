@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mnemo_store.backend import SLICE, Snapshot
-from mnemo_store.codec import FORMAT, SegmentHeader, seal
+from mnemo_store.codec import SegmentHeader, seal
 from mnemo_store.database.environment import DATABASE_FILE, Database
 from mnemo_store.database.integrity import is_intact
 from mnemo_store.database.table_access import TableRow
@@ -25,7 +25,7 @@ from mnemo_store.journal.journal import JOURNAL_FILES, Journal
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance.backup import Progress
 from mnemo_store.maintenance.compaction import put_vectors
-from mnemo_store.records import Forgotten, PutForgotten, is_long_term, skip_hash
+from mnemo_store.records import FORMAT, Forgotten, PutForgotten, is_long_term, skip_hash
 from mnemo_store.recovery import folder_swap, manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from mnemo_store.backend import StateBackend
-from mnemo_store.codec import FORMAT, NO_CHANGES
+from mnemo_store.codec import NO_CHANGES
 from mnemo_store.database import migrations
 from mnemo_store.database.environment import DATABASE_FILE, MAP_BYTES_MAX, Database
 from mnemo_store.database.integrity import boot_mark, has_all_pages, is_intact
@@ -17,6 +17,7 @@ from mnemo_store.database.table_access import TableWriter
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreLoss
 from mnemo_store.journal.journal import Journal, newest_header
+from mnemo_store.records import FORMAT
 from mnemo_store.recovery import manifest
 from mnemo_store.recovery.findings import Findings
 from mnemo_store.recovery.replay import unreadable_rows_reported

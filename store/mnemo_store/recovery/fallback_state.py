@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from mnemo_store import codec
 from mnemo_store.backend import Snapshot, StateBackend, StateTransaction, StateWriter
-from mnemo_store.codec import FORMAT, NO_CHANGES, Position, seq_of
+from mnemo_store.codec import NO_CHANGES, Position, seq_of
 from mnemo_store.errors import WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal
+from mnemo_store.records import FORMAT
 from mnemo_store.recovery.in_memory_tables import INDEX_BITS, CurrentRecord, InMemoryTables, RecordLocation
 from mnemo_store.recovery.read_write_lock import ReadWriteLock
 from mnemo_store.tables import MULTI_VALUE_TABLES, StoredMemory, Table

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import msgspec
 
-from mnemo_store.codec import FORMAT
 from mnemo_store.disk import Disk
 from mnemo_store.errors import NewerFormat
 from mnemo_store.journal.journal import newest_header
+from mnemo_store.records import FORMAT
 
 MANIFEST_FILE = "store.json"
 
