@@ -29,6 +29,8 @@ class RunningDaemon:
             "MNEMO_DATA_DIR": str(folder),
             "MNEMO_CONFIG": str(folder / "config.toml"),
             "MNEMO_SOCKET": str(self.socket),
+            "MNEMO_JOBS_ON_BATTERY": "run",
+            "MNEMO_JOBS_BUSY_PERCENT": "100",  # tests hold on a busy machine
             **(environ or {}),
         }
         self.program = ["-m", "mnemo_daemon"]

@@ -16,9 +16,10 @@ import pytest
 from mnemo_client.cli import command_table
 from mnemo_daemon import settings
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
 from mnemo_daemon.server.router import Route
+from mnemo_daemon.services import Services
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("store/mnemo_store", "daemon/mnemo_core", "daemon/mnemo_daemon", "clients/mnemo_client")
@@ -92,7 +93,7 @@ def undocumented_keys(text: str) -> Iterator[str]:
 @cache
 def routes() -> tuple[Route, ...]:
     """Every route of the daemon. The table is made without touching the daemon, so none is needed."""
-    handlers = Api(cast(Daemon, None))
+    handlers = Api(cast(Services, None), cast(StatusReport, None))
     try:
         return openapi.with_document(handlers.routes(), "0")
     finally:

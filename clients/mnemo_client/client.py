@@ -30,6 +30,7 @@ from mnemo_client.protocol.ingestion import (
     RememberAnswer,
     TurnsRequest,
 )
+from mnemo_client.protocol.jobs import JobsAnswer
 from mnemo_client.protocol.maintenance import (
     BackupAnswer,
     BackupRequest,
@@ -324,6 +325,10 @@ class Client:
 
     def status(self) -> StatusAnswer:
         return self._request("GET", "/status", StatusAnswer)
+
+    def jobs(self) -> JobsAnswer:
+        """Return the background jobs and how each stands."""
+        return self._request("GET", "/jobs", JobsAnswer)
 
     def back_up(self, folder: Path | str | None = None) -> BackupAnswer:
         """Copy the whole store into a new or empty folder, or into the data folder's `backups`."""

@@ -7,17 +7,12 @@ as they are.
 
 import ctypes
 import sys
-import threading
-import time
 
 ARENAS_MAX = 2
 MAPPED_BYTES_MIN = 1 << 20  # what is as large is mapped by itself, and given back as soon as it is freed
 TRIM_SECONDS = 60.0  # between two times that what is free within the arenas is given back
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
-
-_trimming = threading.Lock()
-_trimmed_at = 0.0  # monotonic
 
 
 def limit_arenas() -> bool:
@@ -29,17 +24,12 @@ def limit_arenas() -> bool:
     return all(mallopt(name, value) for name, value in wanted.items())
 
 
-def trim(*, if_due: bool = False) -> bool:
-    """Gives back what is free; with `if_due` only every TRIM_SECONDS. False where nothing was done."""
-    global _trimmed_at
+def trim() -> bool:
+    """Give back what is free; False where the system cannot be told to."""
     malloc_trim = _function("malloc_trim")
-    with _trimming:
-        now = time.monotonic()
-        if malloc_trim is None or (if_due and now - _trimmed_at < TRIM_SECONDS):
-            return False
-        _trimmed_at = now
+    if malloc_trim is not None:
         malloc_trim(0)
-    return True
+    return malloc_trim is not None
 
 
 def _function(name: str) -> "ctypes._NamedFuncPointer | None":

@@ -1,4 +1,4 @@
-"""What the daemon refuses, and the one table from errors to HTTP statuses. SPEC 13, 16.
+"""Refusals of the daemon, and the one table from errors to HTTP statuses. SPEC 13, 16.
 
 A service raises a Refusal where it knows the answer's status itself, and lets the errors of the store travel: they
 find theirs in REFUSALS. What is in neither is a fault of ours, and is answered 500 with an id that is in the log.

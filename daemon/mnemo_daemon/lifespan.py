@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from mnemo_daemon import settings
 from mnemo_daemon.api.main_routes import Api
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.priority import SWITCH_SECONDS
@@ -36,9 +37,13 @@ async def serve_until_stopped(
     sys.setswitchinterval(SWITCH_SECONDS)
     daemon = Daemon(configuration)
     daemon.start_opening()
-    api = Api(daemon)
-    routes = openapi.with_document(api.routes(), daemon.version)
-    server = HttpServer(routes, connections_max=configuration.settings.daemon.connections_max, degraded=daemon.problem)
+    services = daemon.services
+    report = StatusReport(services, daemon.thread_reports, daemon.job_reports)
+    api = Api(services, report)
+    routes = openapi.with_document(api.routes(), report.version)
+    server = HttpServer(
+        routes, connections_max=configuration.settings.daemon.connections_max, degraded=services.problem
+    )
 
     async def close() -> None:
         faulthandler.dump_traceback_later(CLOSE_SECONDS_MAX, exit=True)
@@ -47,7 +52,7 @@ async def serve_until_stopped(
 
     def reload() -> None:
         try:
-            configuration, changed = settings.reload(daemon.configuration, os.environ)
+            configuration, changed = settings.reload(services.configuration, os.environ)
         except settings.ConfigError as error:
             log.error("the configuration stays as it was: %s", error)
             return
@@ -58,15 +63,15 @@ async def serve_until_stopped(
 
     async def settle() -> None:
         with contextlib.suppress(Refusal, StoreError):  # a store that does not open, or is closed: the daemon ends
-            await daemon.wait_until_open()
-            await freeze_long_lived(lambda: daemon.state()[0] == "warming")
+            await services.wait_until_open()
+            await freeze_long_lived(lambda: report.state()[0] == "warming")
 
     settling = asyncio.create_task(settle())
     try:
-        await serve(server, listener, notifier=notifier, close=close, reload=reload, stop=daemon.stopped)
+        await serve(server, listener, notifier=notifier, close=close, reload=reload, stop=services.stopped)
     finally:
         settling.cancel()
-    return daemon.failure
+    return services.failure
 
 
 async def freeze_long_lived(

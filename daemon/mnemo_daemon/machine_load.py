@@ -39,8 +39,8 @@ class MachineLoad:
         self._others_share = 0.0
 
     def reason_to_wait(self, *, waits_on_battery: bool, busy_percent: int) -> str:
-        """Why heavy work waits now; "" when it may go on. busy_percent: share of the processors that other programs may
-        use; 100: any."""
+        """Return the reason for heavy work to wait, "" when it may go on. busy_percent: share of the processors that
+        other programs may use; 100: any."""
         if waits_on_battery and self.is_on_battery():
             return "the machine runs on battery"
         if busy_percent < 100 and self.others_share() * 100 > busy_percent:
@@ -48,7 +48,7 @@ class MachineLoad:
         return ""
 
     def is_on_battery(self) -> bool:
-        """Whether a battery of the machine itself, not one of a device, is being emptied. False where nobody tells."""
+        """Return whether a battery of the machine, not of a device, is being emptied; False where that is unknown."""
         return any(
             _text(supply / "type") == "Battery"
             and _text(supply / "scope") != "Device"

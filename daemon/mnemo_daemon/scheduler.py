@@ -31,7 +31,7 @@ JobCondition = Literal["idle", "running", "waiting", "failing"]
 
 @dataclass(slots=True)
 class JobState:
-    """What is known of a job's runs since the start of the daemon. Times are monotonic seconds, or ms since the epoch
+    """Record of a job's runs since the start of the daemon. Times are monotonic seconds, or ms since the epoch
     where the name ends in `_at`; None: not yet."""
 
     started: float | None = None  # the last run, its first slice

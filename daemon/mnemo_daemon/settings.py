@@ -156,6 +156,22 @@ class PrivacySettings(Section, frozen=True):
     ] = "auto"
 
 
+class JobsSettings(Section, frozen=True):
+    """Background jobs."""
+
+    on_battery: Annotated[
+        Literal["wait", "run"], Meta(description="what heavy jobs do while the machine runs on battery")
+    ] = "wait"
+    busy_percent: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="heavy jobs wait while other programs use more than this share of the processors; 100: never",
+        ),
+    ] = 50
+
+
 class ClientSettings(Section, frozen=True):
     """The command line and the editors."""
 
@@ -175,6 +191,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     history: HistorySettings = HistorySettings()
     trash: TrashSettings = TrashSettings()
     privacy: PrivacySettings = PrivacySettings()
+    jobs: JobsSettings = JobsSettings()
     client: ClientSettings = ClientSettings()
     profiles: dict[str, PolicyName] = {}  # by namespace; `own` for what is not named
 

@@ -15,8 +15,9 @@ import pytest
 
 from mnemo_client.http import SocketConnection
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.server import openapi
+from mnemo_daemon.services import Services
 from tests.running import RunningDaemon, running
 
 PAGE = Path(__file__).parents[2] / "clients" / "PROTOCOL.md"
@@ -174,7 +175,7 @@ def test_the_daemon_answers_every_example_as_the_page_says(daemon: RunningDaemon
 
 
 def test_every_route_that_does_not_stop_the_daemon_has_an_example() -> None:
-    handlers = Api(cast(Daemon, None))
+    handlers = Api(cast(Services, None), cast(StatusReport, None))
     try:
         made = [(route.method, route.path) for route in openapi.with_document(handlers.routes(), "0")]
     finally:

@@ -19,7 +19,8 @@ import pytest
 
 from mnemo_client.protocol.memories import Patch
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.services import Services
 from mnemo_store.records import Edge
 from tests.running import RunningDaemon
 from tests.samples import dump_of
@@ -268,6 +269,7 @@ ROWS: dict[str, list[Row]] = {
     "GET /health": [Row(one("GET", "/health"))],
     "GET /v1/health": [Row(one("GET", "/v1/health"))],
     "GET /v1/config": [Row(one("GET", "/v1/config"))],
+    "GET /v1/jobs": [Row(one("GET", "/v1/jobs"))],
     "POST /v1/shutdown": [Row(one("POST", "/v1/shutdown"), refused=True, agents_only=True)],
     "GET /v1/models": [Row(one("GET", "/v1/models"))],
     "POST /v1/models/use": [Row(one("POST", "/v1/models/use", {"name": "heron"}), refused=True)],
@@ -288,7 +290,7 @@ READING = {"POST /v1/recall", "POST /v1/why", "POST /v1/context"}
 
 def test_every_route_is_in_the_table() -> None:
     """A route that is new says here who may see and change what through it."""
-    routes = Api(cast(Daemon, None)).routes()
+    routes = Api(cast(Services, None), cast(StatusReport, None)).routes()
     assert set(ROWS) == {f"{route.method} {route.path}" for route in routes}
 
 

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from mnemo_daemon import app, settings, thread_supervision
+from mnemo_daemon import scheduler, settings, thread_supervision
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import ModelCatalogue, ModelManifest
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_daemon.notes.notes_service import NotesService
-from mnemo_daemon.thread_supervision import ThreadReport
+from mnemo_daemon.scheduler import Job, every
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.records import PutMemory, PutUsage, Usage
@@ -44,55 +46,62 @@ def configuration(folder: Path) -> settings.Configuration:
 def test_an_unexpected_error_while_opening_reaches_everyone_who_waits(tmp_path: Path) -> None:
     async def wait_three_times() -> tuple[list[Any], Daemon]:
         daemon = Daemon(configuration(tmp_path), disk=SurprisingDisk())
-        waiting = [asyncio.create_task(daemon.wait_until_open()) for _ in range(3)]
+        waiting = [asyncio.create_task(daemon.services.wait_until_open()) for _ in range(3)]
         daemon.start_opening()
         async with asyncio.timeout(10.0):
             told = await asyncio.gather(*waiting, return_exceptions=True)
-            await daemon.stopped.wait()  # and the daemon ends
+            await daemon.services.stopped.wait()  # and the daemon ends
         await asyncio.to_thread(daemon.close)
         return told, daemon
 
     told, daemon = asyncio.run(wait_three_times())
     assert [type(error) for error in told] == [Refusal] * 3
     assert "made of cheese" in str(told[0])
-    assert daemon.state()[0] != "ready"
+    assert report_of(daemon).state()[0] != "ready"
     Store.open(tmp_path / "data").close()  # the lock was given back
 
 
-def test_housekeeping_goes_on_after_an_unexpected_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "HOUSEKEEPING_SECONDS", 0.01)
-    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS_MAX", 0.01)
+def report_of(daemon: Daemon) -> StatusReport:
+    return StatusReport(daemon.services, daemon.thread_reports, daemon.job_reports)
+
+
+def test_the_other_jobs_go_on_after_an_unexpected_error_in_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(scheduler, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(scheduler, "RETRY_SECONDS_MAX", 0.01)
     tried, others = threading.Semaphore(0), threading.Semaphore(0)
     is_ill = True
 
-    def stumble() -> None:
+    def stumble() -> bool:
+        tried.release()
         if is_ill:
-            tried.release()
             raise UnexpectedError("no touch today")
+        return False
 
-    def report(daemon: Daemon) -> ThreadReport:
-        (found,) = (each for each in daemon.thread_reports() if each.name == "mnemo-house")
-        return found
+    def go_on() -> bool:
+        others.release()
+        return False
 
-    async def run() -> None:
-        nonlocal is_ill
-        daemon = Daemon(configuration(tmp_path))
-        await asyncio.to_thread(daemon.open)
-        daemon._chores.extend([stumble, others.release])
-        assert all([await asyncio.to_thread(tried.acquire, timeout=60.0) for _ in range(3)])
-        assert all([await asyncio.to_thread(others.acquire, timeout=60.0) for _ in range(3)]), "they have their turn"
-        assert daemon.state()[0] == "degraded"
-        (reason,) = (each for each in daemon.state()[1] if "mnemo-house" in each)
-        assert reason.endswith("Surprise: no touch today")
-        is_ill = False
-        await asyncio.to_thread(wait_until, lambda: not report(daemon).is_failing)
-        assert not any("mnemo-house" in each for each in daemon.state()[1])
-        assert report(daemon).restarts >= 3
-        assert report(daemon).last_failure == "Surprise: no touch today"
-        await asyncio.to_thread(daemon.close)
+    def state() -> tuple[str, list[str]]:
+        told, reasons = report_of(daemon).state()
+        return told, [reason for reason in reasons if "job" in reason]
 
-    asyncio.run(run())
+    async def made() -> Daemon:
+        ill = Job("stumbling", "Stumbles.", every(0.0), stumble, "1 step")
+        well = Job("going_on", "Goes on.", every(0.0), go_on, "1 step")
+        return Daemon(configuration(tmp_path), make_jobs=lambda services: (ill, *jobs_of(services), well))
+
+    daemon = asyncio.run(made())
+    daemon.open()
+    assert all(tried.acquire(timeout=60.0) for _ in range(3))
+    assert all(others.acquire(timeout=60.0) for _ in range(3)), "they have their turn"
+    failed = "a background job fails and is tried again and again: stumbling: UnexpectedError: no touch today"
+    wait_until(lambda: state() == ("degraded", [failed]))
+    is_ill = False
+    wait_until(lambda: not state()[1])
+    (report,) = (each for each in daemon.job_reports() if each.job.name == "stumbling")
+    assert (report.state.failures, report.state.last_failure) == (0, "UnexpectedError: no touch today")
+    daemon.close()
 
 
 def test_a_start_that_fails_in_the_middle_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,14 +118,14 @@ def test_a_start_that_fails_in_the_middle_is_tried_again(tmp_path: Path, monkeyp
     async def run() -> None:
         daemon = Daemon(configuration(tmp_path), make_notes=Reluctant)
         await asyncio.to_thread(daemon.open)
-        await asyncio.to_thread(wait_until, daemon.notes.supervisor.is_alive)
-        await asyncio.to_thread(wait_until, daemon.indexing.supervisor.is_alive)
-        status = daemon.status().threads["mnemo-start"]
-        assert (status.restarts, status.last_failure) == (1, "Surprise: not now")
+        await asyncio.to_thread(wait_until, daemon.services.notes.supervisor.is_alive)
+        await asyncio.to_thread(wait_until, daemon.services.indexing.supervisor.is_alive)
+        status = report_of(daemon).status().threads["mnemo-start"]
+        assert (status.restarts, status.last_failure) == (1, "UnexpectedError: not now")
         assert status.failed_at is not None
         await asyncio.to_thread(daemon.close)
-        assert not daemon.notes.supervisor.is_alive()
-        assert not daemon.indexing.supervisor.is_alive()
+        assert not daemon.services.notes.supervisor.is_alive()
+        assert not daemon.services.indexing.supervisor.is_alive()
 
     asyncio.run(run())
 

@@ -61,11 +61,12 @@ class House:
         configuration = settings.load(environ)
         opening = asyncio.run_coroutine_threadsafe(self._open(configuration), self._loop)
         self.daemon = opening.result(WAIT_SECONDS)
+        self.services = self.daemon.services
 
     async def _open(self, configuration: settings.Configuration) -> Daemon:
         daemon = Daemon(configuration)
         daemon.start_opening()
-        await daemon.wait_until_open()
+        await daemon.services.wait_until_open()
         return daemon
 
     def close(self) -> None:
@@ -79,23 +80,23 @@ class House:
     def add(self, text: str, **fields: Any) -> str:
         """The id of what was remembered."""
         draft = Draft(content=text, namespace="default", user_id="local", trust="user", source="test", **fields)
-        return self.daemon.memories.remember(draft, PERSON).result(WAIT_SECONDS).result.memory.id
+        return self.services.memories.remember(draft, PERSON).result(WAIT_SECONDS).result.memory.id
 
     def number(self, memory_id: str) -> int:
-        with self.daemon.store.snapshot() as snapshot:
+        with self.services.store.snapshot() as snapshot:
             number = snapshot.number(memory_id)
         assert number is not None
         return number
 
     def serving(self) -> ActiveIndex:
-        indexing = self.daemon.indexing
+        indexing = self.services.indexing
         until(lambda: indexing.serving() is not None and indexing.progress().state == "ready")
         serving = indexing.serving()
         assert serving is not None
         return serving
 
     def checking(self) -> StoreCheck:
-        return StoreCheck(self.daemon.store, self.daemon.views, self.daemon.indexing)
+        return StoreCheck(self.services.store, self.services.views, self.services.indexing)
 
     def faults(self) -> list[tuple[str, str]]:
         """Rule and subject of everything that is found."""
@@ -123,8 +124,8 @@ def until(is_so: Callable[[], bool]) -> None:
 def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
     installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
     house = House(tmp_path)
-    house.daemon.use_model("tiny-letters")
-    until(lambda: house.daemon.embedding.status().state == "ready")
+    house.services.use_model("tiny-letters")
+    until(lambda: house.services.embedding.status().state == "ready")
     yield house
     house.close()
 
@@ -144,7 +145,7 @@ def live(house: House, chance: random.Random, days: int) -> None:
 
 def do_something(house: House, chance: random.Random, day: int, one: str, other: str) -> list[str]:
     """One of nine things; the ids of what is new."""
-    memories = house.daemon.memories
+    memories = house.services.memories
     match chance.randrange(9):
         case 0 | 1:
             return [house.add(f"{chance.choice(LETTERS)} {day}", tags=("day", f"t{day % 3}"))]
@@ -179,30 +180,30 @@ def test_notes_that_come_change_move_and_go_leave_nothing_wrong(house: House, tm
     for number in range(6):
         (vault / f"n{number}.md").write_text(f"# a b\n\nc d {number} [[n{(number + 1) % 6}]]\n\n## e\n\nf g {number}\n")
     daemon = house.daemon
-    daemon.add_root(str(vault), "default")
+    daemon.services.notes.add_root(str(vault), "default")
     look_again(house)
     (vault / "n0.md").write_text("# a b\n\nq r s\n")
     (vault / "n1.md").rename(vault / "moved.md")
     (vault / "n2.md").unlink()
-    with daemon.store.snapshot() as snapshot:
+    with daemon.services.store.snapshot() as snapshot:
         chunks = [memory.id for memory in snapshot.memories() if memory.managed]
-    daemon.memories.delete(chunks[-2:], "test", PERSON).result(WAIT_SECONDS)
+    daemon.services.memories.delete(chunks[-2:], "test", PERSON).result(WAIT_SECONDS)
     look_again(house)
     assert len(chunks) == 12
     assert house.faults() == []
-    daemon.remove_root(str(vault))
-    house.daemon.memories.restore(chunks[0], PERSON).result(WAIT_SECONDS)
+    daemon.services.notes.remove_root(str(vault))
+    house.services.memories.restore(chunks[0], PERSON).result(WAIT_SECONDS)
     assert house.faults() == []
 
 
 def look_again(house: House) -> None:
-    house.daemon.notes.rescan()
-    assert house.daemon.notes.wait_until_settled(WAIT_SECONDS)
+    house.services.notes.rescan()
+    assert house.services.notes.wait_until_settled(WAIT_SECONDS)
 
 
 def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House) -> None:
     live(house, random.Random(6), 80)
-    store = house.daemon.store
+    store = house.services.store
     oldest = store.seq // 2
     write(store, PutMeta(name="history_from", value=f"{oldest} 1"))
     store.run_exclusively(lambda keeper: compaction.compact(keeper, oldest, None)).result(WAIT_SECONDS)
@@ -248,13 +249,13 @@ class Unlucky(StoreCheck):
         daemon, number = self.house.daemon, self.house.number(self.memory_id)
         with super().source() as at:
             if self.is_at_vectors:
-                daemon.memories.delete([self.memory_id], "test", PERSON).result(WAIT_SECONDS)
-                until(lambda: not daemon.indexing.has_vector(number))
+                daemon.services.memories.delete([self.memory_id], "test", PERSON).result(WAIT_SECONDS)
+                until(lambda: not daemon.services.indexing.has_vector(number))
                 self.looks += 1
             yield at
         if self.is_at_vectors:
-            daemon.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
-            until(lambda: daemon.indexing.has_vector(number))
+            daemon.services.memories.restore(self.memory_id, PERSON).result(WAIT_SECONDS)
+            until(lambda: daemon.services.indexing.has_vector(number))
 
     def _background_index(self, name: str, index: BackgroundIndex, report: CheckReport) -> Iterator[InvariantViolation]:
         self.is_at_vectors = name == "vectors"
@@ -265,7 +266,7 @@ def test_what_changes_each_time_that_it_is_looked_at_is_not_called_wrong(house: 
     """The index has heard of the change already, and the moment that is compared with it lies before."""
     kept = house.add("a b c")
     house.serving()
-    checking = Unlucky(house.daemon.store, house.daemon.views, house.daemon.indexing)
+    checking = Unlucky(house.services.store, house.services.views, house.services.indexing)
     checking.house, checking.memory_id = house, kept
     report = checking.run()
     assert checking.looks >= 2, "once, and once more to be sure"
@@ -284,7 +285,7 @@ class Touch(NamedTuple):
 
 def alter_column(name: str, value: float) -> Callable[[House, int], None]:
     def act(house: House, number: int) -> None:
-        house.daemon.views.attributes._arrays[name][number] = value
+        house.services.views.attributes._arrays[name][number] = value
 
     return act
 
@@ -294,13 +295,13 @@ VIEWS: dict[str, Touch] = {
     "another namespace": Touch(alter_column("namespace", 77), ("columns",)),
     "another layer": Touch(alter_column("layer", 2), ("columns",)),
     "another count of uses": Touch(alter_column("access_count", 9), ("columns",)),
-    "a row that is missing": Touch(lambda house, number: house.daemon.views.attributes.drop(number), ("columns",)),
-    "words that are missing": Touch(lambda house, number: house.daemon.views.lexical.drop(number), ("words",)),
+    "a row that is missing": Touch(lambda house, number: house.services.views.attributes.drop(number), ("columns",)),
+    "words that are missing": Touch(lambda house, number: house.services.views.lexical.drop(number), ("words",)),
     "other words": Touch(
-        lambda house, number: house.daemon.views.lexical.put(number, LexicalFields("x y z", tags=("t",))), ("words",)
+        lambda house, number: house.services.views.lexical.put(number, LexicalFields("x y z", tags=("t",))), ("words",)
     ),
     "the same words in other numbers": Touch(
-        lambda house, number: house.daemon.views.lexical.put(number, LexicalFields("b b c", tags=("t",))), ("words",)
+        lambda house, number: house.services.views.lexical.put(number, LexicalFields("b b c", tags=("t",))), ("words",)
     ),
 }
 
@@ -316,8 +317,8 @@ def test_a_view_that_says_something_else_than_the_store_is_found_and_built_anew(
 
 def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
     one = house.add("a b", tags=("kept", "lost"))
-    columns = house.daemon.views.attributes
-    with house.daemon.store.snapshot() as snapshot:
+    columns = house.services.views.attributes
+    with house.services.store.snapshot() as snapshot:
         memory = snapshot.memory(one)
     assert memory is not None
     columns.put(house.number(one), type(memory)(**{**{f: getattr(memory, f) for f in memory.__struct_fields__},
@@ -329,11 +330,11 @@ def test_a_tag_that_a_view_does_not_know_of_is_missed(house: House) -> None:
 def test_rows_of_memories_that_are_gone_are_found_in_columns_and_words(house: House) -> None:
     ids = [house.add(text) for text in LETTERS]
     number = house.number(ids[0])
-    columns, words = house.daemon.views.attributes, house.daemon.views.lexical
-    with house.daemon.store.snapshot() as snapshot:
+    columns, words = house.services.views.attributes, house.services.views.lexical
+    with house.services.store.snapshot() as snapshot:
         memory = snapshot.memory(ids[0])
     assert memory is not None
-    write(house.daemon.store, DropMemory(id=ids[0]))
+    write(house.services.store, DropMemory(id=ids[0]))
     assert house.faults() == []
     columns.put(number, memory, None)
     words.put(number, LexicalFields(memory.content))
@@ -368,8 +369,8 @@ def test_e15_vectors_that_a_delete_left_behind_are_found_and_taken_away(house: H
     gone, trashed = house.number(ids[0]), house.number(ids[1])
     view = house.serving().view
     rows = {number: view.vectors_of(number) for number in (gone, trashed)}
-    write(house.daemon.store, DropMemory(id=ids[0]))
-    house.daemon.memories.delete([ids[1]], "test", PERSON).result(WAIT_SECONDS)
+    write(house.services.store, DropMemory(id=ids[0]))
+    house.services.memories.delete([ids[1]], "test", PERSON).result(WAIT_SECONDS)
     assert house.faults() == []
     for number, vectors in rows.items():
         assert vectors is not None
@@ -384,7 +385,7 @@ def test_a_view_that_is_being_filled_is_not_called_wrong(house: House, monkeypat
     """Vectors come behind the store: as long as they do, that is told, and is no fault."""
     monkeypatch.setattr(store_check, "SETTLE_SECONDS", 0.2)
     house.serving()
-    house.daemon.indexing.stop()
+    house.services.indexing.stop()
     house.add("a b c")
     report = house.checking().run()
     assert report.violations == []
@@ -432,7 +433,7 @@ def both_keys_of(memory_id: str) -> Callable[[TableWriter], None]:
 
 def test_while_a_check_is_under_way_another_is_refused_and_afterwards_taken(house: House) -> None:
     house.serving()
-    api = CheckApi(house.daemon)
+    api = CheckApi(house.services)
     request = Request(ask=RepairRequest(dry_run=True), query=None, path={}, peer=Peer(uid=0))
 
     async def ask() -> list[Any]:
@@ -526,8 +527,8 @@ def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tm
     ids = [house.add(text) for text in LETTERS]
     house.serving()
     numbers = [house.number(memory_id) for memory_id in ids]
-    house.daemon.views.lexical.put(numbers[0], LexicalFields("x y z"))
-    house.daemon.views.attributes._arrays["importance"][numbers[1]] = 0.9
+    house.services.views.lexical.put(numbers[0], LexicalFields("x y z"))
+    house.services.views.attributes._arrays["importance"][numbers[1]] = 0.9
     other_vectors(house, numbers[2])
     house.close()
     data = tmp_path / "data"

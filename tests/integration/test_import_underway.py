@@ -59,7 +59,7 @@ class ServedDaemon:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self.daemon = Daemon(self._configuration, disk=self.disk)
         await asyncio.to_thread(self.daemon.open)
-        api = TransferApi(self.daemon)
+        api = TransferApi(self.daemon.services)
         self.server = HttpServer(api.routes(), drain_seconds=0.2)
         listener = bind(self.path)
         await self.server.start(listener.socket)
@@ -76,10 +76,10 @@ class ServedDaemon:
         assert not self._thread.is_alive()
 
     def contents(self) -> list[str]:
-        return contents(self.daemon.store)
+        return contents(self.daemon.services.store)
 
     def files(self) -> set[str]:
-        return {path.name for path in self.daemon.store.folder.iterdir()}
+        return {path.name for path in self.daemon.services.store.folder.iterdir()}
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
 ) -> None:
     monkeypatch.setattr(transfer_routes, "PATIENCE_SECONDS", 0.0)
     monkeypatch.setattr(transfer_routes, "TELL_SECONDS", 0.001)
-    held = HeldWriter(served.daemon.store)
+    held = HeldWriter(served.daemon.services.store)
     (body,) = memories(1000)
     with socket.socket(socket.AF_UNIX) as hasty:
         hasty.connect(str(served.path))
@@ -192,7 +192,7 @@ def test_a_reader_that_goes_away_ends_the_import_behind_its_slice(
 
 def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon, short_folder: Path) -> None:
     """The daemon is told to stop while the writer is busy with something else."""
-    held = HeldWriter(served.daemon.store)
+    held = HeldWriter(served.daemon.services.store)
     failed: list[MnemoError] = []
 
     def run() -> None:
@@ -204,7 +204,7 @@ def test_an_import_that_a_stop_breaks_off_goes_on_next_time(served: ServedDaemon
 
     asking = threading.Thread(target=run)
     asking.start()
-    until(lambda: served.daemon.store.queue_length() == 1)
+    until(lambda: served.daemon.services.store.queue_length() == 1)
     stopping = threading.Thread(target=served.stop)
     stopping.start()
     asking.join(30)  # what was begun is given its time, and then broken off
@@ -234,7 +234,7 @@ def test_what_was_taken_over_is_found_once_the_import_is_answered(
     finally:
         source.stop()
     assert client.import_from(lines).whole
-    assert (served.daemon.views.state, len(served.daemon.views.lexical)) == ("ready", 300)
+    assert (served.daemon.services.views.state, len(served.daemon.services.views.lexical)) == ("ready", 300)
 
 
 def test_a_body_that_comes_in_slowly_is_waited_for_piece_by_piece(

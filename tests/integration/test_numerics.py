@@ -12,6 +12,7 @@ import pytest
 
 from mnemo_core.ingest.mutations import Draft
 from mnemo_daemon import settings
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.app import Daemon
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import embedding, encoder_graph, installation
@@ -25,6 +26,7 @@ from mnemo_daemon.models.catalogue import (
 )
 from mnemo_daemon.models.embedding import EmbeddingService, load_embedder, name_space, spaces_of
 from mnemo_daemon.retrieval.question import Question
+from mnemo_daemon.services import Services
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.store import Store, TextVectors, WriteReceipt
 from tests.grounds import wait_until
@@ -128,51 +130,55 @@ class ForeignMachine:
         environ = {f"MNEMO_{name}": str(folder / path) for name, path in names.items()}
         self.configuration = settings.load(environ | {"MNEMO_MODELS_NUMERICS": numerics, "HOME": str(folder)})
 
-    async def __aenter__(self) -> Daemon:
+    async def __aenter__(self) -> Services:
         self.daemon = Daemon(self.configuration, open_store=self.store.open)
         await asyncio.to_thread(self.daemon.open)
-        return self.daemon
+        return self.daemon.services
 
     async def __aexit__(self, *unused: object) -> None:
         await asyncio.to_thread(self.daemon.close)
 
 
-def answers(daemon: Daemon, query: str) -> list[str]:
+def answers(services: Services, query: str) -> list[str]:
     question = Question(query, MemoryFilter(namespaces=("default",)), top_k=5)
-    return [hit.details.memory.content for hit in daemon.recall.answer(question).hits]
+    return [hit.details.memory.content for hit in services.recall.answer(question).hits]
 
 
-def form(daemon: Daemon) -> str | None:
-    return daemon.embedding.status().form
+def state_of(services: Services) -> tuple[str, list[str]]:
+    return StatusReport(services, list, list).state()
+
+
+def form(services: Services) -> str | None:
+    return services.embedding.status().form
 
 
 def test_a_store_that_moves_to_another_processor_and_back_goes_on_answering(
     manifest: ModelManifest, tmp_path: Path
 ) -> None:
     async def live() -> None:
-        async with ForeignMachine(tmp_path, "int8") as daemon:
+        async with ForeignMachine(tmp_path, "int8") as services:
             draft = Draft(content="", namespace="default", user_id="local", trust="user", source="test")
             for text in TEXTS:
-                daemon.memories.remember(draft._replace(content=text), Caller("test")).result()
-            daemon.use_model(manifest.name)
-            await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
-            assert form(daemon) == "int8"
-            before = answers(daemon, "a d g")
-            quick = daemon.indexing.serving()
-        async with ForeignMachine(tmp_path, "float32") as daemon:
-            assert answers(daemon, "a d g")[0] == "a d g", "by words, before any vector is there"
-            await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
-            assert form(daemon) == "float32"
-            assert answers(daemon, "a d g")[0] == "a d g"
-            exact = daemon.indexing.serving()
+                services.memories.remember(draft._replace(content=text), Caller("test")).result()
+            services.use_model(manifest.name)
+            await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
+            assert form(services) == "int8"
+            before = answers(services, "a d g")
+            quick = services.indexing.serving()
+        async with ForeignMachine(tmp_path, "float32") as services:
+            assert answers(services, "a d g")[0] == "a d g", "by words, before any vector is there"
+            await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
+            assert form(services) == "float32"
+            assert answers(services, "a d g")[0] == "a d g"
+            exact = services.indexing.serving()
             assert quick is not None
             assert exact is not None
             assert quick.view.space != exact.view.space
             assert len(exact.view) == len(TEXTS)
-        async with ForeignMachine(tmp_path, "int8") as daemon:
-            await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
-            assert form(daemon) == "int8"
-            assert answers(daemon, "a d g") == before
+        async with ForeignMachine(tmp_path, "int8") as services:
+            await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
+            assert form(services) == "int8"
+            assert answers(services, "a d g") == before
 
     asyncio.run(live())
 
@@ -189,22 +195,22 @@ class SlowModel(Store):
 
 def test_it_is_said_that_and_why_vectors_are_computed_again(manifest: ModelManifest, tmp_path: Path) -> None:
     async def live() -> None:
-        async with ForeignMachine(tmp_path, "int8") as daemon:
+        async with ForeignMachine(tmp_path, "int8") as services:
             draft = Draft(content="a b c", namespace="default", user_id="local", trust="user", source="test")
-            daemon.memories.remember(draft, Caller("test")).result()
-            daemon.use_model(manifest.name)
-            await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
+            services.memories.remember(draft, Caller("test")).result()
+            services.use_model(manifest.name)
+            await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
         try:
-            async with ForeignMachine(tmp_path, "float32", SlowModel) as daemon:
-                await asyncio.to_thread(wait_until, lambda: daemon.indexing.refill_cause != "")
-                state, (reason,) = daemon.state()
+            async with ForeignMachine(tmp_path, "float32", SlowModel) as services:
+                await asyncio.to_thread(wait_until, lambda: services.indexing.refill_cause != "")
+                state, (reason,) = state_of(services)
                 assert state == "warming"
                 assert reason.startswith("1 memory waits for its vector: the vectors were computed by")
                 assert "other numerics than the float32 used here" in reason
-                assert answers(daemon, "a b c") == ["a b c"]
+                assert answers(services, "a b c") == ["a b c"]
                 SlowModel.may_go_on.set()
-                await asyncio.to_thread(wait_until, lambda: daemon.state()[0] == "ready")
-                assert daemon.indexing.refill_cause == ""
+                await asyncio.to_thread(wait_until, lambda: state_of(services)[0] == "ready")
+                assert services.indexing.refill_cause == ""
         finally:
             SlowModel.may_go_on.set()
 

@@ -148,6 +148,8 @@ def settle(ground: Ground) -> None:
     """All have their vectors, and their token rows have been looked at."""
 
     def is_settled() -> bool:
+        if ground.indexing.lacks_tokens():
+            ground.indexing.fill_tokens()
         tokens, vectors = ground.indexing.tokens.progress(), ground.indexing.progress()
         return vectors.state == "ready" and ground.indexing.waiting() == 0 and tokens is not None and tokens.share == 1
 
@@ -278,7 +280,8 @@ def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(gro
     (rows,) = embedding.seen.embedder.encode_batch(["f g"])
     ground.store.put_vectors([TextVectors(embedding.seen.space, text_hash("f g"), rows.astype(np.float16))]).result()
     ground.edit(changed, content="f g")
-    wait_until(lambda: kept(ground, embedding.form, "f g") != [None])
+    wait_until(ground.indexing.lacks_tokens)
+    settle(ground)
     assert kept(ground, embedding.form, "f g") == made(embedding, "f g")
 
 

@@ -14,7 +14,9 @@ from mnemo_client.errors import RefusalError
 from mnemo_core.lifecycle import erasure
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.lifecycle import expiry, trash
 from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.lifecycle.trash import Trash
 from mnemo_daemon.maintenance.compaction_backup import DAY_MS
@@ -22,6 +24,7 @@ from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
+from mnemo_daemon.scheduler import Job, Scheduler, every
 from mnemo_store.disk import Disk
 from mnemo_store.errors import DiskFull, StoreClosed
 from mnemo_store.records import (
@@ -43,6 +46,7 @@ from mnemo_store.records import (
 from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.desk import PERSON, Desk
 from tests.faulty import FULL, Faulty
+from tests.grounds import wait_until
 from tests.running import RunningDaemon
 from tests.samples import WAIT_SECONDS, remember, sample_id, sample_memory, write
 from tests.vaults import Vault, watched_vault
@@ -56,6 +60,7 @@ class Bin(Desk):
     def __init__(self, folder: Path, embedding: EmbeddingService | None = None) -> None:
         super().__init__(folder, embedding)
         self.bin = Trash(self.store, self.views)
+        self.expiry = Expiry(self.store, self.views)
 
     def ids(self) -> set[str]:
         with self.store.snapshot() as snapshot:
@@ -308,12 +313,14 @@ def test_what_was_deleted_longer_ago_than_keep_days_leaves_and_the_rest_stays(de
     desk.at += DAY_MS
     desk.trash(young)
     desk.at += 6 * DAY_MS + 1
-    assert desk.bin.delete_expired(0) == []
-    assert desk.bin.delete_expired(8) == []
-    assert desk.bin.delete_expired(7) == [old]
+    for keep_days in (0, 8):
+        assert not desk.bin.run_retention_slice(keep_days)
+        assert desk.ids() == {old, young, kept}
+    assert not desk.bin.run_retention_slice(7)
     assert desk.ids() == {young, kept}
     desk.at += DAY_MS
-    assert desk.bin.delete_expired(7) == [young]
+    assert not desk.bin.run_retention_slice(7)
+    assert desk.ids() == {kept}
 
 
 def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk: Bin) -> None:
@@ -321,21 +328,139 @@ def test_what_was_discarded_stays_for_thirty_days_whatever_the_trash_keeps(desk:
     discarded = msgspec.structs.replace(desk.memory(memory_id), state="discarded", version=2, modified_at=desk.at)
     write(desk.store, PutMemory(data=discarded))
     desk.at += 30 * DAY_MS
-    assert desk.bin.delete_expired(0) == []
-    desk.at += 1
-    assert desk.bin.delete_expired(0) == [memory_id]
-    assert desk.ids() == set()
-
-
-def test_old_things_are_looked_for_once_an_hour(desk: Bin) -> None:
-    memory_id = desk.add("Old.")
-    desk.bin.delete_expired_if_due(1)
-    desk.trash(memory_id)
-    desk.at += 2 * DAY_MS
-    desk.bin.delete_expired_if_due(1)
+    desk.bin.run_retention_slice(0)
     assert desk.ids() == {memory_id}
-    Trash(desk.store, desk.views).delete_expired_if_due(1)
+    desk.at += 1
+    desk.bin.run_retention_slice(0)
     assert desk.ids() == set()
+
+
+def test_old_things_leave_some_at_a_time(desk: Bin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trash, "DELETED_PER_SLICE", 2)
+    for number in range(5):
+        desk.trash(desk.add(f"Old {number}."))
+    desk.at += 2 * DAY_MS
+    sizes = []
+    while desk.bin.run_retention_slice(1):
+        sizes.append(len(desk.ids()))
+    assert sizes == [3, 1]
+    assert desk.ids() == set()
+
+
+# What has expired
+
+
+def test_what_has_expired_goes_to_the_trash_and_the_rest_stays(desk: Bin) -> None:
+    expiring, later, plain = (
+        desk.add("Soon.", expires_at=5000),
+        desk.add("Later.", expires_at=9000),
+        desk.add("Always."),
+    )
+    desk.at = 4999
+    assert not desk.expiry.run_slice()
+    assert desk.memory(expiring).state == "active"
+    desk.at = 5000
+    assert not desk.expiry.run_slice()
+    assert [desk.memory(each).state for each in (expiring, later, plain)] == ["trashed", "active", "active"]
+    with desk.store.snapshot() as snapshot:
+        entry = snapshot.trash(expiring)
+        ((_, change),) = snapshot.entries(snapshot.seq - 1, 1)
+    assert entry is not None
+    assert (entry.at, entry.why, entry.state) == (5000, "expired", "active")
+    assert (change.what, change.by) == ("expire", "expiry")
+
+
+@pytest.mark.parametrize("state", ["archived", "superseded", "compressed"])
+def test_a_memory_expires_in_whatever_state_it_is_kept(desk: Bin, state: Any) -> None:
+    memory_id = desk.add("Soon.", expires_at=5000)
+    write(desk.store, PutMemory(data=msgspec.structs.replace(desk.memory(memory_id), state=state, version=2)))
+    desk.at = 5000
+    desk.expiry.run_slice()
+    with desk.store.snapshot() as snapshot:
+        entry = snapshot.trash(memory_id)
+    assert desk.memory(memory_id).state == "trashed"
+    assert entry is not None
+    assert entry.state == state
+
+
+@pytest.mark.parametrize("state", ["trashed", "discarded"])
+def test_what_is_on_its_way_out_does_not_expire_again(desk: Bin, state: Any) -> None:
+    memory_id = desk.add("Soon.", expires_at=5000)
+    if state == "trashed":
+        desk.trash(memory_id)
+    else:
+        write(desk.store, PutMemory(data=msgspec.structs.replace(desk.memory(memory_id), state=state, version=2)))
+    desk.at = 6000
+    seq = desk.store.seq
+    assert not desk.expiry.run_slice()
+    assert desk.store.seq == seq
+
+
+def test_many_expire_some_at_a_time_and_a_store_that_was_shut_in_between_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiry, "EXPIRED_PER_WRITE", 2)
+    desk = Bin(tmp_path / "data")
+    ids = [desk.add(f"Soon {number}.", expires_at=5000) for number in range(5)]
+    desk.at = 5000
+    assert desk.expiry.run_slice()
+    desk.close()
+    desk = Bin(tmp_path / "data")
+    desk.at = 5000
+    assert sorted(desk.memory(each).state for each in ids) == ["active"] * 3 + ["trashed"] * 2
+    scheduler = Scheduler([Job("expiry", "Expires.", every(60.0), desk.expiry.run_slice, "2 memories")])
+    rounds = 1
+    while scheduler.run_round():
+        rounds += 1
+    assert rounds == 2
+    assert {desk.memory(each).state for each in ids} == {"trashed"}
+    desk.close()
+
+
+def test_what_expired_and_is_restored_stays(desk: Bin) -> None:
+    memory_id = desk.add("Soon.", expires_at=5000)
+    desk.at = 5000
+    desk.expiry.run_slice()
+    desk.at = 6000
+    desk.restore(memory_id)
+    assert not desk.expiry.run_slice()
+    restored = desk.memory(memory_id)
+    assert (restored.state, restored.expires_at) == ("active", 0)
+    assert desk.recalled("soon") == ["Soon."]
+
+
+def test_what_is_restored_before_it_expires_keeps_its_expiry(desk: Bin) -> None:
+    memory_id = desk.add("Soon.", expires_at=5000)
+    desk.trash(memory_id)
+    desk.at = 4000
+    desk.restore(memory_id)
+    assert desk.memory(memory_id).expires_at == 5000
+
+
+def test_taking_back_that_a_memory_expired_lets_it_stay(desk: Bin) -> None:
+    memory_id = desk.add("Soon.", expires_at=5000)
+    desk.at = 5000
+    desk.expiry.run_slice()
+    desk.at = 6000
+    desk.undo(desk.store.seq)
+    assert not desk.expiry.run_slice()
+    assert (desk.memory(memory_id).state, desk.memory(memory_id).expires_at) == ("active", 0)
+
+
+def test_the_daemon_looks_for_what_has_expired_by_itself(started_daemon: RunningDaemon) -> None:
+    with started_daemon.client(door="cli") as person:
+        memory = person.remember("The ferry runs until tonight.", expires_at=int(time.time() * 1000) + 1500).memory
+    started_daemon.stop()
+    wait_until(lambda: time.time() * 1000 > (memory.expires_at or 0))
+    started_daemon.start()
+    with started_daemon.client(door="cli") as person:
+        wait_until(lambda: [entry.why for entry in person.trash().entries] == ["expired"])
+        wait_until(lambda: any(job.name == "expiry" and job.runs for job in person.jobs().jobs))
+        (job,) = (job for job in person.jobs().jobs if job.name == "expiry")
+        assert (job.state, job.reason, job.slices, job.failures) == ("idle", None, 1, 0)
+        assert job.finished_at is not None
+        person.restore(memory.id)
+        assert person.get(memory.id).expires_at is None
 
 
 # On a full disk

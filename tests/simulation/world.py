@@ -22,11 +22,13 @@ from urllib.parse import urlencode
 import msgspec
 
 from mnemo_daemon.api.main_routes import Api
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.indexing.vector_indexer import VectorMissing
+from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.scheduler import Scheduler
 from mnemo_daemon.server.router import (
     Request,
     RouteTable,
@@ -37,6 +39,7 @@ from mnemo_daemon.server.router import (
     namespace_of,
 )
 from mnemo_daemon.server.sockets import Peer
+from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Configuration, Folders, HistorySettings, NotesSettings, Settings, TrashSettings
 from mnemo_store.errors import StoreClosed, StoreError
 from mnemo_store.records import ChangeEntry
@@ -53,6 +56,7 @@ from tests.simulation.vault import SimulatedVault
 BEGIN_MS = 1_700_000_000_000  # a moment of November 2023
 SEGMENT_BYTES = 6_000  # so that a few steps see segments become full
 RESERVE_BYTES = 64 << 10
+LEFT_OUT = ("model_loading", "model_unloading", "memory_return")  # jobs whose work the world does, or does without
 ROUNDS_MAX = 60  # of background work in one step: whoever needs more never ends
 
 _real_monotonic, _real_sleep = time.monotonic, time.sleep
@@ -231,11 +235,8 @@ class SteppedNotes(NotesService):
         return True
 
 
-class SteppedDaemon(Daemon):
-    """The daemon whose threads are never begun."""
-
-    def _start_threads(self) -> None:
-        """What would be done there is done by the world."""
+class SteppedServices(Services):
+    """The services of a daemon whose threads are never begun: what would be done there is done by the world."""
 
     def on_store_replaced(self) -> None:
         if self.views.state == "stale":
@@ -274,7 +275,7 @@ class World:
         self.notes_failures: list[Exception] = []
         self.map_bytes = 1 << 26
         self.loop = SimulationLoop()
-        self.daemon: SteppedDaemon | None = None
+        self.daemon: SteppedServices | None = None
         self.api: Api
         self.table: RouteTable
         self._settings = Settings(
@@ -318,6 +319,8 @@ class World:
             daemon.embedding.close()
             raise
         self.daemon = daemon
+        jobs = [job for job in jobs_of(daemon) if job.name not in LEFT_OUT]
+        self.jobs = Scheduler(jobs, clock=self.clock.monotonic, wall_ms=self.clock.now)
         self.api = self.loop.run_until_complete(self._api(daemon))
         self.table = RouteTable(self.api.routes())
         self._follow_behind()
@@ -354,11 +357,11 @@ class World:
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
 
-    async def _made(self, configuration: Configuration) -> SteppedDaemon:
-        return SteppedDaemon(configuration, self.disk, open_store=self._open_store, make_notes=self._make_notes)
+    async def _made(self, configuration: Configuration) -> SteppedServices:
+        return SteppedServices(configuration, self.disk, self._open_store, self._make_notes)
 
-    async def _api(self, daemon: Daemon) -> Api:
-        return Api(daemon)
+    async def _api(self, daemon: Services) -> Api:
+        return Api(daemon, StatusReport(daemon, list, self.jobs.reports))
 
     def _open_store(self, folder: Path, *, disk: Any) -> Store:
         store = SteppedStore.open(
@@ -386,7 +389,7 @@ class World:
         )
         return notes
 
-    def _abandon(self, daemon: Daemon) -> None:
+    def _abandon(self, daemon: Services) -> None:
         if hasattr(daemon, "recall"):
             daemon.recall.close()
         self.disk.abandon()
@@ -431,15 +434,12 @@ class World:
         self.scan_notes()
 
     def _keep_house(self) -> None:
-        daemon = self.daemon
-        assert daemon is not None
-        with contextlib.suppress(StoreError, OSError):
-            daemon.usage.write_if_due()
-            if daemon.views.state == "stale":
-                daemon.views.rebuild()
-            daemon.views.save_if_due()
-            daemon.erasure.resume_if_due()
-            daemon.trash.delete_expired_if_due(daemon.settings.trash.keep_days)
+        for _ in range(ROUNDS_MAX):
+            if not self.jobs.run_round():
+                break
+        for report in self.jobs.reports():
+            if report.condition == "failing" and report.state.is_unexpected:
+                raise Wrong(f"the job {report.job.name} fails: {report.reason}")
 
     def index(self) -> None:
         """The vectors follow as far as they can."""

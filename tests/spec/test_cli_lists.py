@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
@@ -167,3 +169,24 @@ def test_edges_have_no_history(person: CannedPerson, canned: CannedDaemon) -> No
     assert person.give("show", "c0ffee01", "--edges", "--as-of", "3d") == 2
     assert "edges have no history" in person.err
     assert canned.asked == []
+
+
+def test_jobs_say_how_each_stands_and_why_one_waits_or_fails(person: CannedPerson, canned: CannedDaemon) -> None:
+    def job(name: str, state: Any, reason: str | None = None, finished_at: int | None = None) -> JobStatus:
+        return JobStatus(
+            name=name, summary="Does it.", state=state, reason=reason, slice="1 piece", heavy=False, runs=0, slices=0,
+            started_at=None, finished_at=finished_at,
+        )  # fmt: skip
+
+    jobs = [
+        job("expiry", "idle", finished_at=0),
+        job("token_backfill", "waiting", "the machine runs on battery"),
+        job("erasure", "failing", "OSError: no space left"),
+    ]
+    say(canned, "GET /v1/jobs", JobsAnswer(jobs=jobs))
+    assert person.give("jobs") == 0
+    assert person.out.splitlines() == [
+        "expiry          idle     1970-01-01 00:00:00  Does it.",
+        "token_backfill  waiting  not yet              Does it. waiting: the machine runs on battery",
+        "erasure         failing  not yet              Does it. failing: OSError: no space left",
+    ]

@@ -13,7 +13,7 @@ from mnemo_daemon.scheduler import RETRY_SECONDS, RETRY_SECONDS_MAX, Job, JobSta
 from mnemo_store.errors import QueueFull
 
 
-class Bench:
+class JobBench:
     """A scheduler with a clock that is turned by hand, and jobs that write down their slices."""
 
     def __init__(self) -> None:
@@ -39,8 +39,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
-    return Bench()
+def bench() -> JobBench:
+    return JobBench()
 
 
 def state_of(scheduler: Scheduler, name: str) -> JobState:
@@ -48,7 +48,7 @@ def state_of(scheduler: Scheduler, name: str) -> JobState:
     return report.state
 
 
-def test_a_job_is_due_at_the_start_and_again_so_long_after_its_end(bench: Bench) -> None:
+def test_a_job_is_due_at_the_start_and_again_so_long_after_its_end(bench: JobBench) -> None:
     scheduler = bench.scheduler(bench.job("sweep"))
     assert not scheduler.run_round()
     bench.now += 59.0
@@ -61,7 +61,7 @@ def test_a_job_is_due_at_the_start_and_again_so_long_after_its_end(bench: Bench)
     assert (state.runs, state.slices, state.started_at, state.finished_at) == (2, 2, 1_060_000, 1_060_000)
 
 
-def test_long_jobs_take_turns_slice_by_slice(bench: Bench) -> None:
+def test_long_jobs_take_turns_slice_by_slice(bench: JobBench) -> None:
     scheduler = bench.scheduler(bench.job("long", 3), bench.job("other", 2), bench.job("short"))
     assert scheduler.run_round()
     assert bench.log == ["long", "other", "short"]
@@ -71,7 +71,7 @@ def test_long_jobs_take_turns_slice_by_slice(bench: Bench) -> None:
     assert (state_of(scheduler, "long").runs, state_of(scheduler, "long").slices) == (1, 3)
 
 
-def test_queries_go_before_every_slice(bench: Bench) -> None:
+def test_queries_go_before_every_slice(bench: JobBench) -> None:
     job = bench.job("sweep", 2)
     scheduler = Scheduler([job], yield_to_queries=lambda: bench.log.append("queries"), clock=lambda: bench.now)
     scheduler.run_round()
@@ -83,7 +83,7 @@ def test_queries_go_before_every_slice(bench: Bench) -> None:
     ("error", "is_unexpected"), [(QueueFull("full"), False), (OSError("gone"), False), (KeyError("x"), True)]
 )
 def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn(
-    bench: Bench, error: Exception, is_unexpected: bool
+    bench: JobBench, error: Exception, is_unexpected: bool
 ) -> None:
     errors = [error] * 9
 
@@ -116,7 +116,7 @@ def test_a_failed_job_is_tried_again_ever_later_and_keeps_no_other_from_its_turn
     assert report.state.last_failure, "what went wrong last stays to be read"
 
 
-def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: Bench) -> None:
+def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: JobBench) -> None:
     answers: list[bool | Exception] = [True, QueueFull("full"), True, False]
 
     def run() -> bool:
@@ -133,7 +133,7 @@ def test_a_job_that_fails_between_two_slices_goes_on_with_its_run(bench: Bench) 
     assert (answers, state.runs, state.slices, state.started) == ([], 1, 3, 1000.0)
 
 
-def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: Bench) -> None:
+def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: JobBench) -> None:
     scheduler = bench.scheduler(bench.job("heavy", 2, is_heavy=True), bench.job("light"))
     bench.reason = "the machine runs on battery"
     assert not scheduler.run_round()
@@ -151,7 +151,7 @@ def test_a_heavy_job_waits_as_long_as_there_is_a_reason_and_says_it(bench: Bench
     assert scheduler.reports()[0].condition == "idle"
 
 
-def test_stopping_lets_a_slice_end_and_begins_no_other(bench: Bench) -> None:
+def test_stopping_lets_a_slice_end_and_begins_no_other(bench: JobBench) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def run() -> bool:
@@ -171,7 +171,7 @@ def test_stopping_lets_a_slice_end_and_begins_no_other(bench: Bench) -> None:
     assert bench.log == []
 
 
-def test_two_jobs_of_one_name_are_refused(bench: Bench) -> None:
+def test_two_jobs_of_one_name_are_refused(bench: JobBench) -> None:
     with pytest.raises(AssertionError, match="name of its own"):
         bench.scheduler(bench.job("sweep"), bench.job("sweep"))
 

@@ -401,6 +401,7 @@ COMMANDS = (
         "status", "show the state of every part", ".admin.daemon:status",
         (_flag("-w", "--watch", help="keep updating it until ^C"),), group=DAEMON,
     ),
+    Command("jobs", "list the background jobs, and how each stands", ".admin.daemon:jobs", group=DAEMON),
     Command("doctor", "check that everything works, and how to fix what does not", ".admin.doctor:run",
         group=DAEMON),
     Command("config", "show every setting, its value and its origin", ".admin.daemon:config",

@@ -180,6 +180,10 @@ def adjust_strength(usage: Usage, before: Memory, after: Memory) -> tuple[Change
     return (PutUsage(data=msgspec.structs.replace(usage, strength=strength)),)
 
 
+def has_expired(memory: Memory, now: int) -> bool:
+    return 0 < memory.expires_at <= now
+
+
 def move_to_trash(memory: Memory, why: str, now: int) -> tuple[Change, ...]:
     """Into the trash, with the reason and the state it had. SPEC 3.7"""
     entry = TrashEntry(id=memory.id, at=now, why=why, state=memory.state)
@@ -190,11 +194,13 @@ def restore(memory: Memory, entry: TrashEntry | None, now: int) -> tuple[Change,
     """Restore from the trash in its previous state, or from discarded or archived to active. SPEC 3.7
 
     A text discarded for its low importance is restored with the lowest importance that is kept: it matters to whoever
-    restores it.
+    restores it. A memory that has expired comes back without its expiry.
     """
     fields: dict[str, Any] = {"state": entry.state if entry is not None else "active"}
     if memory.state == "discarded" and memory.importance < KEPT_IMPORTANCE_MIN:
         fields |= {"importance": KEPT_IMPORTANCE_MIN, "importance_source": "user"}
+    if has_expired(memory, now):
+        fields["expires_at"] = 0
     back = PutMemory(data=new_version(memory, now, fields))
     return (back, DropTrash(id=memory.id)) if entry is not None else (back,)
 
@@ -217,6 +223,8 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
                 changes.append(PutMemory(data=new_version(row.current, now, {})))
             continue
         fields = {"version": row.current.version + 1, "modified_at": now}
+        if row.current.state == "trashed" and row.before.state != "trashed" and has_expired(row.before, now):
+            fields["expires_at"] = 0  # as in `restore`
         back = msgspec.structs.replace(row.before, **fields)
         changes.append(PutMemory(data=back))
         if row.current.state == "trashed" and back.state != "trashed":
@@ -267,7 +275,7 @@ def _rewritten(draft: Draft, before: Memory, now: int) -> dict[str, Any]:
     else:
         if draft.event_at is not None:
             named |= {"event_at"}
-        if 0 < before.expires_at <= now:
+        if has_expired(before, now):
             named |= {"expires_at"}
         if "tags" not in named and draft.tags:  # those that cleaning added: `sensitive`
             kept = (tag for tag in before.tags if tag not in draft.tags)

@@ -4,17 +4,16 @@ import asyncio
 from pathlib import Path
 
 from mnemo_client.protocol.maintenance import BackupAnswer, BackupRequest, CompactAnswer, CompactRequest
-from mnemo_daemon.api.wire_codec import trust_of
-from mnemo_daemon.app import Daemon
-from mnemo_daemon.errors import Refusal
+from mnemo_daemon.api.access import refuse_agents
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 
 
 class BackupApi:
     """The handlers. Both take long: each has a thread of its own while it runs."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def routes(self) -> list[Route]:
         return [
@@ -27,11 +26,11 @@ class BackupApi:
         ]  # fmt: skip
 
     async def create_backup(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         asked: BackupRequest = request.ask
         wanted = None if asked.folder is None else Path(asked.folder)
-        folder, made = await asyncio.to_thread(self._daemon.maintenance.back_up, wanted)
+        folder, made = await asyncio.to_thread(self._services.maintenance.back_up, wanted)
         size = sum(file.bytes for file in made.files)
         return Reply(BackupAnswer(
             folder=str(folder), seq=made.seq, at=made.at, bytes=size, files=len(made.files),
@@ -39,13 +38,13 @@ class BackupApi:
         ))  # fmt: skip
 
     async def compact(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         asked: CompactRequest = request.ask
         done = await asyncio.to_thread(
-            self._daemon.maintenance.compact, self._daemon.settings.history.keep, dry_run=asked.dry_run
+            self._services.maintenance.compact, self._services.settings.history.keep, dry_run=asked.dry_run
         )
-        sizes = self._daemon.store.disk_bytes()
+        sizes = self._services.store.disk_bytes()
         return Reply(CompactAnswer(
             versions=done.versions, history_from=done.history_from, dry_run=asked.dry_run,
             database_before=done.sizes.database_before if done.sizes else sizes["database"],
@@ -53,9 +52,3 @@ class BackupApi:
             journal_before=done.sizes.journal_before if done.sizes else sizes["journal"],
             journal=done.sizes.journal if done.sizes else sizes["journal"],
         ))  # fmt: skip
-
-
-def refuse_agents(request: Request) -> None:
-    """What gives up history, drops memories for good, mends or copies everything is for a person to ask for."""
-    if trust_of(request, None) != "user":
-        raise Refusal(422, "refused", "only a person may ask for this: use the command line")

@@ -1,19 +1,18 @@
 """The routes that look whether everything is as it should be, and mend it: POST /v1/check, /v1/repair. SPEC 3.8, 13."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from mnemo_client.protocol.maintenance import CheckAnswer, RepairAnswer, RepairRequest, RepairStep, ViolationView
-from mnemo_daemon.api.backup_routes import refuse_agents
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal
 from mnemo_daemon.maintenance.store_check import CheckReport, StoreCheck
 from mnemo_daemon.maintenance.store_repair import RepairReport, StoreRepair
 from mnemo_daemon.models.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 from mnemo_store.maintenance.repair import REPAIR_STEPS
 
 T = TypeVar("T")
@@ -24,13 +23,13 @@ SHOWN_MAX = 100  # violations of one rule
 class CheckApi:
     """The handlers. What they start takes long, and runs one at a time on a thread that gives way to others."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mnemo-upkeep", initializer=lower_thread_priority)
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._thread = WorkerPool(1, thread_name_prefix="mnemo-upkeep", initializer=lower_thread_priority)
         self._is_busy = False
 
     def close(self) -> None:
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
 
     def routes(self) -> list[Route]:
         return [
@@ -40,26 +39,26 @@ class CheckApi:
         ]  # fmt: skip
 
     async def check(self, _: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         return Reply(check_answer(await self._exclusively(self._store_check().run)))
 
     async def repair(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: RepairRequest = request.ask
         refuse_agents(request)
         repairing = StoreRepair(self._store_check())
         return Reply(repair_answer(await self._exclusively(lambda: repairing.repair(dry_run=asked.dry_run))))
 
     def _store_check(self) -> StoreCheck:
-        daemon = self._daemon
-        return StoreCheck(daemon.store, daemon.views, daemon.indexing, daemon.stopped.is_set, daemon.disk)
+        s = self._services
+        return StoreCheck(s.store, s.views, s.indexing, s.stopped.is_set, s.disk)
 
     async def _exclusively(self, work: Callable[[], T]) -> T:
         if self._is_busy:
             raise Refusal(409, "conflict", "a check or a repair is under way: wait until it is done")
         self._is_busy = True
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await self._thread.run(work)
         finally:
             self._is_busy = False
 

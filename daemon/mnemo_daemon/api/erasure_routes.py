@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -12,13 +10,14 @@ import numpy as np
 from mnemo_client.protocol.erasure import EmptyTrashAnswer, EraseAnswer, EraseFilter, EraseOneRequest, EraseRequest
 from mnemo_client.protocol.primitives import Namespace, RequestBody, ShortText
 from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.backup_routes import refuse_agents
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models.embedding import lower_thread_priority
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_interval
 from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import STATES
@@ -35,16 +34,16 @@ class EmptyTrashQuery(RequestBody):
 class ErasureApi:
     """The handlers, for a person alone. What they start takes long, and runs one at a time on a thread of its own."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._at_work: Erasure | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="mnemo-forget", initializer=lower_thread_priority)
+        self._thread = WorkerPool(1, thread_name_prefix="mnemo-forget", initializer=lower_thread_priority)
 
     def close(self) -> None:
-        """What is under way ends before its next step, and is finished after the next start."""
+        """Have an erasure that is under way end before its next step; the next start finishes it."""
         if self._at_work is not None:
             self._at_work.stop()
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
 
     def routes(self) -> list[Route]:
         return [
@@ -57,13 +56,13 @@ class ErasureApi:
         ]  # fmt: skip
 
     async def erase_one(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
-        memory_id = self._daemon.memories.resolve(request.path["id"], wire_codec.caller_of(request))
+        memory_id = self._services.memories.resolve(request.path["id"], wire_codec.caller_of(request))
         return await self._erase(request, [memory_id])
 
     async def erase_many(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         asked: EraseRequest = request.ask
         if bool(asked.ids) == (asked.filter is not None):
@@ -75,39 +74,39 @@ class ErasureApi:
         return await self._erase(request, list(dict.fromkeys(ids)))
 
     async def empty_trash(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         query: EmptyTrashQuery = request.query
         by = wire_codec.caller_of(request).name
         trash, namespaces, is_stopping = (
-            self._daemon.trash,
+            self._services.trash,
             wire_codec.listed_namespaces(request),
-            self._daemon.stopped.is_set,
+            self._services.stopped.is_set,
         )
         user_id = query.user_id or "local"
         return Reply(
-            await self._on_thread(
+            await self._thread.run(
                 lambda: trash.empty(namespaces, by, user_id, confirm=query.confirm, is_stopping=is_stopping)
             )
         )
 
     async def _erase(self, request: Request, ids: Sequence[str]) -> Reply:
-        forgetting = self._at_work = self._daemon.erasure
+        forgetting = self._at_work = self._services.erasure
         if not ids:
             return Reply(EraseAnswer(purged=[], derived=[], dry_run=request.ask.dry_run))
         if request.ask.dry_run:
-            return Reply(await self._on_thread(forgetting.plan, ids))
+            return Reply(await self._thread.run(forgetting.plan, ids))
         by, asked = wire_codec.caller_of(request).name, request.ask
         purge = partial(forgetting.erase, ids, by, quoting=asked.quoting, everywhere=asked.everywhere)
-        return Reply(await self._on_thread(purge))
+        return Reply(await self._thread.run(purge))
 
     def _resolved(self, texts: Sequence[str], caller: Caller) -> list[str]:
-        resolve = self._daemon.memories.resolve
+        resolve = self._services.memories.resolve
         return [resolve(text, caller, f"ids[{at}]") for at, text in enumerate(texts)]
 
     def _matching_ids(self, wanted: MemoryFilter) -> list[str]:
         """The ids of what passes the filter. Raises a Refusal for too many."""
-        columns = self._daemon.views.attributes
+        columns = self._services.views.attributes
         numbers = np.flatnonzero(columns.mask(wanted))
         if len(numbers) > PURGED_MAX:
             message = (
@@ -121,7 +120,7 @@ class ErasureApi:
             raise bad_value("name at least one filter, the namespace for one: this would forget everything", "filter")
         if request.namespace and asked.namespace and request.namespace != asked.namespace:
             raise bad_value("the filter names another namespace than X-Namespace", "filter.namespace")
-        since, until = parse_interval(asked.since, asked.until, self._daemon.store.now(), "filter.")
+        since, until = parse_interval(asked.since, asked.until, self._services.store.now(), "filter.")
         return MemoryFilter(
             namespaces=(wire_codec.writable_namespace(request, asked.namespace),),
             user_id=asked.user_id or "local",
@@ -138,6 +137,3 @@ class ErasureApi:
             since=since,
             until=until,
         )
-
-    async def _on_thread(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)

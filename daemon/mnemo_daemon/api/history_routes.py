@@ -1,17 +1,17 @@
 """The routes of the history: versions, what changed since, undo. SPEC 3.3, 13."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from mnemo_client.protocol.primitives import LIMIT_DEFAULT, Limit, Namespace, RequestBody, ShortText
 from mnemo_client.protocol.versions import DiffAnswer, HistoryAnswer, UndoAnswer, UndoRequest
 from mnemo_daemon.api import wire_codec
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import bad_value
 from mnemo_daemon.memories.history import SEQ_DIGITS_MAX, History, SeqRange
 from mnemo_daemon.memories.memory_service import Caller, MemoryDetails
 from mnemo_daemon.memories.revert import RevertService
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 from mnemo_daemon.times import parse_bound, parse_past_time
 
 VERSIONS_MAX = 500  # of one page
@@ -35,18 +35,12 @@ class DiffQuery(RequestBody):
     cursor: str = ""
 
 
-class RunOnThread(Protocol):
-    """Runs a function on a worker thread."""
-
-    def __call__(self, function: Callable[..., Any], *arguments: Any) -> Awaitable[Any]: ...
-
-
 class HistoryApi:
     """The handlers. Whole histories are read, so everything goes to a thread."""
 
-    def __init__(self, daemon: Daemon, off_loop: RunOnThread) -> None:
-        self._daemon = daemon
-        self._on_thread = off_loop
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
 
     def routes(self) -> list[Route]:
         return [
@@ -61,25 +55,25 @@ class HistoryApi:
         ]  # fmt: skip
 
     async def history(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: HistoryQuery = request.query
-        rows, cursor = await self._on_thread(
+        rows, cursor = await self._workers.run(
             self._history.versions, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
         )
-        roots = self._daemon.root_paths()
+        roots = self._services.root_paths()
         return Reply(HistoryAnswer(versions=[wire_codec.version(row, roots) for row in rows], cursor=cursor or None))
 
     async def diff(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        return Reply(await self._on_thread(self._diff, request))
+        await self._services.wait_until_open()
+        return Reply(await self._workers.run(self._diff, request))
 
     async def undo(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: UndoRequest = request.ask
         if asked.seq is not None and asked.group is not None:
             raise bad_value("give `seq` or `group`, not both", "group")
-        undoing, caller = RevertService(self._daemon.store), wire_codec.caller_of(request)
-        done = await self._on_thread(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
+        undoing, caller = RevertService(self._services.store), wire_codec.caller_of(request)
+        done = await self._workers.run(lambda: undoing.revert(asked.seq, asked.group, caller, dry_run=asked.dry_run))
         return Reply(UndoAnswer(
             seq=done.seqs[-1], what=done.what, ids=done.ids[:IDS_SHOWN], dry_run=asked.dry_run, total=len(done.ids),
             seqs=done.seqs[-IDS_SHOWN:], undo_seq=done.made or None, undo_group=done.group or None,
@@ -91,7 +85,7 @@ class HistoryApi:
 
     @property
     def _history(self) -> History:
-        return History(self._daemon.store, self._daemon.memories)
+        return History(self._services.store, self._services.memories)
 
     def _diff(self, request: Request) -> DiffAnswer:
         query: DiffQuery = request.query
@@ -101,7 +95,7 @@ class HistoryApi:
             wire_codec.caller_of(request), query.limit,
             query.cursor,
         )  # fmt: skip
-        roots = self._daemon.root_paths()
+        roots = self._services.root_paths()
         shown = [wire_codec.difference(row, roots) for row in rows]
         return DiffAnswer(
             since_seq=span.since,
@@ -127,7 +121,7 @@ class HistoryApi:
             if not number.isdecimal() or len(number) > SEQ_DIGITS_MAX:
                 raise bad_value(f"`{field}` is a time, or `seq:` and the number of a change", field)
             return int(number)
-        now = self._daemon.store.now()
+        now = self._services.store.now()
         is_ms = text.isdecimal() and len(text) > YEAR_DIGITS
         return self._history.seq_at(
             parse_past_time(text, field, now) if is_ms else parse_bound(text, field, field, now)

@@ -25,13 +25,13 @@ from mnemo_core.documents import chunking, markup
 from mnemo_core.ingest.policies import IngestPolicy
 from mnemo_core.text import secrets
 from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.backup_routes import refuse_agents
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.access import refuse_agents
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, IngestResult, Submission
 from mnemo_daemon.ingest.reclassification import Reclassification
 from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.server.router import BULK_BYTES_MAX, Reply, Request, Route, decode
+from mnemo_daemon.services import Services
 from mnemo_store.records import CONTENT_CHARS_MAX
 
 INDEXED_SECONDS_MAX = 10.0  # how long `wait: indexed` waits for the vector
@@ -41,7 +41,7 @@ ECHO = "echo"  # why nothing of a text was stored: the daemon itself had handed 
 
 
 class _BatchEntry(NamedTuple):
-    """What was asked for at one place of a batch, and what its answer is to have."""
+    """One entry of a batch, and what its answer contains."""
 
     submission: Submission
     wait: Wait = "stored"
@@ -61,8 +61,8 @@ _Read = _BatchEntry | _EmptyText | Refusal
 class IngestApi:
     """The handlers. Texts are cleaned, masked and split on threads."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     def routes(self) -> list[Route]:
         """Of the doors, and what goes with them."""
@@ -82,24 +82,24 @@ class IngestApi:
         ]  # fmt: skip
 
     async def remember(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         put = await self._pipeline.run_on_thread(1, self._put, request, request.ask)
-        group = self._daemon.store.new_id() if self._pipeline.should_infer(put.submission) else ""
+        group = self._services.store.new_id() if self._pipeline.should_infer(put.submission) else ""
         caller = wire_codec.caller_of(request, put.submission.draft.agent_id)
         (took,) = await self._pipeline.ingest([put.submission], caller, group)
         if isinstance(took, Refusal):
             raise took
-        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        await self._services.wait_until_open()  # a write may have found the disk failing
         fields = await self._fields(took, put)
-        view = wire_codec.memory_view(self._daemon.memories.get(took.decision.memory.id), self._daemon.root_paths())
+        view = wire_codec.memory_view(self._services.memories.get(took.decision.memory.id), self._services.root_paths())
         answer = RememberAnswer(**fields, memory=view, group=group or None)
         return Reply(answer, 201 if took.decision.outcome in ("stored", "repeats") else 200)
 
     async def remember_many(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         size = len(request.ask.memories)
         read = await self._pipeline.run_on_thread(size, self._read_many, request)
-        group = self._daemon.store.new_id()
+        group = self._services.store.new_id()
         agent_id = next(
             (
                 each.submission.draft.agent_id
@@ -112,24 +112,24 @@ class IngestApi:
         return Reply(BatchAnswer(results=results, group=group))
 
     async def ingest(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: IngestRequest = request.ask
         size = len(asked.text) // CONTENT_CHARS_MAX
         read = await self._pipeline.run_on_thread(size, self._read_text, request, asked)
         return Reply(await self._answer(request, read))
 
     async def turns(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: TurnsRequest = request.ask
         read = await self._pipeline.run_on_thread(len(asked.turns), self._read_turns, request, asked)
         return Reply(await self._answer(request, read))
 
     async def reclassify(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         asked: ReclassifyRequest = request.ask
         namespace = wire_codec.writable_namespace(request, asked.namespace)
-        daemon = self._daemon
+        daemon = self._services
         reclassifying = Reclassification(daemon.store, daemon.views, daemon.indexing, lambda: daemon.settings)
         find = functools.partial(
             reclassifying.run, namespace, asked.user_id or "local", wire_codec.caller_of(request).name
@@ -140,10 +140,10 @@ class IngestApi:
 
     @property
     def _pipeline(self) -> IngestPipeline:
-        return self._daemon.ingest
+        return self._services.ingest
 
     def _put(self, request: Request, asked: NewMemory) -> _BatchEntry:
-        daemon = self._daemon
+        daemon = self._services
         draft, masked = wire_codec.draft_of(
             request, asked, daemon.mask_key, daemon.settings.privacy.mask, daemon.store.now()
         )
@@ -166,7 +166,7 @@ class IngestApi:
 
     def _read_text(self, request: Request, asked: IngestRequest) -> list[_Read]:
         """A text without what the daemon had handed out, masked, in pieces."""
-        daemon, mask = self._daemon, self._daemon.settings.privacy.mask
+        daemon, mask = self._services, self._services.settings.privacy.mask
         namespace = wire_codec.writable_namespace(request, asked.namespace)
         profile = self._pipeline.profile(namespace)
         text, echoes = self._without_echo(wire_codec.clean_text(asked.text, "text"), asked.session_id or "", profile)
@@ -189,7 +189,7 @@ class IngestApi:
             return []
         if profile.split == "whole" and len(text) <= CONTENT_CHARS_MAX:
             return [text]
-        serving = self._daemon.indexing.serving()
+        serving = self._services.indexing.serving()
         count = serving.embedder.count_tokens if serving is not None else chunking.estimate_tokens
         if profile.split == "paragraphs":
             return [chunk.text for chunk in chunking.split_blocks(text, chunking.bounded_count(count))]
@@ -200,7 +200,7 @@ class IngestApi:
     def _read_turns(self, request: Request, asked: TurnsRequest) -> list[_Read]:
         """Each turn by itself: what is wrong with one stops no other."""
         profile = self._pipeline.profile(wire_codec.writable_namespace(request, asked.namespace))
-        now = self._daemon.store.now()
+        now = self._services.store.now()
         read: list[_Read] = []
         for place in range(len(asked.turns)):
             try:
@@ -210,7 +210,7 @@ class IngestApi:
         return read
 
     def _read_turn(self, request: Request, asked: TurnsRequest, place: int, profile: IngestPolicy, now: int) -> _Read:
-        daemon, turn, field = self._daemon, asked.turns[place], f"turns[{place}].content"
+        daemon, turn, field = self._services, asked.turns[place], f"turns[{place}].content"
         text, echoes = self._without_echo(wire_codec.clean_text(turn.content, field), asked.session_id, profile)
         if not text:
             return _EmptyText(ECHO, echoes) if echoes else _EmptyText("too_short")
@@ -237,7 +237,7 @@ class IngestApi:
     # What became of it
 
     async def _answer(self, request: Request, read: Sequence[_Read]) -> IngestAnswer:
-        group = self._daemon.store.new_id()
+        group = self._services.store.new_id()
         results = await self._ingested(read, wire_codec.caller_of(request, request.ask.agent_id), group, PieceAnswer)
         counts = Counter(each.outcome if isinstance(each, PieceAnswer) else "refused" for each in results)
         return IngestAnswer(
@@ -256,7 +256,7 @@ class IngestApi:
         """The answer to each, in order; a text that is only begun to be told does not hold up the others."""
         puts = [each for each in read if isinstance(each, _BatchEntry)]
         took = iter(await self._pipeline.ingest([put.submission for put in puts], caller, group) if puts else ())
-        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        await self._services.wait_until_open()  # a write may have found the disk failing
         settled: list[Any] = []
         for each in read:
             match each:
@@ -274,7 +274,7 @@ class IngestApi:
 
     def _answers_of(self, settled: Sequence[Any], kind: type[RememberAnswer] | type[PieceAnswer]) -> list[Any]:
         """The answers with their memories, on a thread: there may be thousands."""
-        roots = self._daemon.root_paths()
+        roots = self._services.root_paths()
         shaped: list[Any] = []
         for each in settled:
             try:
@@ -282,7 +282,7 @@ class IngestApi:
                     raise each
                 if isinstance(each, tuple):
                     took, fields = each
-                    found = self._daemon.memories.get(took.decision.memory.id)
+                    found = self._services.memories.get(took.decision.memory.id)
                     shaped.append(kind(**fields, memory=wire_codec.memory_view(found, roots)))
                 else:
                     shaped.append(each)
@@ -291,7 +291,7 @@ class IngestApi:
         return shaped
 
     async def _fields(self, took: IngestResult, put: _BatchEntry) -> dict[str, Any]:
-        """What is answered of it beside the memory."""
+        """The fields of the answer other than the memory."""
         fields = wire_codec.ingest_fields(took, explain=put.explain)
         indexed, degraded = took.item.is_seen, self._degraded()
         if put.wait != "stored" and took.decision.outcome != "discarded":
@@ -300,11 +300,11 @@ class IngestApi:
         return fields | {"indexed": indexed, "degraded": degraded}
 
     def _degraded(self) -> list[str]:
-        return ["vectors"] if self._daemon.indexing.serving() is None or self._daemon.store.degraded else []
+        return ["vectors"] if self._services.indexing.serving() is None or self._services.store.degraded else []
 
     async def _is_indexed_in_time(self, memory_id: str) -> bool:
-        """Whether its vector came while there was hope of it. No thread waits here: recalls need those."""
-        daemon, loop = self._daemon, asyncio.get_running_loop()
+        """Wait for its vector while one can be expected; return whether it came. No thread waits here."""
+        daemon, loop = self._services, asyncio.get_running_loop()
         with daemon.store.snapshot() as snapshot:
             number = snapshot.number(memory_id)
         deadline = loop.time() + INDEXED_SECONDS_MAX

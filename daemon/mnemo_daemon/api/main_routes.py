@@ -1,10 +1,8 @@
 """The routes of /v1: a handler decides nothing, it asks a service and shapes the answer. SPEC 13."""
 
 import asyncio
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -33,42 +31,29 @@ from mnemo_client.protocol.retrieval import (
     WhyAnswer,
     WhyRequest,
 )
-from mnemo_client.protocol.status import (
-    ConfigAnswer,
-    ConfigValue,
-    HealthAnswer,
-    ModelsAnswer,
-    NewRootRequest,
-    NotesRootStatus,
-    NotesStatus,
-    ReindexAnswer,
-    ReindexRequest,
-    StatusAnswer,
-    UseModelRequest,
-)
 from mnemo_core.retrieval import context_block
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.backup_routes import BackupApi, refuse_agents
+from mnemo_daemon.api.backup_routes import BackupApi
 from mnemo_daemon.api.check_routes import CheckApi
+from mnemo_daemon.api.daemon_routes import DaemonApi
 from mnemo_daemon.api.erasure_routes import ErasureApi
 from mnemo_daemon.api.history_routes import HistoryApi
 from mnemo_daemon.api.ingest_routes import IngestApi
+from mnemo_daemon.api.notes_routes import NotesApi
+from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.api.transfer_routes import TransferApi
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, bad_value
 from mnemo_daemon.memories.as_of import HistoryReader
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.retrieval.question import Hit, Question, RecallOutcome
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 from mnemo_daemon.times import MS_DIGITS_MAX, parse_interval, parse_past_time
 from mnemo_store.indexes.attributes import MemoryFilter
 
-T = TypeVar("T")
-
 THREADS = 4  # for what reads or waits off the loop; recall has threads of its own
-RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
-RESCAN_POLL_SECONDS = 0.01
 YEAR_DIGITS = 4
 DELETE_MAX = 500  # memories that one DELETE by filter takes
 
@@ -151,33 +136,30 @@ class RecentQuery(ListQuery):
     hours: Annotated[float, Meta(gt=0)] | None = None
 
 
-class RootQuery(RequestBody):
-    path: str | None = None
-    id: str | None = None
-
-
 class Api:
-    """The handlers. Whatever reads more than a record goes to a thread; the loop only shapes answers."""
+    """Every route of the daemon: its own handlers for memories and recall, and those of the other resources."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-api")
-        self._ingest = IngestApi(daemon)
-        self._transfer = TransferApi(daemon)
-        self._history = HistoryApi(daemon, self._on_thread)
-        self._checks = CheckApi(daemon)
-        self._erasure = ErasureApi(daemon)
+    def __init__(self, services: Services, report: StatusReport) -> None:
+        self._services = services
+        self._workers = WorkerPool(THREADS, thread_name_prefix="mnemo-api")
+        self._history = HistoryApi(services, self._workers)
+        self._transfer = TransferApi(services)
+        self._checks = CheckApi(services)
+        self._erasure = ErasureApi(services)
+        self._resources = (
+            DaemonApi(services, self._workers, report), NotesApi(services, self._workers), IngestApi(services),
+            self._history, self._transfer, BackupApi(services), self._checks, self._erasure,
+        )  # fmt: skip
 
     def close(self) -> None:
         self._erasure.close()
         self._transfer.close()
         self._checks.close()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._workers.close()
 
     def routes(self) -> list[Route]:
-        own = [*self._memory_routes(), *self._reading_routes(), *self._part_routes()]
-        parts = (self._ingest, self._history, self._transfer, BackupApi(self._daemon), self._checks, self._erasure)
-        return [*own, *(route for part in parts for route in part.routes())]
+        own = [*self._memory_routes(), *self._reading_routes()]
+        return [*own, *(route for resource in self._resources for route in resource.routes())]
 
     def _memory_routes(self) -> list[Route]:
         one = MemoryView
@@ -210,60 +192,38 @@ class Api:
                   "The block to put before a prompt", ask=ContextRequest),
         ]  # fmt: skip
 
-    def _part_routes(self) -> list[Route]:
-        status = ("/status", "/v1/status")
-        health = ("/health", "/v1/health")
-        return [
-            *(Route("GET", path, self.status, StatusAnswer, "The state of every part") for path in status),
-            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive") for path in health),
-            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from"),
-            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop"),
-            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use"),
-            Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
-                  ask=UseModelRequest),
-            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Fill the vectors anew",
-                  ask=ReindexRequest),
-            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "The watched folders"),
-            Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
-                  ask=NewRootRequest),
-            Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
-                  "Watch it no more; its memories go to the trash", query=RootQuery),
-            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus, "Folders, and what was skipped"),
-            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare every folder now"),
-        ]  # fmt: skip
-
     # Memories
 
     async def list_memories(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: ListQuery = request.query
-        rows, cursor, _ = await self._on_thread(self._page, query, self._list_filter(request, query))
-        roots = self._daemon.root_paths()
+        rows, cursor, _ = await self._workers.run(self._page, query, self._list_filter(request, query))
+        roots = self._services.root_paths()
         return Reply(MemoryPage(memories=[wire_codec.memory_view(row, roots) for row in rows], cursor=cursor or None))
 
     async def get(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: GetQuery = request.query
         caller, at = wire_codec.caller_of(request), self._as_of(query.as_of)
         if at is None:
             return Reply(self._view(self._memories.resolve(request.path["id"], caller)))
-        row = await self._on_thread(self._history.memory_at, request.path["id"], at, caller)
-        return Reply(wire_codec.memory_view(row, self._daemon.root_paths()))
+        row = await self._workers.run(self._history.memory_at, request.path["id"], at, caller)
+        return Reply(wire_codec.memory_view(row, self._services.root_paths()))
 
     async def edges(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: EdgesQuery = request.query
-        found, cursor = await self._on_thread(
+        found, cursor = await self._workers.run(
             self._memories.edges, request.path["id"], wire_codec.caller_of(request), query.limit, query.cursor
         )
-        roots = self._daemon.root_paths()
+        roots = self._services.root_paths()
         return Reply(EdgesAnswer(edges=[wire_codec.edge(row, roots) for row in found], cursor=cursor or None))
 
     async def edit(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         patch: Patch = request.ask
         fields = wire_codec.edited_fields(
-            request, patch, self._daemon.mask_key, self._daemon.settings.privacy.mask, self._daemon.store.now()
+            request, patch, self._services.mask_key, self._services.settings.privacy.mask, self._services.store.now()
         )
         caller = wire_codec.caller_of(request)
         if "content" in fields:
@@ -272,11 +232,11 @@ class Api:
         if_version = None if patch.if_version is UNSET else patch.if_version
         future = self._memories.edit(request.path["id"], fields, if_version, caller)
         done = await asyncio.wrap_future(future)
-        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        await self._services.wait_until_open()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
     async def delete(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         caller = wire_codec.caller_of(request)
         memory_id = self._memories.resolve(request.path["id"], caller)
         future = self._memories.delete([memory_id], request.query.why, caller)
@@ -284,7 +244,7 @@ class Api:
         return Reply(DeleteAnswer(deleted=len(done.result), id=memory_id))
 
     async def delete_many(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: DeleteQuery = request.query
         if query.id:
             return await self._delete_ids(request, query)
@@ -294,10 +254,10 @@ class Api:
         if "trashed" in query.state:
             raise bad_value("what is in the trash is deleted already", "state")
         wanted = self._list_filter(request, query)._replace(without_tags=_hidden_tags(request, []))
-        rows, cursor = await self._on_thread(self._memories.page, wanted, DELETE_MAX, "")
+        rows, cursor = await self._workers.run(self._memories.page, wanted, DELETE_MAX, "")
         ids = [row.memory.id for row in rows]
         if not query.confirm:
-            total = self._daemon.views.attributes.mask(wanted).sum()
+            total = self._services.views.attributes.mask(wanted).sum()
             return Reply(BulkDeleteAnswer(ids=ids, would_delete=int(total)))
         if cursor:
             message = f"more than {DELETE_MAX} memories pass the filter: narrow it"
@@ -317,24 +277,24 @@ class Api:
         return Reply(BulkDeleteAnswer(ids=done.result, deleted=len(done.result)))
 
     async def restore(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         future = self._memories.restore(request.path["id"], wire_codec.caller_of(request))
         done = await asyncio.wrap_future(future)
-        await self._daemon.wait_until_open()  # a write may have found the disk failing
+        await self._services.wait_until_open()  # a write may have found the disk failing
         return Reply(self._view(done.result))
 
     async def trash(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: TrashQuery = request.query
         states = ("discarded",) if query.set_aside else ("trashed",)
         wanted = MemoryFilter(
             states=states, namespaces=wire_codec.listed_namespaces(request), user_id=query.user_id or "local",
             without_tags=_hidden_tags(request, []),
         )  # fmt: skip
-        rows, cursor = await self._on_thread(self._memories.page, wanted, query.limit, query.cursor)
-        roots = self._daemon.root_paths()
+        rows, cursor = await self._workers.run(self._memories.page, wanted, query.limit, query.cursor)
+        roots = self._services.root_paths()
         views, entries = [], []
-        with self._daemon.store.snapshot() as snapshot:
+        with self._services.store.snapshot() as snapshot:
             for row in rows:
                 views.append(wire_codec.memory_view(row, roots))
                 entry = snapshot.trash(row.memory.id)
@@ -345,26 +305,26 @@ class Api:
     # Reading
 
     async def recall(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: RecallRequest = request.ask
         question = self._question(request, asked)
         recalled = await self._recall(question, dry=asked.dry or question.as_of is not None)
-        await self._on_thread(self._note_shown, recalled.hits, asked.session_id)
+        await self._workers.run(self._note_shown, recalled.hits, asked.session_id)
         namespace = request.namespace or asked.namespace or wire_codec.DEFAULT_NAMESPACE
-        return Reply(wire_codec.recall_answer(question, recalled, namespace, self._daemon.root_paths()))
+        return Reply(wire_codec.recall_answer(question, recalled, namespace, self._services.root_paths()))
 
     async def why(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: WhyRequest = request.ask
         question = self._question(request, asked)
         memory_id = self._memories.resolve(asked.id, wire_codec.caller_of(request), "id")
-        with self._daemon.priority.query_running():
-            told = await self._on_thread(self._daemon.recall.why, question, memory_id)
+        with self._services.priority.query_running():
+            told = await self._workers.run(self._services.recall.why, question, memory_id)
         told.namespace = request.namespace or asked.namespace or wire_codec.DEFAULT_NAMESPACE
         return Reply(told)
 
     async def search(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: SearchQuery = request.query
         asked = RecallRequest(
             query=query.q, top_k=query.limit, token_budget=None, user_id=query.user_id, tags=query.tag,
@@ -374,38 +334,38 @@ class Api:
         )  # fmt: skip
         question = self._question(request, asked)
         recalled = await self._recall(question, dry=True)
-        roots = self._daemon.root_paths()
+        roots = self._services.root_paths()
         memories = [wire_codec.hit_view(hit, roots) for hit in recalled.hits]
         namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
         return Reply(SearchAnswer(memories=memories, total=recalled.total, namespace=namespace,
                                            degraded=[*recalled.degraded]))  # fmt: skip
 
     async def recent(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: RecentQuery = request.query
         wanted = self._list_filter(request, query)
         namespace = request.namespace or wire_codec.DEFAULT_NAMESPACE
         wanted = wanted._replace(namespaces=wire_codec.visible_namespaces(namespace))
         if query.hours is not None:
-            wanted = wanted._replace(since=int(self._daemon.store.now() - query.hours * 3_600_000))
-        rows, cursor, total = await self._on_thread(self._page, query, wanted, True)
-        roots = self._daemon.root_paths()
+            wanted = wanted._replace(since=int(self._services.store.now() - query.hours * 3_600_000))
+        rows, cursor, total = await self._workers.run(self._page, query, wanted, True)
+        roots = self._services.root_paths()
         memories = [RecalledMemory(**msgspec.structs.asdict(wire_codec.memory_view(row, roots))) for row in rows]
         return Reply(SearchAnswer(memories=memories, total=total, namespace=namespace, cursor=cursor or None))
 
     async def tags(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         query: TagsQuery = request.query
         wanted = MemoryFilter(
             namespaces=wire_codec.listed_namespaces(request), user_id=query.user_id or "local",
             without_tags=_hidden_tags(request, []),
-            now=self._daemon.store.now(),
+            now=self._services.store.now(),
         )  # fmt: skip
-        counts = await self._on_thread(self._daemon.views.attributes.count_tags, wanted)
+        counts = await self._workers.run(self._services.views.attributes.count_tags, wanted)
         return Reply(TagsAnswer(tags=counts, namespace=request.namespace or wire_codec.DEFAULT_NAMESPACE))
 
     async def context(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         asked: ContextRequest = request.ask
         inner = RecallRequest(
             query=asked.query, top_k=asked.top_k, token_budget=asked.token_budget, user_id=asked.user_id,
@@ -416,7 +376,7 @@ class Api:
             question = question._replace(filter=question.filter._replace(without_tags=(SENSITIVE_TAG,)))
         question = question._replace(working_session=asked.session_id)
         recalled = await self._recall(question, dry=False)
-        block, kept = await self._on_thread(self._context_block, recalled.hits, asked)
+        block, kept = await self._workers.run(self._context_block, recalled.hits, asked)
         is_cut = len(kept) < len(recalled.hits)
         return Reply(ContextAnswer(
             block=block, total_tokens=len(block) // 4 if is_cut else recalled.total_tokens,
@@ -425,82 +385,15 @@ class Api:
             namespace=request.namespace or wire_codec.DEFAULT_NAMESPACE, degraded=[*recalled.degraded],
         ))  # fmt: skip
 
-    # The parts
-
-    async def health(self, _: Request) -> Reply:
-        state, _reasons = self._daemon.state()
-        return Reply(HealthAnswer(ok=self._daemon.is_sound(), state=state, version=self._daemon.version))
-
-    async def status(self, _: Request) -> Reply:
-        return Reply(await self._on_thread(self._daemon.status))
-
-    async def config(self, _: Request) -> Reply:
-        configuration = self._daemon.configuration
-        values = [ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()]
-        return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
-
-    async def shutdown(self, request: Request) -> Reply:
-        refuse_agents(request)
-        self._daemon.request_stop()
-        return Reply({"stopping": True, "pid": os.getpid()})
-
-    async def models(self, _: Request) -> Reply:
-        return Reply(await self._on_thread(self._daemon.list_models))
-
-    async def use_model(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        refuse_agents(request)
-        await self._on_thread(self._daemon.use_model, request.ask.name)
-        return Reply(await self._on_thread(self._daemon.list_models))
-
-    async def reindex(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        refuse_agents(request)
-        return Reply(await self._on_thread(self._daemon.reindex, request.ask))
-
-    async def notes_status(self, _: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        return Reply(await self._on_thread(self._daemon.notes_status))
-
-    async def add_root(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        refuse_agents(request)
-        asked: NewRootRequest = request.ask
-        namespace = wire_codec.writable_namespace(request, asked.namespace)
-        return Reply(await self._on_thread(self._daemon.add_root, asked.path, namespace))
-
-    async def remove_root(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        refuse_agents(request)
-        query: RootQuery = request.query
-        if (query.path is None) == (query.id is None):
-            raise bad_value("give the folder's `path` or its `id`", "path")
-        ids = await self._on_thread(self._daemon.remove_root, query.id or query.path)
-        return Reply(BulkDeleteAnswer(ids=ids[:DELETE_MAX], deleted=len(ids)))
-
-    async def rescan(self, _: Request) -> Reply:
-        await self._daemon.wait_until_open()
-        daemon, loop = self._daemon, asyncio.get_running_loop()
-        await self._on_thread(daemon.notes.rescan)
-        deadline = loop.time() + RESCAN_SECONDS_MAX
-        while not daemon.stopped.is_set() and loop.time() < deadline:
-            if daemon.notes.wait_until_settled(0.0):
-                break
-            await asyncio.sleep(RESCAN_POLL_SECONDS)  # no thread waits here: recalls need those
-        return Reply(await self._on_thread(self._daemon.notes_status))
-
     # What they share
 
     @property
     def _memories(self) -> MemoryService:
-        return self._daemon.memories
-
-    async def _on_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+        return self._services.memories
 
     def _context_block(self, hits: Sequence[Hit], asked: ContextRequest) -> tuple[str, Sequence[Hit]]:
         """The block, and the hits that are in it: as many of the first as its characters allow."""
-        root_paths = self._daemon.root_paths()
+        root_paths = self._services.root_paths()
         lines = [wire_codec.context_item(hit, root_paths) for hit in hits]
         block = context_block.render_block(lines, dates=asked.dates, ids=asked.ids)
         while asked.max_chars is not None and len(block) > asked.max_chars:
@@ -511,22 +404,22 @@ class Api:
         return block, kept
 
     def _note_shown(self, hits: Sequence[Hit], session_id: str | None) -> None:
-        """What is handed out here is not taken for news when it comes back. SPEC 5.5a"""
+        """Record what is handed out, so that it is not stored as news when it comes back. SPEC 5.5a"""
         rows = [(hit.details.memory.id, hit.details.memory.content) for hit in hits]
-        self._daemon.ingest.record_shown(session_id or "", rows)
+        self._services.ingest.record_shown(session_id or "", rows)
 
     async def _recall(self, question: Question, *, dry: bool) -> RecallOutcome:
-        with self._daemon.priority.query_running():
-            recalled = await asyncio.wrap_future(self._daemon.recall.submit(question))
+        with self._services.priority.query_running():
+            recalled = await asyncio.wrap_future(self._services.recall.submit(question))
         if not dry:
-            self._daemon.usage.record(recalled.hits)
+            self._services.usage.record(recalled.hits)
         return recalled
 
     def _question(self, request: Request, asked: RecallRequest) -> Question:
-        return wire_codec.question_of(request, asked, self._daemon.store.now(), self._daemon.settings)
+        return wire_codec.question_of(request, asked, self._services.store.now(), self._services.settings)
 
     def _view(self, memory_id: str) -> MemoryView:
-        return wire_codec.memory_view(self._memories.get(memory_id), self._daemon.root_paths())
+        return wire_codec.memory_view(self._memories.get(memory_id), self._services.root_paths())
 
     def _page(self, query: ListQuery, wanted: MemoryFilter, recent: bool = False) -> Any:
         """The rows of a page, where to go on, and how many rows all pages have."""
@@ -534,16 +427,16 @@ class Api:
         if (at := self._as_of(query.as_of)) is not None:
             if "trashed" in query.state:
                 raise bad_value("of another time only what was not in the trash is told", "state")
-            then = HistoryReader(self._daemon.store).state_at(at, wanted.without_tags)
+            then = HistoryReader(self._services.store).state_at(at, wanted.without_tags)
             wanted = wanted._replace(now=min(at, wanted.now))
         rows, cursor = self._memories.page(wanted, query.limit, query.cursor, recent=recent, then=then)
         return rows, cursor, self._memories.count(wanted, then) if recent else 0
 
     def _as_of(self, text: str | None) -> int | None:
-        return None if text is None else parse_past_time(text, "as_of", self._daemon.store.now())
+        return None if text is None else parse_past_time(text, "as_of", self._services.store.now())
 
     def _list_filter(self, request: Request, query: _ListFilter) -> MemoryFilter:
-        tags, now = [tag.strip().lower() for tag in query.tag], self._daemon.store.now()
+        tags, now = [tag.strip().lower() for tag in query.tag], self._services.store.now()
         since, until = parse_interval(_query_time(query.since), _query_time(query.until), now)
         return MemoryFilter(
             namespaces=wire_codec.listed_namespaces(request),

@@ -3,9 +3,8 @@
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, BinaryIO
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, BinaryIO
 
 import msgspec
 from msgspec import Meta
@@ -15,10 +14,11 @@ from mnemo_client.protocol.maintenance import ImportAnswer, ImportProgress
 from mnemo_client.protocol.primitives import Namespace, RequestBody
 from mnemo_core.transfer.import_plan import ImportTarget, SecretPolicy
 from mnemo_daemon.api import wire_codec
-from mnemo_daemon.api.backup_routes import refuse_agents
-from mnemo_daemon.app import Daemon
+from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api.workers import WorkerPool
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
 from mnemo_daemon.transfer import store_export
 from mnemo_daemon.transfer.store_export import VectorSpace
 from mnemo_daemon.transfer.store_merge import StoreMerge
@@ -54,14 +54,14 @@ class ImportQuery(RequestBody, rename={"tool": "from"}):
 class TransferApi:
     """The handlers. What reads or writes much has threads of its own, so that recalls do not wait for it."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mnemo-export")
-        self._imports = ThreadPoolExecutor(1, thread_name_prefix="mnemo-import")  # one at a time; others wait
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._workers = WorkerPool(THREADS, thread_name_prefix="mnemo-export")
+        self._imports = WorkerPool(1, thread_name_prefix="mnemo-import")  # one at a time; others wait
 
     def close(self) -> None:
-        for threads in (self._threads, self._imports):
-            threads.shutdown(wait=True, cancel_futures=True)
+        for workers in (self._workers, self._imports):
+            workers.close()
 
     def routes(self) -> list[Route]:
         return [
@@ -75,7 +75,7 @@ class TransferApi:
     # Out
 
     async def export(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         refuse_agents(request)
         query: ExportQuery = request.query
         namespace = None if request.namespace == wire_codec.EVERY_NAMESPACE else request.namespace
@@ -88,26 +88,26 @@ class TransferApi:
             raise Refusal(503, "degraded", "no embedding model is in use, so there are no vectors", field="vectors")
         is_whole = namespace is None
         lines = store_export.export_lines(
-            self._daemon.store, keep=None if is_whole else keep, history=query.history, space=space
+            self._services.store, keep=None if is_whole else keep, history=query.history, space=space
         )
         return Reply(self._pieces(lines))
 
     def _space(self) -> VectorSpace | None:
-        serving = self._daemon.indexing.serving()
+        serving = self._services.indexing.serving()
         return VectorSpace(serving.embedder.space, serving.embedder.dimensions) if serving is not None else None
 
     async def _pieces(self, lines: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The lines, many at once; each bundle is made off the loop."""
-        while piece := await self._on_thread(_bundle, lines):
+        while piece := await self._workers.run(_bundle, lines):
             yield piece
 
     # In
 
     async def import_export(self, request: Request) -> Reply:
-        await self._daemon.wait_until_open()
+        await self._services.wait_until_open()
         wanted, guard = (
             self._import_request(request),
-            SecretPolicy(self._daemon.settings.privacy.mask, self._daemon.mask_key),
+            SecretPolicy(self._services.settings.privacy.mask, self._services.mask_key),
         )
         assert request.body is not None, "the route streams"
         spooled = await self._spooled(request.body)
@@ -140,7 +140,7 @@ class TransferApi:
     async def _spooled(self, body: AsyncIterator[bytes]) -> BinaryIO:
         """The body in a file of the data folder that has no name: nothing stays of it, whatever happens. Raises
         DiskFull, WriteFailed, and what the body raises."""
-        spooled: BinaryIO = await self._on_thread(tempfile.TemporaryFile, dir=self._daemon.store.folder)
+        spooled = await self._workers.run(self._temporary_file)
         try:
             pieces: list[bytes] = []
             size = 0
@@ -148,20 +148,23 @@ class TransferApi:
                 pieces.append(piece)
                 size += len(piece)
                 if size >= PIECE_BYTES:
-                    await self._on_thread(self._spool, spooled, b"".join(pieces))
+                    await self._workers.run(self._spool, spooled, b"".join(pieces))
                     pieces, size = [], 0
-            await self._on_thread(self._spool, spooled, b"".join(pieces))
+            await self._workers.run(self._spool, spooled, b"".join(pieces))
         except BaseException:
             spooled.close()
             raise
         return spooled
+
+    def _temporary_file(self) -> BinaryIO:
+        return tempfile.TemporaryFile(dir=self._services.store.folder)
 
     def _spool(self, spooled: BinaryIO, data: bytes) -> None:
         usage = os.statvfs(spooled.fileno())
         if usage.f_bavail * usage.f_frsize < FREE_BYTES_MIN + len(data):
             raise DiskFull("there is no room for the import beside the store")
         try:
-            self._daemon.disk.append(spooled.fileno(), data)
+            self._services.disk.append(spooled.fileno(), data)
         except OSError as error:
             if is_disk_full(error):
                 raise DiskFull(f"there is no room for the import: {error.strerror}") from error
@@ -171,18 +174,16 @@ class TransferApi:
         self, spooled: BinaryIO, guard: SecretPolicy, wanted: ImportRequest, progress: ImportState
     ) -> ImportAnswer:
         with spooled:
-            daemon, first_line = self._daemon, _first_line(spooled)
+            services, first_line = self._services, _first_line(spooled)
             if dump.is_dump(first_line):
-                return StoreMerge(daemon.store, wanted, progress, self._space(), daemon.on_store_replaced).run(spooled)
-            return ToolImport(daemon.store, guard, wanted, progress).run(spooled, first_line)
-
-    async def _on_thread(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, lambda: function(*arguments, **named))
+                return StoreMerge(services.store, wanted, progress, self._space(), services.on_store_replaced).run(
+                    spooled
+                )
+            return ToolImport(services.store, guard, wanted, progress).run(spooled, first_line)
 
 
 def _consume_exception(work: "asyncio.Future[ImportAnswer]") -> None:
-    """What an import failed with is known, though nobody may wait for it any more."""
+    """Retrieve the exception of a failed import, for which nobody may wait any more."""
     if not work.cancelled():
         work.exception()
 
@@ -213,7 +214,7 @@ def _first_line(spooled: BinaryIO) -> bytes:
 
 
 async def _progress_lines(work: "asyncio.Future[ImportAnswer]", progress: ImportState) -> AsyncIterator[bytes]:
-    """How far the import is, now and then, and in the last line what it came to, or what it failed with."""
+    """Progress lines of the import, and last its result or the error it failed with."""
     try:
         while not work.done():
             line = ImportProgress(progress=(progress.done, max(progress.of, progress.done)))

@@ -96,7 +96,7 @@ def context_item(hit: Hit, root_paths: Mapping[str, str]) -> ContextLine:
 def recall_answer(
     question: Question, recalled: RecallOutcome, namespace: str, root_paths: Mapping[str, str]
 ) -> RecallAnswer:
-    """What was recalled, as it is answered; scores and times rounded to what they can mean."""
+    """The answer of a recall; scores and times are rounded to what they can mean."""
     budget = question.token_budget
     return RecallAnswer(
         memories=[hit_view(hit, root_paths) for hit in recalled.hits],
@@ -162,7 +162,7 @@ _KEPT_UNDER_A_KEY = (
 
 
 def draft_of(request: Request, asked: NewMemory, mask_key: bytes, mask: str, now: int) -> tuple[Draft, list[str]]:
-    """What is to be remembered, checked, and the kinds of secrets that were masked. Raises a Refusal."""
+    """The checked draft of a memory, and the kinds of secrets that were masked. Raises a Refusal."""
     given = frozenset(name for name in _KEPT_UNDER_A_KEY if getattr(asked, name) is not UNSET)
     agent_id = _or(asked.agent_id, None)
     trust = trust_of(request, agent_id)
@@ -269,7 +269,7 @@ def clean_text(text: str, field: str) -> str:
 
 
 def ingest_fields(took: IngestResult, *, explain: bool) -> dict[str, Any]:
-    """What the answers of every door say of one thing that came in, but for the memory."""
+    """The fields that every ingesting route answers for one text, except the memory."""
     item, decision = took.item, took.decision
     by_relation = {relation: [tie.id for tie in decision.relations if tie.relation == relation]
                    for relation in ("related", "repeats", "updates")}  # fmt: skip
@@ -392,7 +392,7 @@ def visible_namespaces(namespace: str) -> tuple[str, ...]:
 
 
 def listed_namespaces(request: Request) -> tuple[str, ...]:
-    """What lists, the trash and the diff are about: the namespace named, `default` where none is, all for `*`."""
+    """The namespaces of lists, the trash and the diff: the one named, `default` where none is, all for `*`."""
     namespace = request.namespace or DEFAULT_NAMESPACE
     return () if namespace == EVERY_NAMESPACE else (namespace,)
 
@@ -564,7 +564,7 @@ def _time(value: int | str | None, field: str) -> int | None:
 
 
 def _happened_at(value: int | str | None, now: int) -> int | None:
-    """When something happened, in ms. Of what people name, "yesterday" or "March 2024", the beginning."""
+    """The time in ms at which something happened; of "yesterday" or "March 2024" the beginning."""
     return None if value is None else parse_bound(value, "event_at", "since", now)
 
 

@@ -4,6 +4,7 @@ Each costs one run of the model, so it is done behind everything else, some text
 the last. Nothing is noted of how far that is: a start looks at all of them again, at some microseconds each.
 """
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ TOGETHER = 16  # texts: what was just said waits no longer than for these
 
 
 class TokenBackfill:
-    """`work` is for the thread that keeps the vectors, when that has nothing else to do."""
+    """Fills by slices on one thread; another thread may ask it to look at memories again."""
 
     def __init__(self, store: Store, views: Views, embedding: EmbeddingService) -> None:
         self._store = store
@@ -32,36 +33,51 @@ class TokenBackfill:
         self._embedding = embedding
         self._form: LateForm | None = None
         self._next = 0  # number of the first memory that has not been looked at
-        self._applied_seq = 0  # of the vectors, behind which the token rows come
+        self.applied_seq = 0  # of the vectors, behind which the token rows come
+        self._again = 0  # the lowest number that somebody asked for while a slice was under way
+        self._lock = threading.Lock()  # one thread fills, another one asks it to look again
 
     def revisit(self, number: int = 0) -> None:
         """That memory has none, and those behind it are to be looked at as well."""
-        self._next = min(self._next, number)
+        with self._lock:
+            self._next = min(self._next, number)
+            self._again = min(self._again, number)
+
+    def has_work(self, embedder: Embedder) -> bool:
+        """Whether a stretch is left to be looked at."""
+        if self._store.degraded:
+            return self._next > 0  # all is to be looked at again
+        if embedder.late is None:
+            return False
+        return embedder.late != self._form or self._next < self._views.attributes.size
 
     def run_slice(self, embedder: Embedder, seq: int) -> bool:
         """Takes the next stretch; False where there is nothing to do. Raises what the model and the store raise.
 
         seq: the last change whose memories have their vectors.
         """
-        self._applied_seq = seq
+        self.applied_seq = seq
         if embedder.late != self._form:
             self._form, self._next = embedder.late, 0
         if self._store.degraded:  # nothing that was kept is seen, and what comes back may have lost some
             self._next = 0
             return False
         size = self._views.attributes.size
-        if self._form is None or self._next >= size:
+        with self._lock:
+            start, self._again = self._next, size
+        if self._form is None or start >= size:
             return False
-        end = min(size, self._next + LOOKED_AT)
-        numbers = self._next + np.flatnonzero(self._eligible()[self._next : end])
+        end = min(size, start + LOOKED_AT)
+        numbers = start + np.flatnonzero(self._eligible()[start:end])
         texts, last = self._without(numbers, self._form)
         if texts:
             _, codes = self._embedding.encode_both(embedder, list(texts.values()))
             found = zip(texts, codes, strict=True)
             rows = [TextVectors(self._form.space, digest, each) for digest, each in found if each is not None]
             self._store.put_vectors(rows).result()
-        self._next = end if last is None else last + 1
-        return True
+        with self._lock:
+            self._next = min(end if last is None else last + 1, self._again)
+        return self.has_work(embedder)
 
     def progress(self) -> IndexProgress | None:
         """None where the model in use has no late interaction."""
@@ -70,11 +86,11 @@ class TokenBackfill:
         eligible = self._eligible()
         total, items = int(np.count_nonzero(eligible)), int(np.count_nonzero(eligible[: self._next]))
         share = items / total if total else 1.0
-        return IndexProgress("ready" if share >= 1.0 else "building", self._applied_seq, items, share)
+        return IndexProgress("ready" if share >= 1.0 else "building", self.applied_seq, items, share)
 
     def verify(self, source: TableSource, yield_to_queries: YieldToQueries) -> Iterator[IndexFault]:
         """See `BackgroundIndex`."""
-        return iter(()) if self._form is None else token_faults(self._form, source, self._applied_seq, yield_to_queries)
+        return iter(()) if self._form is None else token_faults(self._form, source, self.applied_seq, yield_to_queries)
 
     def _eligible(self) -> NDArray[np.bool_]:
         codes = [STATES.index(state) for state in INDEXED_STATES]

@@ -308,6 +308,17 @@ class VectorIndexer:
         serving = self._serving
         return iter(()) if serving is None else vector_faults(serving.view, source, self._seq, yield_to_queries)
 
+    def lacks_tokens(self) -> bool:
+        """Return whether memories may lack token rows while the thread has nothing to do: vectors come first."""
+        serving = self._serving
+        is_idle = self.tokens.applied_seq == self._store.seq and not self.waiting()
+        return serving is not None and is_idle and self.tokens.has_work(serving.embedder)
+
+    def fill_tokens(self) -> bool:
+        """Compute some of the missing token rows; return whether there may be more."""
+        serving = self._serving
+        return serving is not None and self.tokens.run_slice(serving.embedder, self._seq)
+
     def reindex(self, *, anew: bool, batch: int | None = None) -> None:
         """Embeds what waits, `batch` texts at once from now on (None: BATCH).
 
@@ -415,8 +426,8 @@ class VectorIndexer:
         if seq == self._seq and not batch:
             self.handoff.discard_older(HANDOFF_SECONDS)
             self._finish(target)
-            worked = bool(target.centroids.uncounted) or self.next_work(target, self._seq)
-            return worked or self.tokens.run_slice(target.embedder, self._seq)
+            self.tokens.applied_seq = self._seq
+            return bool(target.centroids.uncounted) or self.next_work(target, self._seq)
         self._index(target, batch)
         self._seq = seq
         if self._seq - self._saved_seq >= SAVE_AFTER_CHANGES:

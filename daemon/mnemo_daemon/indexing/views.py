@@ -106,12 +106,11 @@ class Views:
             for each in self.indexes
         }
 
-    def save_if_due(self) -> None:
-        """Saves when enough has changed or enough time has gone by since the last time."""
+    def is_save_due(self) -> bool:
+        """Whether enough has changed, or enough time has gone by, since both were saved."""
         changes = self.applied_seq - self._saved_seq
         waited = time.monotonic() - self._saved_at
-        if changes >= SAVE_AFTER_CHANGES or (changes and waited >= SAVE_AFTER_SECONDS):
-            self.save()
+        return changes >= SAVE_AFTER_CHANGES or (changes > 0 and waited >= SAVE_AFTER_SECONDS)
 
     def save(self) -> None:
         """Puts both views' files in place. A failure is logged: the next start then has more to catch up."""

@@ -5,7 +5,6 @@ bytes of it stay in files until they are written over: who wants every trace gon
 """
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -24,7 +23,7 @@ from mnemo_store.store import Store
 EMPTY = "empty trash"  # what the history calls it
 BY = "trash"  # who does what nobody asked for at that moment
 DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
-LOOK_SECONDS = 3600.0  # between two looks at what has been there for long
+DELETED_PER_SLICE = 1000  # memories: each slice reads once which memories name another
 
 log = logging.getLogger("mnemo.trash")
 
@@ -36,7 +35,6 @@ class Trash:
         self._store = store
         self._views = views
         self._hard_delete = HardDelete(store)
-        self._look_at = 0.0  # monotonic
 
     def empty(
         self, namespaces: Sequence[str], by: str, user_id: str = "local", *, confirm: bool,
@@ -55,16 +53,9 @@ class Trash:
             self._delete(ids, by, is_stopping)
         return EmptyTrashAnswer(dropped=len(ids), bytes=size, dry_run=not confirm)
 
-    def delete_expired_if_due(self, keep_days: int) -> None:
-        """Drops what has been in the trash for more than keep_days (0: for ever), and what was discarded 30 days ago.
-        Looks at most once an hour."""
-        if time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + LOOK_SECONDS
-        self.delete_expired(keep_days)
-
-    def delete_expired(self, keep_days: int) -> list[str]:
-        """The same, at once; the ids of what was dropped."""
+    def run_retention_slice(self, keep_days: int) -> bool:
+        """Delete up to DELETED_PER_SLICE memories that have been in the trash for more than keep_days (0: any time),
+        or were discarded 30 days ago; return whether there are more."""
         now = self._store.now()
         ids = []
         if keep_days:
@@ -75,9 +66,9 @@ class Trash:
         is_old = modified_at < now - DISCARDED_DAYS * DAY_MS
         ids += columns.ids(np.flatnonzero(is_discarded & is_old))
         if ids:
-            self._delete(ids, BY)
-            log.info("%d memories left the trash for good: they had been there for long", len(ids))
-        return ids
+            self._delete(ids[:DELETED_PER_SLICE], BY)
+            log.info("%d memories left the trash for good: their time there was over", len(ids[:DELETED_PER_SLICE]))
+        return len(ids) > DELETED_PER_SLICE
 
     def _trashed(self) -> Iterator[tuple[Memory, TrashEntry]]:
         after = ""

@@ -95,7 +95,7 @@ class PromptTooLong(LanguageModelError):
 
 
 class LanguageModelStatus(msgspec.Struct, frozen=True):
-    """What `status` shows: absent (none here), off (starts when asked), starting, ready, failed; with the reason."""
+    """State of the language model: absent (none here), off (starts when asked), starting, ready, failed; and why."""
 
     state: State
     reason: str

@@ -31,11 +31,13 @@ class UsageRecorder:
                 self._since = time.monotonic()
             self._ids.update((hit.details.memory.id, None) for hit in hits if hit.relevance > RELEVANCE_MIN)
 
-    def write_if_due(self, *, now: bool = False) -> None:
-        """Hands what has gathered to the store, once it is TOUCH_SECONDS old."""
+    def is_due(self) -> bool:
+        """Whether something has waited for WRITE_SECONDS."""
+        return bool(self._ids) and time.monotonic() - self._since >= WRITE_SECONDS
+
+    def write(self) -> None:
+        """Hand what has gathered to the store."""
         with self._lock:
-            if not self._ids or (not now and time.monotonic() - self._since < WRITE_SECONDS):
-                return
             ids, self._ids = list(self._ids), {}
         for start in range(0, len(ids), PENDING_MAX):
             try:

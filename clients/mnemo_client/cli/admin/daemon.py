@@ -1,4 +1,4 @@
-"""The commands about the daemon: init, up, down, status, config."""
+"""The commands about the daemon: init, up, down, status, jobs, config."""
 
 import time
 
@@ -9,7 +9,7 @@ from mnemo_client.cli import offline_process
 from mnemo_client.cli.admin.models import DEFAULT_MODEL
 from mnemo_client.cli.admin.notes import add_root, notes_folder
 from mnemo_client.cli.context import CommandContext
-from mnemo_client.cli.format.state import config_lines, remaining_work_lines, status_lines
+from mnemo_client.cli.format.state import config_lines, job_lines, remaining_work_lines, status_lines
 from mnemo_client.cli.format.units import short_path
 from mnemo_client.errors import EXIT_DONE, EXIT_FAILED, StartError, UnreachableError, UsageError
 from mnemo_client.paths import config_file, data_folder
@@ -111,6 +111,16 @@ def _watch_status(context: CommandContext) -> int:
             context.print(*lines)
         context.terminal.flush()
         time.sleep(WATCH_SECONDS)
+
+
+def jobs(context: CommandContext) -> int:
+    """Print the background jobs and how each stands."""
+    answer = context.client().jobs()
+    if context.wants_json:
+        context.print_answer()
+    else:
+        context.page(job_lines(answer, context.style))
+    return EXIT_DONE
 
 
 def config(context: CommandContext) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mnemo_client.cli.format.units import duration_text, local_time, number_text, percent, plural, short_path, size_text
 from mnemo_client.cli.terminal import TextStyle, cell_width, pad, sanitize, table
+from mnemo_client.protocol.jobs import JobsAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ModelsAnswer, ModelStatus, NotesStatus, StatusAnswer, ViewStatus
 
 SKIPPED_SHOWN = 20
@@ -181,6 +182,18 @@ def calibration_lines(measured: Mapping[str, Any], style: TextStyle) -> list[str
         style.dim(f"related texts are closer than unrelated ones: {languages}"),
         style.dim(f"thresholds for: {', '.join(map(sanitize, measured['counted']))}"),
     ]
+
+
+def job_lines(answer: JobsAnswer, style: TextStyle) -> list[str]:
+    """Return a line for each background job: state, end of its last run, purpose, and why it waits or fails."""
+    styles = {"failing": TextStyle.warn, "waiting": TextStyle.warn, "running": TextStyle.good}
+    rows = []
+    for job in answer.jobs:
+        last = "not yet" if job.finished_at is None else local_time(job.finished_at)
+        state = styles.get(job.state, TextStyle.dim)(style, job.state)
+        text = job.summary if job.reason is None else f"{job.summary} {job.state}: {job.reason}"
+        rows.append([sanitize(job.name), state, style.dim(last), sanitize(text)])
+    return table(rows, width=style.width)
 
 
 def model_lines(answer: ModelsAnswer, style: TextStyle) -> list[str]:

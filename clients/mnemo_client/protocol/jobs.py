@@ -1,0 +1,29 @@
+"""Wire types of the background jobs. SPEC 9.1, 13"""
+
+from typing import Literal
+
+from mnemo_client.protocol.primitives import AnswerBody
+
+
+class JobStatus(AnswerBody):
+    """A background job. It waits on battery or a busy machine where it is heavy; after a failure it is tried again."""
+
+    name: str
+    summary: str
+    state: Literal["idle", "running", "waiting", "failing"]
+    reason: str | None  # why it waits or fails
+    slice: str  # what one run of it does at most before others have their turn
+    heavy: bool
+    runs: int  # since the start of the daemon, that were finished
+    slices: int
+    started_at: int | None  # the last run
+    finished_at: int | None
+    failures: int = 0  # in a row
+    last_failure: str | None = None
+    failed_at: int | None = None
+
+
+class JobsAnswer(AnswerBody):
+    """GET /v1/jobs."""
+
+    jobs: list[JobStatus]

@@ -1,0 +1,104 @@
+"""The routes about the daemon itself: health, status, configuration, jobs, models, shutdown. SPEC 13."""
+
+import os
+from typing import Any
+
+from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
+from mnemo_client.protocol.status import (
+    ConfigAnswer,
+    ConfigValue,
+    HealthAnswer,
+    ModelsAnswer,
+    ReindexAnswer,
+    ReindexRequest,
+    StatusAnswer,
+    UseModelRequest,
+)
+from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api.status_report import StatusReport
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.scheduler import JobReport
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+
+class DaemonApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool, report: StatusReport) -> None:
+        self._services = services
+        self._workers = workers
+        self._report = report
+
+    def routes(self) -> list[Route]:
+        """Return the routes about the daemon itself."""
+        status = ("/status", "/v1/status")
+        health = ("/health", "/v1/health")
+        return [
+            *(Route("GET", path, self.status, StatusAnswer, "The state of every part") for path in status),
+            *(Route("GET", path, self.health, HealthAnswer, "Whether it is alive") for path in health),
+            Route("GET", "/v1/config", self.config, ConfigAnswer, "Each setting and where it came from"),
+            Route("GET", "/v1/jobs", self.jobs, JobsAnswer, "The background jobs and how each stands"),
+            Route("POST", "/v1/shutdown", self.shutdown, dict[str, Any], "Finish what was begun, and stop"),
+            Route("GET", "/v1/models", self.models, ModelsAnswer, "The catalogue, and what is in use"),
+            Route("POST", "/v1/models/use", self.use_model, ModelsAnswer, "Switch to an installed model",
+                  ask=UseModelRequest),
+            Route("POST", "/v1/models/reindex", self.reindex, ReindexAnswer, "Fill the vectors anew",
+                  ask=ReindexRequest),
+        ]  # fmt: skip
+
+    async def health(self, _: Request) -> Reply:
+        state, _reasons = self._report.state()
+        return Reply(HealthAnswer(ok=self._report.is_sound(), state=state, version=self._report.version))
+
+    async def status(self, _: Request) -> Reply:
+        return Reply(await self._workers.run(self._report.status))
+
+    async def config(self, _: Request) -> Reply:
+        configuration = self._services.configuration
+        values = [ConfigValue(key=row.key, value=row.value, origin=row.origin) for row in configuration.describe()]
+        return Reply(ConfigAnswer(values=values, file=str(configuration.folders.config_file)))
+
+    async def jobs(self, _: Request) -> Reply:
+        await self._services.wait_until_open()
+        return Reply(JobsAnswer(jobs=[_job_status(report) for report in self._report.job_reports()]))
+
+    async def shutdown(self, request: Request) -> Reply:
+        refuse_agents(request)
+        self._services.request_stop()
+        return Reply({"stopping": True, "pid": os.getpid()})
+
+    async def models(self, _: Request) -> Reply:
+        return Reply(await self._workers.run(self._report.list_models))
+
+    async def use_model(self, request: Request) -> Reply:
+        await self._services.wait_until_open()
+        refuse_agents(request)
+        await self._workers.run(self._services.use_model, request.ask.name)
+        return Reply(await self._workers.run(self._report.list_models))
+
+    async def reindex(self, request: Request) -> Reply:
+        await self._services.wait_until_open()
+        refuse_agents(request)
+        return Reply(await self._workers.run(self._reindex, request.ask))
+
+    def _reindex(self, asked: ReindexRequest) -> ReindexAnswer:
+        """Have vectors computed: those that are missing, with `force` all of them."""
+        indexing = self._services.indexing
+        serving, waiting, total = indexing.serving(), indexing.waiting(), indexing.eligible()
+        if not asked.dry_run:
+            indexing.reindex(anew=asked.force, batch=asked.batch_size)
+        return ReindexAnswer(
+            total=total, with_vectors=total - waiting, queued=total if asked.force else waiting,
+            dimensions=serving.embedder.dimensions if serving else None, dry_run=asked.dry_run,
+        )  # fmt: skip
+
+
+def _job_status(report: JobReport) -> JobStatus:
+    job, state = report.job, report.state
+    return JobStatus(
+        name=job.name, summary=job.summary, state=report.condition, reason=report.reason or None,
+        slice=job.slice_bound, heavy=job.is_heavy, runs=state.runs, slices=state.slices, started_at=state.started_at,
+        finished_at=state.finished_at, failures=state.failures, last_failure=state.last_failure or None,
+        failed_at=state.failed_at,
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""The routes about the watched folders of notes. SPEC 6, 13."""
+
+import asyncio
+
+from mnemo_client.protocol.memories import BulkDeleteAnswer
+from mnemo_client.protocol.primitives import RequestBody
+from mnemo_client.protocol.status import NewRootRequest, NotesRootStatus, NotesStatus
+from mnemo_daemon.api import wire_codec
+from mnemo_daemon.api.access import refuse_agents
+from mnemo_daemon.api.workers import WorkerPool
+from mnemo_daemon.errors import bad_value
+from mnemo_daemon.server.router import Reply, Request, Route
+from mnemo_daemon.services import Services
+
+IDS_SHOWN = 500  # of the memories that went to the trash with a folder
+RESCAN_SECONDS_MAX = 50.0  # how long a rescan is waited for; clients wait 60 s for an answer
+RESCAN_POLL_SECONDS = 0.01
+
+
+class RootQuery(RequestBody):
+    path: str | None = None
+    id: str | None = None
+
+
+class NotesApi:
+    """The handlers."""
+
+    def __init__(self, services: Services, workers: WorkerPool) -> None:
+        self._services = services
+        self._workers = workers
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("GET", "/v1/notes/roots", self.notes_status, NotesStatus, "The watched folders"),
+            Route("POST", "/v1/notes/roots", self.add_root, NotesRootStatus, "Watch a folder",
+                  ask=NewRootRequest),
+            Route("DELETE", "/v1/notes/roots", self.remove_root, BulkDeleteAnswer,
+                  "Watch it no more; its memories go to the trash", query=RootQuery),
+            Route("GET", "/v1/notes/status", self.notes_status, NotesStatus, "Folders, and what was skipped"),
+            Route("POST", "/v1/notes/rescan", self.rescan, NotesStatus, "Compare every folder now"),
+        ]  # fmt: skip
+
+    async def notes_status(self, _: Request) -> Reply:
+        await self._services.wait_until_open()
+        return Reply(await self._workers.run(self._status))
+
+    async def add_root(self, request: Request) -> Reply:
+        await self._services.wait_until_open()
+        refuse_agents(request)
+        asked: NewRootRequest = request.ask
+        namespace = wire_codec.writable_namespace(request, asked.namespace)
+        return Reply(await self._workers.run(self._add_root, asked.path, namespace))
+
+    async def remove_root(self, request: Request) -> Reply:
+        await self._services.wait_until_open()
+        refuse_agents(request)
+        query: RootQuery = request.query
+        if (query.path is None) == (query.id is None):
+            raise bad_value("give the folder's `path` or its `id`", "path")
+        ids = await self._workers.run(self._services.notes.remove_root, query.id or query.path)
+        return Reply(BulkDeleteAnswer(ids=ids[:IDS_SHOWN], deleted=len(ids)))
+
+    async def rescan(self, _: Request) -> Reply:
+        await self._services.wait_until_open()
+        services, loop = self._services, asyncio.get_running_loop()
+        await self._workers.run(services.notes.rescan)
+        deadline = loop.time() + RESCAN_SECONDS_MAX
+        while not services.stopped.is_set() and loop.time() < deadline:
+            if services.notes.wait_until_settled(0.0):
+                break
+            await asyncio.sleep(RESCAN_POLL_SECONDS)  # no thread waits here: recalls need those
+        return Reply(await self._workers.run(self._status))
+
+    def _status(self) -> NotesStatus:
+        return self._services.notes.status()
+
+    def _add_root(self, path: str, namespace: str) -> NotesRootStatus:
+        notes = self._services.notes
+        root = notes.add_root(path, namespace)
+        return next(row for row in notes.status().roots if row.id == root.id)

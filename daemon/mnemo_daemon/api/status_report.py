@@ -1,0 +1,199 @@
+"""The state of the daemon and its parts, as `/v1/health`, `/v1/status` and `/v1/models` answer it. SPEC 13, 16"""
+
+import contextlib
+import importlib.metadata
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mnemo_client.protocol.choices import DaemonState
+from mnemo_client.protocol.status import (
+    CatalogueModel,
+    ModelsAnswer,
+    ModelStatus,
+    NotesStatus,
+    StatusAnswer,
+    ThreadStatus,
+)
+from mnemo_daemon.api.wire_codec import view_status
+from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
+from mnemo_daemon.scheduler import JobReport
+from mnemo_daemon.services import Services
+from mnemo_daemon.thread_supervision import ThreadReport
+from mnemo_store.records import STATES
+
+
+class StatusReport:
+    """Asks every part how it is. Any thread may ask."""
+
+    def __init__(
+        self,
+        services: Services,
+        thread_reports: Callable[[], Sequence[ThreadReport]],
+        job_reports: Callable[[], Sequence[JobReport]],
+    ) -> None:
+        self.version = importlib.metadata.version("mnemod")
+        self._services = services
+        self._thread_reports = thread_reports
+        self.job_reports = job_reports
+        self._started_at = time.time_ns() // 1_000_000
+        self._trash_size_at: tuple[int, dict[str, int]] = (-1, {"count": 0, "bytes": 0})  # by seq
+
+    def state(self) -> tuple[DaemonState, list[str]]:
+        """`warming` until words and vectors answer, `degraded` when something is out of order; and why."""
+        services = self._services
+        if not services.is_open:
+            return "warming", ["opening the store"]
+        reasons = list(
+            filter(None, [services.store.degraded, services.store.write_obstacle, *services.store.data_losses])
+        )
+        if not (services.store.folder / "db" / "data.mdb").exists():
+            reasons.append("the database was removed while in use: the next start restores it from the journal")
+        if services.views.state == "stale":
+            reasons.append(f"words and columns are rebuilt: {services.views.reason}")
+        if services.erasure.pending:
+            reasons.append(f"files still hold traces of forgotten memories: {services.erasure.pending}")
+        reasons += [
+            f"a background thread fails and is restarted again and again: {each.name}: {each.last_failure}"
+            for each in self._thread_reports()
+            if each.is_failing
+        ]
+        reasons += [
+            f"a background job fails and is tried again and again: {each.job.name}: {each.state.last_failure}"
+            for each in self.job_reports()
+            if each.condition == "failing" and each.state.is_unexpected
+        ]
+        model = services.embedding.status()
+        if model.state == "failed":
+            reasons.append(f"embedding model: {model.reason}")
+        if services.cross_encoder.failure:
+            reasons.append(f"reranker: {services.cross_encoder.failure}")
+        if reasons:
+            return "degraded", [*reasons, *services.store.recovered]
+        state, why = self._readiness(model)
+        return state, [*why, *services.store.recovered]
+
+    def _readiness(self, model: ModelStatus) -> tuple[DaemonState, list[str]]:
+        """With nothing out of order."""
+        services = self._services
+        if model.state == "absent":
+            return "degraded", [f"no embedding model: answers are by words alone; {model.hint}"]
+        if model.state == "loading" or services.indexing.serving() is None:
+            return "warming", ["the embedding model is loading: answers are by words alone"]
+        waiting = services.indexing.waiting()
+        if waiting:
+            cause = f": {services.indexing.refill_cause}" if services.indexing.refill_cause else ""
+            count = "1 memory waits for its vector" if waiting == 1 else f"{waiting} memories wait for their vectors"
+            return "warming", [f"{count}{cause}"]
+        return "ready", []
+
+    def is_sound(self) -> bool:
+        """Return whether nothing is out of order. A missing model is no fault: answers are by words then."""
+        services = self._services
+        return services.failure is None and not (
+            services.is_open and (services.problem() or services.store.data_losses)
+        )
+
+    def status(self) -> StatusAnswer:
+        services = self._services
+        state, reasons = self.state()
+        folders = services.configuration.folders
+        status = StatusAnswer(
+            state=state, reasons=reasons, version=self.version, pid=os.getpid(), started_at=self._started_at,
+            data_dir=str(folders.data), socket=str(folders.socket), memories=0, by_state={}, namespaces={},
+            trash={"count": 0, "bytes": 0}, seq=0, models=self._model_statuses(), views={},
+            notes=NotesStatus(roots=[]), queue={"writes": 0, "vectors": 0}, disk={},
+            memory_private_bytes=_private_bytes(),
+            uptime_seconds=round(time.time() - self._started_at / 1000, 1),
+        )  # fmt: skip
+        if services.is_open:
+            self._fill(status)
+        return status
+
+    def list_models(self) -> ModelsAnswer:
+        """The catalogue: what is installed, and what of it is in use."""
+        services = self._services
+        statuses = self._model_statuses()
+        models = [
+            CatalogueModel(
+                name=entry.name, role=entry.role, bytes=entry.bytes, licence=entry.licence, sha256=entry.sha256,
+                sources=list(entry.sources), installed=entry.installed, dimensions=entry.dimensions,
+                in_use=entry.name in (statuses["embedding"].name, statuses["llm"].name, services.cross_encoder.name),
+                path=entry.path,
+            )
+            for entry in services.catalogue.listing()
+        ]  # fmt: skip
+        return ModelsAnswer(models=models, embedding=statuses["embedding"], llm=statuses["llm"])
+
+    def _fill(self, status: StatusAnswer) -> None:
+        services = self._services
+        columns, seq, now = services.views.attributes, services.store.seq, time.monotonic()
+        status.memories = columns.count_states(("active", "archived"))
+        status.by_state = {state: n for state in STATES if (n := columns.count_states((state,)))}
+        status.namespaces = columns.count_by("namespace")
+        status.trash = self._trash_size()
+        status.seq = seq
+        background = {entry.name: entry.of(services.indexing).progress() for entry in BACKGROUND_INDEXES}
+        progress = services.views.progress() | {name: each for name, each in background.items() if each is not None}
+        status.views = {name: view_status(each, seq, now) for name, each in progress.items()}
+        status.notes = services.notes.status()
+        status.threads = {
+            each.name: ThreadStatus(
+                failing=each.is_failing, restarts=each.restarts, last_failure=each.last_failure or None,
+                failed_at=each.failed_at or None,
+            )
+            for each in self._thread_reports()
+        }  # fmt: skip
+        waiting = services.indexing.waiting() or (
+            services.scoring_backfill.waiting() if services.indexing.serving() is not None else 0
+        )
+        status.queue = {"writes": services.store.queue_length(), "vectors": waiting}
+        with contextlib.suppress(FileNotFoundError):  # removed under the daemon's feet, which `state` tells
+            status.disk = services.store.disk_bytes()
+        status.disk = {**status.disk, "views": _folder_bytes(services.store.folder / "views")}
+
+    def _trash_size(self) -> dict[str, int]:
+        """Memories in the trash and the bytes of their texts; counted anew when the store has changed."""
+        services = self._services
+        seq = services.store.seq
+        if self._trash_size_at[0] != seq:
+            count = size = 0
+            after = ""
+            while True:
+                with services.store.snapshot() as snapshot:
+                    entries = snapshot.trash_entries(after, 500)
+                    memories = [snapshot.memory(entry.id) for entry in entries]
+                trashed = [memory for memory in memories if memory is not None and memory.state == "trashed"]
+                count += len(trashed)
+                size += sum(len(memory.content.encode()) for memory in trashed)
+                if len(entries) < 500:
+                    break
+                after = entries[-1].id
+            self._trash_size_at = (seq, {"count": count, "bytes": size})
+        return self._trash_size_at[1]
+
+    def _model_statuses(self) -> dict[str, ModelStatus]:
+        return {
+            "embedding": self._services.embedding.status(),
+            "llm": ModelStatus(name=None, state="absent", reason="no language model is in use yet"),
+        }
+
+
+def _private_bytes() -> int:
+    """Memory that is this process's alone and cannot be given back by reading a file again; 0 where nobody tells."""
+    try:
+        text = Path("/proc/self/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return 1024 * sum(int(kib) for kib in re.findall(r"^Private_Dirty:\s+(\d+) kB", text, re.MULTILINE))
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Of the files in it. One that is just being replaced may be missing from the sum."""
+    size = 0
+    for path in folder.glob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size

@@ -1,0 +1,70 @@
+"""The table of background jobs. To add one, write a function that does one bounded slice of its work, durably, and
+returns whether there is more; then add its row here. SPEC 9.1
+
+What a row says is all that the scheduler, `GET /v1/jobs` and `mnemo jobs` need.
+"""
+
+from collections.abc import Callable
+
+from mnemo_daemon import allocator
+from mnemo_daemon.scheduler import Job, JobState, every
+from mnemo_daemon.services import Services
+
+EXPIRY_SECONDS = 1800.0  # as often as a cycle of the lifecycle [SPEC 9.1]; what has expired is not recalled anyway
+RETENTION_SECONDS = 3600.0
+MODEL_SECONDS = 3.0  # between two looks whether a model has been installed
+IDLE_MODEL_SECONDS = 10.0
+
+
+def jobs_of(s: Services) -> tuple[Job, ...]:
+    """The table, for the services of one daemon."""
+    return (
+        Job(
+            "usage", "Write down which memories were recalled.", _when(s.usage.is_due), _once(s.usage.write),
+            "all that was recalled in 2 seconds",
+        ),
+        Job(
+            "index_rebuild", "Rebuild the indexes of words and attributes where they are broken.",
+            _when(lambda: s.views.state == "stale"), _once(s.views.rebuild), "both indexes",
+        ),
+        Job(
+            "index_saving", "Save the indexes of words and attributes, so that the next start has little to catch up.",
+            _when(s.views.is_save_due), _once(s.views.save), "both indexes",
+        ),
+        Job(
+            "erasure", "Finish an erasure that was interrupted.", _when(lambda: bool(s.erasure.pending)),
+            _once(s.erasure.resume_if_due), "one erasure",
+        ),
+        Job("expiry", "Move memories that have expired to the trash.", every(EXPIRY_SECONDS), s.expiry.run_slice,
+            "200 memories"),
+        Job(
+            "trash_retention", "Delete what has been in the trash for longer than `trash.keep_days`, and what was "
+            "rejected more than 30 days ago.", every(RETENTION_SECONDS),
+            lambda: s.trash.run_retention_slice(s.settings.trash.keep_days), "1,000 memories",
+        ),
+        Job("token_backfill", "Compute the token vectors of memories that have none.", _when(s.indexing.lacks_tokens),
+            s.indexing.fill_tokens, "16 texts", is_heavy=True),
+        Job(
+            "model_loading", "Load the embedding model once it has been installed.",
+            lambda now, state: every(MODEL_SECONDS)(now, state) and s.embedding.status().state == "absent",
+            _once(s.embedding.refresh), "one model",
+        ),
+        Job("model_unloading", "Unload the cross-encoder when nothing has asked for it for a while.",
+            every(IDLE_MODEL_SECONDS), _once(s.cross_encoder.unload_if_idle), "one model"),
+        Job("memory_return", "Return freed memory to the operating system.", every(allocator.TRIM_SECONDS),
+            _once(allocator.trim), "all that is free"),
+    )  # fmt: skip
+
+
+def _when(is_due: Callable[[], bool]) -> Callable[[float, JobState], bool]:
+    return lambda _now, _state: is_due()
+
+
+def _once(run: Callable[[], object]) -> Callable[[], bool]:
+    """A job whose only slice is all of it."""
+
+    def slice_() -> bool:
+        run()
+        return False
+
+    return slice_

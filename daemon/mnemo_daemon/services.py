@@ -1,0 +1,185 @@
+"""The parts that act on the open store, by name: made in the order in which they need each other, handed to the API
+and to the table of jobs.
+
+What needs no store is there from the beginning; the rest is there once `wait_until_open` has returned.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
+from mnemo_daemon.indexing.views import Views
+from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline
+from mnemo_daemon.ingest.scoring_backfill import ScoringBackfill
+from mnemo_daemon.lifecycle.erasure import Erasure
+from mnemo_daemon.lifecycle.expiry import Expiry
+from mnemo_daemon.lifecycle.trash import Trash
+from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
+from mnemo_daemon.memories.memory_service import MemoryService
+from mnemo_daemon.models.catalogue import ModelCatalogue
+from mnemo_daemon.models.cross_encoder import CrossEncoderService
+from mnemo_daemon.models.embedding import EmbeddingService
+from mnemo_daemon.notes.notes_service import NotesService
+from mnemo_daemon.priority import QueryPriority
+from mnemo_daemon.retrieval.recall import Recall
+from mnemo_daemon.retrieval.usage_recorder import UsageRecorder
+from mnemo_daemon.settings import Configuration, NotesSettings, Settings
+from mnemo_store.disk import Disk
+from mnemo_store.records import PutMeta
+from mnemo_store.store import Store, WriteResult
+
+MODEL_IN_USE = "embedding_model"  # the fact of the store that names the model a person chose
+INDEXES_SECONDS_MAX = 60.0  # how long the indexes are waited for when they are built for a store that was replaced
+INDEXES_POLL_SECONDS = 0.02
+
+
+class Services:
+    """Every part by its name."""
+
+    store: Store
+    views: Views
+    indexing: VectorIndexer
+    memories: MemoryService
+    ingest: IngestPipeline
+    scoring_backfill: ScoringBackfill
+    recall: Recall
+    usage: UsageRecorder
+    notes: NotesService
+    maintenance: StoreMaintenance
+    trash: Trash
+    expiry: Expiry
+    erasure: Erasure
+    mask_key: bytes  # under which masked secrets are hashed
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        disk: Disk,
+        open_store: Callable[..., Store],
+        make_notes: Callable[[Store, NotesSettings], NotesService],
+    ) -> None:
+        self.configuration = configuration
+        self.disk = disk
+        self.priority = QueryPriority()
+        self.catalogue = ModelCatalogue(configuration.folders.models)
+        models = configuration.settings.models
+        self.embedding = EmbeddingService(
+            self.catalogue, threads=models.threads, late=models.late_interaction,
+            give_way=self.priority.yield_to_queries, numerics=models.numerics,
+        )  # fmt: skip
+        self.cross_encoder = CrossEncoderService(self.catalogue, models.reranker)
+        self.stopped = asyncio.Event()  # the daemon is to end, or ends
+        self.closing = threading.Event()  # the same for threads that wait
+        self.failure: Exception | None = None  # why the store could not be opened
+        self.is_open = False
+        self.has_settled = asyncio.Event()  # opened, or failed to
+        self._loop = asyncio.get_running_loop()
+        self._open_store = open_store
+        self._make_notes = make_notes
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
+
+    async def wait_until_open(self) -> None:
+        """Return once the store and the indexes of words are there, and no reader has to wait. Raises what kept them
+        from opening."""
+        if self.is_open and self.store.is_blocked:
+            await asyncio.to_thread(self.store.wait_until_open)
+        if not self.is_open:
+            await self.has_settled.wait()
+            if self.failure is not None:
+                raise Refusal(503, "degraded", f"the store could not be opened: {self.failure}")
+
+    def open(self) -> None:
+        """Open the store and make everything that answers by words; nothing runs in the background yet."""
+        store = self.store = self._open_store(self.configuration.folders.data, disk=self.disk)
+        yield_to_queries = self.priority.yield_to_queries
+        self.mask_key = self._mask_key()
+        self.views = Views(store, self.disk)
+        self.views.open()
+        self.indexing = VectorIndexer(store, self.views, self.embedding, self.disk, yield_to_queries)
+        self.memories = MemoryService(store, self.views)
+        self.ingest = IngestPipeline(
+            store, self.views, self.indexing, self.embedding, self.memories, lambda: self.settings, yield_to_queries
+        )
+        self.scoring_backfill = ScoringBackfill(store, self.ingest.neighbours, self.ingest.profile)
+        self.indexing.next_work = self.scoring_backfill.run_slice
+        self.memories.on_scored = self.scoring_backfill.mark_scored
+        self.recall = Recall(store, self.views, self.indexing, self.embedding, self.cross_encoder)
+        self.recall.is_reading_notes = lambda: self.notes.is_first_scan_running()
+        self.usage = UsageRecorder(self.memories)
+        self.maintenance = StoreMaintenance(store, self.disk, self.embedding.spaces)
+        self.trash = Trash(store, self.views)
+        self.expiry = Expiry(store, self.views)
+        self.erasure = Erasure(store, self.disk, self.embedding.spaces, self._purge_views)
+        self.notes = self._made_notes()
+        self.is_open = True
+
+    def on_store_replaced(self) -> None:
+        """Return once indexes and notes go by what the store holds now, after it has taken over a whole export."""
+        self.store.run_exclusively(lambda _: None).result()  # behind the writer's word that row ids changed
+        deadline = time.monotonic() + INDEXES_SECONDS_MAX
+        while self.views.state != "ready" and time.monotonic() < deadline:
+            if self.closing.wait(INDEXES_POLL_SECONDS):
+                return
+        self.mask_key = self._mask_key()
+        self.notes.stop()
+        self.notes = self._made_notes()
+        self.notes.start()
+
+    def chosen_model(self) -> str:
+        """The embedding model that a person chose; "" where none was."""
+        with self.store.snapshot() as snapshot:
+            return snapshot.meta(MODEL_IN_USE)
+
+    def use_model(self, name: str) -> None:
+        """Switch to an installed embedding model for good; its vectors are computed next to the old ones. SPEC 4.4"""
+        name = self.embedding.require_usable(name)
+        change = PutMeta(name=MODEL_IN_USE, value=name)
+        self.store.transact(lambda _: WriteResult((change,), None, "models use"), by="models").result()
+        self.embedding.use(name)
+
+    def request_stop(self) -> None:
+        """Have the server stop once what was begun is answered."""
+        self._loop.call_soon_threadsafe(self.stopped.set)
+
+    def problem(self) -> str:
+        """Return what is wrong with the store at this moment, "" for nothing."""
+        return (self.store.degraded or self.store.write_obstacle) if self.is_open else ""
+
+    def root_paths(self) -> dict[str, str]:
+        """The folders of notes by their ids."""
+        return self.notes.root_paths()
+
+    def close(self) -> None:
+        """Finish, save and close every part. Nothing runs in the background any more."""
+        if self.is_open:
+            self.notes.stop()
+            self.usage.write()
+            self.recall.close()
+            self.ingest.close()
+            self.indexing.stop()
+            self.views.save()
+            self.store.close()
+        self.embedding.close()
+
+    def _made_notes(self) -> NotesService:
+        notes = self._make_notes(self.store, self.settings.notes)
+        notes.on_saved = self.indexing.prioritise
+        return notes
+
+    def _mask_key(self) -> bytes:
+        with self.store.snapshot() as snapshot:
+            return bytes.fromhex(snapshot.meta("salt"))
+
+    def _purge_views(self) -> None:
+        """Leave nothing of what was deleted in indexes, their files and caches."""
+        self.views.rebuild_without_deleted()
+        self.indexing.rebuild_without_deleted()
+        self.embedding.clear_query_cache()
+        self.ingest.clear_caches()
+        self.recall.clear_caches()
