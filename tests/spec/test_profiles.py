@@ -117,18 +117,18 @@ def test_L14_what_scores_under_three_tenths_is_discarded_and_three_tenths_is_kep
     ],
 )
 def test_L15_routing_in_its_order(text: str, given: Kind | None, kind: str) -> None:
-    assert classify(text, session_id="s1", kind=given, profile=POLICIES["L"]).kind == kind
+    assert classify(text, session_id="s1", kind=given, policy=POLICIES["L"]).kind == kind
 
 
 def test_L16_working_needs_a_session_and_is_never_a_note() -> None:
     text = "The build is red right now, sadly and loudly."
-    assert classify(text, session_id="s1", profile=POLICIES["L"]).kind == "working"
-    assert classify(text, profile=POLICIES["L"]).kind != "working"
-    assert classify(text, session_id="s1", from_note=True, profile=POLICIES["L"]).kind != "working"
+    assert classify(text, session_id="s1", policy=POLICIES["L"]).kind == "working"
+    assert classify(text, policy=POLICIES["L"]).kind != "working"
+    assert classify(text, session_id="s1", from_note=True, policy=POLICIES["L"]).kind != "working"
 
 
 def test_L17_a_preference_is_procedural_and_a_preference() -> None:
-    found = classify("I always take the stairs.", profile=POLICIES["L"])
+    found = classify("I always take the stairs.", policy=POLICIES["L"])
     assert found[:3] == ("procedural", "preference", "preference")
 
 
@@ -204,13 +204,13 @@ def test_T2_a_repeated_turn_is_dropped_without_a_guard() -> None:
     ],
 )
 def test_M1_E1_G3_sources_without_rules_use_their_defaults(name: str, role: Any, expected: tuple[str, str]) -> None:
-    found = classify("I prefer tea. We decided to buy a kettle.", role=role, profile=POLICIES[name])
+    found = classify("I prefer tea. We decided to buy a kettle.", role=role, policy=POLICIES[name])
     assert (found.kind, found.category) == expected
 
 
 def test_E2_a_step_of_a_run_is_procedural_in_every_profile_without_rules() -> None:
     for name in ("M", "E", "G", "T"):
-        assert classify("Opened the file.", has_trace=True, profile=POLICIES[name])[:2] == ("procedural", "step")
+        assert classify("Opened the file.", has_trace=True, policy=POLICIES[name])[:2] == ("procedural", "step")
 
 
 # own

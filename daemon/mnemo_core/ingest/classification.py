@@ -73,17 +73,17 @@ def classify(
     from_note: bool = False,
     has_evidence: bool = False,
     has_trace: bool = False,
-    profile: IngestPolicy = OWN_POLICY,
+    policy: IngestPolicy = OWN_POLICY,
 ) -> Classification:
     """Kind, form and category of a text; what the caller gives is never overruled.
 
     role is the speaker's in a conversation, "" where there is none. has_evidence: paths, URLs or ids were given with
     it. has_trace: it is a step of an agent's run.
     """
-    if profile.routing == "defaults":
-        return _by_defaults(kind, category, role, has_trace, profile)
-    if profile.routing == "L":
-        return _by_letter(text, session_id, kind, category, role, from_note, profile)
+    if policy.routing == "defaults":
+        return _by_defaults(kind, category, role, has_trace, policy)
+    if policy.routing == "L":
+        return _by_letter(text, session_id, kind, category, role, from_note, policy)
     signal = find_preference(text)
     words = words_in(text)
     seen = _category(text, words, tags, role, has_evidence, signal)
@@ -159,15 +159,15 @@ def _shown(found: str) -> str:
 
 
 def _by_defaults(
-    kind: Kind | None, category: Category | None, role: Role, has_trace: bool, profile: IngestPolicy
+    kind: Kind | None, category: Category | None, role: Role, has_trace: bool, policy: IngestPolicy
 ) -> Classification:
     """No rules: what the caller gives, else the profile's own. A step of a run is procedural in every one [E]."""
-    usual = profile.category_turn if role else profile.category
-    chosen: Kind = kind or ("procedural" if has_trace else profile.kind)
+    usual = policy.category_turn if role else policy.category
+    chosen: Kind = kind or ("procedural" if has_trace else policy.kind)
     form: Form | None = None
     if chosen == "procedural":
         form = "step" if has_trace else "workflow"
-    return Classification(chosen, form, category or usual, f"profile {profile.name}: its defaults")
+    return Classification(chosen, form, category or usual, f"profile {policy.name}: its defaults")
 
 
 def _by_letter(
@@ -177,7 +177,7 @@ def _by_letter(
     category: Category | None,
     role: Role,
     from_note: bool,
-    profile: IngestPolicy,
+    policy: IngestPolicy,
 ) -> Classification:
     """Classify by source L's rules: hint, preference signal, present session, subject-predicate-object, else episodic.
     [L 1.6, L15]
@@ -199,7 +199,7 @@ def _by_letter(
     form: Form | None = None
     if chosen == "procedural":
         form = "preference" if signal else "workflow"
-    usual = "preference" if signal else profile.category_turn if role else profile.category
+    usual = "preference" if signal else policy.category_turn if role else policy.category
     return Classification(chosen, form, category or usual, f"profile L: {'kind given' if kind else why}")
 
 

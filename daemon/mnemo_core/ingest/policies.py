@@ -168,23 +168,23 @@ POLICIES: Mapping[str, IngestPolicy] = {
 }
 
 
-def default_importance(profile: IngestPolicy, door: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
+def default_importance(policy: IngestPolicy, entry_point: EntryPoint, kind: Kind, tags: Sequence[str]) -> float:
     """The importance of what nobody scores and no caller gave one. [G1, M2, T1]"""
-    if door == "turn":
-        return profile.importance_turn
+    if entry_point == "turn":
+        return policy.importance_turn
     if kind == "procedural" or any(tag == "lesson" or tag.startswith("trigger:") for tag in tags):
-        return profile.importance_lesson
-    return profile.importance
+        return policy.importance_lesson
+    return policy.importance
 
 
-def final_importance(profile: IngestPolicy, door: EntryPoint, score: float) -> float:
+def final_importance(policy: IngestPolicy, entry_point: EntryPoint, score: float) -> float:
     """The importance of a scored text: a deliberate statement never starts below the floor. SPEC 5.3"""
-    return score if door == "ingest" else max(profile.importance_floor, score)
+    return score if entry_point == "ingest" else max(policy.importance_floor, score)
 
 
-def is_discarded(profile: IngestPolicy, door: EntryPoint, score: float, given: float | None) -> bool:
+def is_discarded(policy: IngestPolicy, entry_point: EntryPoint, score: float, given: float | None) -> bool:
     """Return whether a scored text is discarded. A text with an importance given by its caller never is. SPEC 5.3"""
-    return given is None and door in profile.discards_at and score < profile.importance_min
+    return given is None and entry_point in policy.discards_at and score < policy.importance_min
 
 
 # What L's letter looks for

@@ -17,32 +17,32 @@ SIGNALS = ("entity", "number", "preference", "technical")
 
 def score(
     content: str,
-    profile: IngestPolicy,
+    policy: IngestPolicy,
     vectors: NDArray[Any] | None,
     centroid: NDArray[Any] | None,
     found: Salience | None = None,
 ) -> IngestScores:
     """0.6 novelty + 0.4 salience; without a vector novelty counts as 1.0. `found`: the salience, where it is known."""
-    found = found or salience_of(content, profile)
+    found = found or salience_of(content, policy)
     new = novelty(vectors, centroid)
     signals = {name: words for name in SIGNALS if (words := getattr(found, name))}
     return IngestScores(importance(new, found.value), new, found.value, signals)
 
 
-def salience_of(content: str, profile: IngestPolicy, rarity: Rarity | None = None) -> Salience:
+def salience_of(content: str, policy: IngestPolicy, rarity: Rarity | None = None) -> Salience:
     """Salience of the text by the signals of the policy. Masks of secrets count for nothing."""
     content = remove_masks(content)
-    if profile.salience == "L":
+    if policy.salience == "L":
         return Salience(policies.salience_source_l(content, rarity), "", "", "", "")
     return measure_salience(content, rarity)
 
 
-def classify_draft(draft: Draft, door: EntryPoint, profile: IngestPolicy, role: Role = "") -> Classification:
+def classify_draft(draft: Draft, entry_point: EntryPoint, policy: IngestPolicy, role: Role = "") -> Classification:
     """Kind, form and category: the caller's word, and where there is none, by rule. SPEC 5.4"""
     return classify(
         draft.content, session_id=draft.session_id, tags=draft.tags, kind=draft.kind, category=draft.category,
-        role=role, from_note=door == "note", has_evidence=bool(draft.evidence), has_trace=draft.trace is not None,
-        profile=profile,
+        role=role, from_note=entry_point == "note", has_evidence=bool(draft.evidence),
+        has_trace=draft.trace is not None, policy=policy,
     )  # fmt: skip
 
 
@@ -53,18 +53,18 @@ def apply_scores(
 
     An item scored too low at an entry point that may discard is discarded.
     """
-    draft, profile, door = item.draft, item.policy, item.entry_point
+    draft, policy, entry_point = item.draft, item.policy, item.entry_point
     given = draft.importance
     fields: dict[str, Any] = {"kind": found.kind, "category": found.category, "form": draft.form or found.form}
     if draft.event_at is None and event_at is not None:
         fields["event_at"] = event_at
     discarded = item.discard_reason
-    if given is None and scores is not None and door in profile.scored:
-        settled = policies.final_importance(profile, door, scores.importance)
+    if given is None and scores is not None and entry_point in policy.scored:
+        settled = policies.final_importance(policy, entry_point, scores.importance)
         fields |= {"importance": settled, "importance_source": "rule"}
-        if not discarded and policies.is_discarded(profile, door, scores.importance, given):
+        if not discarded and policies.is_discarded(policy, entry_point, scores.importance, given):
             discarded = LOW_IMPORTANCE
     elif given is None:
-        default = policies.default_importance(profile, door, found.kind, draft.tags)
+        default = policies.default_importance(policy, entry_point, found.kind, draft.tags)
         fields |= {"importance": default, "importance_source": "rule"}
     return item._replace(draft=draft._replace(**fields), scores=scores, why=found.why, discard_reason=discarded)

@@ -206,18 +206,18 @@ class PendingSnapshot:
 # What is found out beforehand
 
 
-def policy_for(profile: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
+def policy_for(policy: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
     """The policy with the deduplication mode of a request. SPEC 5.5"""
     letter = policies.POLICIES["G"]
     match dedup:
         case None:
-            return profile
+            return policy
         case "guarded":
-            return profile._replace(near=OWN_POLICY.near, same=OWN_POLICY.same, is_guarded=OWN_POLICY.is_guarded)
+            return policy._replace(near=OWN_POLICY.near, same=OWN_POLICY.same, is_guarded=OWN_POLICY.is_guarded)
         case "off":
-            return profile._replace(near="stored", same="stored")
+            return policy._replace(near="stored", same="stored")
         case "source":
-            return profile._replace(
+            return policy._replace(
                 near=letter.near, same=letter.same, is_guarded=letter.is_guarded, thresholds=letter.thresholds,
                 reinforcement=letter.reinforcement,
             )  # fmt: skip
@@ -226,17 +226,17 @@ def policy_for(profile: IngestPolicy, dedup: Dedup | None) -> IngestPolicy:
 def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits: Thresholds, now: int) -> IngestItem:
     """Return the item with its relations to similar memories, or discarded where a recent turn said the same. SPEC 5.5,
     5.7"""
-    profile, content = item.policy, item.draft.content
+    policy, content = item.policy, item.draft.content
     near = [] if item.discard_reason else [each for each in near if _may_be_tied(content, each, limits)]
     if not near:
         return item
-    if item.entry_point == "turn" and profile.filters_turns:
+    if item.entry_point == "turn" and policy.filters_turns:
         again = next((each for each in near if _is_said_again(item, each, limits, now)), None)
         if again is not None:
             return item._replace(
                 discard_reason=NEAR_DUPLICATE, relations=(_tie(again, "repeats", "said in a recent turn"),)
             )
-    match profile.near:
+    match policy.near:
         case "stored":
             return item
         case "merged":
@@ -244,7 +244,7 @@ def compare_with_neighbours(item: IngestItem, near: Sequence[Neighbour], limits:
         case "linked":
             said_at = now if item.said_at is None else item.said_at
             judged = find_relations(content, item.draft.speaker, said_at, near, limits, item.is_explained)
-            named = {tie.id for tie in judged}
+            named = {found.id for found in judged}
             rest = [_tie(each, "related", "others are nearer") for each in near
                     if each.memory.id not in named and each.sim is not None and each.sim >= limits.near]  # fmt: skip
             return item._replace(relations=tuple(judged), near_relations=(*judged, *rest))
@@ -259,8 +259,8 @@ def _to_be_merged(item: IngestItem, near: Sequence[Neighbour], limits: Threshold
     best = near[0]
     is_other_text = text_jaccard(content, best.memory.content) < JACCARD_ALONE
     takes_text = best.sim is not None and best.sim >= limits.insert_merge and is_other_text
-    ties = tuple(_tie(each, "repeats", "near") for each in near)
-    return item._replace(relations=ties, near_relations=ties, takes_text=takes_text)
+    relations = tuple(_tie(each, "repeats", "near") for each in near)
+    return item._replace(relations=relations, near_relations=relations, takes_text=takes_text)
 
 
 def _may_be_tied(content: str, near: Neighbour, limits: Thresholds) -> bool:
@@ -295,30 +295,32 @@ def discard(item: IngestItem, memory_id: str, store: WriteSnapshot, made: Mappin
     usage = Usage(id=memory_id, strength=memory.importance)
     entry = TrashEntry(id=memory_id, at=store.now, why=item.discard_reason, state="active")
     changes: list[Change] = [PutMemory(data=memory), PutUsage(data=usage), PutTrash(data=entry)]
-    kept = [tie._replace(id=other.id) for tie in item.relations if (other := _as_judged(tie, store, made)) is not None]
-    changes += [PutUsage(data=mutations.count_repetition(_usage(tie.id, store), store.now)) for tie in kept[:1]]
+    kept = [
+        found._replace(id=other.id) for found in item.relations if (other := _as_judged(found, store, made)) is not None
+    ]
+    changes += [PutUsage(data=mutations.count_repetition(_usage(found.id, store), store.now)) for found in kept[:1]]
     return Decision("discarded", memory, tuple(changes), tuple(kept), item.discard_reason)
 
 
 def relate(
-    decision: Decision, ties: Sequence[MemoryRelation], store: WriteSnapshot, made: Mapping[str, str]
+    decision: Decision, relations: Sequence[MemoryRelation], store: WriteSnapshot, made: Mapping[str, str]
 ) -> Decision:
     """Return the decision with edges to the similar memories that have not changed since they were compared. SPEC 5.5
 
     The first memory that it repeats gets a repetition. `made`: the ids of items written earlier in the batch.
     """
     changes, kept = list(decision.changes), list[MemoryRelation]()
-    for tie in ties[:RELATIONS_MAX]:
-        other = _as_judged(tie, store, made)
+    for found in relations[:RELATIONS_MAX]:
+        other = _as_judged(found, store, made)
         if other is None or other.id == decision.memory.id:
             continue
-        tie = tie._replace(relation=trust.allowed_relation(other, tie.relation, decision.memory.trust))
-        edge = Edge(source=decision.memory.id, target=other.id, relation=tie.relation, at=store.now)
+        found = found._replace(relation=trust.allowed_relation(other, found.relation, decision.memory.trust))
+        edge = Edge(source=decision.memory.id, target=other.id, relation=found.relation, at=store.now)
         changes.append(PutEdge(data=edge))
-        if tie.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
+        if found.relation == "repeats" and not any(each.relation == "repeats" for each in kept):
             changes.append(PutUsage(data=mutations.record_repetition(_usage(other.id, store), store.now)))
-        kept.append(tie._replace(id=other.id))
-    repeats = decision.outcome == "stored" and any(tie.relation == "repeats" for tie in kept)
+        kept.append(found._replace(id=other.id))
+    repeats = decision.outcome == "stored" and any(found.relation == "repeats" for found in kept)
     return decision._replace(
         outcome="repeats" if repeats else decision.outcome, changes=tuple(changes), relations=tuple(kept)
     )
@@ -327,8 +329,8 @@ def relate(
 def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[str, str]) -> Decision | None:
     """Merge into a similar memory by source G's rules: the item is not stored; the earlier memory is reinforced, and
     takes the longer text. None where no neighbour qualifies any more."""
-    for tie in item.relations:
-        earlier = _as_judged(tie, store, made)
+    for found in item.relations:
+        earlier = _as_judged(found, store, made)
         if earlier is None:
             continue
         usage = mutations.count_repetition(_usage(earlier.id, store), store.now)
@@ -339,7 +341,7 @@ def merge_into_neighbour(item: IngestItem, store: WriteSnapshot, made: Mapping[s
             fields = {"content": item.draft.content, "trust": item.draft.trust}
             earlier = mutations.new_version(earlier, store.now, fields)
             changes.append(PutMemory(data=earlier))
-        return Decision("merged", earlier, tuple(changes), (tie._replace(id=earlier.id),))
+        return Decision("merged", earlier, tuple(changes), (found._replace(id=earlier.id),))
     return None
 
 
@@ -359,9 +361,9 @@ def is_outdated(memory: Memory, said_at: int | None, store: WriteSnapshot) -> bo
     )
 
 
-def record_duplicate(memory: Memory, profile: IngestPolicy, store: WriteSnapshot) -> Decision:
+def record_duplicate(memory: Memory, policy: IngestPolicy, store: WriteSnapshot) -> Decision:
     """Record a repetition of the memory, unless the policy counts none. SPEC 5.5"""
-    if profile.same == "skipped":
+    if policy.same == "skipped":
         return Decision("duplicate", memory, ())
     return Decision(
         "duplicate", memory, (PutUsage(data=mutations.record_repetition(_usage(memory.id, store), store.now)),)
@@ -403,18 +405,18 @@ def is_scored_without_vector(memory: Memory) -> bool:
 
 
 def backfill(
-    memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
+    memory: Memory, importance: float, relations: Sequence[MemoryRelation], store: WriteSnapshot
 ) -> Decision | None:
     """Score and relate a memory that was written without its vector and now has it. SPEC 5"""
     now = store.memory(memory.id)
     if now is None or now.version != memory.version or now.state != memory.state:
         return None
     decision = _scored(now, importance if is_scored_without_vector(now) else now.importance, store)
-    return relate(decision, _not_yet_tied(now, ties, store), store, {})
+    return relate(decision, _not_yet_tied(now, relations, store), store, {})
 
 
 def backfill_chunk(
-    memory: Memory, importance: float, ties: Sequence[MemoryRelation], store: WriteSnapshot
+    memory: Memory, importance: float, relations: Sequence[MemoryRelation], store: WriteSnapshot
 ) -> Decision | None:
     """Score and relate a chunk of a note that now has its vector. SPEC 5.3, 5.5"""
     now = store.memory(memory.id)
@@ -424,8 +426,8 @@ def backfill_chunk(
     is_due = note_sync.is_unscored(now) and (note is None or note.importance is None)
     decision = _scored(now, importance if is_due else now.importance, store)
     # Never `updates`: a file's time is when it was saved or synced; a vault copied to a new laptop outdates nothing.
-    ties = [tie._replace(relation="related") if tie.relation == "updates" else tie for tie in ties]
-    return relate(decision, _not_yet_tied(now, ties, store), store, {})
+    relations = [found._replace(relation="related") if found.relation == "updates" else found for found in relations]
+    return relate(decision, _not_yet_tied(now, relations, store), store, {})
 
 
 def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision:
@@ -440,21 +442,25 @@ def _scored(memory: Memory, importance: float, store: WriteSnapshot) -> Decision
     return Decision("stored", after, tuple(changes))
 
 
-def _not_yet_tied(memory: Memory, ties: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
+def _not_yet_tied(memory: Memory, relations: Sequence[MemoryRelation], store: WriteSnapshot) -> list[MemoryRelation]:
     """The relations without those to memories it has an edge with: a second pass counts nothing twice, and no link of a
     note is lost."""
     edges = store.edges(memory.id)
     others = {edge.target if edge.source == memory.id else edge.source for edge in edges if not edge.via}
     linked = {(edge.target, edge.relation) for edge in edges if edge.via}
-    return [tie for tie in ties if tie.id not in others and (tie.id, tie.relation) not in linked]
+    return [found for found in relations if found.id not in others and (found.id, found.relation) not in linked]
 
 
-def _as_judged(tie: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
+def _as_judged(found: MemoryRelation, store: WriteSnapshot, made: Mapping[str, str]) -> Memory | None:
     """The memory of a relation, None where it changed since the comparison."""
-    other = store.memory(made.get(tie.id, tie.id)) if not tie.id.startswith(NEW_ID_PREFIX) or tie.id in made else None
+    other = (
+        store.memory(made.get(found.id, found.id))
+        if not found.id.startswith(NEW_ID_PREFIX) or found.id in made
+        else None
+    )
     if other is None or other.state not in COMPARED_STATES:
         return None
-    return other if tie.id in made or other.version == tie.version else None
+    return other if found.id in made or other.version == found.version else None
 
 
 def _usage(memory_id: str, store: WriteSnapshot) -> Usage:

@@ -69,17 +69,17 @@ def references_of(memory: Memory) -> MemoryReferences | None:
 
 
 def plan_erasure(
-    asked: Collection[str], ties: Iterable[MemoryReferences], derived: Collection[str] = ()
+    asked: Collection[str], references: Iterable[MemoryReferences], derived: Collection[str] = ()
 ) -> ErasurePlan:
     """Plan the erasure of these memories and of what was derived from them.
 
     `derived`: ids that an earlier, interrupted plan already found; some may be erased already.
     """
-    known = {tie.id: tie for tie in ties}
+    known = {reference.id: reference for reference in references}
     made_of: defaultdict[str, list[str]] = defaultdict(list)
-    for tie in known.values():
-        for source in tie.derived_from:
-            made_of[source].append(tie.id)
+    for reference in known.values():
+        for source in reference.derived_from:
+            made_of[source].append(reference.id)
     going = dict.fromkeys((*asked, *derived))
     waiting = list(going)
     while waiting:
@@ -95,18 +95,22 @@ def plan_erasure(
         if stay := tuple(source for source in sources if source not in going):
             rederive[memory_id] = stay
     revived = _revived(known, going, frozenset(with_them))
-    mended = [tie.id for tie in known.values() if tie.id not in going and _names_any(tie, going)]
+    mended = [
+        reference.id for reference in known.values() if reference.id not in going and _names_any(reference, going)
+    ]
     return ErasurePlan(tuple(asked), with_them, rederive, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
 
 
-def plan_without_derived(asked: Collection[str], ties: Iterable[MemoryReferences]) -> ErasurePlan:
+def plan_without_derived(asked: Collection[str], references: Iterable[MemoryReferences]) -> ErasurePlan:
     """Plan the erasure of these memories alone, as when the trash is emptied.
 
     The sources that only an erased summary had compressed become active again.
     """
-    going, known = frozenset(asked), {tie.id: tie for tie in ties}
+    going, known = frozenset(asked), {reference.id: reference for reference in references}
     revived = _revived(known, going, ())
-    mended = [tie.id for tie in known.values() if tie.id not in going and _names_any(tie, going)]
+    mended = [
+        reference.id for reference in known.values() if reference.id not in going and _names_any(reference, going)
+    ]
     return ErasurePlan(tuple(asked), (), {}, revived, tuple(dict.fromkeys((*mended, *sorted(revived)))))
 
 
@@ -114,8 +118,17 @@ def _revived(
     known: Mapping[str, MemoryReferences], going: Collection[str], with_them: Collection[str]
 ) -> frozenset[str]:
     """The ids that stay and were hidden in favour of an erased memory, or compressed by an erased summary."""
-    superseded = {tie.id for tie in known.values() if tie.state == "superseded" and tie.superseded_by in with_them}
-    still = {source for tie in known.values() if tie.compresses and tie.id not in going for source in tie.derived_from}
+    superseded = {
+        reference.id
+        for reference in known.values()
+        if reference.state == "superseded" and reference.superseded_by in with_them
+    }
+    still = {
+        source
+        for reference in known.values()
+        if reference.compresses and reference.id not in going
+        for source in reference.derived_from
+    }
     sources = {
         source
         for memory_id in going
@@ -126,8 +139,8 @@ def _revived(
     return frozenset((superseded | compressed) - set(going))
 
 
-def _names_any(tie: MemoryReferences, ids: Collection[str]) -> bool:
-    return any(name in ids for name in (*tie.derived_from, tie.superseded_by, *tie.evidence))
+def _names_any(reference: MemoryReferences, ids: Collection[str]) -> bool:
+    return any(name in ids for name in (*reference.derived_from, reference.superseded_by, *reference.evidence))
 
 
 def without_references(memory: Memory, planned: ErasurePlan, dropped: Collection[str], now: int) -> Memory | None:

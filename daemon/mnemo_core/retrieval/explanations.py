@@ -187,7 +187,7 @@ def subject_of(feature: str) -> str | None:
     return _SUBJECTS.get(feature) or _SUBJECTS.get(feature.split("_")[0])
 
 
-def strongest_reasons(names: Sequence[str], adds: Values, told: Sequence[ReasonInputs]) -> list[list[str]]:
+def strongest_reasons(names: Sequence[str], adds: Values, inputs: Sequence[ReasonInputs]) -> list[list[str]]:
     """At most three reasons for the rank of each candidate, the strongest first, in words.
 
     adds: (n, k) what each of the named features adds. Those of one subject count together.
@@ -197,22 +197,22 @@ def strongest_reasons(names: Sequence[str], adds: Values, told: Sequence[ReasonI
     is_of = np.array([[subject == each for each in known] for subject in subjects], np.float64)
     sums = adds @ is_of.reshape(len(subjects), len(known))
     found = []
-    for each, row, order in zip(told, sums.tolist(), np.argsort(-sums, axis=1, kind="stable").tolist(), strict=True):
+    for each, row, order in zip(inputs, sums.tolist(), np.argsort(-sums, axis=1, kind="stable").tolist(), strict=True):
         said = (_sentence(known[place], each) for place in order if row[place] > 0)
         found.append(list(itertools.islice(filter(None, said), REASONS_MAX)))
     return found
 
 
-def _sentence(subject: str, told: ReasonInputs) -> str:
+def _sentence(subject: str, inputs: ReasonInputs) -> str:
     match subject:
         case "words":
-            return f"has {', '.join(told.holds)}" if told.holds else ""
+            return f"has {', '.join(inputs.holds)}" if inputs.holds else ""
         case "meaning":
-            return "close in meaning" + ("" if told.similarity is None else f" ({told.similarity:.2f})")
+            return "close in meaning" + ("" if inputs.similarity is None else f" ({inputs.similarity:.2f})")
         case "recency":
-            return f"recent ({_ago(told.age_hours)})" if told.age_hours <= RECENT_HOURS_MAX else ""
+            return f"recent ({_ago(inputs.age_hours)})" if inputs.age_hours <= RECENT_HOURS_MAX else ""
         case "importance":
-            return f"important ({told.importance:.2f})"
+            return f"important ({inputs.importance:.2f})"
     return _PLAIN[subject]
 
 

@@ -97,7 +97,7 @@ class Selection(NamedTuple):
 
 
 def select(
-    ranked: Sequence[int], shelf: CandidateSource, wanted: SelectionRequest, thresholds: Thresholds,
+    ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds,
     preferences: Sequence[int] | None = None,
 ) -> Selection:  # fmt: skip
     """Select the answers from `ranked`, the numbers of the candidates from best to worst.
@@ -110,25 +110,25 @@ def select(
     else would fit next to them. Where everything else is larger than the budget, the first page has a passage of the
     best.
     """
-    line = _CandidateSequence(ranked, shelf, wanted, thresholds)
-    ahead = line.preferences(ranked if preferences is None else preferences) if wanted.preferences_first else []
-    budget = None if wanted.budget is None else wanted.budget - sum(each.tokens for each in ahead)
+    line = _CandidateSequence(ranked, source, request, thresholds)
+    ahead = line.preferences(ranked if preferences is None else preferences) if request.preferences_first else []
+    budget = None if request.budget is None else request.budget - sum(each.tokens for each in ahead)
     queue = _Queue(line.entries())
     if ahead and budget is not None and not _fitting(queue, 1, budget)[0] and next(iter(queue), None):
-        return select(ranked, shelf, wanted._replace(preferences_first=False), thresholds)
+        return select(ranked, source, request._replace(preferences_first=False), thresholds)
     passed = 0
-    while passed < wanted.offset:
-        page = _page(queue, min(wanted.top_k, wanted.offset - passed), budget, line.dropped)
+    while passed < request.offset:
+        page = _page(queue, min(request.top_k, request.offset - passed), budget, line.dropped)
         if not page:
             return Selection([], 0, 0, line.dropped, line.uncompared)
         passed += len(page)
-        budget = wanted.budget
-    page = _page(queue, wanted.top_k, budget, line.dropped)
+        budget = request.budget
+    page = _page(queue, request.top_k, budget, line.dropped)
     needs = 0 if page else line.smallest
-    if not page and not wanted.offset and line.oversized is not None and budget is not None:
+    if not page and not request.offset and line.oversized is not None and budget is not None:
         page = [line.oversized._replace(tokens=budget, is_cut=True)]
         line.dropped.pop(line.oversized.number, None)
-    chosen = page if wanted.offset else [*ahead, *page]
+    chosen = page if request.offset else [*ahead, *page]
     return Selection(chosen, sum(each.tokens for each in chosen), needs, line.dropped, line.uncompared)
 
 
@@ -198,16 +198,16 @@ class _CandidateSequence:
     """The candidates in the order in which they may be answered, each looked at when it is asked for."""
 
     def __init__(
-        self, ranked: Sequence[int], shelf: CandidateSource, wanted: SelectionRequest, thresholds: Thresholds
+        self, ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds
     ) -> None:
         self.dropped: dict[int, str] = {}
         self.smallest = 0  # of what is larger than the whole budget, the least tokens
         self.oversized: SelectedMemory | None = None  # and the first of them
         self._ranked = ranked
         self._places = {number: place for place, number in enumerate(ranked)}
-        self._shelf = shelf
-        self._wanted = wanted
-        self._copies = _CopyFilter(shelf, thresholds)
+        self._shelf = source
+        self._wanted = request
+        self._copies = _CopyFilter(source, thresholds)
         self._seen: set[int] = set()
 
     @property
@@ -303,8 +303,8 @@ class _CandidateSequence:
 class _CopyFilter:
     """The memories in the answer so far, compared with each further one."""
 
-    def __init__(self, shelf: CandidateSource, thresholds: Thresholds) -> None:
-        self._shelf = shelf
+    def __init__(self, source: CandidateSource, thresholds: Thresholds) -> None:
+        self._shelf = source
         self._thresholds = thresholds
         self.uncompared = 0
         self._chars_left = COMPARED_CHARS_MAX

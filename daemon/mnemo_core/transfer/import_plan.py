@@ -58,7 +58,7 @@ class ImportDecision(NamedTuple):
     changes: tuple[Change, ...] = ()
 
 
-def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: SecretPolicy) -> ImportCandidate:
+def admit_import(imported: ImportedMemory, tool: Tool, into: ImportTarget, guard: SecretPolicy) -> ImportCandidate:
     """Clean and check an imported memory, and mask its secrets as for any text no person wrote here. Raises
     ImportItemError.
 
@@ -66,9 +66,9 @@ def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: Se
     nothing.
     """
     try:
-        plain = cleaning.clean_text(told.content)
+        plain = cleaning.clean_text(imported.content)
         for name in ("namespace", "user_id", "agent_id", "run_id", "speaker", "id"):
-            cleaning.reject_invalid(getattr(told, name))
+            cleaning.reject_invalid(getattr(imported, name))
     except cleaning.InvalidTextError as error:
         raise ImportItemError(str(error)) from None
     content, kinds = (plain, ()) if guard.mask == "off" else secrets.mask_secrets(plain, guard.key)
@@ -76,34 +76,34 @@ def admit_import(told: ImportedMemory, tool: Tool, into: ImportTarget, guard: Se
         raise ImportItemError("there is nothing in the text to remember")
     if len(content) > CONTENT_CHARS_MAX:
         raise ImportItemError(f"the text has {len(content)} characters, at most {CONTENT_CHARS_MAX}: split it")
-    tags = cleaning.valid_tags(told.tags)
-    lost_tags = {tag.strip().lower() for tag in told.tags if tag.strip()} - {*tags}
+    tags = cleaning.valid_tags(imported.tags)
+    lost_tags = {tag.strip().lower() for tag in imported.tags if tag.strip()} - {*tags}
     if guard.mask == "off" and SENSITIVE_TAG not in tags and secrets.find_secrets(content):
         tags = cleaning.valid_tags((SENSITIVE_TAG, *tags))
     draft = Draft(
         content=content,
-        namespace=_short(into.namespace or told.namespace or "default", "namespace", NAMESPACE_CHARS_MAX),
-        user_id=_short(into.user_id or told.user_id or "local", "user_id"),
+        namespace=_short(into.namespace or imported.namespace or "default", "namespace", NAMESPACE_CHARS_MAX),
+        user_id=_short(into.user_id or imported.user_id or "local", "user_id"),
         trust="import",
         source=SOURCE,
-        kind=told.kind,
-        importance=told.importance,
+        kind=imported.kind,
+        importance=imported.importance,
         importance_source="rule",  # the other tool's: nobody here set it
-        event_at=told.event_at,
-        created_at=told.created_at,
-        expires_at=told.expires_at or 0,
-        speaker=_short(told.speaker, "speaker"),
+        event_at=imported.event_at,
+        created_at=imported.created_at,
+        expires_at=imported.expires_at or 0,
+        speaker=_short(imported.speaker, "speaker"),
         tags=tags,
-        agent_id=_short(told.agent_id, "agent_id"),
-        run_id=_short(told.run_id, "run_id"),
-        key=_key(tool, told.id, content),
+        agent_id=_short(imported.agent_id, "agent_id"),
+        run_id=_short(imported.run_id, "run_id"),
+        key=_key(tool, imported.id, content),
     )
     if draft.namespace == "*":
         raise ImportItemError("`*` is no namespace to write to")
-    usage = {"access_count": told.access_count, "repetition_count": told.repetition_count}
-    usage["last_accessed"] = told.last_accessed or 0
-    not_kept = (*told.dropped_fields, *(("tags",) if lost_tags else ()))
-    return ImportCandidate(draft, plain, kinds, told.changed_at or 0, usage, not_kept)
+    usage = {"access_count": imported.access_count, "repetition_count": imported.repetition_count}
+    usage["last_accessed"] = imported.last_accessed or 0
+    not_kept = (*imported.dropped_fields, *(("tags",) if lost_tags else ()))
+    return ImportCandidate(draft, plain, kinds, imported.changed_at or 0, usage, not_kept)
 
 
 def decide_import(

@@ -67,68 +67,68 @@ def compares_by_text(memory: Memory) -> bool:
 
 
 def merge_memory(
-    coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, age: int, now: int
+    incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, age: int, now: int
 ) -> MergeDecision:
     """Decide what becomes of a memory of another store. `age` converts its strength epoch to this store's."""
-    memory = coming.memory
-    if here.before is not None:
-        return _compared(coming, here, stand_ins, now)
-    if here.same_key is not None and normalized_text(here.same_key.content) == normalized_text(memory.content):
-        return MergeDecision("duplicate", replacement_id=here.same_key.id)
-    if here.same_text is not None:
-        return MergeDecision("duplicate", replacement_id=here.same_text.id)
-    lost_key = here.same_key is not None
+    memory = incoming.memory
+    if local.before is not None:
+        return _compared(incoming, local, replacements, now)
+    if local.same_key is not None and normalized_text(local.same_key.content) == normalized_text(memory.content):
+        return MergeDecision("duplicate", replacement_id=local.same_key.id)
+    if local.same_text is not None:
+        return MergeDecision("duplicate", replacement_id=local.same_text.id)
+    lost_key = local.same_key is not None
     fields: dict[str, Any] = {"managed": "", "key": "" if lost_key else memory.key}
-    new = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    new = msgspec.structs.replace(_pointing(memory, replacements), **fields)
     changes: list[Change] = [PutMemory(data=new)]
-    if coming.usage is not None:
-        epoch = max(0, coming.usage.strength_epoch + age)
-        changes.append(PutUsage(data=msgspec.structs.replace(coming.usage, strength_epoch=epoch)))
-    changes += _entry_changes(coming, new, here)
+    if incoming.usage is not None:
+        epoch = max(0, incoming.usage.strength_epoch + age)
+        changes.append(PutUsage(data=msgspec.structs.replace(incoming.usage, strength_epoch=epoch)))
+    changes += _entry_changes(incoming, new, local)
     return MergeDecision("stored", tuple(changes), lost_key=lost_key)
 
 
-def edge_between(edge: Edge, stand_ins: IdReplacements) -> Edge | None:
+def edge_between(edge: Edge, replacements: IdReplacements) -> Edge | None:
     """The edge with the ids of this store, None where one of its ends was not merged. No note owns it any more."""
-    source, target = (stand_ins.get(end, end) for end in (edge.source, edge.target))
+    source, target = (replacements.get(end, end) for end in (edge.source, edge.target))
     if not source or not target or source == target:
         return None
     return msgspec.structs.replace(edge, source=source, target=target, via="")
 
 
-def _compared(coming: IncomingMemory, here: LocalState, stand_ins: IdReplacements, now: int) -> MergeDecision:
+def _compared(incoming: IncomingMemory, local: LocalState, replacements: IdReplacements, now: int) -> MergeDecision:
     """Decide between two versions of one memory: the later wins, and a chunk of a local note keeps what its file says.
 
     A memory in the local trash stays there, unless it was trashed by reverting an import.
     """
-    memory, before = coming.memory, here.before
+    memory, before = incoming.memory, local.before
     assert before is not None, "the caller has looked"
     if before.content == memory.content:
-        if here.trashed is not None and here.trashed.why == UNDONE_REASON and memory.state != "trashed":
-            return MergeDecision("restored", mutations.restore(before, here.trashed, now))
+        if local.trashed is not None and local.trashed.why == UNDONE_REASON and memory.state != "trashed":
+            return MergeDecision("restored", mutations.restore(before, local.trashed, now))
         return MergeDecision("duplicate")
     if before.managed or memory.modified_at <= before.modified_at:
         return MergeDecision("older")
     fields = {"managed": "", "version": before.version + 1}
-    lost_key = here.same_key is not None
+    lost_key = local.same_key is not None
     if lost_key:
         fields["key"] = before.key
-    after = msgspec.structs.replace(_pointing(memory, stand_ins), **fields)
+    after = msgspec.structs.replace(_pointing(memory, replacements), **fields)
     changes: list[Change] = [PutMemory(data=after)]
-    changes += _entry_changes(coming, after, here)
+    changes += _entry_changes(incoming, after, local)
     return MergeDecision("updated", tuple(changes), lost_key=lost_key)
 
 
-def _pointing(memory: Memory, stand_ins: IdReplacements) -> Memory:
+def _pointing(memory: Memory, replacements: IdReplacements) -> Memory:
     """The memory with its references to what did not come along made into those to what stands for it. What nothing
     replaces any more is shown again."""
     fields: dict[str, Any] = {}
     for field in ("derived_from", "evidence"):
         names: tuple[str, ...] = getattr(memory, field)
-        if not stand_ins.keys().isdisjoint(names):
-            replaced = (stand_ins.get(each, each) for each in names)
+        if not replacements.keys().isdisjoint(names):
+            replaced = (replacements.get(each, each) for each in names)
             fields[field] = tuple(dict.fromkeys(each for each in replaced if each))
-    newer = stand_ins.get(memory.superseded_by, memory.superseded_by)
+    newer = replacements.get(memory.superseded_by, memory.superseded_by)
     if newer != memory.superseded_by:
         fields["superseded_by"] = newer
         if not newer and memory.state == "superseded":
@@ -136,16 +136,16 @@ def _pointing(memory: Memory, stand_ins: IdReplacements) -> Memory:
     return msgspec.structs.replace(memory, **fields) if mutations.is_changed(memory, fields) else memory
 
 
-def _entry_changes(coming: IncomingMemory, after: Memory, here: LocalState) -> list[Change]:
+def _entry_changes(incoming: IncomingMemory, after: Memory, local: LocalState) -> list[Change]:
     """Changes to the entry that records why a memory is trashed or discarded."""
     if after.state == "trashed":
-        return [PutTrash(data=_entry_of(coming))]
-    if after.state == "discarded" and coming.trashed is not None:
-        return [PutTrash(data=coming.trashed)]
-    return [DropTrash(id=after.id)] if here.trashed is not None else []
+        return [PutTrash(data=_entry_of(incoming))]
+    if after.state == "discarded" and incoming.trashed is not None:
+        return [PutTrash(data=incoming.trashed)]
+    return [DropTrash(id=after.id)] if local.trashed is not None else []
 
 
-def _entry_of(coming: IncomingMemory) -> TrashEntry:
+def _entry_of(incoming: IncomingMemory) -> TrashEntry:
     """The trash entry of the incoming memory, made up where the other store has none."""
-    memory = coming.memory
-    return coming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")
+    memory = incoming.memory
+    return incoming.trashed or TrashEntry(id=memory.id, at=memory.modified_at, why="imported", state="active")

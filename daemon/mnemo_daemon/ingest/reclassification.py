@@ -143,7 +143,7 @@ def _route(memory: Memory, profile: IngestPolicy) -> Classification:
     role = memory.turn.role if memory.turn is not None else ""
     return classify(
         memory.content, session_id=memory.session_id, tags=memory.tags, role=role,
-        has_evidence=bool(memory.evidence), has_trace=memory.trace is not None, profile=profile,
+        has_evidence=bool(memory.evidence), has_trace=memory.trace is not None, policy=profile,
     )  # fmt: skip
 
 
