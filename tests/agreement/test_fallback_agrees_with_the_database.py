@@ -20,36 +20,7 @@ from mnemo_store.errors import StoreCorruption, WriteFailure
 from mnemo_store.journal import dump
 from mnemo_store.journal.journal import Journal, LineLocation, newest_header
 from mnemo_store.maintenance import compaction
-from mnemo_store.records import (
-    Change,
-    ChangeEntry,
-    ChunkRef,
-    DropEdge,
-    DropForgotten,
-    DropMemory,
-    DropNote,
-    DropRoot,
-    DropSkip,
-    DropTrash,
-    Edge,
-    Forgotten,
-    NoteFile,
-    NoteRoot,
-    PutEdge,
-    PutForgotten,
-    PutMemory,
-    PutMeta,
-    PutNote,
-    PutRoot,
-    PutSkip,
-    PutTrash,
-    PutUsage,
-    Relation,
-    Skip,
-    TrashEntry,
-    Usage,
-    content_hash,
-)
+from mnemo_store.records import Change, ChangeEntry, PutMemory, PutMeta, PutUsage, Usage, content_hash
 from mnemo_store.recovery.fallback_state import FallbackState, FallbackWriter
 from mnemo_store.recovery.in_memory_tables import InMemoryTables
 from mnemo_store.store import Store, WriteResult
@@ -65,59 +36,17 @@ from tests.samples import (
     sample_memory,
     write,
 )
+from tests.table_records import BY_ITSELF, CONTENTS, IDS, turns
 
-IDS = tuple(sample_id(number) for number in range(1, 7))
-CONTENTS = ("the tea is green", "The  Tea is GREEN", "the tea is black", "x" * 3000)
 NAMESPACES = ("default", "project")
 AGENTS = ("", "scout")
 KEYS = ("", "a", "b")
 HASHES = ("00", "01", "fe")
 NAMES = ("epoch", "model", "ä")  # of facts about the whole store
-RELATIONS: tuple[Relation, ...] = get_args(Relation)
 LIMITS = (0, 1, 2, 1000)
 ENTRY = ChangeEntry(at=AT, by="test")  # of every transaction
 TOO_LONG = "x" * 512  # for a key of the database
 
-ids = st.sampled_from(IDS)
-hashes = st.sampled_from(HASHES)
-memories = st.builds(
-    sample_memory,
-    st.integers(1, len(IDS)),
-    st.sampled_from(CONTENTS),
-    namespace=st.sampled_from(NAMESPACES),
-    agent_id=st.sampled_from(AGENTS),
-    key=st.sampled_from(KEYS),
-    layer=st.sampled_from(("buffer", "core")),  # each goes to a file of its own
-    state=st.sampled_from(("active", "archived", "superseded", "discarded", "trashed")),
-)
-usages = st.builds(Usage, id=ids, access_count=st.integers(0, 9), strength=st.floats(0, 1))
-trashed = st.builds(TrashEntry, id=ids, at=st.just(AT), why=st.sampled_from(("old", "wrong")), state=st.just("active"))
-edges = st.builds(Edge, source=ids, target=ids, relation=st.sampled_from(RELATIONS), at=st.integers(AT, AT + 9))
-chunks = st.builds(ChunkRef, ids, hashes, st.integers(1, 3), st.integers(4, 6))
-notes = st.builds(NoteFile, id=ids, root=ids, path=st.text(max_size=9), chunks=st.lists(chunks, max_size=3).map(tuple))
-roots = st.builds(NoteRoot, id=ids, path=st.just("/notes"), added_at=st.just(AT), namespace=st.sampled_from(NAMESPACES))
-
-CHANGES: dict[type, st.SearchStrategy[Any]] = {
-    PutMemory: st.builds(PutMemory, data=memories),
-    DropMemory: st.builds(DropMemory, id=ids),
-    PutUsage: st.builds(PutUsage, data=usages),
-    PutTrash: st.builds(PutTrash, data=trashed),
-    DropTrash: st.builds(DropTrash, id=ids),
-    PutEdge: st.builds(PutEdge, data=edges),
-    DropEdge: st.builds(DropEdge, source=ids, target=ids, relation=st.sampled_from(RELATIONS)),
-    PutNote: st.builds(PutNote, data=notes),
-    DropNote: st.builds(DropNote, id=ids),
-    PutRoot: st.builds(PutRoot, data=roots),
-    DropRoot: st.builds(DropRoot, id=ids),
-    PutSkip: st.builds(PutSkip, data=st.builds(Skip, file=ids, hash=hashes)),
-    DropSkip: st.builds(DropSkip, file=ids, hash=hashes),
-    PutForgotten: st.builds(PutForgotten, data=st.builds(Forgotten, hash=hashes, at=st.integers(AT, AT + 9))),
-    DropForgotten: st.builds(DropForgotten, hash=hashes),
-    PutMeta: st.builds(PutMeta, name=st.sampled_from(NAMES), value=st.text(max_size=5)),
-}
-# Memories half of the time, since most of what can go wrong is theirs.
-changes = st.sampled_from([*CHANGES, *[PutMemory] * 14]).flatmap(lambda kind: CHANGES[kind])
-turns = st.lists(changes, min_size=1, max_size=6)
 fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # of a turn
 
 
@@ -346,7 +275,7 @@ def test_every_kind_of_change_and_every_method_of_a_snapshot_is_compared(tmp_pat
     with opened(tmp_path) as store, store.snapshot() as here:
         methods = {name for name in vars(Snapshot) if not name.startswith("_")}
         assert set(answers(here)) == methods
-    assert set(CHANGES) == set(get_args(Change))
+    assert {kind for table in BY_ITSELF for kind in (table.put, table.drop) if kind} == set(get_args(Change))
 
 
 def all_rows(contents: InMemoryTables) -> dict[str, Any]:
