@@ -1,6 +1,8 @@
 """A daemon that says what it is told to say, and what it may say: real sockets and real HTTP, no store behind them."""
 
+import io
 import json
+import os
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
@@ -10,6 +12,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
+from mnemo_client.cli import main
+from mnemo_client.cli.terminal import Terminal
 from mnemo_client.protocol.memories import NoteView
 from mnemo_client.protocol.retrieval import BestSentence, RecallAnswer, RecalledMemory
 from mnemo_client.protocol.status import ModelStatus, NotesStatus, StatusAnswer, ViewStatus
@@ -75,7 +81,8 @@ class CannedDaemon:
         self._open.clear()
 
     def say(self, route: str, body: Any, status: int = 200, **more: Any) -> None:
-        self.answers[route] = CannedAnswer(body, status, **more)
+        """Answer the route with the body: a struct or a value as JSON, or bytes."""
+        self.answers[route] = CannedAnswer(_as_json(body), status, **more)
 
     def paths(self) -> list[str]:
         return [f"{asked.method} {asked.path}" for asked in self.asked]
@@ -115,7 +122,7 @@ class CannedDaemon:
                 said = said(asked) if callable(said) else said
                 if said is None:
                     said = CannedAnswer({"error": {"code": "no_route", "message": f"there is no {split.path}"}}, 404)
-                self.write(said if isinstance(said, CannedAnswer) else CannedAnswer(said))
+                self.write(said if isinstance(said, CannedAnswer) else CannedAnswer(_as_json(said)))
 
             def write(self, said: CannedAnswer) -> None:
                 data = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
@@ -144,6 +151,35 @@ class CannedDaemon:
             do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - the names that the base class calls
 
         return CannedHandler
+
+
+def _as_json(body: Any) -> Any:
+    return msgspec.to_builtins(body) if isinstance(body, msgspec.Struct) else body
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class CannedPerson:
+    """A user of the command line: gives commands, and has what they print in `out` and `err`."""
+
+    def __init__(self, canned: CannedDaemon, home: Path) -> None:
+        self.environ = {"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(home / "data"), "HOME": str(home),
+                        "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"}  # fmt: skip
+        self.out = ""
+        self.err = ""
+        self.sits_at_a_terminal = False
+
+    def give(self, *words: str, typed: str = "") -> int:
+        kind = Screen if self.sits_at_a_terminal else io.StringIO
+        out, err = kind(), io.StringIO()
+        code = main.run(list(words), Terminal(out, err, self.environ), self.environ, kind(typed))
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return code
 
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee01"

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from mnemo_daemon.models.catalogue import (
     find_known,
     models_folder,
 )
-from tests.canned import CannedDaemon
+from tests.canned import CannedDaemon, CannedPerson
 from tests.samples import quick_folder
 
 # After mnemo_daemon, which silences it, and before usearch, whichever test comes first: the other way round its import
@@ -49,6 +50,18 @@ def canned(short_folder: Path) -> Iterator[CannedDaemon]:
     daemon = CannedDaemon(short_folder / "d.sock")
     yield daemon
     daemon.stop()
+
+
+@pytest.fixture
+def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
+    return CannedPerson(canned, short_folder)
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Local times are those of UTC."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,8 @@
 """What a person gives and gets: commands, exit codes, words for what went wrong. SPEC 14."""
 
-import io
 import json
 import os
 import stat
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,59 +13,23 @@ from mnemo_client.cli import command_table, completion, editor, main
 from mnemo_client.cli.admin import doctor, service
 from mnemo_client.cli.admin.try_notes import make_questions
 from mnemo_client.cli.option_parser import build_parser
-from mnemo_client.cli.terminal import Terminal
 from mnemo_client.errors import MnemoError, UsageError
 from mnemo_client.protocol.ingestion import RememberAnswer
 from mnemo_client.protocol.memories import BulkDeleteAnswer, DeleteAnswer, MemoryView
 from mnemo_client.protocol.retrieval import ContextAnswer, SearchAnswer
 from mnemo_client.protocol.status import ModelStatus, NotesRootStatus, NotesStatus, ReindexAnswer, ThreadStatus
 from mnemo_client.protocol.versions import UndoAnswer
-from tests.canned import ID, CannedDaemon, best, note, recall_answer, recalled, status, view
+from tests.canned import ID, CannedDaemon, CannedPerson, best, note, recall_answer, recalled, status, view
 
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-
-
-class Screen(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class CannedPerson:
-    """Someone at the command line: gives commands, reads what is said."""
-
-    def __init__(self, environ: dict[str, str]) -> None:
-        self.environ = environ
-        self.out = ""
-        self.err = ""
-        self.sits_at_a_terminal = False
-
-    def give(self, *words: str, typed: str = "") -> int:
-        out, err = Screen() if self.sits_at_a_terminal else io.StringIO(), io.StringIO()
-        code = main.run(list(words), Terminal(out, err, self.environ), self.environ, io.StringIO(typed))
-        self.out, self.err = out.getvalue(), err.getvalue()
-        return code
-
-
-@pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
-                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
-
-
-def say(canned: CannedDaemon, route: str, answer: msgspec.Struct, code: int = 200) -> None:
-    canned.say(route, msgspec.to_builtins(answer), code)
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def test_recall_prints_hits_and_keeps_them_for_open(
     person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
     hit = recalled(note=note("/n/deploy.md"), best=best("Run it.", (0, 3), line=44))
-    say(canned, "POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
-    say(canned, "GET /v1/status", status())
+    canned.say("POST /v1/recall", recall_answer(hit, degraded=["vectors"]))
+    canned.say("GET /v1/status", status())
     assert person.give("recall", "how", "--top", "3", "to", "roll", "back") == 0
     assert person.out == (
         "1  0.82  /n/deploy.md:44 · Deploy › Rollback · 2025-12-01\n"
@@ -84,14 +46,14 @@ def test_recall_prints_hits_and_keeps_them_for_open(
 def test_recall_points_to_what_is_nearest_only_where_something_was_in_question(
     person: CannedPerson, canned: CannedDaemon
 ) -> None:
-    say(canned, "POST /v1/recall", recall_answer(total=0, abstained=True))  # as with a tag that nothing has
+    canned.say("POST /v1/recall", recall_answer(total=0, abstained=True))  # as with a tag that nothing has
     person.sits_at_a_terminal = True
     assert person.give("recall", "x", "--tag", "none") == 3
     assert person.err == "nothing found in namespace default\n"
 
 
 def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(total=3, abstained=True))
+    canned.say("POST /v1/recall", recall_answer(total=3, abstained=True))
     person.sits_at_a_terminal = True
     assert person.give("recall", "x") == 3
     assert person.err == (
@@ -121,15 +83,15 @@ def test_recall_asks_for_a_cut_answer_where_a_person_reads_it(person: CannedPers
 def test_a_namespace_without_memories_that_a_command_names_is_reported(
     person: CannedPerson, canned: CannedDaemon, command: list[str], said: str
 ) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
-    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say("GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
+    canned.say("GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert (person.give(*command), person.err) == (0, said)
     assert ("GET /v1/status" in canned.paths()) == (command[-1] in ("boat", "boats", "zebra"))
 
 
 def test_nothing_found_is_said_and_is_exit_code_3(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(total=0))
+    canned.say("POST /v1/recall", recall_answer(total=0))
     assert person.give("recall", "x") == 3
     assert (person.out, person.err) == ("", "nothing found in namespace default\n")
 
@@ -141,7 +103,7 @@ def test_json_is_the_daemons_own_answer(person: CannedPerson, canned: CannedDaem
 
 
 def test_add_takes_words_or_standard_input_and_says_what_was_done(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/memories", RememberAnswer(outcome="stored", memory=recalled()), 201)
+    canned.say("POST /v1/memories", RememberAnswer(outcome="stored", memory=recalled()), 201)
     assert (
         person.give("add", "the", "key", "-t", "home", "-t", "keys", "--at", "2026-05-01", "--importance", "0.9") == 0
     )
@@ -160,9 +122,9 @@ def test_add_without_a_text_is_wrong_usage(person: CannedPerson, canned: CannedD
 
 
 def test_a_number_of_the_last_answer_stands_for_its_id(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID], deleted=1))
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say(f"GET /v1/memories/{ID}", recalled())
+    canned.say("DELETE /v1/memories", BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("show", "1") == 3
     assert "there is no last answer" in person.err
     person.give("recall", "x")
@@ -180,7 +142,7 @@ def test_open_starts_the_editor_at_the_line(person: CannedPerson, canned: Canned
     file = short_folder / "deploy.md"
     file.write_text("x\n")
     hit = recalled(note=note(str(file)), best=best("Run it.", line=44))
-    say(canned, "POST /v1/recall", recall_answer(hit))
+    canned.say("POST /v1/recall", recall_answer(hit))
     person.give("recall", "x")
     record = short_folder / "code"
     record.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.args"\n')
@@ -196,8 +158,8 @@ def test_open_starts_the_editor_at_the_line(person: CannedPerson, canned: Canned
 def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_from(
     person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
-    say(canned, f"GET /v1/memories/{ID}", recalled(version=4))
-    say(canned, f"PATCH /v1/memories/{ID}", recalled(version=5))
+    canned.say(f"GET /v1/memories/{ID}", recalled(version=4))
+    canned.say(f"PATCH /v1/memories/{ID}", recalled(version=5))
     person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
     assert person.give("edit", ID) == 0
     assert person.out == "changed: c0ffee01, version 5\n"
@@ -209,7 +171,7 @@ def test_edit_in_the_editor_sends_what_was_saved_and_the_version_it_was_made_fro
 
 
 def test_a_text_the_daemon_refuses_is_kept(person: CannedPerson, canned: CannedDaemon, short_folder: Path) -> None:
-    say(canned, f"GET /v1/memories/{ID}", recalled())
+    canned.say(f"GET /v1/memories/{ID}", recalled())
     canned.say(f"PATCH /v1/memories/{ID}", {"error": {"code": "conflict", "message": "it has moved on"}}, 409)
     person.environ["EDITOR"] = "sed -i s/Ines/Otto/"
     assert person.give("edit", ID) == 1
@@ -225,13 +187,13 @@ def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
     file = short_folder / "deploy.md"
     file.write_text("x\n")
     person.environ["VISUAL"] = "/usr/bin/vim -n"
-    say(canned, f"GET /v1/memories/{ID}", recalled())
+    canned.say(f"GET /v1/memories/{ID}", recalled())
     assert person.give("edit", ID) == 2
     assert person.err == (
         "mnemo: the editor '/usr/bin/vim' needs a terminal, and there is none\n"
         "       give the new text: mnemo edit ID --content TEXT, or --content - from standard input\n"
     )
-    say(canned, "POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
+    canned.say("POST /v1/recall", recall_answer(recalled(note=note(str(file)), best=best("Run it.", line=44))))
     person.give("recall", "x")
     assert person.give("open", "1") == 2
     assert person.err.endswith(f"the text is in {file}:44\n")
@@ -241,8 +203,8 @@ def test_an_editor_that_draws_on_the_terminal_is_not_started_without_one(
 
 
 def test_edit_by_options_needs_no_editor(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, f"PATCH /v1/memories/{ID}", recalled(version=2))
+    canned.say(f"GET /v1/memories/{ID}", recalled())
+    canned.say(f"PATCH /v1/memories/{ID}", recalled(version=2))
     assert person.give("edit", ID, "--tag", "a", "--pin", "--content", "-", typed="new text") == 0
     assert canned.asked[-1].body == {"content": "new text", "tags": ["a"], "pinned": True}
     assert person.give("edit", ID, "--pin", "--unpin") == 2
@@ -255,8 +217,8 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
     error = {"code": "ambiguous_id", "message": f"'01999999' could be {ID}, {other}: give more digits", "field": "id"}
     canned.say("DELETE /v1/memories", {"error": error}, 409)
     canned.say("GET /v1/memories/01999999", {"error": error}, 409)
-    say(canned, f"GET /v1/memories/{ID}", recalled())
-    say(canned, f"GET /v1/memories/{other}", recalled(id=other, content="The key is with Otto.\nOr was."))
+    canned.say(f"GET /v1/memories/{ID}", recalled())
+    canned.say(f"GET /v1/memories/{other}", recalled(id=other, content="The key is with Otto.\nOr was."))
     said = (
         "mnemo: '01999999' could be\n"
         "  c0ffee01  The key is with Ines.\n"
@@ -270,7 +232,7 @@ def test_digits_of_several_ids_are_answered_with_those_memories_a_line_each(
 
 def test_rm_asks_for_all_ids_in_one_change(person: CannedPerson, canned: CannedDaemon) -> None:
     other = ID.replace("c0ffee01", "c0ffee02")
-    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[ID, other], deleted=2))
+    canned.say("DELETE /v1/memories", BulkDeleteAnswer(ids=[ID, other], deleted=2))
     assert person.give("rm", ID, other) == 0
     assert (person.out, person.err) == (
         "moved to the trash: c0ffee01, c0ffee02\n", "undo this with: mnemo undo\n"
@@ -279,7 +241,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: CannedPerson, canned: CannedD
     assert person.give("rm", ID, "abc") == 2
     assert person.err.startswith("mnemo: 'abc' is too short for an id\n")
     assert len(canned.asked) == 1
-    say(canned, "DELETE /v1/memories", BulkDeleteAnswer(ids=[], deleted=0))
+    canned.say("DELETE /v1/memories", BulkDeleteAnswer(ids=[], deleted=0))
     assert person.give("rm", ID) == 0
     assert person.err == "already in the trash\n"
 
@@ -298,7 +260,7 @@ def test_rm_asks_for_all_ids_in_one_change(person: CannedPerson, canned: CannedD
 def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
     person: CannedPerson, canned: CannedDaemon, cut: bool, code: int, said: str
 ) -> None:
-    say(canned, "POST /v1/context", ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
+    canned.say("POST /v1/context", ContextAnswer(block="", total_tokens=0, memories=[], cut=cut))
     assert person.give("context", "key", "--max-chars", "60") == code
     assert (person.out, person.err) == ("", said)
 
@@ -306,8 +268,8 @@ def test_an_empty_context_says_whether_nothing_was_found_or_nothing_fits(
 def test_notes_rm_takes_the_path_as_it_was_given(person: CannedPerson, canned: CannedDaemon) -> None:
     root = NotesRootStatus(id="r1", path="/gone/notes", namespace="default", state="missing", files=0,
                                     chunks=0, waiting=0)  # fmt: skip
-    say(canned, "GET /v1/notes/roots", NotesStatus(roots=[root]))
-    say(canned, "DELETE /v1/notes/roots", BulkDeleteAnswer(ids=[ID], deleted=1))
+    canned.say("GET /v1/notes/roots", NotesStatus(roots=[root]))
+    canned.say("DELETE /v1/notes/roots", BulkDeleteAnswer(ids=[ID], deleted=1))
     assert person.give("notes", "rm", "/gone/notes/") == 0
     assert person.out == "no longer watching /gone/notes: 1 memory moved to the trash, its files are unchanged\n"
     assert canned.asked[-1].query == {"id": ["r1"]}
@@ -328,7 +290,7 @@ def test_a_folder_of_notes_goes_into_the_namespace_that_it_names_itself(
     (folder / ".mnemo.toml").write_text('namespace = "vault"\n')
     root = NotesRootStatus(id="r", path=str(folder), namespace="vault", state="scanning", files=0, chunks=0,
                                     waiting=0)  # fmt: skip
-    say(canned, "POST /v1/notes/roots", root, 201)
+    canned.say("POST /v1/notes/roots", root, 201)
     assert person.give("notes", "add", str(folder)) == 0
     assert canned.asked[0].body == {"path": str(folder.resolve()), "namespace": "vault"}
     assert person.out == "watching ~/vault · namespace vault\n"
@@ -344,14 +306,14 @@ def test_export_is_every_namespace_unless_one_is_named(person: CannedPerson, can
 
 def test_how_many_vectors_there_are_reads_well_for_one_and_for_many(person: CannedPerson, canned: CannedDaemon) -> None:
     for total, said in ((1, "1 of 1"), (5190, "1 of 5,190")):
-        say(canned, "POST /v1/models/reindex",
+        canned.say("POST /v1/models/reindex",
             ReindexAnswer(total=total, with_vectors=1, queued=0, dimensions=384))  # fmt: skip
         assert person.give("reindex", "--stats") == 0
         assert person.out == f"memories with a vector: {said}, 384 dimensions\n"
 
 
 def test_undo_says_what_it_took_back(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/undo", UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
+    canned.say("POST /v1/undo", UndoAnswer(seq=7, what="rm", ids=[ID], dry_run=True))
     assert person.give("undo", "--dry-run") == 0
     assert person.out == "would undo: delete (change 7: c0ffee01)\n"
     assert canned.asked[0].body == {"dry_run": True}
@@ -635,15 +597,15 @@ def test_the_doctor_remembers_finds_and_removes(person: CannedPerson, canned: Ca
         return msgspec.to_builtins(RememberAnswer(outcome="stored", memory=recalled(content=asked.body["content"])))
 
     canned.answers["POST /v1/memories"] = remember
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
-    say(canned, "GET /v1/status", status())
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say(f"DELETE /v1/memories/{ID}", DeleteAnswer(deleted=1, id=ID))
+    canned.say("GET /v1/status", status())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
     assert checks["round trip"]["outcome"] == "ok"
     assert kept[0]["key"] == "doctor round trip"
     assert {asked.headers.get("x-namespace") for asked in canned.asked} == {"doctor"}
-    say(canned, "POST /v1/recall", recall_answer())
+    canned.say("POST /v1/recall", recall_answer())
     person.give("doctor", "--json")
     checks = {check["name"]: check for check in json.loads(person.out)["checks"]}
     assert checks["round trip"]["outcome"] == "fail"

@@ -1,8 +1,5 @@
 """Dates as they are said, handed on from the command line and from an agent: the daemon alone reads them. SPEC 7.1"""
 
-import os
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -10,14 +7,7 @@ from mnemo_client.client import Client
 from mnemo_client.mcp.tool_types import RecallArguments
 from mnemo_client.mcp.tools import recall
 from mnemo_client.protocol.retrieval import SearchAnswer
-from tests.canned import CannedDaemon, recall_answer, recalled
-from tests.spec.test_cli_commands import CannedPerson, say
-
-
-@pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
-                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
+from tests.canned import CannedDaemon, CannedPerson, recall_answer, recalled
 
 
 @pytest.mark.parametrize(
@@ -33,8 +23,8 @@ def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
 def test_recall_and_search_hand_on_what_was_said(
     person: CannedPerson, canned: CannedDaemon, said: str, sent: str | float
 ) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say("GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recall", "key", "--since", said, "--until", said) == 0
     assert person.give("search", "key", "--since", said, "--until", said) == 0
     asked, searched = canned.asked
@@ -43,7 +33,7 @@ def test_recall_and_search_hand_on_what_was_said(
 
 
 def test_an_agent_may_say_them_too(canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
+    canned.say("POST /v1/recall", recall_answer(recalled()))
     arguments = msgspec.convert({"query": "key", "since": "last week", "until": "2h"}, RecallArguments)
     with Client(canned.path) as client:
         recall(client, arguments)

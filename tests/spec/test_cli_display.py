@@ -1,7 +1,6 @@
 """What a person sees: lines, colours, widths. SPEC 14."""
 
 import io
-import time
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +38,13 @@ from mnemo_client.protocol.status import (
     NotesStatus,
     SkippedFile,
 )
-from tests.canned import ID, NOON, best, note, recall_answer, recalled, status, view
+from tests.canned import ID, NOON, Screen, best, note, recall_answer, recalled, status, view
+
+pytestmark = pytest.mark.usefixtures("utc")
 
 HERE, HOME = Path("/w/app"), Path("/h/ines")
 PLAIN = TextStyle()
 COLOUR = TextStyle(colour=True, width=60)
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
 
 
 # Small things
@@ -352,11 +347,6 @@ def test_a_table_fits_the_width_and_loses_nothing_but_what_it_clips() -> None:
     assert table(rows)[1] == "another  b      " + ("words " * 20).rstrip()
 
 
-class FakeTerminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 # The terminal
 
 
@@ -366,12 +356,12 @@ class FakeTerminal(io.StringIO):
      ({"TERM": "xterm", "NO_COLOR": ""}, True)],
 )  # fmt: skip
 def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], colour: bool) -> None:
-    assert terminal.style_for(FakeTerminal(), environ).colour is colour
+    assert terminal.style_for(Screen(), environ).colour is colour
     assert terminal.style_for(io.StringIO(), environ) == TextStyle()
 
 
 def test_progress_is_one_line_that_goes_away_and_only_on_a_terminal() -> None:
-    err = FakeTerminal()
+    err = Screen()
     screen = Terminal(io.StringIO(), err, {"TERM": "xterm"})
     screen.progress("42%")
     screen.progress("42%")

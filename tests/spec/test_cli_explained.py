@@ -1,8 +1,6 @@
 """How a trace looks on a terminal, and why a memory was or was not answered. SPEC 7.7, 14"""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,8 +18,7 @@ from mnemo_client.protocol.retrieval import (  # fmt: skip
     WhyAnswer,
 )
 from tests.canned import ID as WHOLE_ID
-from tests.canned import CannedDaemon, recall_answer, recalled, status
-from tests.spec.test_cli_commands import CannedPerson, say
+from tests.canned import CannedDaemon, CannedPerson, recall_answer, recalled, status
 
 ID = "01936f2e-7c00-7000-8000-0000c0ffee0{}"
 
@@ -161,14 +158,8 @@ def test_why_keeps_to_eighty_columns(colour: bool) -> None:
 # The commands
 
 
-@pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
-                   "HOME": str(short_folder), "PATH": os.environ["PATH"], "MNEMO_AUTOSTART": "off"})  # fmt: skip
-
-
 def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
+    canned.say("POST /v1/recall", recall_answer(recalled(), trace=trace(candidate(1, answer=1))))
     assert person.give("recall", "--explain", "spare", "key") == 0
     lines = person.out.splitlines()
     assert lines[0].startswith("1  0.82  c0ffee01")
@@ -180,9 +171,9 @@ def test_recall_with_explain_shows_the_trace_below_the_hits(person: CannedPerson
 def test_why_asks_with_the_options_of_recall_and_a_number_of_the_last_answer(
     person: CannedPerson, canned: CannedDaemon
 ) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "POST /v1/why", told(degraded=["vectors"]))
-    say(canned, "GET /v1/status", status())
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say("POST /v1/why", told(degraded=["vectors"]))
+    canned.say("GET /v1/status", status())
     person.give("recall", "x")
     given = ("why", "1", "spare", "key", "--kind", "procedural", "-k", "2", "--since", "last week", "--budget", "0")
     assert person.give(*given) == 0

@@ -1,18 +1,11 @@
 """What `mnemo forget` and `mnemo trash empty` ask for, what they ask the person, and what they print. SPEC 14"""
 
-import io
 import json
-from pathlib import Path
 
-import msgspec
 import pytest
 
-from mnemo_client.cli import main
-from mnemo_client.cli.terminal import Terminal
 from mnemo_client.protocol.erasure import EraseAnswer, Quotation, ResidueSearch, SearchedPlace
-from mnemo_client.protocol.primitives import AnswerBody
-from tests.canned import ID, CannedDaemon, recalled
-from tests.spec.test_cli_commands import CannedPerson, say
+from tests.canned import ID, CannedDaemon, CannedPerson, recalled
 
 OTHER = "01890000-0000-7000-8000-00000000beef"
 REPORT = EraseAnswer(
@@ -30,31 +23,16 @@ REPORT = EraseAnswer(
 PLAN = EraseAnswer(purged=[ID], derived=[OTHER], dry_run=True)
 
 
-class Seat(io.StringIO):
-    """A terminal that a person sits at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    canned.answers["POST /v1/purge"] = lambda asked: json.loads(
-        protocol_json(PLAN if asked.body.get("dry_run") else REPORT)
-    )
-    say(canned, f"GET /v1/memories/{ID}", recalled())
-    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
-                   "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
-
-
-def protocol_json(answer: AnswerBody) -> bytes:
-    return msgspec.json.encode(answer)
+@pytest.fixture(autouse=True)
+def purge(canned: CannedDaemon) -> None:
+    canned.answers["POST /v1/purge"] = lambda asked: PLAN if asked.body.get("dry_run") else REPORT
+    canned.say(f"GET /v1/memories/{ID}", recalled())
 
 
 def at_a_terminal(person: CannedPerson, *words: str, typed: str) -> int:
-    out, err = Seat(), io.StringIO()
-    code = main.run(list(words), Terminal(out, err, {**person.environ, "NO_COLOR": "1"}), person.environ, Seat(typed))
-    person.out, person.err = out.getvalue(), err.getvalue()
+    person.sits_at_a_terminal = True
+    code = person.give(*words, typed=typed)
+    person.sits_at_a_terminal = False
     return code
 
 
@@ -83,7 +61,7 @@ def test_forget_prints_what_went_and_place_by_place_what_became_of_it(
 def test_forget_ends_with_1_where_something_is_still_there(person: CannedPerson, canned: CannedDaemon) -> None:
     place = SearchedPlace(place=f"memory {OTHER}", state="still there", detail="its version 1 says the same")
     left = EraseAnswer(purged=[ID], derived=[], places=[place], complete=False)
-    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(left))
+    canned.say("POST /v1/purge", left)
     assert person.give("forget", ID, "-y") == 1
     assert f"  still there memory {OTHER}: its version 1 says the same\n" in person.out
     assert "some are left, see above" in person.out
@@ -111,9 +89,7 @@ def test_forget_asks_for_what_quotes_it_and_for_the_copies_each_by_itself(
 ) -> None:
     quotation = Quotation(id=OTHER, version=2, excerpt="you told me that")
     plan = EraseAnswer(purged=[ID], derived=[], candidates=[quotation], backups=["/data/b"], dry_run=True)
-    canned.answers["POST /v1/purge"] = lambda asked: json.loads(
-        protocol_json(plan if asked.body.get("dry_run") else REPORT)
-    )
+    canned.answers["POST /v1/purge"] = lambda asked: plan if asked.body.get("dry_run") else REPORT
     assert at_a_terminal(person, "forget", ID, typed="y\ny\ny\n") == 0
     assert bodies(canned)[-1] == {"ids": [ID], "quoting": True, "everywhere": True}
     assert "0000beef you told me that\nerase also the memories that quote it (1 memory)? [y/N] " in person.out
@@ -149,7 +125,7 @@ def test_forget_without_a_name_or_with_two_kinds_of_names_is_wrong_usage(
 
 
 def test_forget_says_when_nothing_passes(person: CannedPerson, canned: CannedDaemon) -> None:
-    canned.answers["POST /v1/purge"] = lambda _: json.loads(protocol_json(EraseAnswer(purged=[], derived=[])))
+    canned.say("POST /v1/purge", EraseAnswer(purged=[], derived=[]))
     assert person.give("forget", "--tag", "x", "-y") == 3
 
 

@@ -1,7 +1,5 @@
 """What `mnemo history`, `mnemo diff` and `mnemo undo` ask for and print. SPEC 14"""
 
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,23 +9,12 @@ from mnemo_client.cli.terminal import TextStyle
 from mnemo_client.protocol.memories import MemoryView
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.versions import DiffAnswer, DifferenceView, HistoryAnswer, UndoAnswer, VersionView
-from tests.canned import ID, NOON, CannedDaemon, note, recall_answer, recalled, status
-from tests.spec.test_cli_commands import CannedPerson, say
+from tests.canned import ID, NOON, CannedDaemon, CannedPerson, note, recall_answer, recalled, status
+
+pytestmark = pytest.mark.usefixtures("utc")
 
 PLAIN = TextStyle()
 COLOURED = TextStyle(colour=True, width=80)
-
-
-@pytest.fixture(autouse=True)
-def utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-
-
-@pytest.fixture
-def person(canned: CannedDaemon, short_folder: Path) -> CannedPerson:
-    return CannedPerson({"MNEMO_SOCKET": str(canned.path), "MNEMO_DATA_DIR": str(short_folder / "data"),
-                   "HOME": str(short_folder), "MNEMO_AUTOSTART": "off"})  # fmt: skip
 
 
 def memory(**fields: Any) -> MemoryView:
@@ -49,7 +36,7 @@ VERSIONS = HistoryAnswer(
 
 
 def test_history_prints_who_did_what_when_and_what_that_changed(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/memories/c0ffee01/history", VERSIONS)
+    canned.say("GET /v1/memories/c0ffee01/history", VERSIONS)
     assert person.give("history", "c0ffee01", "-k", "9") == 0
     assert person.out == (
         "change 9 · 2025-12-01 12:00:09 · cli · undo of change 7 · version 4\n"
@@ -67,10 +54,10 @@ def test_history_prints_who_did_what_when_and_what_that_changed(person: CannedPe
 
 
 def test_history_says_where_versions_are_missing(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2]))
+    canned.say(f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2]))
     person.give("history", ID)
     assert "earlier versions were not kept\n" in person.err
-    say(canned, f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
+    canned.say(f"GET /v1/memories/{ID}/history", HistoryAnswer(versions=VERSIONS.versions[:2], cursor="7"))
     person.give("history", ID)
     assert "there are earlier versions; show them with: mnemo history ID --top 500\n" in person.err
 
@@ -96,7 +83,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: CannedPerson, ca
                             after={"content": "one 2 three", "pinned": True, "expires_at": NOON})],
         removed=[difference("trashed", 8, "rm"), difference("dropped", 7, "purge", id=gone, memory=None)],
     )  # fmt: skip
-    say(canned, "GET /v1/diff", answer)
+    canned.say("GET /v1/diff", answer)
     assert person.give("diff", "2h", "--until", "seq:12") == 0
     assert person.out == (
         "+ c0ffee01  change 12  2025-12-01 12:00  cli  add      The key is with Ines.\n"
@@ -115,7 +102,7 @@ def test_diff_prints_what_was_added_changed_and_removed(person: CannedPerson, ca
 def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = DiffAnswer(since_seq=3, until_seq=12, namespace="default", cursor="3.12.x", changed=[],
                                  removed=[], added=[difference("added", 12, "add")])  # fmt: skip
-    say(canned, "GET /v1/diff", answer)
+    canned.say("GET /v1/diff", answer)
     assert person.give("diff", "2h", "--top", "1") == 0
     assert person.out.endswith("\nshown: 1 added · 0 changed · 0 removed · since change 3 · namespace default\n")
     assert person.err == "there is more; show it with: mnemo diff 2h --top 500, or narrow it with --until\n"
@@ -123,8 +110,8 @@ def test_counts_of_a_part_are_not_told_as_those_of_the_whole(person: CannedPerso
 
 def test_a_diff_without_changes_says_so(person: CannedPerson, canned: CannedDaemon) -> None:
     answer = DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[], namespace="boat")
-    say(canned, "GET /v1/diff", answer)
-    say(canned, "GET /v1/status", status(namespaces={"boat": 1}))
+    canned.say("GET /v1/diff", answer)
+    canned.say("GET /v1/status", status(namespaces={"boat": 1}))
     assert person.give("diff", "1700000000000", "-n", "boat") == 0
     assert (person.out, person.err) == ("", "nothing changed in namespace boat\n")
     assert canned.asked[-1].query == {"since": ["1700000000000"]}
@@ -139,16 +126,16 @@ def test_a_bare_number_is_not_taken_for_a_time_of_long_ago(person: CannedPerson,
 
 
 def test_a_year_is_a_time(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/diff", DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
+    canned.say("GET /v1/diff", DiffAnswer(since_seq=3, until_seq=3, added=[], changed=[], removed=[],
                                                     namespace="default"))  # fmt: skip
     assert person.give("diff", "2025") == 0
     assert canned.asked[0].query == {"since": ["2025"]}
 
 
 def test_what_was_known_then_is_asked_for_by_a_time(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "POST /v1/recall", recall_answer(recalled()))
-    say(canned, "GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
-    say(canned, f"GET /v1/memories/{ID}", memory())
+    canned.say("POST /v1/recall", recall_answer(recalled()))
+    canned.say("GET /v1/search", SearchAnswer(memories=[recalled()], total=1))
+    canned.say(f"GET /v1/memories/{ID}", memory())
     assert person.give("recall", "key", "--as-of", "2026-05-01") == 0
     assert person.give("search", "key", "--as-of", "3d") == 0
     assert person.give("show", ID, "--as-of", "1700000000000") == 0
@@ -160,7 +147,7 @@ def test_what_was_known_then_is_asked_for_by_a_time(person: CannedPerson, canned
 
 def test_undo_says_of_many_how_many(person: CannedPerson, canned: CannedDaemon) -> None:
     ids = [f"01890000-0000-7000-8000-0000c0ffee{number:02}" for number in range(11)]
-    say(canned, "POST /v1/undo", UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
+    canned.say("POST /v1/undo", UndoAnswer(seq=9, what="import", ids=ids, total=3000, seqs=[9], undo_seq=12))
     assert person.give("undo", "--group", "g1") == 0
     ten = ", ".join(f"c0ffee{number:02}" for number in range(10))
     assert person.out == f"undone: import (change 9, 3000 memories: {ten} …)\n"
@@ -168,7 +155,7 @@ def test_undo_says_of_many_how_many(person: CannedPerson, canned: CannedDaemon) 
 
 def test_undo_takes_a_change_by_its_number_or_a_group(person: CannedPerson, canned: CannedDaemon) -> None:
     undone = UndoAnswer(seq=9, what="import", ids=[ID], total=1, seqs=[5, 7, 9], undo_seq=12)
-    say(canned, "POST /v1/undo", undone)
+    canned.say("POST /v1/undo", undone)
     assert person.give("undo", "--group", "g1") == 0
     assert person.out == "undone: import (changes 5 to 9: c0ffee01)\n"
     assert person.give("undo", "--seq", "9", "--dry-run") == 0

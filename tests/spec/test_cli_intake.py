@@ -18,10 +18,9 @@ from mnemo_client.protocol.ingestion import (
     StatementView,
 )
 from mnemo_client.protocol.memories import TrashPage, TrashView
-from tests.canned import ID, CannedDaemon, recalled
-from tests.spec.test_cli_commands import CannedPerson, person, say, utc
+from tests.canned import ID, CannedDaemon, CannedPerson, recalled
 
-__all__ = ["person", "utc"]
+pytestmark = pytest.mark.usefixtures("utc")
 
 OTHER = "01890000-0000-7000-8000-0000000000bb"
 
@@ -44,7 +43,7 @@ def test_add_shows_what_was_decided_and_why(person: CannedPerson, canned: Canned
         outcome="stored", memory=recalled(content="Ines has the key.", importance=0.66), updates=[OTHER], scores=scores,
         explained=explained(), statements=[StatementView(text="Ines has it.", triple=("Ines", "has", "it"))],
     )  # fmt: skip
-    say(canned, "POST /v1/memories", answer, 201)
+    canned.say("POST /v1/memories", answer, 201)
     assert person.give("add", "Ines has the key.", "--explain", "--infer", "--dedup", "off") == 0
     assert canned.asked[0].body == {"content": "Ines has the key.", "infer": True, "dedup": "off", "explain": True}
     first, *lines = person.out.splitlines()
@@ -64,7 +63,7 @@ def test_an_importance_that_was_given_is_told_beside_the_score(person: CannedPer
         outcome="stored", memory=recalled(importance=0.5), explained=explained(),
         scores=ScoresView(importance=0.2, novelty=0.2, salience=0.2),
     )  # fmt: skip
-    say(canned, "POST /v1/memories", answer, 201)
+    canned.say("POST /v1/memories", answer, 201)
     person.give("add", "x", "--explain")
     assert "0.50, although scored 0.20 = 0.6 x novelty 0.20 + 0.4 x salience 0.20" in person.out
 
@@ -76,7 +75,7 @@ def test_ingest_takes_each_file_and_says_what_was_set_aside(
     file.write_text("Ines has the key.\n\nok then")
     results = [taken(), taken("discarded", "ok then", reason="low_importance")]
     counts = {"stored": 1, "discarded": 1}
-    say(canned, "POST /v1/ingest", IngestAnswer(results=[*results], counts=counts, group="g1"))
+    canned.say("POST /v1/ingest", IngestAnswer(results=[*results], counts=counts, group="g1"))
     assert person.give("ingest", str(file), "--tag", "home") == 0
     assert canned.asked[0].body == {
         "text": "Ines has the key.\n\nok then", "source": "talk.rst", "tags": ["home"], "evidence": [str(file)],
@@ -109,7 +108,7 @@ def test_turns_are_read_from_json_lines(person: CannedPerson, canned: CannedDaem
     file.write_text('{"role": "user", "content": "Where is the key?"}\n\n{"role": "agent", "content": "With Ines."}\n')
     answer = IngestAnswer(results=[taken(), taken("repeats", repeats=[OTHER])],
                                   counts={"stored": 1, "repeats": 1})  # fmt: skip
-    say(canned, "POST /v1/turns", answer)
+    canned.say("POST /v1/turns", answer)
     assert person.give("turns", str(file), "--session", "s1") == 0
     assert canned.asked[0].body == {
         "session_id": "s1",
@@ -136,7 +135,7 @@ def test_reclassify_shows_what_changes(person: CannedPerson, canned: CannedDaemo
                                 after={"kind": "procedural", "importance": 0.764}, why="a preference")  # fmt: skip
     answer = ReclassifyAnswer(looked_at=1200, changed=1, left=3, changes=[row], dry_run=dry,
                                        group=None if dry else "g2")  # fmt: skip
-    say(canned, "POST /v1/reclassify", answer)
+    canned.say("POST /v1/reclassify", answer)
     assert person.give("reclassify", *(["--dry-run"] if dry else [])) == 0
     assert canned.asked[0].body == ({} if dry else {"dry_run": False})
     assert person.out.splitlines() == [
@@ -150,7 +149,7 @@ def test_reclassify_shows_what_changes(person: CannedPerson, canned: CannedDaemo
 def test_what_was_set_aside_is_listed_with_the_reason(person: CannedPerson, canned: CannedDaemon) -> None:
     aside = recalled(content="ok then", state="discarded")
     entry = TrashView(memory=aside, at=aside.modified_at, why="low_importance")
-    say(canned, "GET /v1/trash", TrashPage(memories=[aside], entries=[entry]))
+    canned.say("GET /v1/trash", TrashPage(memories=[aside], entries=[entry]))
     assert person.give("trash", "--set-aside") == 0
     assert canned.asked[0].query["set_aside"] == ["true"]
     assert person.out.split("  ", 1)[1] == "2025-12-01  unimportant  ok then\n"

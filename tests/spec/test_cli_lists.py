@@ -11,10 +11,9 @@ from mnemo_client.protocol.jobs import JobsAnswer, JobStatus
 from mnemo_client.protocol.memories import EdgesAnswer, EdgeView, MemoryPage, TagsAnswer
 from mnemo_client.protocol.retrieval import SearchAnswer
 from mnemo_client.protocol.status import ConfigAnswer, ConfigValue
-from tests.canned import CannedAnswer, CannedDaemon, CannedRequest, recalled, status
-from tests.spec.test_cli_commands import CannedPerson, person, say, utc
+from tests.canned import CannedAnswer, CannedDaemon, CannedPerson, CannedRequest, recalled, status
 
-__all__ = ["person", "utc"]  # fixtures
+pytestmark = pytest.mark.usefixtures("utc")
 
 
 def run_with(person: CannedPerson, *words: str) -> str:
@@ -41,7 +40,7 @@ def test_lists_number_what_they_show_and_follow_the_pages(person: CannedPerson, 
     assert person.give("list", "--top", "10000") == 0
     assert person.out.splitlines()[-1] == "600  2025-12-01  c0ff0599  The key is with Ines."
     assert len(json.loads(run_with(person, "list", "--top", "550", "--json"))["memories"]) == 550
-    say(canned, f"GET /v1/memories/{ids[1]}", recalled(id=ids[1]))
+    canned.say(f"GET /v1/memories/{ids[1]}", recalled(id=ids[1]))
     assert person.give("show", "2") == 0
 
 
@@ -53,16 +52,16 @@ def test_a_list_of_less_than_one_is_refused(person: CannedPerson, canned: Canned
 
 
 def test_recent_tags_and_namespaces_are_listed(person: CannedPerson, canned: CannedDaemon) -> None:
-    say(canned, "GET /v1/recent", SearchAnswer(memories=[recalled()], total=1))
+    canned.say("GET /v1/recent", SearchAnswer(memories=[recalled()], total=1))
     assert person.give("recent") == 0
     assert person.out == "1  2025-12-01  c0ffee01  The key is with Ines.\n"
-    say(canned, "GET /v1/tags", TagsAnswer(tags={"home": 1200, "boat": 3}))
+    canned.say("GET /v1/tags", TagsAnswer(tags={"home": 1200, "boat": 3}))
     assert person.give("tags") == 0
     assert person.out == "    1,200  home\n        3  boat\n"
-    say(canned, "GET /v1/tags", TagsAnswer(tags={}, namespace="x"))
+    canned.say("GET /v1/tags", TagsAnswer(tags={}, namespace="x"))
     assert person.give("tags") == 3
     assert person.err == "no memory in namespace x has a tag\n"
-    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    canned.say("GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert person.give("namespaces", "-n", "boat") == 0
     assert person.out == "        2  boat (this folder's)\n        7  default\n"
 
@@ -85,7 +84,7 @@ def test_config_prints_the_bare_value_of_one_setting(person: CannedPerson, canne
         ConfigValue(key="folders.socket", value="/run/m.sock", origin="default"),
         ConfigValue(key="recall.top_k", value=5, origin="default"),
     ]
-    say(canned, "GET /v1/config", ConfigAnswer(values=values, file="/c.toml"))
+    canned.say("GET /v1/config", ConfigAnswer(values=values, file="/c.toml"))
     assert run_with(person, "config", "folders.socket") == "/run/m.sock\n"
     assert run_with(person, "config", "recall.top_k", "--json") == "5\n"
     assert person.give("config", "recall.top") == 2
@@ -96,7 +95,7 @@ def test_config_prints_the_bare_value_of_one_setting(person: CannedPerson, canne
 def test_what_is_longer_than_the_screen_goes_through_the_pager(
     person: CannedPerson, canned: CannedDaemon, short_folder: Path
 ) -> None:
-    say(canned, "GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
+    canned.say("GET /v1/tags", TagsAnswer(tags={f"tag-{number}": 1 for number in range(100)}))
     shown = short_folder / "shown"
     person.environ["PAGER"] = f"cat >{shown}"
     person.give("tags")
@@ -114,8 +113,8 @@ def test_a_shell_is_offered_what_there_is_and_nothing_that_it_would_run(
     person: CannedPerson, canned: CannedDaemon
 ) -> None:
     tags = {"home": 3, "$(rm x)": 1, "two words": 1, "project:boat": 1, "`id`": 1}
-    say(canned, "GET /v1/tags", TagsAnswer(tags=tags))
-    say(canned, "GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
+    canned.say("GET /v1/tags", TagsAnswer(tags=tags))
+    canned.say("GET /v1/status", status(namespaces={"default": 7, "boat": 2}))
     assert person.give("completion", "values", "tags") == 0
     assert person.out == "home\nproject:boat\n"
     assert canned.asked[-1].headers["x-namespace"] == "*"
@@ -139,28 +138,28 @@ EDGES = EdgesAnswer(
 
 def test_show_prints_the_edges_behind_the_memory_when_asked(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
-    say(canned, f"GET /v1/memories/{memory.id}", memory)
-    say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
+    canned.say(f"GET /v1/memories/{memory.id}", memory)
+    canned.say(f"GET /v1/memories/{memory.id}/edges", EDGES)
     alone = run_with(person, "show", memory.id)
     assert run_with(person, "show", memory.id, "--edges") == (
         alone + "\nlinked   c0ff0002  Keys.\nupdates  c0ff0001  It is with Otto.\n"
     )
-    say(canned, f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=[]))
+    canned.say(f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=[]))
     assert run_with(person, "show", memory.id, "--edges") == alone + "\nno edges\n"
 
 
 def test_show_says_that_there_are_more_edges(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
-    say(canned, f"GET /v1/memories/{memory.id}", memory)
-    say(canned, f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=EDGES.edges, cursor="more"))
+    canned.say(f"GET /v1/memories/{memory.id}", memory)
+    canned.say(f"GET /v1/memories/{memory.id}/edges", EdgesAnswer(edges=EDGES.edges, cursor="more"))
     run_with(person, "show", memory.id, "--edges")
     assert person.err == "these are the first 2 edges; there are more\n"
 
 
 def test_show_with_edges_as_json_is_the_daemons_answer_about_them(person: CannedPerson, canned: CannedDaemon) -> None:
     memory = recalled()
-    say(canned, f"GET /v1/memories/{memory.id}", memory)
-    say(canned, f"GET /v1/memories/{memory.id}/edges", EDGES)
+    canned.say(f"GET /v1/memories/{memory.id}", memory)
+    canned.say(f"GET /v1/memories/{memory.id}/edges", EDGES)
     shown = json.loads(run_with(person, "show", memory.id, "--edges", "--json"))
     assert shown == msgspec.to_builtins(EDGES)
 
