@@ -182,7 +182,7 @@ def test_jobs_say_how_each_stands_and_why_one_waits_or_fails(person: CannedPerso
         job("token_backfill", "waiting", "the machine runs on battery"),
         job("erasure", "failing", "OSError: no space left"),
     ]
-    say(canned, "GET /v1/jobs", JobsAnswer(jobs=jobs))
+    canned.say("GET /v1/jobs", JobsAnswer(jobs=jobs))
     assert person.give("jobs") == 0
     assert person.out.splitlines() == [
         "expiry          idle     1970-01-01 00:00:00  Does it.",
