@@ -266,7 +266,7 @@ def _close(done: list[_ChunkPiece], piece: _ChunkPiece) -> None:
         done.append(piece)
 
 
-# What begins something: a heading, a label, a directive but for those that tell more of what stands above them.
+# Lines that begin a topic: a heading, a label, or a directive, except those that add to the text above.
 _TELLS_MORE = r"(?:version|deprecated|audit-event|availability|moduleauthor|sectionauthor|seealso)"
 _MORE = lazy_pattern(rf"\.\. {_TELLS_MORE}")
 _DIRECTIVE = lazy_pattern(rf"\.\. (?!{_TELLS_MORE})[\w:-]{{2,40}}::|\.\. _")

@@ -56,10 +56,10 @@ class NoteMetadata(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     tags: tuple[str, ...] = ()
     date: str = ""  # as written; the daemon knows the time zone
-    created: str = ""  # likewise: when the file was made, which may not be when what it tells happened
+    created: str = ""  # likewise: when the file was created, which may not be the time of its events
     namespace: str = ""
     importance: float | None = None  # 0 to 1
-    memory: bool = True  # False: nothing of this file is to be remembered
+    memory: bool = True  # False: the file is excluded
     properties: tuple[NoteProperty, ...] = ()  # to be found with their keys; empty where there is only bookkeeping
 
 

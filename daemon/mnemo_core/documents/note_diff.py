@@ -15,7 +15,7 @@ from mnemo_store.records import NoteFile
 
 SAME_CHUNK_JACCARD_MIN = 0.5  # word overlap from which a changed text is a new version of the old one [SPEC 6]
 PAIRS_MAX = 20_000  # changed chunks below one heading are all compared up to this many pairs
-NEIGHBOURS = 8  # beyond it, each only with those that stand about as far down
+NEIGHBOURS = 8  # beyond it, each is compared only with chunks at about the same position
 
 
 class ChunkText(NamedTuple):

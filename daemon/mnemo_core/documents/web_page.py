@@ -23,7 +23,7 @@ _BREAKS = frozenset({
     "fieldset", "figcaption", "figure", "footer", "form", "head", "header", "hr", "html", "main", "nav", "ol", "option",
     "p", "section", "summary", "table", "tbody", "tfoot", "thead", "title", "ul", *_HEADINGS, "li", "tr", "pre",
 })  # fmt: skip
-_APART = _BREAKS - {"br", "li", "tr", "dt", "dd", "tbody", "thead", "option"}  # stand in paragraphs of their own
+_APART = _BREAKS - {"br", "li", "tr", "dt", "dd", "tbody", "thead", "option"}  # become paragraphs of their own
 FENCE = "~~~~"
 
 

@@ -218,7 +218,7 @@ _BRIEFLY = (
 )
 _STARTING = r"about to (?:restart|run|push|commit|deploy|merge|start|try|open|install|rebase|test|delete|rename)\b"
 _AT_PRESENT = r"(?:right now|at the moment|just now|as we speak|at this moment)"
-# What works or fails as it is told, and will not for long: "Right now the tests are failing."
+# A state that will not last: "Right now the tests are failing."
 _SOMETHING = r"(?:the|our|my|this|that|these|all|ci|it|everything|nothing)(?: [\w'’-]{1,30}){0,4}?"
 _PASSING = (
     r"(?:still |all |not |completely |only )?(?:failing|broken|down|red|green|stuck|offline|online|blocked|flaky"
@@ -408,7 +408,7 @@ _OUTCOME = lazy_pattern(
     re.IGNORECASE,
 )
 _STATEMENTS = lazy_pattern(r"(?<=[.!?])\s+|(?<=[。！？])|\n{2,}|\n(?=[ \t]*[-*•] )")
-WHOLE_CHARS_MAX = 280  # a longer text tells of several things: its evidence is what stands beside the outcome
+WHOLE_CHARS_MAX = 280  # a longer text is about several things: only evidence next to the outcome counts
 _POINTER = lazy_pattern(
     r"https?://\S+|\bfile://\S+|(?:^|[\s(`'\"])(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"
     r"|\b(?=[a-f]*\d)[0-9a-f]{7,40}\b(?=[\s).,;]|$)|\B#\d+\b",
@@ -470,7 +470,7 @@ _TALK_CJK = lazy_pattern(
     r"|ええ|そうですね|なるほど|了解(?:です|しました)?|お疲れ様(?:です|でした)?|すごい(?:ですね)?|いいですね|お元気ですか|よろしくお願いします|[啊呀呢吧了ね])++"
 )
 _NOTHING_SAID = lazy_pattern(r"[\W_]*")
-_TALK_CHARS_MAX = 120  # what is longer says something, however it says it
+_TALK_CHARS_MAX = 120  # a longer text says something
 
 
 def is_small_talk(text: str) -> bool:

@@ -32,7 +32,7 @@ from mnemo_store.records import (
 )
 
 KEPT_IMPORTANCE_MIN = 0.3  # a text that scores below it is discarded; at it, it is kept [L 1.5]
-IMPORTANCE_DEFAULT = 0.5  # of what is said on purpose and not scored [SPEC 5.3]
+IMPORTANCE_DEFAULT = 0.5  # of a deliberate statement without a score [SPEC 5.3]
 KIND_DEFAULT: Kind = "semantic"
 CATEGORY_DEFAULT: Category = "fact"
 RECALL_STRENGTH_GAIN = 0.03  # what being recalled adds to strength, up to 1.0 [G 2.7]
@@ -219,7 +219,7 @@ def revert(rows: Sequence[PlannedRevert], why: str, now: int) -> tuple[Change, .
         if row.before is None:
             if row.current.state != "trashed":
                 changes.extend(move_to_trash(row.current, why, now))
-            else:  # it came in as trash; that it was taken back is told by a version
+            else:  # it was merged as trash; the revert is recorded by a version
                 changes.append(PutMemory(data=new_version(row.current, now, {})))
             continue
         fields = {"version": row.current.version + 1, "modified_at": now}

@@ -39,7 +39,7 @@ from mnemo_store.records import (
 )
 
 MEMORIES_A_TURN = 100  # changed in one write turn [SPEC 3.5]
-STEPS_A_TURN = 300  # looked at in one write turn: each costs a read of about 10 µs, and a turn has 5 ms
+STEPS_A_TURN = 300  # in one write transaction: each costs a read of about 10 µs, and a transaction has 5 ms
 IMPORTANCE_UNSCORED = 0.5  # of a chunk whose file gives none, until it is scored [SPEC 5.3]
 
 MemoryClass = tuple[Kind, Form | None, Category]
@@ -93,7 +93,9 @@ class NotePlan(NamedTuple):
     reading: NoteContent
     steps: tuple[ChunkStep, ...]
     why: str = WHY_TEXT_GONE  # of what goes
-    before: NoteFile | None = None  # the manifest that this was made from: when it is another, it is planned anew
+    before: NoteFile | None = (
+        None  # the manifest that this plan was made from; if it has changed, the file is planned again
+    )
 
 
 class NotePlanProgress(NamedTuple):

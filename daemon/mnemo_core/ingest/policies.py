@@ -43,13 +43,17 @@ class IngestPolicy(NamedTuple):
     #   "blocks"
 
     # Scoring (5.3)
-    scored: frozenset[EntryPoint] = frozenset({"remember", "ingest", "note"})  # doors whose texts get 0.6 n + 0.4 s
+    scored: frozenset[EntryPoint] = frozenset(
+        {"remember", "ingest", "note"}
+    )  # entry points whose texts are scored, 0.6 n + 0.4 s
     salience: Literal["own", "L"] = "own"  # whose signals count; "L": salience_by_letter
-    importance: float = IMPORTANCE_NEUTRAL  # of what is not scored and that the caller gave none
+    importance: float = IMPORTANCE_NEUTRAL  # without a score or a value given by the caller
     importance_turn: float = IMPORTANCE_NEUTRAL  # the same of a turn [SPEC 8, T1]
     importance_lesson: float = IMPORTANCE_NEUTRAL  # the same of lessons, triggers and procedural memories
-    importance_floor: float = IMPORTANCE_NEUTRAL  # of what is scored, at every door but `ingest`
-    discards_at: frozenset[EntryPoint] = frozenset({"ingest"})  # doors that set aside what scores below `kept_from`
+    importance_floor: float = IMPORTANCE_NEUTRAL  # of scored texts, at every entry point but `ingest`
+    discards_at: frozenset[EntryPoint] = frozenset(
+        {"ingest"}
+    )  # entry points that discard texts that score below `importance_min`
     importance_min: float = KEPT_IMPORTANCE_MIN
 
     # Routing (5.4)
@@ -59,7 +63,12 @@ class IngestPolicy(NamedTuple):
     category_turn: Category = "fact"
 
     # Duplicates (5.5)
-    compared: tuple[ScopeField, ...] = ("namespace", "user_id", "agent_id", "run_id")  # equal in what is compared
+    compared: tuple[ScopeField, ...] = (
+        "namespace",
+        "user_id",
+        "agent_id",
+        "run_id",
+    )  # texts are compared where these are equal
     same: Literal["reinforced", "skipped", "stored"] = "reinforced"  # equal normalised text. "reinforced": not stored
     #   again, repetition_count + 1; "skipped": not stored again, nothing counted; "stored": a memory of its own
     near: Literal["linked", "merged", "stored"] = "linked"  # "linked": stored with an edge; "merged": not stored, the
@@ -72,7 +81,7 @@ class IngestPolicy(NamedTuple):
     infer: bool = False  # what `infer` is where the caller does not say
 
     # Turns (5.7)
-    filters_turns: bool = True  # short, stop words, noise, repeats of a recent turn: set aside
+    filters_turns: bool = True  # turns that are short, stop words, noise or repeats of a recent turn are rejected
     strips_echo: bool = True  # what was handed out and comes back is not stored (5.5a)
 
 
@@ -83,7 +92,7 @@ _NOWHERE: frozenset[EntryPoint] = frozenset()
 
 POLICIES: Mapping[str, IngestPolicy] = {
     "own": OWN_POLICY,
-    # One way in for everything: cut, scored, set aside below 0.3, routed. No word on duplicates. [L 1]
+    # One path for everything: split, scored, discarded below 0.3, classified. No word on duplicates. [L 1]
     "L": IngestPolicy(
         name="L",
         split="paragraphs",

@@ -44,9 +44,9 @@ BACKFILL_CURSOR = (
     "intake_seq"  # the fact of the store: behind this change something was written without a vector; or ""
 )
 RECENT_TURN_MS = 86_400_000  # a turn of another session is recent for a day
-COMPARED_STATES = ("active", "archived")  # what a near one is tied to
+COMPARED_STATES = ("active", "archived")  # states of memories that a similar one is related to
 HASHED_STATES = frozenset({"active", "archived", "compressed", "superseded"})  # what an equal text is a duplicate of
-LOW_IMPORTANCE = "low_importance"  # why a text is set aside: it scores below what is kept
+LOW_IMPORTANCE = "low_importance"  # discard reason: it scores below the minimum
 NEAR_DUPLICATE = "near_duplicate"  # and: it repeats a recent turn
 NEW_ID_PREFIX = "#"  # begins the name of what the same batch holds, until it has an id: "#3" is its fourth
 IMPORTANCE_WITHOUT_VECTOR = 0.6  # the least that a text scores without a vector, since novelty counts as 1.0
@@ -74,14 +74,14 @@ class IngestItem(NamedTuple):
     policy: IngestPolicy = OWN_POLICY
     name: str = ""  # in its batch: "#3"
     scores: IngestScores | None = None
-    why: str = ""  # how it was routed
+    why: str = ""  # how it was classified
     relations: tuple[MemoryRelation, ...] = ()
     near_relations: tuple[MemoryRelation, ...] = ()  # all that was near, for who asks why
     discard_reason: str = ""
     takes_text: bool = False  # where near ones are merged: the earlier one gets this text
     is_seen: bool = False  # its vectors were there when it was judged
     said_at: int | None = None  # ms; None: now
-    is_explained: bool = True  # whether somebody may ask why what is near is no more than that
+    is_explained: bool = True  # whether the reasons of related memories may be asked for
     parts: tuple["IngestItem", ...] = ()
 
 

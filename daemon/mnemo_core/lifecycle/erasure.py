@@ -36,7 +36,7 @@ class MemoryReferences(NamedTuple):
     derived_from: tuple[str, ...]
     superseded_by: str
     evidence: tuple[str, ...]
-    compresses: bool  # what it was derived from is hidden while it stands
+    compresses: bool  # its sources are hidden while it exists
 
 
 class ErasurePlan(NamedTuple):
@@ -45,7 +45,7 @@ class ErasurePlan(NamedTuple):
     asked: tuple[str, ...]
     derived: tuple[str, ...]  # what goes with them
     rederive: Mapping[str, tuple[str, ...]]  # those of `derived` that had other sources too, which stay
-    unhidden: frozenset[str]  # what is shown again
+    unhidden: frozenset[str]  # ids that become visible again
     referrers: tuple[str, ...]
 
     @property

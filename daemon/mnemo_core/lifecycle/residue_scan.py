@@ -16,16 +16,16 @@ from mnemo_core.text.characters import WORD
 from mnemo_store.records import Memory, normalized_text
 
 RUN_WORDS = 5  # [SPEC 3.7]
-WORD_CHARS_MIN = 6  # of a word that is looked for by itself: shorter ones stand in other words, and in noise
+WORD_CHARS_MIN = 6  # of a word searched by itself: shorter ones occur within other words, and in noise
 NEEDLE_BYTES_MIN = 6  # of anything that is looked for
 WINDOW_BYTES = 8  # by which a form is found at first, or by its first 6
-BLOCK_BYTES = 1 << 16  # looked through at once: what is computed for it stays in the processor's cache
+BLOCK_BYTES = 1 << 16  # searched at once: its intermediate results fit the processor's cache
 TABLE_BITS = 22
 
 PatternKind = Literal["text", "short", "run", "word"]  # short: a whole text of less words than a run
 
 _EDGES = " \t\n\"'`´‘’“”„«»()[]{}<>.,;:!?*_~#"  # around words, not of them
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # spreads the bits of what is multiplied by it; the golden ratio [Knuth 6.4]
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # multiplicative hashing by the golden ratio [Knuth 6.4]
 _OTHER_FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)  # the same, and another
 _SHIFT = np.uint64(64 - TABLE_BITS)
 _EVERY_BIT = np.uint64(2**64 - 1)

@@ -28,7 +28,7 @@ CANDIDATES_MAX = 100  # candidates; no list is longer than that
 CHANCE_MAX = 0.45  # the closeness that a question about nothing does not reach
 AHEAD_MIN = 0.1  # how far a closeness below that has to be ahead of the mean of the next COMPARED
 COMPARED = 5
-COVERAGE_WORTH = 0.2  # of all the query's words, beside a closeness of 1, for being near at all
+COVERAGE_WORTH = 0.2  # weight of holding all of the query's words, against 1 for closeness
 
 Basis = Literal["learned", "vectors", "words"]  # what the scores rest on; each has weights of its own
 Values = NDArray[np.float64]

@@ -14,7 +14,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 
 DateDisplay = Literal["episodic", "all", "none"]
 
-PART_CHARS_MAX = 240  # of each part of what stands in the bracket behind the kind
+PART_CHARS_MAX = 240  # of each part of the bracket behind the kind
 
 _CLOSED = lazy_pattern(r"[^()]*+(?:\([^()]*+\)[^()]*+)*+")
 _SQUARE = str.maketrans("()", "[]")

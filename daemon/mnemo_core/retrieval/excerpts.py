@@ -21,10 +21,10 @@ from mnemo_core.text.text_features import TextFeature, features_of_text
 
 SENTENCES_MAX = 64  # whose kind of answer is read; of those behind them words and meaning alone count
 EXCERPT_CHARS_MAX = 280  # of sentences together
-GAP_CHARS_MAX = 40  # of blanks between two sentences that stand side by side
+GAP_CHARS_MAX = 40  # blanks between two adjacent sentences
 ROW_BREAK = " · "  # between two rows of a table
 CELL_BREAK = "; "  # between the cells of a row, as the reader of tables writes it
-OMISSION = " … "  # stands for what is left out between two sentences
+OMISSION = " … "  # replaces the text left out between two sentences
 
 # Fitted by tests/bench/fit_excerpts.py.
 WEIGHT_LATE = 3.0  # of the mean over the question's tokens of the best cosine in the sentence
@@ -32,7 +32,7 @@ WEIGHT_MEAN = 4.3  # of the cosine of the question's and the sentence's mean tok
 WEIGHT_WORDS = 1.1  # of the share of the question's words
 WEIGHT_FITS = 3.9  # of an answer of the kind that is asked for
 WEIGHT_HEADING = -3.3  # of a heading or a question
-WEIGHT_UNKNOWN = 1.0  # of a sentence without token rows, beside others that have some
+WEIGHT_UNKNOWN = 1.0  # for a sentence without token rows, where others have some
 
 _ASKS_NUMBER = lazy_pattern(
     r"\d|\b(?:how (?:warm|cold|hot|thick|heavy|bright|strong|loud)|number|phone|price|costs?|temperature|port|size|time"
@@ -164,7 +164,7 @@ def wanted_shapes(query: str) -> int:
 def _set_meaning(table: NDArray[np.float64], starts: NDArray[np.int64], rows: TokenRows) -> None:
     """The columns that compare token rows, each less the best of them; the mean where a sentence has no token."""
     places = np.searchsorted(starts, np.array(rows.starts), side="right") - 1
-    first = int(np.searchsorted(places, 0))  # what is before it belongs to the headings above the text
+    first = int(np.searchsorted(places, 0))  # places before it belong to the headings above the text
     known, begins = np.unique(places[first:], return_index=True)
     if not len(known):
         return

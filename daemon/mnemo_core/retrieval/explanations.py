@@ -17,7 +17,7 @@ from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, Ran
 from mnemo_store.records import LAYERS, STATES
 
 REASONS_MAX = 3
-RECENT_HOURS_MAX = 30 * 24  # what is older is not said to be recent, whatever freshness adds
+RECENT_HOURS_MAX = 30 * 24  # older memories are never called recent, whatever recency contributes
 
 Values = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from mnemo_core.similarity.thresholds import SOURCE
 
-HITS_MAX = 3  # that words are taken from; farther down they are about something else
+HITS_MAX = 3  # hits that words are taken from; lower ones are about something else
 WORDS_MAX = 5
 WORDS_FACTOR = 0.85  # what a hit by an added word counts of one by a word of the query [G38]
 WORD_CHARS_MIN = 3  # of words written in letters with spaces between; a shorter one is an abbreviation of anything
-TEXT_TERMS_MAX = 100  # of one hit that are looked at: the beginning of a long text says what it is about
+TEXT_TERMS_MAX = 100  # terms read of one hit: the beginning of a long text says what it is about
 
 assert 0 < WORDS_FACTOR < 1
 

@@ -21,7 +21,7 @@ class RecallDefaults(NamedTuple):
     min_importance: float = 0.0
 
 
-# By the name of a profile (profiles.py); `own` is missing: its defaults are the [recall] settings.
+# By the name of a policy (ingest/policies.py); `own` is missing: its defaults are the [recall] settings.
 RECALL_DEFAULTS: Mapping[str, RecallDefaults] = {
     "L": RecallDefaults(ranker="cosine", preferences="first", min_importance=0.2),  # [L 2.4 to 2.6]
     "M": RecallDefaults(ranker="hybrid", top_k=10, token_budget=None),  # no word of a budget [M3, M8]

@@ -23,12 +23,12 @@ from mnemo_store.records import Memory, content_hash
 
 PREFERENCES_MAX = 5  # that come first, not counted in top_k [L 2.6]
 PREFERENCES_SHARE = 4  # of the budget they get a quarter at most
-WAS_SHARE = 4  # of top_k, at most a quarter are older values of one that stands before them; one at least
-COMPARED_MAX = 48  # answers that one more is compared with for being a near copy; farther down nobody reads
+WAS_SHARE = 4  # at most a quarter of top_k are earlier values of an answer before them, at least one
+COMPARED_MAX = 48  # answers that a candidate is compared with to find near copies
 IMPERSONAL_SOURCES = ("note", "ingest")  # whose passages say how somebody wants things, and not whose memory it is
 COMPARED_CHARS_MAX = 120_000  # of all pairs of near answers together: beyond it none is called a copy of another
 CHAIN_MAX = 32  # values of one thing that are followed from one to the next
-REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where all of it stands in the other
+REWORDED_VALUES_MAX = 400  # a longer text is a near copy only where the other contains all of it
 
 Windows = NDArray[np.float32]
 
@@ -201,7 +201,7 @@ class _CandidateSequence:
         self, ranked: Sequence[int], source: CandidateSource, request: SelectionRequest, thresholds: Thresholds
     ) -> None:
         self.dropped: dict[int, str] = {}
-        self.smallest = 0  # of what is larger than the whole budget, the least tokens
+        self.smallest = 0  # tokens of the smallest candidate that is larger than the whole budget
         self.oversized: SelectedMemory | None = None  # and the first of them
         self._ranked = ranked
         self._places = {number: place for place, number in enumerate(ranked)}

@@ -11,7 +11,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 
 WRAPPED_CHARS_MIN = 50  # a line that was wrapped is at least this long
 NUMBER_CHARS_MAX = 5
-SENTENCE_CHARS_MAX = 240  # what is shown of one is cut to this, around the words that were asked for
+SENTENCE_CHARS_MAX = 240  # a longer sentence is cut to this length, around the words of the query
 
 # Lines that hold a mark and no words of their own: an opening fence with its language, Org's and reStructuredText's
 # directives (whose `..` ends a sentence of its own) and properties, a lone tag or comment of HTML.

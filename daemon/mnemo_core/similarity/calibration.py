@@ -21,8 +21,10 @@ Label = Literal["same", "differs", "related", "unrelated"]
 LABELS: tuple[Label, ...] = ("same", "differs", "related", "unrelated")  # the closest first
 
 SAME_PRECISION_MIN = 0.99  # of what reaches `same` and differs in no specific, the share that says the same
-SEPARATION_MIN = 0.9  # a model that tells related from unrelated, or same from related, less often has no thresholds
-READ_MIN = 0.75  # a language in which a model tells related from unrelated less often is none it reads
+SEPARATION_MIN = (
+    0.9  # a model that separates related from unrelated, or same from related, less often has no thresholds
+)
+READ_MIN = 0.75  # a language in which the model separates related from unrelated less often is not supported
 STEP_MIN = 0.001  # between the cosines of two anchors: a source's order is the model's order
 
 
@@ -124,7 +126,7 @@ def calibrate(sims: Sequence[float], pairs: Sequence[LabelledPair]) -> Calibrati
     for names, anchors in ((OF_G, ANCHORS_G), (OF_T, ANCHORS_T)):
         knots = _knots(anchors, classes)
         found |= {name: _carried(getattr(SOURCE, name), knots) for name in names}
-    # What is dropped or counted as said again must be so in every language, read well or badly.
+    # Texts merged or counted as repetitions must be so in every language, supported or not.
     found["turn_repeat"] = max(found["turn_repeat"], cosine_at_share(everywhere["related"], 0.0))
     found["same"] = max(_same_from(everywhere), found["near"])
     cosines: dict[str, Any] = {name: round(cosine, 3) for name, cosine in found.items()}

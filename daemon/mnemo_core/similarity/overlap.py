@@ -5,7 +5,7 @@ import functools
 from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, JACCARD_TOKENS_MIN, Thresholds
 from mnemo_core.text.characters import WORD
 
-WORDS_KEPT = 1024  # texts whose words are remembered: what is similar to one new text is similar to the next
+WORDS_KEPT = 1024  # texts with cached words: neighbours of one new text are neighbours of the next
 RELATIVE_MS_MAX = 12 * 3_600_000  # two texts that say "today" further apart than this speak of different days
 
 

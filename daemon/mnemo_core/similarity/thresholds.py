@@ -40,7 +40,7 @@ class Thresholds(NamedTuple):
     relevance_expand: float = 0.25  # 7.6: below, the query is widened [G38]
     relevance_floor: float = 0.30  # 7.4: below, the layered ranker shows nothing [G39]
     relevance_gate: float = 0.45  # 7.4: from here on a word hit counts in full [G35]
-    relevance_touch: float = 0.50  # 7.5: above, what is shown is touched [G40]
+    relevance_touch: float = 0.50  # 7.5: a shown memory above it counts as accessed [G40]
     fused_floor: float = 0.60  # 7.3, 8: below, never shown; a hit of the hot buffer; a neighbour [T10, T13]
 
     topic_assign: float = 0.30  # 10.1: joins the closest leaf [G42]

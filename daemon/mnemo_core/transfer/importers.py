@@ -25,7 +25,7 @@ from mnemo_store.records import (
 Tool = Literal["mem0", "mcp-memory", "engram"]
 TOOLS: tuple[Tool, ...] = get_args(Tool)
 COUNT_MAX = 1 << 31  # of accesses and repetitions, as the columns hold them
-FIRST_SHOWN = 10  # items looked at to tell whose they are
+FIRST_SHOWN = 10  # items read to detect the tool
 # From a number or a text to ms since the epoch, or None where it is no time. The zone is the daemon's to know.
 TimeParser = Callable[[Any], int | None]
 
@@ -58,7 +58,7 @@ class ImportedMemory(NamedTuple):
     access_count: int = 0
     repetition_count: int = 0
     last_accessed: int | None = None
-    dropped_fields: tuple[str, ...] = ()  # names of what the export has of it beside and no field here takes
+    dropped_fields: tuple[str, ...] = ()  # names of the export's fields that are not imported
 
 
 class ExportDocument(NamedTuple):

@@ -30,7 +30,7 @@ UNDONE_REASON = "undo of import"  # why what an import brought went to the trash
 
 COMPARED_BY_TEXT = frozenset({"active", "archived"})  # the states in which an equal text makes a memory one too many
 
-# Memories that did not come along, and what stands for each: another's id, or "" for nothing.
+# Memories that were not merged, and the id that replaces each, "" for none.
 IdReplacements = Mapping[str, str]
 
 

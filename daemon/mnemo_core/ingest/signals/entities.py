@@ -50,7 +50,7 @@ _HUMP = lazy_pattern("[a-z][A-Z]")
 _HUMP_OF_CAPITALS = lazy_pattern("[A-Z]{2}[a-z]{2}")
 _INITIALS = lazy_pattern(r"(?<![A-Za-z0-9_$%/.'-])(?:[A-Z]{2}[A-Z0-9]{0,3}|[A-Z]&[A-Z])(?![A-Za-z0-9_'])")
 
-# Initials of common things, and what is written large for other reasons.
+# Initials of common things, and other words in capitals that name nothing.
 _NO_NAMES = lexicon.words("entities", "no_names")
 # Capitalised within a sentence and no name: days and months (which are dates), the speaker, forms of address.
 _CAPITAL_NO_NAMES = lexicon.words("entities", "capital_no_names")
@@ -66,7 +66,7 @@ _GIVEN_SMALL = _GIVEN - lexicon.words("entities", "given_too_short")
 
 _TITLES = lexicon.words("entities", "titles")
 _HUMAN_VERBS = lexicon.words("entities", "human_verbs")
-# What can stand before such a verb, begin a sentence, and is no name.
+# Words that can begin a sentence before such a verb and are no names.
 _NO_PERSONS = lexicon.words("entities", "no_persons")
 
 # In front of a German noun without an article, these make it a place or a firm, but for the nouns below.

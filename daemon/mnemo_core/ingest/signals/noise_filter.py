@@ -60,7 +60,7 @@ _WORD = lazy_pattern(rf"[{CJK}]+|[^\W_{CJK}]+(?:['-][^\W_]+)*")
 _STRETCHED = lazy_pattern(r"(.)\1{2,}")
 _EMPTY_CHARS_MAX = 160  # longer ones say something, whatever their words
 
-# Lines that only machines write. Loud ones are certain; the others are, unless a person explains something beside them.
+# Lines that only machines write. Loud ones are certain; quiet ones count unless a person comments on them.
 _LOUD = lazy_pattern(
     r"""\s*(?:
     Traceback\ \(most\ recent | File\ "[^"\n]+",\ line\ \d | at\ [\w.$<>\[\]/ ]{2,}\(?[^()\n]*:\d+
@@ -149,15 +149,15 @@ _QUIET = lazy_pattern(
 )
 # builtins.ValueError: … — certain within a trace; alone, unless a person explains it.
 _NAMED_ERROR = lazy_pattern(r"\s*(?:[\w$]+[.:]+)*[A-Z]\w+(?:Error|Exception|Interrupt|Warning)(?::\ .*|\s*)$")
-# What a machine's complaint is made of, beside names, numbers and places. Another word, and a person speaks.
+# Words of machine messages, besides names, numbers and paths. Any other word means that a person speaks.
 _MACHINE_WORDS = lexicon.words("noise_filter", "machine_words")
 _FIGURE = lazy_pattern(r"\d|\w[./:=_]\w")
 _PLAIN_WORD = lazy_pattern(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 
 
-_LINE_CHARS_MAX = 400  # of a line, enough to tell what it is
+_LINE_CHARS_MAX = 400  # of a line, enough to classify it
 _QUIET_WORDS_MAX = 16
-# A person tells of an error, its cause or its cure.
+# A person describes an error, its cause or its fix.
 _TOLD = lazy_pattern(
     r"\b(?:i|i'm|i've|i'd|we|we're|we've|my|our|us|because|since|so|every|always|never|use|using|used|fix|fixed"
     r"|fixes|solved|solution|workaround|turns|caused|cause|due|yesterday|today"
@@ -213,7 +213,7 @@ def _is_quiet(line: str) -> bool:
         return not _TOLD.search(line)
     if not _QUIET.match(line) or len(line.split()) > _QUIET_WORDS_MAX:
         return False
-    # What stands beside figures, paths and hosts is no word of a language.
+    # Chunks with figures, paths and hosts are no words of a language.
     spoken = (chunk for chunk in line.split() if not _FIGURE.search(chunk))
     return (
         all(

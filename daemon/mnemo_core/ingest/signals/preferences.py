@@ -50,7 +50,7 @@ _OF_HIM = r"is\b|was\b|[a-z]*[a-rt-z]s\b"  # "never misses": said of somebody el
 # "always reminding me", "always full of life": how something is
 _TOLD_OF = r"full\b|available\b|possible\b|[a-z]+(?:ing|[a-z]ed)\b(?<!\bneed)(?<!\bfeed)"
 _CHEERED = r"give up\b|[^.?!\n]{0,40} yourself\b"  # to be cheered on is no rule
-# Behind "everyone we love", "what I like": the words before it are what is spoken of.
+# After "everyone we love", "what I like": a relative clause, no preference.
 _RELATIVE = r"(?!(?:is|was|are|were|has|had|makes?)\b)"
 _LANGUAGES = (
     "english|german|french|spanish|italian|portuguese|dutch|chinese|mandarin|japanese|korean|russian|polish|turkish"
@@ -327,7 +327,7 @@ _FRENCH: dict[str, str] = {
     "habitude": r"\bj'ai l'habitude d",
 }  # fmt: skip
 
-# Chinese and Japanese: no words to look up, so a few characters stand for the cue.
+# Chinese and Japanese: words are not separated, so a few characters serve as the cue.
 _CHINESE = lazy_pattern(
     r"(?:我|我们|俺|本人|用户)(?!以为)(?:[^，。！？；\n你他她问]{0,6})?(?:不?喜欢|讨厌|偏好|偏爱|更爱|最爱|热爱|不爱|受不了|习惯(?!性)|倾向于?|宁愿|宁可|过敏|吃素"
     r"|只用|只喝|只吃|不吃|不喝)"
@@ -352,7 +352,7 @@ _CUES = _PATTERNS.keys()
 
 _STRAIGHT = tuple((c, "'") for c in "’‘ʼ") + tuple((c, '"') for c in "“”„«»") + (("\u00a0", " "), ("\u202f", " "))
 _CODE = lazy_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
-# What another person said, or a question that is only told of: not the words of whoever wrote this.
+# Words of another person, or a reported question: not the writer's own.
 _QUOTED = lazy_pattern(
     r"\"[^\"\n]{0,300}\?\"|\"[^\"\n]{0,300}\"(?=,? ?(?:\w+ )?(?:said|says|asked|asks|wrote|writes|shouted"
     r"|replied|sagte|fragte|dit\b|demande))"

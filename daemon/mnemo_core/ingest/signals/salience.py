@@ -25,7 +25,7 @@ NOVELTY_WEIGHT, SALIENCE_WEIGHT = 0.6, 0.4  # [L 1.5]
 
 assert NOVELTY_WEIGHT + SALIENCE_WEIGHT == 1.0
 
-Rarity = Callable[[Sequence[str]], Sequence[float]]  # of words: how rare each is in what is stored, 0 to 1
+Rarity = Callable[[Sequence[str]], Sequence[float]]  # rarity of each word in the store, 0 to 1
 
 
 class Salience(NamedTuple):

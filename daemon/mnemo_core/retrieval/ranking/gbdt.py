@@ -31,7 +31,7 @@ class _Tree(NamedTuple):
     """Nodes in preorder: the left branch of a split stands right behind it."""
 
     features: list[int]  # that a split asks for; -1: a leaf
-    thresholds: list[float]  # to the right goes what is greater
+    thresholds: list[float]  # greater values go to the right
     rights: list[int]
     values: list[float]  # log-odds: of a leaf, and of a split the mean of what comes to it
 

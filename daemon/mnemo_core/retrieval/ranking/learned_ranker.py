@@ -19,7 +19,7 @@ from mnemo_core.retrieval.ranking.ranking_features import FeatureTable
 DEVIATIONS_MAX = 6.0  # a feature further from its mean than that counts as so far: nothing was seen there
 FITTED_CANDIDATES = 100  # of a question, at least, where the weights were fitted
 FEW_WEIGHT = 0.75  # by the reliability of stores of 1 to 40 memories (adr/0009)
-SECOND_STAGE_CANDIDATES = 64  # candidates that are looked at again; what is behind them keeps its order
+SECOND_STAGE_CANDIDATES = 64  # candidates of the second stage; those behind them keep their order
 
 Floats = NDArray[np.float32]
 

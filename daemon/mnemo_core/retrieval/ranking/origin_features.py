@@ -34,9 +34,9 @@ class CandidateOrigins(NamedTuple):
     is_in_file: Bools
     lead: Floats  # the best cosine of its file's first passages
     words: Floats  # the file's BM25 as one text, as a share of the best
-    is_here: Bools  # in the namespace that is asked, not in `default` beside it
-    said_rarity: float  # of what stands in no file, among all that is searched: `rarity`
-    here_rarity: float  # of what stands in the namespace that is asked
+    is_here: Bools  # in the namespace of the request, not in `default`
+    said_rarity: float  # of memories outside files, among all searched: `rarity`
+    here_rarity: float  # of memories in the namespace of the request
 
 
 def rarity(count: int, others: int) -> float:

@@ -14,13 +14,13 @@ from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
 from mnemo_store.records import LAYERS, STATES
 
-NEAR_COSINE = 0.45  # a best cosine under it is not stretched to 1: what is far from everything stays far
+NEAR_COSINE = 0.45  # a lower best cosine is not scaled up to 1: a query far from everything stays far
 WORDS_WEIGHT = 0.5  # of the two channels in the first fusion; measured on the retrieval benchmark, daemon/SPEC.md 7
 FULL_WORDS_SCORE = 0.9  # of a memory that holds as much of the query as itself; words alone never say all
 ARCHIVED_FACTOR = 0.8  # of the score; `layered` has a term for it instead. SPEC 7.4
 
 SIM_SHARE, RECENCY_SHARE, IMPORTANCE_SHARE = 0.6, 0.3, 0.1  # of `fused` [T12]
-RECENT_TIME_CONSTANT_DAYS = 7.0  # [T12] calls both a half-life; what stands in exp(-x) is none
+RECENT_TIME_CONSTANT_DAYS = 7.0  # [T12] calls both a half-life, but they are used in exp(-x)
 LONG_TERM_TIME_CONSTANT_DAYS = 30.0
 BLEND_RELEVANCE_SHARE, BLEND_IMPORTANCE_SHARE = 0.8, 0.2  # of `rerank` where nothing can rerank [L21]
 
@@ -100,7 +100,7 @@ class RankingRequest(NamedTuple):
 class RankingScores(NamedTuple):
     """The answer of a ranker. `ranker` and `mode` are those that were used, whatever was asked for."""
 
-    scores: Floats  # 0 for what the floor dropped
+    scores: Floats  # 0 for candidates below the floor
     relevance: Floats  # 7.4: how well each fits, the same whatever the ranker; 7.5 and 7.6 go by it
     dropped: Bools  # by the ranker's floor
     reason: str  # why, "" where the ranker has no floor

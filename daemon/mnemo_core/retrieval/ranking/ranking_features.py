@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mnemo_core.text.query_features import QueryFeatures
 from mnemo_core.text.text_features import TextFeature
 
-NEAR_COSINE_MIN = 0.3  # a best cosine under it is not stretched to 1: what is far from everything stays far
+NEAR_COSINE_MIN = 0.3  # a lower best cosine is not scaled up to 1: a query far from everything stays far
 CLOSE_TOKEN_SIM = 0.5  # of a token of the question and its best token in a text: above it they are of one meaning
 SESSION_BEST = 4  # so many of a session's candidates speak for it
 RANK_SCALE = 5.0  # a place in the order of a channel counts 1, 5/6, 5/7 …
@@ -27,7 +27,7 @@ NEIGHBOUR_POSITIONS: Final = (
     "after_2",
 )  # the rows of `near` behind the first, the candidate itself
 CHANGES: Final = ("change_newer", "change_older", "change_newer_fits", "change_older_fits")
-STATEMENT_GAP_MS = 60_000  # what is told within a minute is told together
+STATEMENT_GAP_MS = 60_000  # statements made within a minute belong together
 ODDS_BEHIND_MAX = 8.0  # a chance so far behind the best, as log-odds, is none
 MONTHS_NEAR_DAYS = 20  # said in the first days of a month, it may be about the month before
 
@@ -52,7 +52,7 @@ class FeatureInputs(NamedTuple):
     sims: Floats  # (m,) cosine; NaN where a memory has no vector
     shape: NDArray[np.uint32]  # (m,) text_shape.shape_of
     lengths: NDArray[np.uint16]  # (m,) words
-    neighbour_rows: Places  # (5, n) of the candidate, and of those beside it as in BESIDE; −1: none
+    neighbour_rows: Places  # (5, n): the candidate, then its neighbours as in NEIGHBOUR_POSITIONS; −1: none
     group: NDArray[np.int64]  # (n,) of its session or note; −1: of none
     speaks: NDArray[np.int8]  # (n,)
     roles: NDArray[np.int8]  # (n,) 1: said as a person, −1: as an agent, 0: neither
@@ -65,7 +65,7 @@ class TokenSimilarities(NamedTuple):
     """Late interaction: for each token of the question (q) its best similarity in a text. Weights sum to 1."""
 
     own: Floats  # (n, q)
-    before: Floats  # (n, q); −1 where nothing stands there
+    before: Floats  # (n, q); −1 where there is no neighbour
     after: Floats  # (n, q)
     weights: Floats  # (q,)
     is_cjk: bool = False
