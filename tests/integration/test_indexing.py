@@ -11,7 +11,8 @@ import pytest
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
 from mnemo_daemon import thread_supervision
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
 from mnemo_daemon.models import installation
@@ -326,8 +327,8 @@ def test_a_graph_that_could_not_be_built_is_built_later(tmp_path: Path, embeddin
     until(lambda: len(reports()) == 2 and reports()[1].is_failing)
     assert reports()[1].last_failure == "TypeError: no graph today"
     assert "could not be built, searches are exact" in filled.indexing.progress().reason
-    assert filled.indexing._builder is not None
-    filled.indexing._builder.resume()
+    assert filled.indexing._graph.supervisor is not None
+    filled.indexing._graph.supervisor.resume()
     until(lambda: filled.indexing.progress().reason == "")
     assert not reports()[1].is_failing
     assert not serving.view.needs_index()

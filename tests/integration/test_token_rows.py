@@ -13,11 +13,11 @@ import pytest
 
 from mnemo_core.ingest.mutations import Draft
 from mnemo_core.retrieval.ranking.late_interaction import Codes
-from mnemo_daemon.indexing import token_backfill
+from mnemo_daemon.indexing import embedding_handoff, token_backfill
 from mnemo_daemon.indexing import vector_indexer as indexing_module
+from mnemo_daemon.indexing.embedding_handoff import EmbeddingHandoff
 from mnemo_daemon.indexing.index import IndexProgress
 from mnemo_daemon.indexing.token_backfill import TokenBackfill
-from mnemo_daemon.indexing.vector_indexer import EmbeddingHandoff
 from mnemo_daemon.ingest.ingest_pipeline import IngestPipeline, Submission
 from mnemo_daemon.maintenance.compaction_backup import StoreMaintenance
 from mnemo_daemon.memories.memory_service import Caller
@@ -194,7 +194,7 @@ def test_a_door_hands_them_over_and_no_text_is_computed_twice(
 
 
 def test_what_a_door_handed_over_is_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing_module, "HANDOFF_TOKENS_MAX", 2)
+    monkeypatch.setattr(embedding_handoff, "HANDOFF_TOKENS_MAX", 2)
     handed, rows = EmbeddingHandoff(), np.zeros((1, 8), np.int8)
     for digest in (b"1", b"2", b"3"):
         handed.add_tokens("space", digest, rows)

@@ -126,7 +126,7 @@ def _link_note(columns: AttributeStore, snapshot: Snapshot, note: NoteFile) -> N
 
 
 def column_faults(live: IndexFile, true: IndexFile) -> dict[int, str]:
-    """What is wrong, by number."""
+    """The faults, by row id."""
     size = max(len(file.arrays["state"]) for file in (live, true))
     states = [_grown(file.arrays["state"], size, NO_MEMORY) for file in (live, true)]
     both = (states[0] != NO_MEMORY) & (states[1] != NO_MEMORY)
@@ -154,7 +154,7 @@ def column_faults(live: IndexFile, true: IndexFile) -> dict[int, str]:
 
 
 def _wrong_links(arrays: Arrays) -> dict[str, NDArray[np.bool_]]:
-    """Who has another neighbour than the view's other columns say.
+    """The row ids whose neighbour is not the one that the view's other columns give.
 
     Not than the store says: of what is written meanwhile, the neighbours are untouched and stand beside others all the
     same. Of notes, whose order only the record of their file has: who is not the neighbour of its neighbour.

@@ -19,7 +19,7 @@ Halves = NDArray[np.float16]
 
 
 class Scope(NamedTuple):
-    """Whose memories, and where."""
+    """The user and the namespace of memories."""
 
     user_id: str
     namespace: str
@@ -63,7 +63,7 @@ class Centroids:
                     self._add(scope, len(vectors), _exact_sum(vectors))
 
     def scope_of(self, number: int) -> Scope | None:
-        """Where the number is counted."""
+        """The scope in which the row id is counted."""
         return self._scopes.get(number)
 
     def centroid(self, scope: Scope, without: Halves | None = None) -> NDArray[np.float32] | None:
@@ -85,7 +85,7 @@ class Centroids:
         return unit
 
     def sums(self) -> dict[Scope, tuple[int, list[int]]]:
-        """How many vectors each scope has, and their sum in units of 2^-24."""
+        """The number of vectors of each scope, and their sum in units of 2^-24."""
         with self._lock:
             return {scope: (found.rows, found.total.tolist()) for scope, found in self._sums.items()}
 

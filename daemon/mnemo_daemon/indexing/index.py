@@ -29,7 +29,7 @@ Snapshots = Callable[[], AbstractContextManager[Snapshot]]
 
 
 class IndexProgress(NamedTuple):
-    """How far an index is. `behind_since` is the monotonic time of the oldest change not applied, 0 when none."""
+    """The progress of an index. `behind_since` is the monotonic time of the oldest change not applied, 0 when none."""
 
     state: IndexState
     applied_seq: int
@@ -42,7 +42,7 @@ class IndexProgress(NamedTuple):
 
 
 class IndexFile(NamedTuple):
-    """What the file of an index holds."""
+    """The contents of an index file."""
 
     meta: Mapping[str, Any]
     arrays: Mapping[str, NDArray[Any]]
@@ -113,7 +113,7 @@ class CommitIndex(ABC):
     @staticmethod
     @abstractmethod
     def verify(found: IndexFile, expected: IndexFile) -> dict[int, str]:
-        """What is wrong, by row id, from the index as a file and from one that was just built."""
+        """The faults by row id, from the index as a file and from one that was just built."""
 
 
 class BackgroundIndex(Protocol):

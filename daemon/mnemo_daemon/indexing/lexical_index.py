@@ -24,14 +24,14 @@ log = logging.getLogger("mnemo.views")
 
 
 def fields_of(memory: Memory) -> LexicalFields:
-    """What of a memory is searched by word, and what it claims. A note claims nothing: its file says what holds."""
+    """The searched words of a memory, and its claims. A note claims nothing: its file says what holds."""
     if memory.note:
         return words_of(memory)
     return words_of(memory)._replace(marks=attribute_claims.claim_keys(memory.content, memory.speaker))
 
 
 def words_of(memory: Memory) -> LexicalFields:
-    """What of a memory is searched by word, for which nothing has to be read out of its sentences."""
+    """The searched words of a memory, without its claims, for which sentences would have to be parsed."""
     headings = (memory.note.title, *memory.note.headings) if memory.note else ()
     return LexicalFields(memory.content, memory.speaker, memory.tags, headings)
 

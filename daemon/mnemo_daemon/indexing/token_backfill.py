@@ -38,13 +38,13 @@ class TokenBackfill:
         self._lock = threading.Lock()  # one thread fills, another one asks it to look again
 
     def revisit(self, number: int = 0) -> None:
-        """That memory has none, and those behind it are to be looked at as well."""
+        """Have the memory of that row id, and those behind it, looked at again."""
         with self._lock:
             self._next = min(self._next, number)
             self._again = min(self._again, number)
 
     def has_work(self, embedder: Embedder) -> bool:
-        """Whether a stretch is left to be looked at."""
+        """Return whether a stretch is left to be looked at."""
         if self._store.degraded:
             return self._next > 0  # all is to be looked at again
         if embedder.late is None:

@@ -66,7 +66,8 @@ def expected_indexes(source: TableSource, folder: Path, disk: Disk, give_way: Yi
 def slices(
     source: TableSource, read: Callable[[TableSnapshot, int, StoredMemory], T], give_way: YieldToQueries
 ) -> Iterator[list[T]]:
-    """What is read of each memory that can be and has a number, a slice at a time, each in a snapshot of its own."""
+    """The result of `read` for each memory that can be decoded and has a row id, a slice at a time, each in a
+    snapshot of its own."""
     after: TableRow | None = None
     while True:
         found = []

@@ -100,7 +100,7 @@ class Views:
         self._listeners.append(listener)
 
     def progress(self) -> dict[str, IndexProgress]:
-        """How far each index is, by name."""
+        """The progress of each index, by name."""
         return {
             each.name: IndexProgress(self.state, self.applied_seq, len(each), 1.0, 0.0, self.reason)
             for each in self.indexes

@@ -29,7 +29,9 @@ from mnemo_core.ingest.write_plan import NEW_ID_PREFIX, Dedup, IngestItem
 from mnemo_core.text.dates.time_mentions import find_event_time
 from mnemo_daemon.errors import Refusal, refusal_of
 from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows, VectorIndexer
+from mnemo_daemon.indexing.embedding_handoff import Rows
+from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import Caller, MemoryService
@@ -70,7 +72,7 @@ class Submission(NamedTuple):
 
 
 class IngestResult(NamedTuple):
-    """What became of it. `triples` are those of the statements it was broken into, in their order."""
+    """The result of a submission. `triples` are those of the statements it was split into, in their order."""
 
     submission: Submission
     item: IngestItem
@@ -79,7 +81,7 @@ class IngestResult(NamedTuple):
 
 
 class _AnalysedText(NamedTuple):
-    """What can be said of a text by itself."""
+    """A text that was analysed by itself."""
 
     submission: Submission
     item: IngestItem
@@ -157,11 +159,12 @@ class IngestPipeline:
             self._shown, self._rarities = HandoutLog(), (0, {})
 
     def profile(self, namespace: str) -> IngestPolicy:
-        """By whose letter the namespace takes in. SPEC 15"""
+        """The policy by which the namespace takes in texts. SPEC 15"""
         return self._settings().profile_of(namespace)
 
     def should_infer(self, asked: Submission) -> bool:
-        """Whether it is broken into statements: where that is asked for, or the profile does so. SPEC 5.6"""
+        """Return whether a text is split into statements: where the request asks for it, or the policy does so.
+        SPEC 5.6"""
         return self.profile(asked.draft.namespace).infer if asked.infer is None else asked.infer
 
     async def run_on_thread(self, texts: int, function: Callable[..., T], *arguments: Any) -> T:
@@ -179,7 +182,7 @@ class IngestPipeline:
     async def ingest(
         self, asked: Sequence[Submission], caller: Caller, group: str = ""
     ) -> list[IngestResult | Refusal]:
-        """What became of each, in order, once it is durable. What is wrong with one stops no other.
+        """The result of each submission, in order, once it is durable. A refusal of one stops no other.
 
         With a group everything is written under it, SLICE memories in a write turn.
         """
@@ -214,7 +217,7 @@ class IngestPipeline:
         return took
 
     def record_echoes(self, session: str, ids: Sequence[str]) -> None:
-        """What came back counts as recalled, once a session and memory. SPEC 5.5a"""
+        """Count memories whose text came back as recalled, once for each session and memory. SPEC 5.5a"""
         with self._lock:
             new = self._shown.first_returns(session, ids)
         if new:
@@ -307,7 +310,7 @@ class IngestPipeline:
         )
 
     def _rarity(self) -> Rarity | None:
-        """How rare words are among what is remembered; None while that is too little to tell."""
+        """A function that gives the rarity of words among all memories; None while there are too few to tell."""
         words, known = self._views.lexical, len(self._views.lexical)
         if known < WORDS_KNOWN_MIN:
             return None
@@ -431,7 +434,7 @@ class IngestPipeline:
 
 
 def _reject_reason(profile: IngestPolicy, asked: Submission) -> str:
-    """Why a turn is not worth a look, "" where it is. SPEC 5.7"""
+    """The reason why a turn is not worth keeping, "" where it is. SPEC 5.7"""
     return (reject_reason(asked.draft.content) or "") if asked.entry_point == "turn" and profile.filters_turns else ""
 
 
@@ -490,7 +493,7 @@ def _slices(items: Sequence[IngestItem]) -> Iterator[list[IngestItem]]:
 
 
 async def _slice_results(length: int, written: "asyncio.Future[Any] | StoreError") -> list[Decision | Refusal]:
-    """What a slice came to: where it failed, each of it did."""
+    """The decisions of a slice; where it failed, a refusal for each item."""
     try:
         if isinstance(written, StoreError):
             raise written

@@ -1,4 +1,4 @@
-"""What is near to a text that comes in, wherever it stands, and how it stands to it. SPEC 5.5, 5.7
+"""Neighbour search: the memories and texts of the same batch that are near a new text. SPEC 5.5, 5.7
 
 It may stand in the vector view, among what was written a moment ago and is not in the view yet, or earlier in the same
 batch. Without a vector the words decide. What claims something of the same subject is looked at however far it lies: "I
@@ -26,7 +26,8 @@ from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import JACCARD_NEAR, SOURCE, Thresholds
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows
+from mnemo_daemon.indexing.embedding_handoff import Rows
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import Caller, is_visible
 from mnemo_daemon.models.calibration import thresholds_for
@@ -131,7 +132,7 @@ class NeighbourSearch:
     def search_batch(
         self, wanted: Sequence[NeighbourQuery], serving: ActiveIndex | None, caller: Caller
     ) -> dict[int, list[Neighbour]]:
-        """What is near to each, by its place, the nearest first. Of the batch only what stands before it counts."""
+        """The neighbours of each text, by its place, the nearest first. Of the batch only earlier texts count."""
         compared = [each for each in wanted if _is_compared(each.item)]
         if not compared:
             return {}
@@ -233,7 +234,7 @@ class NeighbourSearch:
                     found.add(each.place, other.memory_id, float(sims[row]))
 
     def _recent_of(self, space: str) -> "_RecentMatrix":
-        """What was written lately in the space; put together once, until more is."""
+        """The vectors written lately in the space, stacked once, until more are written."""
         with self._lock:
             if self._stacked is None or self._stacked[0] != space:
                 recent = [each for each in self._recent if each.space == space]
@@ -276,14 +277,15 @@ class NeighbourSearch:
 
 
 def _is_compared(item: IngestItem) -> bool:
-    """Whether anything is looked for: not for what is keyed, or set aside already, or where the profile has no use."""
+    """Return whether neighbours are searched: not for a text with a key, a rejected one, or where the policy has no
+    use for them."""
     has_gate = item.entry_point == "turn" and item.policy.filters_turns
     return not item.draft.key and not item.discard_reason and (item.policy.near != "stored" or has_gate)
 
 
 def _may_update(item: IngestItem) -> bool:
-    """Whether its claims are looked at: not where nothing is tied, nor of a note, which updates nothing, nor of a text
-    that tells more than one thing."""
+    """Return whether the claims of a text are compared: not where nothing is related, nor of a note, which updates
+    nothing, nor of a text with more than one subject."""
     return item.policy.near == "linked" and item.entry_point != "note" and len(item.draft.content) <= SEARCHED_CHARS_MAX
 
 
@@ -292,7 +294,7 @@ def _event_time(item: IngestItem, now: int) -> int:
 
 
 def _claims_share(sought: Sequence[frozenset[str]]) -> int:
-    """How many candidates each of the claims of a text may have."""
+    """The number of candidates that each claim of a text may have."""
     return max(CLAIMING_EACH_MIN, CLAIMING // len(sought))
 
 
@@ -314,7 +316,7 @@ def _filter(item: IngestItem, caller: Caller, now: int) -> MemoryFilter:
 
 
 def _add_batch(wanted: Sequence[NeighbourQuery], limits: Mapping[int, float], found: _NeighbourCandidates) -> None:
-    """What stands before each in the batch, by vector: all windows with all windows, a block at a time."""
+    """Add the earlier texts of the batch that are near by vector: all windows with all windows, a block at a time."""
     with_rows = [each for each in wanted if each.rows is not None]
     if len(with_rows) < 2:
         return

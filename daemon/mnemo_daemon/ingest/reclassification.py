@@ -18,7 +18,8 @@ from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
 from mnemo_core.ingest.policies import POLICIES, EntryPoint, IngestPolicy, default_importance, final_importance
 from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.settings import Settings
 from mnemo_store.backend import Snapshot
@@ -51,8 +52,8 @@ class Reclassification:
         self._settings = settings
 
     def run(self, namespace: str, user_id: str, by: str, dry_run: bool) -> ReclassifyAnswer:
-        """What would change, and, unless it is a dry run, the change, in slices under one group. What was changed
-        meanwhile is left as it is."""
+        """The differences, which are written in slices under one group unless it is a dry run. Memories that
+        changed meanwhile stay as they are."""
         profile, serving = self._settings().profile_of(namespace), self._indexing.serving()
         answer = ReclassifyAnswer(looked_at=0, changed=0, left=0, dry_run=dry_run, namespace=namespace)
         group = "" if dry_run else self._store.new_id()
@@ -86,7 +87,7 @@ class Reclassification:
     def _reclassified(
         self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None
     ) -> _Change | None:
-        """What would be different; None for what somebody set."""
+        """The fields that would differ; None for a memory that somebody set."""
         fields: dict[str, Any] = {}
         now = _route(memory, profile)
         is_ruled = _is_rule_based(memory)
@@ -107,7 +108,7 @@ class Reclassification:
     def _importance(
         self, memory: Memory, number: int, profile: IngestPolicy, serving: ActiveIndex | None, found: Classification
     ) -> float | None:
-        """What a rule gives it now; None where its vector is not there to tell."""
+        """The values that the rules give a memory now; None where its vector is missing."""
         door = _entry_point(memory, profile)
         if door not in profile.scored:
             return default_importance(profile, door, found.kind, memory.tags)
@@ -148,8 +149,8 @@ def _route(memory: Memory, profile: IngestPolicy) -> Classification:
 
 
 def _entry_point(memory: Memory, profile: IngestPolicy) -> EntryPoint:
-    """By which door it came in. A piece of a text has the source that its caller named, and is known by a score that no
-    other door leaves as it is."""
+    """The entry point by which a memory came in. A piece of a text has the source that its caller named, and is
+    known by a score that no other entry point leaves as it is."""
     if memory.turn is not None:
         return "turn"
     is_piece = memory.source == "ingest" or memory.importance < profile.importance_floor
@@ -157,7 +158,7 @@ def _entry_point(memory: Memory, profile: IngestPolicy) -> EntryPoint:
 
 
 def _is_rule_based(memory: Memory) -> bool:
-    """Whether some rule says of its text what its record says."""
+    """Return whether some rule gives the text the values of its record."""
     has = (memory.kind, memory.form, memory.category)
     if has == (KIND_DEFAULT, None, CATEGORY_DEFAULT):
         return True

@@ -19,7 +19,8 @@ from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSna
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
 from mnemo_daemon.indexing.centroids import Scope
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, Rows
+from mnemo_daemon.indexing.embedding_handoff import Rows
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import ADD, Caller
 from mnemo_daemon.notes import note_writer
@@ -64,7 +65,7 @@ class ScoringBackfill:
                 self._scored.popitem(last=False)
 
     def waiting(self) -> int:
-        """How many changes it has still to look at; 0 when all is done."""
+        """The number of changes still to look at; 0 when all is done."""
         with self._store.snapshot() as snapshot:
             begun, now = snapshot.meta(BACKFILL_CURSOR), snapshot.seq
         return max(1, now - (self._seq if self._seq is not None else int(begun))) if begun else 0
@@ -190,7 +191,7 @@ class ScoringBackfill:
 
 
 def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, begun: dict[str, int]) -> bool:
-    """Whether the chunk has what it says now since that change. `begun` keeps since when each has."""
+    """Return whether the chunk has had its present text since that change. `begun` caches since when each has."""
     if entry.by != note_writer.BY:
         return False
     if memory.version == 1:
@@ -203,7 +204,8 @@ def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, be
 
 
 def _was_there(other: Memory, behind: _UnscoredMemory) -> bool:
-    """Whether it was remembered before the text that is looked at: a chunk may have got that long after its id."""
+    """Return whether the other memory is older than the text in question, which a chunk may have got long after its
+    id."""
     if other.id < behind.memory.id:
         return True
     return behind.memory.version > 1 and time_of_id(other.id) < behind.entry.at

@@ -1,4 +1,4 @@
-"""What an answer is put together from: the candidates' memories, tokens, vectors and ties, read as they are asked for.
+"""Reads the candidates' memories, tokens, vectors and relations when the selection asks for them.
 
 All of one moment of the store. SPEC 7.5
 """
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.retrieval.result_selection import IMPERSONAL_SOURCES, Windows, is_preference
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
 from mnemo_store.backend import Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
@@ -70,8 +70,8 @@ class CandidateReader:
         return memory is not None and is_preference(memory)
 
     def preferences(self) -> list[int]:
-        """What may stand ahead of an answer: the candidates in their order, then the others in question by importance
-        and strength."""
+        """The preferences that may stand ahead of an answer: the candidates in their order, then others in scope by
+        importance and strength."""
         scene = self._scope
         numbers = np.concatenate([np.flatnonzero(scene.mask), np.flatnonzero(scene.historical_rows) + scene.base])
         numbers = numbers[(scene.column("kind", numbers) == _PROCEDURAL) & ~np.isin(numbers, self._numbers)]

@@ -1,4 +1,4 @@
-"""How an answer came about: what the filters left out, what each channel found, what each candidate is worth. SPEC 7.7
+"""The trace of a recall: what the filters left out, what each channel found, what each candidate scored. SPEC 7.7
 
 Put together from what the recall went by, after it: an answer that nobody asks to explain pays for none of it.
 """
@@ -87,7 +87,7 @@ class _Contributions(NamedTuple):
 
 
 class Filters:
-    """What a question's filters make of the rows of some columns. `visible`: of what this door may know of at all."""
+    """The filters of a question over the rows of some columns. `visible`: the memories that this caller may know of."""
 
     def __init__(self, question: Question, columns: AttributeStore, visible: Mask, allowed: Mask) -> None:
         """visible and allowed by row, of one length: what there is, and what is in question."""
@@ -117,7 +117,7 @@ class Filters:
 
 
 def filters_of(question: Question, scene: SearchScope) -> list[Filters]:
-    """Of what there is now, and, of another time, of what was there then instead."""
+    """The filters over the present memories and, as of another time, over the historical rows."""
     seen = _UNFILTERED._replace(without_tags=question.filter.without_tags)
     visible = scene.columns.uncached_mask(seen)[: scene.base]
     if scene.historical is None:
@@ -135,7 +135,7 @@ def filters_of(question: Question, scene: SearchScope) -> list[Filters]:
 
 
 def wanted_text(reason: str, wanted: MemoryFilter) -> str:
-    """What would have passed the filter, in words."""
+    """The value that would have passed the filter, in words."""
     match reason:
         case "namespace":
             return " or ".join(wanted.namespaces)
@@ -344,7 +344,7 @@ def _below_cutoff(ranked: RankedCandidates, answered: ResultPage) -> frozenset[i
 
 
 def _excluded_counts(filters: Sequence[Filters], wanted: MemoryFilter) -> list[FilterCount]:
-    """How many each filter left out that none before it did; what left nothing out is not named."""
+    """The memories that each filter left out and none before it did; filters that left nothing out are missing."""
     counts: Counter[str] = Counter()
     for each in filters:
         left = each.visible.copy()

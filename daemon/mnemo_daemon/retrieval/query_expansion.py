@@ -8,7 +8,7 @@ import numpy as np
 from mnemo_core.retrieval import query_expansion
 from mnemo_core.retrieval.query_expansion import HITS_MAX, WORDS_FACTOR, ExpansionWord
 from mnemo_core.retrieval.ranking import rankers
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateRetrieval, CandidateSet, StageTimer
 from mnemo_daemon.retrieval.candidates.ranking_inputs import RankingInputs
@@ -71,7 +71,7 @@ class QueryExpansion:
 
 
 def _discounted(channels: CandidateSet, hits: list[int]) -> CandidateSet:
-    """What the added words found: nothing of the hits they are from, and of the others somewhat less."""
+    """The candidates that the added words found: without the hits they are from, the others somewhat discounted."""
     is_hit = np.isin(channels.numbers, np.array(hits, np.uint32))
     words = np.where(is_hit, 0.0, channels.words * WORDS_FACTOR).astype(np.float32)
     return channels._replace(words=words, from_words=channels.from_words & ~is_hit)

@@ -43,13 +43,13 @@ class Question(NamedTuple):
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is answered in milliseconds, from what is in memory: no other time, no model that reads texts, no
+        """Return whether it is answered in milliseconds from memory: no other time, no model that reads texts, no
         ranker that goes by the tokens of the texts."""
         return self.as_of is None and not self.exact and self.ranker not in ("deterministic", "hybrid", "rerank")
 
     @property
     def is_cut(self) -> bool:
-        """What does not bear on the question is left out, be it that the list ends or that each is judged."""
+        """Return whether irrelevant candidates are left out, be it that the list ends or that each is judged."""
         return self.cut == "gap" or self.rerank
 
 
@@ -96,7 +96,7 @@ def shown_score(score: float) -> float:
 
 
 def reaches(scores: NDArray[np.float32], min_score: float) -> NDArray[np.bool_]:
-    """Which of the scores, as answers show them, are at least `min_score`.
+    """A mask of the scores that are at least `min_score`, as answers show them.
 
     A score is compared in the form in which it was returned. Compared as it was computed, a score that was rounded up
     would not reach itself, and which scores are rounded up depends on the processor.

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from mnemo_client.protocol.retrieval import WhyAnswer
 from mnemo_core.retrieval.ranking import rankers
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
 from mnemo_daemon.models.embedding import EmbeddingService
@@ -100,7 +101,7 @@ class Recall:
         )  # fmt: skip
 
     def why(self, question: Question, memory_id: str) -> WhyAnswer:
-        """Why this memory is, or is not, among the answers. Raises a Refusal (404) for no such memory."""
+        """Explain why this memory is, or is not, among the answers. Raises a Refusal (404) for no such memory."""
         asked = self._run(question._replace(explain=True))
         told = self._why.diagnose(asked.ranked, asked.answered, asked.serving, memory_id)
         told.degraded, told.took_ms = list(asked.degraded), round(asked.took_ms, 3)

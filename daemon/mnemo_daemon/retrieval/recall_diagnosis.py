@@ -1,4 +1,4 @@
-"""Why one memory was, or was not, among the answers. SPEC 7.7
+"""Explains why one memory was, or was not, among the answers. SPEC 7.7
 
 Told of a recall that is made for it, by what that recall went by: nothing here decides anything anew.
 """
@@ -15,8 +15,8 @@ from mnemo_client.protocol.retrieval import CandidateTrace, ChannelRank, FailedF
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.text.canonical import canonical_form
 from mnemo_daemon.errors import Refusal
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval import explanations
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import SearchScope
@@ -122,7 +122,7 @@ class RecallDiagnosis:
         return held, [word for term, word in said.items() if term not in has_terms]
 
     def _channel_ranks(self, asked: DiagnosedRecall) -> list[ChannelRank]:
-        """How each channel sees it among all that are in question."""
+        """The rank of the memory in each channel among all in scope."""
         channels, scene, row = asked.ranked.channels, asked.ranked.scope, asked.row
         question, number = asked.ranked.question, asked.number
         by_words = self._views.lexical.score_texts(question.query, [words_of(asked.memory)])[0]
@@ -181,7 +181,7 @@ class RecallDiagnosis:
 
 
 def has(reason: str, memory: Memory) -> str:
-    """What the memory has where the filter wants something else, in words."""
+    """The value of the memory in the field of the filter, in words."""
     match reason:
         case "kinds" | "categories" | "layers":
             return str(getattr(memory, {"kinds": "kind", "categories": "category", "layers": "layer"}[reason]))

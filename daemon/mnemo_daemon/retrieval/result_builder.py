@@ -17,7 +17,8 @@ from mnemo_core.retrieval.ranking import rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest, RankingScores
 from mnemo_core.retrieval.result_selection import SelectedMemory, SelectionRequest
 from mnemo_core.retrieval.snippets import best_sentence, cut_to_lines, whole_words
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex, VectorIndexer
+from mnemo_daemon.indexing.index_phases import ActiveIndex
+from mnemo_daemon.indexing.vector_indexer import VectorIndexer
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.memory_service import MemoryDetails, details_of
 from mnemo_daemon.models.embedding import EmbeddingService
@@ -53,7 +54,7 @@ class RankedCandidates(NamedTuple):
 
 
 class CutoffEvidence(NamedTuple):
-    """What says which candidates are left: in the order of the scores, of the first that are looked at."""
+    """The evidence of which candidates are kept: in the order of the scores, of the first candidates."""
 
     rows: list[int]
     basis: abstention.Basis
@@ -134,7 +135,7 @@ class ResultBuilder:
         )
 
     def _evidence(self, ranked: RankedCandidates, serving: ActiveIndex | None) -> CutoffEvidence:
-        """Where the list would end, in the order of the scores whatever order is asked for."""
+        """The evidence of where the list ends, in the order of the scores whatever order is asked for."""
         scored, candidates = ranked.scored, ranked.candidates
         by_score = sorted(ranked.rows, key=lambda row: -float(scored.scores[row]))
         words = candidates.words if not ranked.expansion_terms else np.zeros_like(candidates.words)
@@ -243,7 +244,7 @@ class ResultBuilder:
         return BestPassage(text, inside, line)
 
     def _highlights(self, memory: Memory, query: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Where the query's words stand in the text, and of these the places that tell its sentences apart.
+        """The places of the query's words in the text, and among them those that tell its sentences apart.
 
         A note's title and headings name what all of its sentences are about: where the text has other words of the
         query, these are the ones that tell.

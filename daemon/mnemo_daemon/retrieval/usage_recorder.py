@@ -1,4 +1,4 @@
-"""What was recalled is noted after the answer. SPEC 7.5"""
+"""Records which memories were recalled, after the answer. SPEC 7.5"""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ log = logging.getLogger("mnemo.recall")
 
 
 class UsageRecorder:
-    """What was recalled, written together a little later. It may fail alone: then nothing but a count is lost."""
+    """The memories that were recalled, written together a little later. A failure loses no more than a count."""
 
     def __init__(self, memories: MemoryService) -> None:
         self._memories = memories

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.lexical_index import words_of
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.memories.as_of import HistoricalState, HistoryReader
 from mnemo_daemon.models.embedding import EmbeddingService, QueryTokens
@@ -67,7 +67,7 @@ class CandidateSet(NamedTuple):
 
 
 class _HistoricalMatches(NamedTuple):
-    """What is searched of another time: the versions of what has changed since, as candidates behind the present ones.
+    """The historical versions in scope: of memories that changed since, as candidates behind the present ones.
 
     Nothing, where the present is asked. `words` is NaN where no word of the query is in one, `sims` where one has no
     vector.
@@ -79,7 +79,7 @@ class _HistoricalMatches(NamedTuple):
 
 
 class SearchScope(NamedTuple):
-    """Which memories are in question: those of `mask` now, and, of another time, the rows of `then`.
+    """The memories in scope: the present ones of `mask` and, as of another time, the rows of `historical`.
 
     A number from len(mask) on stands for the row of `then` that is so many behind it.
     """
@@ -105,7 +105,7 @@ class SearchScope(NamedTuple):
     def is_one_of(
         self, name: str, numbers: NDArray[np.uint32], codes: Callable[[AttributeStore], Iterable[int]]
     ) -> NDArray[np.bool_]:
-        """Which of these numbers have one of the codes in a column of names: what is so now and what was so then have
+        """A mask of the numbers that have one of the codes in a column of names. Present and historical rows have
         codes of their own."""
         values, found = self.column(name, numbers), np.zeros(len(numbers), np.bool_)
         for code in codes(self.columns):
@@ -116,7 +116,7 @@ class SearchScope(NamedTuple):
         return found
 
     def has_speaker(self, word: str) -> bool:
-        """Whether the word is part of the name of someone who speaks in one of the memories in question."""
+        """Return whether the word is part of the name of a speaker in scope."""
         if self.columns.has_speaker(word, self.mask):
             return True
         return self.historical is not None and self.historical.columns.has_speaker(word, self.historical_rows)
@@ -138,7 +138,7 @@ class SearchScope(NamedTuple):
 
 
 class _MatchScores(NamedTuple):
-    """What words and vectors make of any memory in question, whoever found it."""
+    """The lexical and vector scores of any memory in scope, whichever channel found it."""
 
     words_view: LexicalIndex
     scope: SearchScope
@@ -186,7 +186,7 @@ class _MatchScores(NamedTuple):
 
 
 class StageTimer:
-    """How long each stage took, in milliseconds."""
+    """A timer of the stages of a recall, in milliseconds."""
 
     def __init__(self, started: float) -> None:
         self.stages: dict[str, float] = {}
@@ -254,7 +254,7 @@ class CandidateRetrieval:
         clock: "StageTimer",
         searched: str | None = None,
     ) -> tuple[CandidateSet, bool]:
-        """What each channel found, and whether every text in question that could have a vector had one.
+        """The candidates of all channels, and whether every text in scope that could have a vector had one.
 
         searched: what the words channel looks for, where it is not the query.
         """
@@ -306,7 +306,7 @@ class CandidateRetrieval:
         return found, is_whole
 
     def _in_own_namespace(self, question: Question, scene: SearchScope) -> NDArray[np.uint32]:
-        """What stands in the namespace that is asked, where other memories are searched with it; else nothing."""
+        """The memories of the requested namespace, where others are searched with it; else none."""
         named = [name for name in question.filter.namespaces if name != DEFAULT_NAMESPACE]
         if scene.historical is not None or len(named) != 1 or len(question.filter.namespaces) == 1:
             return np.empty(0, np.uint32)
@@ -332,8 +332,8 @@ class CandidateRetrieval:
     def _discarded(
         self, query_words: str, question: Question, scene: SearchScope
     ) -> tuple[NDArray[np.uint32], NDArray[np.float32]]:
-        """What was set aside is in no index: where it is asked for, its texts are read, the latest ones. NaN: no word
-        of the query is in one."""
+        """The lexical scores of the latest rejected texts, which are in no index, where the filter asks for them.
+        NaN: the text has no word of the query."""
         if "discarded" not in question.filter.states:
             return np.empty(0, np.uint32), np.empty(0, np.float32)
         states = scene.columns.column("state")[: scene.base]
@@ -394,7 +394,7 @@ def _best(numbers: NDArray[np.uint32], values: NDArray[np.float32], least: float
 
 
 def candidates_wanted(question: Question, first: int = CANDIDATES_MIN) -> int:
-    """How many candidates a channel is asked for, so that this page has enough."""
+    """The number of candidates that a channel is asked for, so that this page has enough."""
     while first < CANDIDATES_PER_ANSWER * (question.top_k + question.offset):
         first *= 2
     return first
@@ -472,7 +472,7 @@ def sorted_unique(numbers: NDArray[Number]) -> NDArray[Number]:
 def _rounds(
     numbers: NDArray[np.uint32], channels: Sequence[NDArray[np.uint32]], first: int, fetch: int
 ) -> NDArray[np.int8]:
-    """How often a search for `first` of each channel, each best first, has to be doubled to find each candidate.
+    """The number of doublings of a search for `first` that find each candidate, over all channels, each best first.
 
     A later page searches farther; were all it finds ranked together, what the pages before showed would move.
     """

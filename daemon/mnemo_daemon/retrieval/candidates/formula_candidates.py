@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.ranking.rankers import ARCHIVED_FACTOR, MS_AN_HOUR, RankingRequest
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import (
     CANDIDATES_MIN,
@@ -108,7 +108,7 @@ def _from_highest(scene: SearchScope, numbers: Numbers, highest: Values, count: 
 
 
 def _ties(scene: SearchScope, numbers: Numbers) -> tuple[NDArray[Any], ...]:
-    """What orders equal scores, the last first: importance, newer, id, as in `ranking.order`."""
+    """The tie-breakers, the last first: importance, newer, id, as in `rankers.order`."""
     low, high, event_at, importance = (
         scene.column(name, numbers) for name in ("id_low", "id_high", "event_at", "importance")
     )

@@ -1,4 +1,4 @@
-"""What stands around the candidates of a question, and the learned fusion over it. SPEC 7.2, 7.3 (`auto`)
+"""The neighbours of the candidates, and the learned ranking over both. SPEC 7.2, 7.3 (`auto`)
 
 The neighbours of the best candidates join them; of every candidate, what is known of it and of those beside it in its
 session or note goes into the features. Nothing is decoded but versions of another time.
@@ -36,9 +36,9 @@ from mnemo_core.text.query_features import (
     named_months,
     named_years,
 )
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.lexical_index import words_of
 from mnemo_daemon.indexing.token_cache import TokenCache
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.embedding import QueryTokens
 from mnemo_daemon.models.token_rows import LateForm
@@ -200,7 +200,7 @@ class LearnedRanking:
     def _with_read(
         self, question: Question, scene: SearchScope, every: Numbers, places: Places, matches: LexicalMatches
     ) -> LexicalMatches:
-        """Of what is in no index (versions of another time, what was set aside) the words are read from its text."""
+        """Add the matches of memories that are in no index (historical versions, rejected texts), from their texts."""
         holds, parts = matches.holds.copy(), matches.parts.copy()
         with self._store.snapshot() as snapshot:
             memories = [scene.memory(snapshot, number) for number in every[places].tolist()]
@@ -280,7 +280,7 @@ class LearnedRanking:
 
 
 def _text_hashes(scene: SearchScope, numbers: Numbers) -> list[bytes]:
-    """Under which the token rows of each are kept."""
+    """The hashes under which the token rows of each are stored."""
     is_former = numbers >= scene.base
     found = scene.columns.text_hashes(np.where(is_former, 0, numbers)) if scene.base else [b""] * len(numbers)
     if scene.historical is not None:
@@ -295,7 +295,8 @@ def _light(channels: CandidateSet) -> NDArray[np.float32]:
 
 
 def _neighbours_of_best(scene: SearchScope, channels: CandidateSet) -> Numbers:
-    """What stands right before and after the best of the first page and is not on it, where the filters allow it."""
+    """The neighbours right before and after the best of the first page that are not on it, where the filters allow
+    them."""
     first = np.flatnonzero(channels.rounds == 0)
     if channels.query is None or not len(first):
         return np.empty(0, np.uint32)
@@ -377,7 +378,7 @@ def _speaks(scene: SearchScope, numbers: Numbers, named: set[str]) -> NDArray[np
 
 
 def _is_turn(scene: SearchScope, numbers: Numbers) -> NDArray[np.bool_]:
-    """Which came in as turns of a conversation."""
+    """A mask of the turns of a conversation."""
     return scene.is_one_of("source", numbers, lambda columns: [columns.code("source", "turn")])
 
 

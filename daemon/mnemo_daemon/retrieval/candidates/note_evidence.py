@@ -1,4 +1,4 @@
-"""What the file says to a question in which a candidate stands. SPEC 7.3 (`auto`)
+"""The evidence of the file in which a candidate stands. SPEC 7.3 (`auto`)
 
 Read from the columns, the vectors and the postings: no text is decoded.
 """
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mnemo_core.retrieval.ranking import origin_features
 from mnemo_core.retrieval.ranking.origin_features import LEADING_PASSAGES, CandidateOrigins
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.retrieval.candidates.candidate_retrieval import CandidateSet, SearchScope
 from mnemo_daemon.retrieval.question import Question
 from mnemo_store.indexes.lexical import LexicalIndex
@@ -26,7 +26,7 @@ def origin_of(
     rows: NDArray[np.intp],
     rarities: Floats,
 ) -> CandidateOrigins:  # fmt: skip
-    """Where these rows of the candidates are from. rarities: of the terms of `channels.sought`, in their order."""
+    """The origin of these rows of the candidates. rarities: of the terms of `channels.terms`, in their order."""
     numbers = channels.numbers[rows]
     files = np.where(numbers < scene.base, scene.column("managed", numbers), 0).astype(np.int32)
     lead, words = np.zeros((2, len(numbers)), np.float32)
@@ -46,7 +46,7 @@ def origin_of(
 
 
 class _Counts(NamedTuple):
-    """How many memories in question stand in no file and in files, in the namespace that is asked and elsewhere."""
+    """The number of memories in scope in no file and in files, in the requested namespace and elsewhere."""
 
     said: int
     passages: int
@@ -70,7 +70,8 @@ def _named(question: Question) -> list[str]:
 
 
 def _is_here(question: Question, scene: SearchScope, numbers: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Which are in a namespace that is asked by its name, and not in `default`, which is a part of every other one."""
+    """A mask of the candidates in a namespace that is requested by name, and not in `default`, which is a part of
+    every other one."""
     named = _named(question)
     return scene.is_one_of("namespace", numbers, lambda columns: [columns.code("namespace", name) for name in named])
 
@@ -102,7 +103,7 @@ def _leads(
 def _page_words(
     scene: SearchScope, channels: CandidateSet, view: LexicalIndex, files: NDArray[np.int32], rarities: Floats
 ) -> Floats:  # fmt: skip
-    """How well each file as a whole fits by words, of its passages that are in question."""
+    """The BM25 of each file as one text, from its passages in scope."""
     managed, lengths = (scene.columns.column(name)[: scene.base] for name in ("managed", "words"))
     place_of = np.full(max(int(managed.max(initial=0)), int(files.max())) + 1, _NONE, np.int32)
     place_of[files] = np.arange(len(files), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""From what the channels found to what the rankers see: a row a candidate, from the columns. SPEC 7.3"""
+"""Ranking inputs: a row for each candidate, from the columns. SPEC 7.3"""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from mnemo_core.retrieval.ranking import decay_ranker, lexical_ranker, rankers
 from mnemo_core.retrieval.ranking.rankers import Candidates, RankingRequest
 from mnemo_core.similarity import thresholds
 from mnemo_core.similarity.thresholds import SOURCE, Thresholds
-from mnemo_daemon.indexing.vector_indexer import ActiveIndex
+from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.cross_encoder import CrossEncoderService
@@ -39,7 +39,7 @@ class RankingInputs:
         self._learned.clear_caches()
 
     def ranker_query(self, question: Question, serving: ActiveIndex | None) -> RankingRequest:
-        """What the ranker goes by; without `serving` the one that answers in its place."""
+        """The request as the ranker sees it; without `serving` that of the ranker that answers in its place."""
         asked = ranker_query_of(question)._replace(
             is_short_cjk=decay_ranker.is_short_cjk(question.query),
             thresholds=SOURCE if serving is None else self._thresholds(serving),
@@ -83,7 +83,7 @@ class RankingInputs:
     def _cross_encoder_scores(
         self, query: str, scene: SearchScope, channels: CandidateSet, candidates: Candidates
     ) -> rankers.Floats | None:
-        """What the cross-encoder says of the best of the first page; None without one, or where it fails."""
+        """The cross-encoder scores of the best of the first page; None without a cross-encoder, or where it fails."""
         encoder = self._reranking.encoder() if self._reranking is not None else None
         if self._reranking is None or encoder is None:
             return None
@@ -117,7 +117,7 @@ class RankingInputs:
 
 
 def ranker_query_of(question: Question) -> RankingRequest:
-    """What of the question the rankers go by, before anything is known of the vectors."""
+    """The request as the rankers see it, before anything is known of the vectors."""
     return RankingRequest(
         question.ranker,
         question.mode,
@@ -128,7 +128,7 @@ def ranker_query_of(question: Question) -> RankingRequest:
 
 
 def candidates_of(scene: SearchScope, channels: CandidateSet) -> Candidates:
-    """What the columns and the channels know of each candidate."""
+    """The ranking inputs of each candidate, from the columns and the channels."""
     numbers = channels.numbers
     return Candidates(
         words=channels.words,

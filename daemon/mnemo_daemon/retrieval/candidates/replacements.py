@@ -88,7 +88,7 @@ class Replacements:
 
 
 def _hidden(wanted: MemoryFilter, columns: AttributeStore) -> Numbers:
-    """What passes the filter but for being superseded or compressed, where that is not asked for."""
+    """The superseded or compressed memories that pass the filter otherwise, where it does not ask for them."""
     states = tuple(state for state in HIDING if state not in wanted.states)
     if not states or "active" not in wanted.states:
         return np.empty(0, np.intp)
@@ -106,8 +106,8 @@ def _unreplaced(numbers: Numbers, columns: AttributeStore, read: Read, now: int)
 
 
 def is_replaced(memory: Memory, read: Read, summaries: Iterable[Memory], now: int) -> bool:
-    """Whether something stands in the place of a hidden memory: what it names, or what that was replaced by, and of a
-    compressed one a summary made from it."""
+    """Return whether something replaces a hidden memory: the memory that it names, or what that was replaced by,
+    and for a compressed one a summary made from it."""
     if memory.state == "compressed":
         made = [each for each in summaries if memory.id in each.derived_from]
         if not memory.superseded_by:
