@@ -1,4 +1,4 @@
-"""What `make run` shows: a daemon on a scratch folder with real notes, asked by words, then by meaning, then after an
+"""Demonstration of `make run`: a daemon on a scratch folder with real notes, asked by words, by meaning, and after an
 edit. It goes on running at the end, and says how to use it and how to stop it.
 
     python packaging/demonstration.py [FOLDER]
@@ -155,7 +155,7 @@ def wait_for_vectors(client: Client, began: float) -> bool:
 
 
 def is_being_fetched() -> bool:
-    """Whether the process that fetches the model, whose id the Makefile wrote down, is alive."""
+    """True if the process that fetches the model, whose id the Makefile wrote down, is alive."""
     try:
         os.kill(int((RUN / "pull.pid").read_text()), 0)
     except (OSError, ValueError):

@@ -53,7 +53,7 @@ def main(arguments: "list[str]", project: Path = PROJECT) -> int:
 
 
 def fingerprint(project: Path) -> str:
-    """What an installation depends on: the list of dependencies, the Python and the folder (a venv cannot move)."""
+    """The dependencies of an installation: the list of packages, the Python and the folder (a venv cannot move)."""
     digest = hashlib.sha256((project / "pyproject.toml").read_bytes())
     digest.update(f"\0{sys.version}\0{project}".encode())
     return digest.hexdigest()
@@ -64,7 +64,7 @@ def stamp(project: Path, level: str) -> Path:
 
 
 def is_ready(project: Path, level: str) -> bool:
-    """Whether level was installed by this Python from this pyproject.toml, and what it left still runs.
+    """True if level was installed by this Python from this pyproject.toml, and what it left still runs.
 
     What dev installs contains the core.
     """
@@ -75,7 +75,7 @@ def is_ready(project: Path, level: str) -> bool:
 
 
 def runs(venv: Path, statement: str) -> bool:
-    """Whether the venv's own Python starts and can do statement."""
+    """True if the venv's own Python starts and can do statement."""
     try:
         done = subprocess.run([python_of(venv), "-c", statement], capture_output=True, timeout=60, check=False)
     except OSError:

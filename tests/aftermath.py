@@ -1,4 +1,4 @@
-"""What a store must be like after the worst: what was acknowledged is there, in the database and in the journal."""
+"""The state of a store after a failure: everything acknowledged is there, in the database and in the journal."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ class UnsyncedDisk(Disk):
 
 @dataclass
 class Aftermath:
-    """What was found. `problems` is empty when all is as it must be."""
+    """The findings. `problems` is empty if everything is as it must be."""
 
     problems: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)  # what the store said of itself

@@ -33,7 +33,7 @@ class CannedRequest(NamedTuple):
 
 
 class CannedAnswer(NamedTuple):
-    """What is answered: a value as JSON, or bytes as they are. `hang_up` closes the connection, after so many bytes of
+    """The answer to give: a value as JSON, or bytes as is. `hang_up` closes the connection, after so many bytes of
     the answer where it is a number."""
 
     body: Any = None

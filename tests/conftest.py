@@ -1,4 +1,4 @@
-"""What tests of several folders share: real models, fetched once, and a daemon that says what it is told to say."""
+"""Fixtures shared by tests of several folders: real models, fetched once, and a daemon with canned answers."""
 
 import importlib
 import os

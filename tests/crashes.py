@@ -30,7 +30,7 @@ QUESTIONS = ("what is new", "which one has a key", "what was edited", "n1 n2 n3 
 
 @dataclass
 class CrashTally:
-    """What came of the rounds."""
+    """The results of the rounds."""
 
     rounds: int = 0
     acknowledged: int = 0
@@ -57,7 +57,7 @@ class CrashTally:
 
 
 def answers(client: Client) -> list[bytes]:
-    """What is recalled, but for how long that took, once the notes have been looked through after the start."""
+    """The recalled memories without the timing, once the notes have been scanned after the start."""
     deadline = time.monotonic() + NOTICED_SECONDS_MAX
     while "notes" in client.recall(QUESTIONS[0], namespace=NAMESPACE, dry=True).degraded:
         assert time.monotonic() < deadline, "the notes are still being read"
@@ -131,7 +131,7 @@ def _watch_notes(daemon: RunningDaemon, note: Path) -> None:
 
 
 def _look_at_note(daemon: RunningDaemon, tally: CrashTally, word: str) -> None:
-    """Whatever kills met its edits, in the end the note is remembered as it stands, once."""
+    """Check that in the end the note is remembered once, as it is, whatever kills interrupted its edits."""
     deadline = time.monotonic() + NOTICED_SECONDS_MAX
     with daemon.client(NOTES) as client:
         while True:

@@ -73,14 +73,14 @@ class Desk:
         return self.memories.get(memory_id).memory
 
     def listed(self, at: int | None = None, **fields: Any) -> list[Memory]:
-        """What a list shows at that time, the newest first; of the present where none is named."""
+        """The list as of that time, newest first; of the present if none is given."""
         wanted = MemoryFilter(**{"user_id": "local", "states": SHOWN, "now": self.at if at is None else at, **fields})
         then = self.past.state_at(at, wanted.without_tags) if at is not None else None
         rows, _ = self.memories.page(wanted, 500, "", then=then)
         return [row.memory for row in rows]
 
     def recall(self, query: str, at: int | None = None, **fields: Any) -> RecallOutcome:
-        """What is recalled as of that time. `fields` are those of Question, or of its filter."""
+        """The recall as of that time. `fields` are those of Question, or of its filter."""
         ours = {name: fields.pop(name) for name in tuple(fields) if name in Question._fields}
         now = self.at if at is None else min(at, self.at)
         wanted = MemoryFilter(**{"user_id": "local", "states": SHOWN, "now": now, **fields})

@@ -1,4 +1,4 @@
-"""How the cost of a text grows with its length: every compiled pattern, every text function, and nasty texts for both.
+"""Growth of the cost of a text with its length: every compiled pattern and text function, and hostile texts.
 
 A pattern is found wherever a module keeps it: the modules' dictionaries are followed into tuples, tables, classes and
 closures. The repetitions a pattern is driven with are drawn from the pattern itself.
@@ -101,13 +101,13 @@ def patterns() -> list[Pattern]:
 
 
 def _is_home(pattern: re.Pattern[Any], place: str) -> bool:
-    """Whether the place is where the pattern is made, not where it is imported: there its name is used."""
+    """True if the place is where the pattern is made, not where it is imported: there its name is used."""
     module, _, name = place.rpartition(".")
     return (module, name) in _uses()
 
 
 def _is_ours(each: object) -> bool:
-    """Whether it may hold a pattern of ours: a table or tuple, or what a class of the packages made."""
+    """True if it may hold a pattern of ours: a table or tuple, or what a class of the packages made."""
     if isinstance(each, dict | list | tuple | set | frozenset | types.CellType | types.MappingProxyType):
         return True
     owner = getattr(each, "__module__", None) or type(each).__module__
@@ -142,7 +142,7 @@ LENGTHS = {"FRAMES": CLAIM_CHARS_MAX}
 
 
 def methods_of(place: str) -> set[str]:
-    """How the pattern of that name is used; every way where that cannot be told."""
+    """The methods with which the pattern of that name is used; all of them if that cannot be determined."""
     if ":" in place:
         return {place.rpartition(" ")[2]}
     module, _, name = place.rpartition(".")
@@ -319,7 +319,7 @@ def _written(members: Sequence[Any]) -> str:
 
 
 class Growth(NamedTuple):
-    """What is wrong with the growth of something, with the piece that shows it."""
+    """A fault in the growth of something, with the piece that shows it."""
 
     place: str
     piece: str

@@ -182,7 +182,7 @@ class RunningServer:
             return response.status, msgspec.json.decode(response.read())
 
     def send(self, data: bytes) -> bytes:
-        """What comes back for these bytes until the daemon hangs up, or half a second of silence."""
+        """The answer to these bytes until the daemon hangs up, or half a second of silence."""
         with self.connect() as client:
             with contextlib.suppress(BrokenPipeError):
                 client.sendall(data)

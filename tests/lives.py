@@ -27,7 +27,7 @@ class LifeStatement(NamedTuple):
 
 
 class Wordings(NamedTuple):
-    """How a value is stated and how its change is told: [first person|third person], {v} the value, {o} the one
+    """The statement of a value and of its change: [first person|third person], {v} the value, {o} the one
     before, {n} the name."""
 
     states: tuple[str, ...]

@@ -24,7 +24,7 @@ from tests.scripted_day import Account, WriteReport
 
 
 class AttemptedWrite(msgspec.Struct):
-    """What came of one loss."""
+    """The result of one loss."""
 
     number: int  # among those that the count and the seed choose
     loss: str
@@ -34,7 +34,7 @@ class AttemptedWrite(msgspec.Struct):
 
 @dataclass
 class OutageOutcome:
-    """What came of all of them."""
+    """The results of all losses."""
 
     tried: int = 0
     failed: list[AttemptedWrite] = field(default_factory=list)

@@ -96,7 +96,7 @@ def _standing(folder: Path, root: Path) -> Iterator[bytes]:
 
 
 class Keep(enum.Enum):
-    """What became of all that was not yet durable."""
+    """The fate of everything that was not yet durable."""
 
     ALL = "kept"
     NOTHING = "lost"
@@ -169,7 +169,7 @@ class _File:
             self.pending, self.floors, self.size_floor = [], {}, 0
 
     def _is_behind(self, unit: int) -> bool:
-        """Whether the disk may have something older in this sector than the file."""
+        """True if the disk may have something older in this sector than the file."""
         floor = self.floors.get(unit, 0)
         return any(unit in piece.units(max(self.sizes)) for piece in self.pending[floor:])
 

@@ -76,7 +76,7 @@ class BeliefSet(NamedTuple):
     questions: list[BeliefQuestion]
 
     def older(self, belief_id: str) -> list[str]:
-        """What it replaced, and what that had replaced before, the latest first."""
+        """The beliefs it replaced, directly and before that, the latest first."""
         replaced = {belief.id: belief.replaces for belief in self.beliefs}
         chain = []
         while belief_id := replaced[belief_id]:
@@ -128,7 +128,7 @@ def note_questions(folder: Path = FOLDER) -> list[NoteQuestion]:
 
 
 class ProjectFact(NamedTuple):
-    """What somebody said in a project's namespace, and a question of that project that it answers."""
+    """A statement in a project's namespace, and a question of that project that it answers."""
 
     namespace: str
     text: str

@@ -152,6 +152,6 @@ class Ahead:
 
 
 def printed(program: str) -> str:
-    """What a Python of its own prints that runs this program."""
+    """The output of a separate Python that runs this program."""
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return ended.stdout

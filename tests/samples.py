@@ -75,7 +75,7 @@ def quick_folder() -> Iterator[Path]:
 
 
 def _is_fit(disk: Path) -> bool:
-    """Whether it is there, with room, and starts programs: some containers have one of 64 MB that does not."""
+    """True if it is there, with room, and starts programs: some containers have one of 64 MB that does not."""
     if not disk.is_dir():
         return False
     usage = os.statvfs(disk)
@@ -92,7 +92,7 @@ def opened(folder: Path, disk: Disk | None = None, **options: Any) -> Iterator[S
 
 
 def contents(store: Store) -> list[str]:
-    """What is remembered, whatever its state, in the order of the ids."""
+    """The contents of all memories, whatever their state, in the order of the ids."""
     with store.snapshot() as snapshot:
         return [memory.content for memory in snapshot.memories()]
 

@@ -73,7 +73,7 @@ class KnownMemory(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WriteReport(msgspec.Struct, frozen=True):
-    """What the day knows of one write; or, when `found`, of everything: it is so, and will stay so."""
+    """The day's knowledge of one write; or, when `found`, of everything: it is so, and will stay so."""
 
     outcome: Outcome
     memories: tuple[KnownMemory, ...]
@@ -88,7 +88,7 @@ def known(memory: Memory) -> KnownMemory:
 
 @dataclass
 class Account:
-    """What each memory may be, going by what its writers were told."""
+    """The possible contents of each memory, according to its writers' answers."""
 
     history: dict[str, list[KnownMemory]] = field(default_factory=dict)  # of each memory, in the order it was asked for
     acknowledged: dict[str, int] = field(default_factory=dict)  # so many of them at least
@@ -113,7 +113,7 @@ class Account:
             self._settle({one.id: one for one in told.memories})
 
     def _settle(self, there: dict[str, KnownMemory]) -> None:
-        """What was seen once stays, and what was not there does not come back."""
+        """Fix the observed state: what was seen once stays, and what was not there does not come back."""
         for memory_id, history in self.history.items():
             allowed, now = self.allowed(memory_id), there.get(memory_id)
             if now in allowed:
@@ -122,14 +122,14 @@ class Account:
                 self.refused.update(history[done:])
 
     def allowed(self, memory_id: str) -> list[KnownMemory | None]:
-        """What may stand there; None: nothing. The first is what was acknowledged."""
+        """The contents that may be there; None: nothing. The first is the acknowledged one."""
         history, done = self.history.get(memory_id, []), self.acknowledged.get(memory_id, 0)
         later = [one for one in history[done:] if one not in self.refused]
         first = history[done - 1] if done else None
         return [None if one is None or one.state == "dropped" else one for one in (first, *later)]
 
     def differences(self, found: Iterable[KnownMemory]) -> list[str]:
-        """What was lost, came back or was never asked for."""
+        """The memories that were lost, came back or were never written."""
         there = {one.id: one for one in found}
         wrong = [f"{one} was never asked for" for one in there.values() if one.id not in self.history]
         for memory_id in self.history:
@@ -381,7 +381,7 @@ class Day:
         future.exception(WAIT_SECONDS)
 
     def _look(self) -> None:
-        """What is read is what was acknowledged, or an error. Anything else is said to be silent."""
+        """Check that every read gives what was acknowledged, or an error. Anything else is said to be silent."""
         with self._lock:
             expected = {memory_id: self.account.allowed(memory_id) for memory_id in self.account.acknowledged}
         try:

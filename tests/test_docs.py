@@ -152,7 +152,7 @@ def anchors(text: str) -> set[str]:
 
 
 def undocumented_names(path: str, text: str) -> Iterator[str]:
-    """What stands in a module without a docstring and cannot do without one.
+    """The names in a module that need a docstring and have none.
 
     The module itself; a class, unless fields with names and types are all it has; a public function or method of more
     than SAID_BY_ITS_NAME_LINES_MAX lines. What begins with an underscore explains itself where it stands, and a command
@@ -236,7 +236,7 @@ def test_every_python_block_compiles() -> None:
 
 
 def unknown_imports(code: str) -> Iterator[str]:
-    """What a block of Python takes from our packages that they do not have."""
+    """The names that a block of Python takes from our packages and that they do not have."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("mnemo_"):
             module = importlib.import_module(node.module)

@@ -1,4 +1,4 @@
-"""Who may import whom. DESIGN 2.
+"""Import rules between and within the packages. DESIGN 1.
 
 The contracts stand in pyproject.toml and hold transitively; each is shown to be able to fail, on a small tree of the
 same packages with one forbidden import after another. What contracts cannot say, "this and nothing else", is read from
@@ -44,7 +44,7 @@ ALLOWED_FROM_OUTSIDE = {
 
 
 def lint(config: Path, *roots: Path) -> subprocess.CompletedProcess[str]:
-    """What import-linter says of the packages in roots."""
+    """The output of import-linter for the packages in roots."""
     program = (
         "import sys; sys.path[:0] = sys.argv[2:]; from importlinter.cli import lint_imports; "
         "sys.exit(lint_imports(config_filename=sys.argv[1], no_cache=True))"

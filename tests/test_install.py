@@ -1,4 +1,4 @@
-"""What a user installs: from wheels alone, and not too much; and `make` leaves a working .venv whatever it finds."""
+"""Installation by a user: from wheels alone, and not too much; and `make` leaves a working .venv whatever it finds."""
 
 import importlib.metadata as metadata
 import importlib.util
@@ -52,7 +52,7 @@ def core_distributions() -> dict[str, metadata.Distribution]:
 
 
 def installed_bytes(distribution: metadata.Distribution) -> int:
-    """What its wheel brought, without the bytecode that Python makes of it later."""
+    """The bytes that its wheel brought, without the bytecode that Python makes of it later."""
     files = [Path(str(file.locate())) for file in distribution.files or () if file.suffix != ".pyc"]
     return sum(file.stat().st_size for file in files if file.is_file())
 

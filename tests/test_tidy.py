@@ -1,4 +1,4 @@
-"""How the code reads, as far as a program can tell. DESIGN 5.
+"""Rules of the code that a program can check. DESIGN 4, 5.
 
 Each rule is a function from one file to the sentences about what is wrong with it, and each is shown a bad example: a
 rule that cannot fail guards nothing. What ruff already sees (prints, broad excepts, complexity) is left to ruff; here
@@ -177,7 +177,7 @@ def empty_names(of: Source) -> Iterator[str]:
 
 
 def broad_excepts(of: Source) -> Iterator[str]:
-    """Whatever catches everything, with or without a `noqa`, and does not hand on what it cannot settle."""
+    """Handlers that catch everything, with or without a `noqa`, and do not raise again."""
     found = []
     for node in nodes(of, ast.ExceptHandler):
         assert isinstance(node, ast.ExceptHandler)

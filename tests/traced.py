@@ -1,4 +1,4 @@
-"""Which sockets a command and everything it starts make, and which files they write: what `tracer.c` records."""
+"""The sockets that a command and its children create, and the files they write: the record of `tracer.c`."""
 
 import os
 import subprocess
@@ -35,8 +35,8 @@ def build_tracer(folder: Path) -> Path:
 def trace(
     tracer: Path, record: Path, command: Sequence[str], environ: Mapping[str, str], timeout: float
 ) -> tuple[subprocess.CompletedProcess[str], list[Call]]:
-    """How the command ended, and what its processes did until the last of them ended; but for the first, which is the
-    person's."""
+    """The exit status of the command, and the calls of its processes until the last of them ended, except the first,
+    which is the person's."""
     done = subprocess.run(
         [str(tracer), str(record), *command], env=environ, cwd=PROJECT, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, check=False, timeout=timeout,

@@ -117,7 +117,7 @@ class Vault:
         self.store.transact(lambda snapshot: WriteResult(changes, None, "test"), by="user").result()
 
     def delete(self, memory_id: str) -> None:
-        """What `mnemo rm` does to a chunk."""
+        """Delete a chunk like `mnemo rm`."""
         memory = self.memory(memory_id)
         with self.store.snapshot() as snapshot:
             salted = skip_hash(snapshot.meta("salt"), memory.content)
@@ -129,7 +129,7 @@ class Vault:
         )
 
     def edit(self, memory_id: str, **fields: object) -> None:
-        """What `PATCH /memories/{id}` does."""
+        """Edit a memory like `PATCH /memories/{id}`."""
         memory = self.memory(memory_id)
         self.put(PutMemory(data=msgspec.structs.replace(memory, version=memory.version + 1, **fields)))
 

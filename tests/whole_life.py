@@ -46,7 +46,7 @@ class WholeLife:
         self.notes = home / "notes"
 
     def give(self, *words: str, typed: str = "", codes: tuple[int, ...] = (0,), **environ: str) -> str:
-        """What the command printed."""
+        """The output of the command."""
         done = subprocess.run(
             [sys.executable, "-m", "mnemo_client.cli.main", *words],
             input=typed, capture_output=True, text=True, env={**os.environ, **environ}, cwd=self.home, check=False,

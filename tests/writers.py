@@ -37,7 +37,7 @@ class KnownState(NamedTuple):
 
 
 class UnderWay(NamedTuple):
-    """What a request that has no answer asked for: it was done or it was not."""
+    """A request without an answer: it was done or it was not."""
 
     id: str  # of the memory it changes; "" for one that stores a new one
     content: str  # of the memory afterwards; "" where it stays as it is
@@ -45,7 +45,7 @@ class UnderWay(NamedTuple):
 
 
 class DaemonContents(NamedTuple):
-    """What a daemon holds."""
+    """The content of a daemon."""
 
     memories: dict[str, KnownState]  # by id
     keys: dict[str, str]  # key → id
@@ -53,7 +53,7 @@ class DaemonContents(NamedTuple):
 
 @dataclass
 class Difference:
-    """What is wrong: ids and texts."""
+    """The mistakes: ids and texts."""
 
     lost: list[str]
     doubled: list[str]
@@ -195,7 +195,7 @@ class Writer:
 
 
 def compare(writers: Sequence[Writer], found: DaemonContents) -> Difference:
-    """What differs from what the writers were told. Each account is then what was found, for the next round."""
+    """The differences from what the writers were told. Each account is then what was found, for the next round."""
     difference = Difference([], [], [])
     unknown = dict(found.memories)
     for writer in writers:
@@ -233,7 +233,7 @@ def _is_new(under_way: Sequence[UnderWay], now: KnownState) -> bool:
 
 
 def _is_after(under_way: Sequence[UnderWay], memory_id: str, before: KnownState, now: KnownState | None) -> bool:
-    """Whether the memory is as the request that was under way makes it."""
+    """True if the memory is as the request that was under way makes it."""
     return any(
         asked.id == memory_id and now == KnownState(asked.content or before.content, before.version + 1, asked.state)
         for asked in under_way

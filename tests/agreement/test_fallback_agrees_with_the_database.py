@@ -1,4 +1,4 @@
-"""What the journal replays to ↔ the database: whatever is asked, after whatever was written. SPEC 3.4, 17.3."""
+"""The replayed journal ↔ the database: equal answers to every question, after any writes. SPEC 3.4, 17.3."""
 
 import shutil
 import threading
@@ -51,11 +51,11 @@ fates = st.sampled_from(("made", "made", "made", "raises", "does not fit"))  # o
 
 
 class AbandonedWriteError(Exception):
-    """What a turn raises that is not to be made."""
+    """Raised by a write that must not be made."""
 
 
 def answers(here: Snapshot) -> dict[str, Any]:
-    """What each method of a snapshot answers, to every question that the changes above can make a difference to."""
+    """The answers of each method of a snapshot to every question that the changes above can affect."""
     seq, slices = here.seq, [(after, limit) for after in ("", *IDS) for limit in LIMITS]
     numbers = range(int(here.meta("next_number") or 0) + 1)
     scopes = [(namespace, "local", agent, "") for namespace in NAMESPACES for agent in AGENTS]
@@ -127,7 +127,7 @@ def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 @contextmanager
 def replayed(folder: Path) -> Iterator[FallbackState]:
-    """What the journal in this folder replays to, by itself, for as long as it is open."""
+    """The state replayed from the journal in this folder alone, as long as it is open."""
     header = newest_header(folder)
     assert header is not None
     journal = Journal(folder, header.store, header.salt, Disk())
@@ -247,7 +247,7 @@ class ReplayAndDatabase(RuleBasedStateMachine):
         self.following = self.follow()
 
     def is_each_found_by_its_key(self) -> bool:
-        """Where several have had one key, the lines tell which of them it finds, and a stream does not."""
+        """True if each memory is found by its key; of several with one key only the lines tell which."""
         with self.store.snapshot() as here:
             keyed = [memory for memory in here.memories() if memory.key]
             return all(here.id_by_key(each.namespace, each.user_id, each.key) == each.id for each in keyed)
@@ -279,7 +279,7 @@ def test_every_kind_of_change_and_every_method_of_a_snapshot_is_compared(tmp_pat
 
 
 def all_rows(contents: InMemoryTables) -> dict[str, Any]:
-    """What the dicts hold, and in which order they are walked."""
+    """The rows of the dicts, in the order in which they are walked."""
     return {name: list(rows.walk()) for name, rows in contents.tables.items()}
 
 

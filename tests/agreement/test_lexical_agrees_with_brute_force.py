@@ -72,7 +72,7 @@ def bm25(memories: dict[int, LexicalFields], query: str) -> dict[int, float]:
 
 
 class WordsAndBruteForce(RuleBasedStateMachine):
-    """What is put, dropped, saved and loaded in any order is found as if it had just been written down."""
+    """Everything put, dropped, saved and loaded in any order is found as if it had just been written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +129,7 @@ class WordsAndBruteForce(RuleBasedStateMachine):
 
     @rule()
     def look_back(self) -> None:
-        """What was found of a query is what it was, whatever has been written since."""
+        """A query's earlier result stays the same, whatever was written since."""
         for sought, was in self.moments:
             assert told(self.view.matches(sought, ALL_NUMBERS)) == was
 

@@ -50,7 +50,7 @@ FILES = tuple(sample_id(900 + number) for number in range(2))
 
 
 class DictModel:
-    """What the store should hold, as anyone would write it down."""
+    """The expected content of the store, in plain dicts."""
 
     def __init__(self) -> None:
         self.versions: dict[str, list[tuple[int, Memory]]] = {}
@@ -258,7 +258,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """What a kill leaves is what stands on the disk now; here, a copy of it."""
+        """Continue on a copy of the disk, which is what a kill would leave."""
         self.copies += 1
         copy = self.root / f"copy{self.copies}"
         write(self.store)  # behind an empty turn the writer rests

@@ -226,7 +226,7 @@ def show_abstention(client: Client, asked: Sequence[BeliefProbe], rankers: Seque
 
 
 def strength(answer: RecallAnswer) -> float:
-    """How sure the daemon is of its best: what its floor is compared with; else the best score."""
+    """The confidence of the daemon in its best answer: the value compared with the floor; else the best score."""
     candidates = answer.trace.candidates if answer.trace is not None else []
     known = [each.cut["strength"] for each in candidates if "strength" in each.cut]
     if known:
@@ -259,7 +259,7 @@ class StoredStatements(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What is asked of a life: the value of an attribute, after the statement at `at` of those that give one."""
+    """A question about a life: the value of an attribute, after the statement at `at` of those that give one."""
 
     question: str
     key: tuple[str, str]
@@ -319,14 +319,14 @@ def values(stored: StoredStatements, chance: random.Random) -> list[Value]:
 
 
 def asked_of(key: tuple[str, str], speaker: str) -> str:
-    """Who speaks asks for what is their own; where the speaker is named, others ask."""
+    """The question about a value: a speaker asks about their own; if the speaker is named, others ask."""
     own, of_name = QUESTIONS[key[1]]
     name = key[0] or speaker
     return of_name.replace("{n}", name) if name else own
 
 
 def judged(client: Client, stored: StoredStatements, value: Value, ranker: Ranker) -> tuple[float, float]:
-    """Whether the right value is the first answer, and whether it is there and before every other of its attribute."""
+    """True if the right value is the first answer, and whether it is there and before every other of its attribute."""
     answer = client.recall(
         value.question, ranker=ranker, namespace=stored.namespace, as_of=value.as_of, top_k=TOP_K_OF_LIVES, dry=True
     )

@@ -1,4 +1,4 @@
-"""How long the command line and the bridge take, as a person and an agent feel it: whole processes, start to end.
+"""Latency of the command line and the bridge for a person and an agent: whole processes, start to end.
 
     python tests/bench/bench_cli.py [RUNS]
 

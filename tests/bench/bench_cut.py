@@ -1,4 +1,4 @@
-"""Where answers end, and which are none: `cut: gap` on sets of beliefs, and what abstaining costs.
+"""Cutoff and abstention: `cut: gap` on sets of beliefs, and the cost of abstaining.
 
     python -m tests.bench.bench_cut [FOLDER] [--top-k 10] [--untold] [--fit]
 
@@ -45,7 +45,7 @@ class CutQuestion(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What the API answered with the cut and without it: mean precision and recall, and the share that got nothing."""
+    """Results of the API with the cut and without it: mean precision and recall, and the share without an answer."""
 
     precision: float
     recall: float
@@ -104,7 +104,7 @@ def absent(folder: Path, users: Sequence[str]) -> list[CutQuestion]:
 
 
 def evidence(client: Client, questions: Sequence[CutQuestion]) -> dict[Basis, list[fit_cutoff.CutoffExample]]:
-    """What is known of the candidates of each question, by what it rests on."""
+    """The values of the candidates of each question, by their basis."""
     found: dict[Basis, list[fit_cutoff.CutoffExample]] = {}
     for ranker in RANKERS:
         rows = [traced(client, each, ranker) for each in questions]
@@ -130,7 +130,7 @@ def example(asked: CutQuestion, rows: Sequence[Mapping[str, Any]], basis: Basis)
 
 
 def answers(client: Client, questions: Sequence[CutQuestion], how: str, top_k: int) -> Answers:
-    """What the API gives for the questions that have an answer; what is marked as an older value counts like any."""
+    """Results of the API for the questions that have an answer; older values count like any."""
     rows = []
     for each in questions:
         if each.answers:

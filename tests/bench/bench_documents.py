@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 class PageSection(NamedTuple):
-    """What stands under one heading, and the line of that heading (0-based)."""
+    """The text below one heading, and the line of that heading (0-based)."""
 
     heading: str
     line: int
@@ -151,7 +151,7 @@ def take_purposes(documents: Sequence[DocumentSource], count: int, chance: rando
 
 
 def _purpose(source: DocumentSource) -> tuple[str, list[int]] | None:
-    """What the page is for, and the lines that say it (0-based)."""
+    """The purpose of the page, and the lines that state it (0-based)."""
     for at, line in enumerate(source.lines):
         if synopsis := _SYNOPSIS.fullmatch(line):
             return synopsis[1], [at]
@@ -194,7 +194,7 @@ def _clear_above(lines: list[str], section: PageSection) -> None:
 
 
 def _is_below_label(lines: Sequence[str], at: int) -> bool:
-    """Whether an indented line belongs to a label or an index entry, and not to a paragraph or code."""
+    """True if an indented line belongs to a label or an index entry, and not to a paragraph or code."""
     while at >= 0 and (not lines[at].strip() or lines[at][0].isspace()):
         at -= 1
     return at >= 0 and bool(_ABOVE.match(lines[at])) and lines[at].startswith(".. ")

@@ -1,4 +1,4 @@
-"""What durability costs: writes a second and their latency with it and without, beside bare LMDB and SQLite.
+"""The cost of durability: writes a second and their latency with it and without, next to bare LMDB and SQLite.
 
     python -m tests.bench.bench_durability [--writers 1,8,64] [--seconds 3] [--folder .run/durability]
 
@@ -146,7 +146,7 @@ def candidates(folder: Path, writers: int) -> Iterator[tuple[str, Any, int]]:
 
 
 def file_system(folder: Path) -> str:
-    """Of which kind it is, as the kernel tells."""
+    """The kind of file system, as the kernel reports it."""
     found = ""
     for line in Path("/proc/mounts").read_text().splitlines():
         _, place, kind, *_ = line.split()

@@ -1,4 +1,4 @@
-"""How large a data folder grows: bytes per 100,000 memories, and per year of a busy user.
+"""Growth of a data folder: bytes per 100,000 memories, and per year of a busy user.
 
     python -m tests.bench.bench_growth [--memories 100000] [--days 30] [--folder .run/growth]
 

@@ -1,4 +1,4 @@
-"""What the doors make of real text: outcomes, kinds and categories, examples to read, and how fast it goes.
+"""Ingestion of real text: outcomes, kinds and categories, examples to read, and the speed.
 
     python -m tests.bench.bench_intake --turns FOLDER [--examples 20]    the retrieval benchmark's turns, by `turns`
     python -m tests.bench.bench_intake --texts FOLDER [--files 100]      every text file below a folder, by `ingest`
@@ -50,7 +50,7 @@ UTC_ZONE: Zone = lambda _: 0  # noqa: E731
 
 
 class IntakeTally:
-    """What came of each item, with the items to draw examples from."""
+    """The outcomes of the items, with the items to draw examples from."""
 
     def __init__(self) -> None:
         self.items: list[PieceAnswer] = []
@@ -70,7 +70,7 @@ class IntakeTally:
                 self.refused += 1
 
     def add_masked(self, text: str) -> None:
-        """What a mask hides, as it stands in the text."""
+        """Count the text hidden by a mask, as it is in the original."""
         for span in secrets.find_secrets(text):
             around = text[max(0, span.start - 60) : span.start], text[span.start : span.end], text[span.end :][:30]
             self.masked.append(f"{span.kind}: {'⟦'.join(around[:2])}⟧{around[2]}".replace("\n", " / "))
@@ -85,7 +85,7 @@ class IntakeTally:
             self.dated.append(f"{at} of {named!r} said {said}: {text[:300]}".replace("\n", " / "))
 
     def add_pieces(self, name: str, text: str, results: Sequence[Any]) -> None:
-        """What stands in a text and in none of its pieces, in their order; white space does not count."""
+        """Count the text that is in none of its pieces, in their order; white space does not count."""
         whole, place = _squeezed(secrets.mask_secrets(clean_text(text), b"")[0]), 0
         for result in results:
             if not isinstance(result, PieceAnswer) or result.memory is None:

@@ -1,4 +1,4 @@
-"""How much memory the daemon holds as it is used: private memory after so many writes and recalls, and after a compact.
+"""Memory of the daemon in use: private memory after so many writes and recalls, and after a compact.
 
     python -m tests.bench.bench_memory [--memories 2000] [--operations 200000] [--samples 10] [--clients 4]
                                        [--models FOLDER] [--on-disk]

@@ -40,7 +40,7 @@ class PeerProbe(NamedTuple):
 
 
 class PeerOutcome(NamedTuple):
-    """What one system gave: for each question the ids of turns, best first."""
+    """The result of one system: for each question the ids of turns, best first."""
 
     ranked: list[list[str]]
     took_ms: list[float]

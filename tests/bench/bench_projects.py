@@ -1,4 +1,4 @@
-"""What was said in a project's namespace, beside much documentation in `default` that no one here wrote. SPEC 7.3
+"""Recall of statements in a project's namespace, next to much external documentation in `default`. SPEC 7.3
 
     python -m tests.bench.bench_projects FOLDER [--files 0] [--sentences 300] [--rankers auto,words]
 

@@ -1,4 +1,4 @@
-"""How fast recall is through the socket, at several sizes, stage by stage, beside bare usearch and words.
+"""Speed of recall through the socket, at several sizes, stage by stage, next to bare usearch and words.
 
     python -m tests.bench.bench_recall [--sizes 1000,10000,100000,1000000] [--clients 1,8] [--queries 300]
                                        [--keep FOLDER [--fill]]
@@ -137,7 +137,7 @@ def again(daemon: RunningDaemon, asked: Sequence[str], ranker: Ranker) -> list[f
 
 
 def costs(daemon: RunningDaemon, scratch: Path, seconds: float) -> dict[str, float]:
-    """What the daemon takes while nobody asks, with a folder of notes to watch."""
+    """The cost of an idle daemon, with a folder of notes to watch."""
     process = daemon.process
     assert process is not None
     notes = scratch / "notes"

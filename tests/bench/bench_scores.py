@@ -1,4 +1,4 @@
-"""How often a memory answers that has such a score of `auto`: reliability in bins, on sets on which nothing is fitted.
+"""Reliability of the scores of `auto`: the share of right answers in bins, on sets on which nothing is fitted.
 
     python -m tests.bench.bench_scores [--stores 300] [--questions 400]
 

@@ -1,4 +1,4 @@
-"""What a start costs until the first answer by words: processor time and seconds, with many memories, a full journal.
+"""Cost of a start until the first answer by words: processor time and seconds, with many memories, a full journal.
 
     python -m tests.bench.bench_start [--memories 10000] [--starts 5] [--clients 10] [--models FOLDER] [--profile]
 

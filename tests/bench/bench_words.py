@@ -73,7 +73,7 @@ def queries_of(chance: np.random.Generator, texts: list[NDArray[np.int64]], word
 
 
 def loaded_mib(path: str, queries: list[str]) -> str:
-    """What loading a view and searching it takes."""
+    """The memory that loading an index and searching it takes."""
     before = private_mib()
     view, _ = LexicalIndex.load(Path(path))
     loaded = private_mib()

@@ -58,7 +58,7 @@ class RefusedCall(NamedTuple):
 
 @dataclass
 class Sweep:
-    """What came of all runs."""
+    """The results of all runs."""
 
     runs: int = 0
     touched: int = 0
@@ -76,7 +76,7 @@ class Sweep:
 
 
 def calls_of_a_day() -> dict[str, int]:
-    """How often the thread that does so most makes each call on the data folder."""
+    """The number of times that the busiest thread makes each call on the data folder."""
     with _scratch() as folder:
         status, lines, _, _ = _traced(Path(folder), [], "day")
         assert status == 0, f"a day without faults ended with {status}"
@@ -108,7 +108,7 @@ def sweep(every: int) -> Sweep:
 
 
 def _try(case: RefusedCall) -> tuple[int, Account, list[str], list[str]]:
-    """How many calls were refused; what the day was told; what is wrong; what the store said after the restart."""
+    """The number of refused calls; what the day was told; what is wrong; what the store said after the restart."""
     error, on = MODES[case.mode]
     killed = case.n % 2 == 0
     with _scratch() as folder:
@@ -144,7 +144,7 @@ def _scratch() -> "tempfile.TemporaryDirectory[str]":
 
 
 def missing() -> Iterator[str]:
-    """What the system lacks for this."""
+    """The tools that the system lacks for this."""
     try:
         subprocess.run(["strace", "-V"], stdout=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError) as error:

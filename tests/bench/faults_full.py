@@ -31,7 +31,7 @@ AGAIN_SECONDS_MAX = 20.0
 
 @dataclass
 class Report:
-    """What was seen, a line each, and what was wrong."""
+    """The observations, a line each, and the problems."""
 
     seen: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _FullDisk:
             self.report.must(report.ok, f"check: {report.totals} {report.violations[:3]}")
 
     def remember(self, client: Client) -> bool:
-        """Whether it was taken."""
+        """True if it was taken."""
         self.count += 1
         try:
             memory = client.remember(NewMemory(content=f"w{self.count} {TEXT}")).memory
@@ -148,7 +148,7 @@ class _FullDisk:
         self.read(client, "after deleting, purging and compacting")
 
     def take_the_last_byte(self, client: Client) -> None:
-        """What the reserve gave back goes too. Each delete is done or refused, as told."""
+        """Fill the space that the reserve released. Each delete is done or refused, as reported."""
         with self.ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
             while ballast.write(bytes(4096)):
                 pass
@@ -201,7 +201,7 @@ def _mounted() -> Iterator[Path]:
 
 
 def missing() -> Iterator[str]:
-    """What the system lacks for this."""
+    """The tools that the system lacks for this."""
     if os.geteuid() != 0:
         yield "mounting a tmpfs needs root: sudo make bench-faults (mount is in Debian's package of that name)"
         return

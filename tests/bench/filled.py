@@ -186,5 +186,5 @@ def wait_for_views(daemon: RunningDaemon) -> None:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files take, which of a sparse one is less than its length."""
+    """The bytes that the files take, for a sparse file less than its length."""
     return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""How many excerpts show the answer, and the weights of `mnemo_core/retrieval/excerpts.py`.
+"""Share of excerpts that show the answer, and the weights of `mnemo_core/retrieval/excerpts.py`.
 
 `python -m tests.bench.fit_excerpts` prints how many of each set and half show it, in int8 and in float32: before (the
 one sentence with the most words of the question), by words and kind of answer alone, and now. `--fit` also fits the

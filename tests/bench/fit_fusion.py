@@ -121,7 +121,7 @@ def _group(conversation: recall_sets.LabelledConversation) -> str:
 
 
 def examples(desk: Desk, asked: Sequence[FittedQuestion]) -> tuple[Features, list[TrainingExample]]:
-    """What the daemon's own code makes of every question."""
+    """The features that the daemon's own code computes for every question."""
     found, names = [], None
     for place, each in enumerate(asked):
         wanted = MemoryFilter(namespaces=(each.namespace, "default"), user_id="local", now=desk.at)  # as the API looks

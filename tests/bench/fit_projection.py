@@ -139,7 +139,7 @@ def _projected(rows: Floats, matrix: NDArray[np.float16] | None) -> Floats:
 
 
 def _rarity(texts: Sequence[Whole]) -> dict[str, float]:
-    """What a word counts: the inverse document frequency of BM25; under "" that of a word that no text has."""
+    """The weight of a word: the inverse document frequency of BM25; under "" that of a word that no text has."""
     held = Counter(word for text in texts for word in {word.lower() for word in text.words})
     held[""] = 0
     return {word: math.log(1 + (len(texts) - count + 0.5) / (count + 0.5)) for word, count in held.items()}

@@ -1,4 +1,4 @@
-"""What a process costs while nobody asks anything of it: processor time and wake-ups, from Linux's /proc."""
+"""Cost of an idle process: processor time and wake-ups, from Linux's /proc."""
 
 import os
 import time
@@ -48,7 +48,7 @@ def wait_until_quiet(pid: int) -> float:
 
 
 def anonymous_bytes(pid: int) -> int:
-    """What a process holds in memory that no file backs."""
+    """The memory of a process that no file backs."""
     return 1024 * _number(Path(f"/proc/{pid}/status").read_text(), "RssAnon:")
 
 

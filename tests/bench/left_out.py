@@ -33,7 +33,7 @@ PARTS = ("store", "daemon", "clients")  # each holds packages
 
 
 class TrainingSet(NamedTuple):
-    """What weights are fitted on: questions by conversation, and those of the project's own sets, if they are to be."""
+    """The data that weights are fitted on: questions by conversation, and the project's own sets if included."""
 
     names: Features
     conversations: list[TrainingExample]

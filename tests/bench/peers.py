@@ -55,7 +55,7 @@ class PeerEncoder:
 
 
 class MemoryPeer(Protocol):
-    """How each is filled and asked. Ids are those of the task."""
+    """The interface to fill and ask each system. Ids are those of the task."""
 
     def add(self, memories: Sequence[dict[str, str]]) -> None: ...
 
@@ -132,7 +132,7 @@ class Mem0:
 
 
 class Sqlite:
-    """What anyone writes in an afternoon: FTS5 with its stemmer, every vector compared, the two ranks fused."""
+    """A baseline written in an afternoon: FTS5 with its stemmer, every vector compared, the two ranks fused."""
 
     def __init__(self, encoder: PeerEncoder, folder: Path) -> None:
         self._encode = encoder.encode

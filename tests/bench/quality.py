@@ -57,7 +57,7 @@ class QualityProbe(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How a question is answered: a ranker, and the mode of one that has some."""
+    """The method for a question: a ranker, and its mode if it has some."""
 
     name: str
     ranker: Ranker
@@ -72,7 +72,7 @@ WAYS = (
 
 
 class WayResult(NamedTuple):
-    """What one way gave for one question."""
+    """The result of one method for one question."""
 
     put: QualityProbe
     row: dict[str, float]
@@ -249,7 +249,7 @@ def show_categories(found: dict[str, list[WayResult]], metric: str) -> None:
 
 
 def show_block(client: Client, asked: Sequence[QualityProbe]) -> None:
-    """How much of the evidence is handed to who asks, within the budget of 2,000 tokens."""
+    """The share of the evidence that is returned within the budget of 2,000 tokens."""
     shares: dict[str, list[list[float]]] = defaultdict(list)
     for put in asked:
         given = {

@@ -35,7 +35,7 @@ def share(values: Sequence[float]) -> Share:
 
 
 def difference(values: Sequence[float], others: Sequence[float]) -> Share:
-    """By how much the first mean is higher, over the same questions in the same order."""
+    """The difference of the first mean and the second, over the same questions in the same order."""
     return share([value - other for value, other in zip(values, others, strict=True)])
 
 
@@ -68,7 +68,7 @@ def _line(name: str, row: Iterable[str], first: int, widths: Sequence[int]) -> s
 
 
 def hits(ranked: Sequence[str], right: Collection[str]) -> dict[str, float]:
-    """Whether one of the right ones is among the first 1, 5 and 10, and one over the place of the first."""
+    """True if one of the right ones is among the first 1, 5 and 10, and one over the place of the first."""
     place = next((at for at, name in enumerate(ranked, start=1) if name in right), 0)
     found = {f"hit@{k}": float(0 < place <= k) for k in (1, 5, 10)}
     return {**found, "MRR": 1 / place if place else 0.0}
@@ -97,5 +97,5 @@ def rankers_named(text: str) -> tuple[Ranker, ...]:
 
 
 def fell_back(answer: RecallAnswer, ranker: Ranker) -> bool:
-    """Whether something else answered than was asked for, or only a part of it."""
+    """True if something else answered than was asked for, or only a part of it."""
     return bool(answer.degraded) or answer.ranker != ranker

@@ -1,4 +1,4 @@
-"""What every embedder must keep (SPEC 2.3, 4.1), whatever library it rests on."""
+"""Requirements of every embedder (SPEC 2.3, 4.1), whatever library it uses."""
 
 import random
 import shutil

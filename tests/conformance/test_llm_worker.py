@@ -1,4 +1,4 @@
-"""What any process behind LanguageModel may do, and what comes of it: hang, die, babble, be slow, be idle.
+"""Every failure of a process behind LanguageModel, and its handling: hang, die, babble, be slow, be idle.
 
 The misbehaving workers are scripts that speak the real frames; the well-behaved one stands in tests/integration.
 """
@@ -75,7 +75,7 @@ def model_of(tmp_path: Path) -> Iterator[ModelOf]:
 
 
 def is_gone(pid: int | None) -> bool:
-    """Whether no process has this id, not even as a zombie."""
+    """True if no process has this id, not even as a zombie."""
     assert pid
     try:
         os.kill(pid, 0)

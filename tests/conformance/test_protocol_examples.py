@@ -44,7 +44,7 @@ class PageExample(NamedTuple):
 
 
 class Mismatch(AssertionError):
-    """What was answered is not what the page says; the message names the place."""
+    """The answer differs from the page; the message names the place."""
 
 
 def examples(page: str) -> list[PageExample]:

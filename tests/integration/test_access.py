@@ -79,7 +79,7 @@ class Ask(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What is asked of a route, and what the answers may show and change: of a person, and of an agent.
+    """A request to a route, and what the answers may show and change: for a person, and for an agent.
 
     `refused`: to an agent every request is 422 `refused`. `agents_only`: a person's would end the daemon, or is
     tested where it is the subject.

@@ -1,4 +1,4 @@
-"""What becomes of the ranked candidates, through the socket of a real daemon with the real model. SPEC 7.5, 7.6, 11"""
+"""From ranked candidates to the answer, through the socket of a real daemon with the real model. SPEC 7.5, 7.6, 11"""
 
 import re
 import time
@@ -62,7 +62,7 @@ def contents(answer: RecallAnswer) -> list[str]:
 
 
 def remember_move(client: Client) -> None:
-    """Where someone lives, and a day later where to: the newer updates the older."""
+    """Remember where someone lives, and a day later where to they moved: the newer updates the older."""
     client.remember(HOME, event_at=AT, wait="indexed")
     moved = client.remember(MOVED, event_at=AT + DAY, wait="indexed")
     assert moved.updates

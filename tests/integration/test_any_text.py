@@ -78,7 +78,7 @@ def test_any_text_is_kept_as_it_was_cleaned_or_refused(client: Client, text: str
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(CORPUS) | st.text(max_size=40), max_size=6))
 def test_whatever_is_ingested_or_said_in_turns_comes_back_in_its_order(client: Client, texts: list[str]) -> None:
-    """What is neither refused nor set aside is there, character by character."""
+    """All text that is neither refused nor discarded is there, character by character."""
     sendable = [text for text in texts if _is_sendable(text)]
     namespace = f"n{uuid.uuid4().hex[:12]}"
     if sendable:

@@ -94,7 +94,7 @@ def test_a_session_of_the_same_name_of_another_user_stands_beside_nothing(
 
 
 def test_who_spoke_is_told_apart_at_another_time_as_well(model_daemon: RunningDaemon, client: Client) -> None:
-    """What was edited since is searched as it was, by who spoke then."""
+    """A memory edited since is searched as it was, by its speaker then."""
     say(client, ("Zoe", "I had soup."), ("Yan", "I had none."), session="before")
     talk = (("Ines", "I started with the flute in spring."), ("Otto", "I started with the flute in autumn."))
     ids = [say(client, turn, session=turn[0])[0] for turn in talk]

@@ -52,7 +52,7 @@ def send(
 
 @pytest.fixture
 def unchanged(client: Client) -> Iterator[None]:
-    """What the test does changes nothing in the store."""
+    """Check that the test changes nothing in the store."""
     before = client.status().seq
     yield
     assert client.status().seq == before

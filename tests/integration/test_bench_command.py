@@ -147,7 +147,7 @@ def test_control_c_ends_it_and_leaves_neither_daemon_nor_folder(home: Path) -> N
 
 
 def test_control_c_while_the_daemon_starts_leaves_neither_daemon_nor_folder(home: Path) -> None:
-    """When it listens and has not answered: it can neither be asked to end, nor is it known to have begun."""
+    """The daemon listens and has not answered: it can neither be asked to end, nor is it known to have begun."""
     running = subprocess.Popen([*COMMAND, "speed", "--sizes", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=environ(home), cwd=home)  # fmt: skip
     wait_until(lambda: any((home / "tmp").glob("*/mnemo.sock")))

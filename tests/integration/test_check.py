@@ -106,7 +106,7 @@ class House:
         return [(each.invariant, each.subject) for each in report.violations]
 
     def repair(self) -> list[str]:
-        """What was done; afterwards nothing is wrong."""
+        """Run a repair and return its report; afterwards the check finds nothing."""
         done = StoreRepair(self.checking()).repair(dry_run=False)
         assert done.report.violations == []
         assert self.faults() == []
@@ -134,7 +134,7 @@ def house(tmp_path: Path, tiny_source: Path) -> Iterator[House]:
 
 
 def live(house: House, chance: random.Random, days: int) -> None:
-    """Whatever people do, through the doors that they have."""
+    """Write everything that people write, through every entry point."""
     ids = [house.add(text) for text in LETTERS]
     for day in range(days):
         try:
@@ -212,7 +212,7 @@ def test_a_store_that_gave_up_some_of_its_history_has_nothing_wrong(house: House
 
 
 def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
-    """What is on its way is no fault, however it falls between the moments that are looked at."""
+    """A write in progress is no fault, however it falls between the snapshots of the check."""
     live(house, random.Random(4), 60)
     is_over = threading.Event()
     deaths: list[Exception] = []
@@ -237,7 +237,7 @@ def test_a_check_beside_writers_finds_nothing_wrong(house: House) -> None:
 
 
 class Unlucky(StoreCheck):
-    """Whenever it looks at vectors, a memory goes to the trash right behind the moment it looks at, and comes back."""
+    """A store in which a memory goes to the trash right after each look at the vectors, and comes back."""
 
     house: House
     memory_id: str
@@ -523,7 +523,7 @@ def test_a_database_is_not_put_aside_where_nothing_could_take_its_place(
 
 
 def test_views_that_lie_on_the_disk_are_compared_with_the_store(house: House, tmp_path: Path) -> None:
-    """What is wrong is taken away, and built anew at the next start."""
+    """A wrong index file is removed, and rebuilt at the next start."""
     ids = [house.add(text) for text in LETTERS]
     house.serving()
     numbers = [house.number(memory_id) for memory_id in ids]

@@ -31,7 +31,7 @@ class Person:
                         "MNEMO_MODELS_FOLDER": str(folder / "models"), "TERM": "dumb"}  # fmt: skip
 
     def give(self, *words: str, typed: str = "", code: int = 0) -> str:
-        """What a command printed, after it ended with `code`; nobody ever sees a traceback."""
+        """The output of a command, after it ended with `code`; nobody ever sees a traceback."""
         done = subprocess.run(
             [*COMMAND, *words], input=typed, capture_output=True, text=True, env=self.environ, cwd=self.home, timeout=60
         )  # fmt: skip
@@ -213,7 +213,7 @@ def test_an_agent_speaks_through_the_bridge_and_is_known_as_one(person: Person) 
 
 
 def has_ended(pid: int) -> bool:
-    """Whether nothing of it is left, or what its parent has yet to take notice of."""
+    """True if nothing of it is left, or what its parent has yet to take notice of."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

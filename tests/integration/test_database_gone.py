@@ -53,7 +53,7 @@ def everything(client: Client) -> list[bytes]:
 
 
 def versions(client: Client) -> list[int]:
-    """How many versions the oldest memories have."""
+    """The number of versions of the oldest memories."""
     page = client.list_memories(limit=500, state=["active", "archived", "superseded", "trashed"])
     return [len(client.history(memory.id).versions) for memory in page.memories[-12:]]
 
@@ -138,7 +138,7 @@ AFTER_A_CRASH: list[Spoil] = [delete, cut_in_half, overwrite_with_text]
 
 @pytest.fixture(scope="module")
 def restored(filled: FilledFolder) -> Iterator[dict[tuple[Spoil, bool], Future[None]]]:
-    """What came of each way to spoil it, at rest and after a crash: two at a time, since each mostly waits for starts.
+    """The results of each way to spoil it, at rest and after a crash: two at a time, as each mostly waits for starts.
 
     The ones that follow are on their way while a test looks at its own.
     """

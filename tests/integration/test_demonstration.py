@@ -1,4 +1,4 @@
-"""What `make run` asks of the project's own documents has an answer worth seeing there."""
+"""The questions of `make run` about the project's own documents have an answer worth seeing."""
 
 import importlib.util
 from pathlib import Path

@@ -366,7 +366,7 @@ def _settled_roots(client: Client) -> list[NotesRootStatus]:
 
 
 class StoreAfterLoss(NamedTuple):
-    """What a store holds after a loss, and what of it is found."""
+    """The content of a store after a loss, and the results of searching it."""
 
     everything: list[bytes]
     found: list[str]
@@ -601,7 +601,7 @@ def test_vectors_cannot_be_exported_without_a_model(client: Client) -> None:
 
 
 def kept_vectors(folder: Path) -> int:
-    """How many texts of a closed store have vectors."""
+    """The number of texts of a closed store that have vectors."""
     with lmdb.open(str(folder / "db"), readonly=True, max_dbs=len(TABLE_NAMES), lock=False) as env:
         table = env.open_db(b"embeddings", create=False)
         with env.begin() as transaction:

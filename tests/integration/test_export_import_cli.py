@@ -23,7 +23,7 @@ class ExportingPerson:
         self.told = ""
 
     def give(self, *words: str, typed: bytes = b"", code: int = 0) -> str:
-        """What was printed, after the command ended with `code`; what was told beside is in `told`."""
+        """The output, after the command ended with `code`; the messages are in `told`."""
         done = subprocess.run(
             [sys.executable, "-m", "mnemo_client.cli.main", *words],
             input=typed, capture_output=True, env=self.environ, cwd=self.here, timeout=60, check=False,

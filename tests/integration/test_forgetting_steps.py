@@ -258,7 +258,7 @@ def test_what_is_derived_from_it_at_the_last_moment_goes_too(ground: Ground) -> 
     late: list[Future[WriteReceipt[Decision]]] = []
 
     def derive_once(_: Commit) -> None:
-        """When the mark is there, and before anything is dropped: what people write goes first."""
+        """Derive a memory once the mark is there, before anything is dropped: what people write goes first."""
         if not late:
             draft = Draft(content=f"Derived of the {CANARY}.", namespace="default", user_id="local", trust="user",
                           source="cli", derived_from=(asked,))  # fmt: skip

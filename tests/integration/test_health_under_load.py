@@ -27,7 +27,7 @@ INGEST_CHARS = 1_000_000
 
 
 def cpu_seconds(daemon: RunningDaemon) -> float:
-    """What all threads of the daemon's process have computed."""
+    """The processor time of all threads of the daemon's process."""
     assert daemon.process is not None
     fields = Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

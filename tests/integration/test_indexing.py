@@ -255,7 +255,7 @@ def test_a_model_that_has_been_loaded_is_used_without_waiting(tmp_path: Path, ti
 def test_vectors_go_on_coming_after_an_error_that_nothing_expects(
     filled: FilledIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when a read of a column met a change of it: the thread had ended, and no memory got its vector any more."""
+    """A read of a column had met a change of it: the thread had ended, and no memory got its vector any more."""
     monkeypatch.setattr(thread_supervision, "PAUSE_SECONDS", 0.01)
     failures = [IndexError("index 5 is out of bounds")]
 

@@ -1,4 +1,4 @@
-"""How often a door embeds: each text once, all of a request at once. SPEC 4.1, 5 [L8, L9]"""
+"""The number of embeddings of an entry point: each text once, all of a request at once. SPEC 4.1, 5 [L8, L9]"""
 
 import asyncio
 import threading

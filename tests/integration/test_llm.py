@@ -39,7 +39,7 @@ def model(smollm_file: Path) -> Iterator[LanguageModel]:
 
 
 def is_gone(pid: int | None) -> bool:
-    """Whether no process has this id, not even as a zombie."""
+    """True if no process has this id, not even as a zombie."""
     assert pid
     try:
         os.kill(pid, 0)

@@ -60,7 +60,7 @@ class WritingAgent:
 
 
 def write(daemon: RunningDaemon, number: int, begun: threading.Barrier) -> list[str]:
-    """What one client had acknowledged, some of it in batches of ten."""
+    """The memories that one client had acknowledged, some of them in batches of ten."""
     acknowledged: list[str] = []
     texts = [f"client {number} says {place}" for place in range(WRITES)]
     with daemon.client() as client:
@@ -78,7 +78,7 @@ def write(daemon: RunningDaemon, number: int, begun: threading.Barrier) -> list[
 
 
 def converse(daemon: RunningDaemon, name: str, begun: threading.Barrier) -> list[str]:
-    """What an agent was told is stored."""
+    """Write what an agent reports as stored."""
     agent = WritingAgent(daemon, name)
     try:
         begun.wait(30.0)
@@ -105,7 +105,7 @@ def save_notes(folder: Path, begun: threading.Barrier) -> list[str]:
 
 
 def ask_meanwhile(daemon: RunningDaemon, is_over: threading.Event) -> list[float]:
-    """How long recalls took, in milliseconds."""
+    """The durations of recalls, in milliseconds."""
     took = []
     with daemon.client() as client:
         while not is_over.is_set():

@@ -1,4 +1,4 @@
-"""What the C allocator keeps of what was freed is bounded and given back. SPEC 16
+"""The memory that the C allocator keeps after a free is bounded and returned. SPEC 16
 
 Where the C library is not glibc, none of it can be told to it, and the functions say so.
 """

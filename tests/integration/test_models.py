@@ -58,7 +58,7 @@ def offline(folder: Path, *words: str, **environ: str) -> subprocess.CompletedPr
 
 
 def left_behind(folder: Path) -> list[str]:
-    """What is in the folder of models, but for the locks, which stay."""
+    """The files in the folder of models, except for the locks, which stay."""
     return sorted(path.name for path in folder.glob("*") if not path.name.endswith(".lock"))
 
 

@@ -1,4 +1,4 @@
-"""What chunks of notes get once their vectors are there: a score, and edges to what was there before. SPEC 5.3, 5.5, 6
+"""Scores and edges of note chunks, once their vectors are there. SPEC 5.3, 5.5, 6
 
 Alone in its namespace a text is all new, so that it scores 0.6, and 0.4 times what it holds: a name 0.3, a number 0.2.
 The model knows single letters. Texts of as many other words are all alike to it.
@@ -80,7 +80,7 @@ class Study(Vault):
             return [edge for edge in snapshot.edges(memory_id) if edge.via]
 
     def history(self, memory_id: str) -> list[tuple[str, str]]:
-        """By whom each version was made, and how that is called."""
+        """The author and operation of each version."""
         with self.store.snapshot() as snapshot:
             entries = [snapshot.entry(stored.seq) for stored in snapshot.versions(memory_id)]
         return [(entry.by, entry.what) for entry in entries if entry is not None]

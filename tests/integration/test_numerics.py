@@ -61,7 +61,7 @@ def test_a_model_is_installed_in_both_forms_and_each_has_a_space_of_its_own(mani
 def test_float32_is_used_where_the_processor_computes_int8_wrongly(
     manifest: ModelManifest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As when the disk with the models is moved to another computer."""
+    """The case of a disk with models that is moved to another computer."""
     exact = load_embedder(manifest, numerics="float32")
     monkeypatch.setattr(embedding, "INT8_PROBE_COSINE_MIN", 1.1)  # no processor is that good
     found = load_embedder(manifest)

@@ -53,14 +53,14 @@ def bare_environment(home: Path) -> dict[str, str]:
 
 
 def is_beyond(call: Call) -> bool:
-    """Whether the call makes what could speak to another machine, or cannot be looked into."""
+    """True if the call makes what could speak to another machine, or cannot be looked into."""
     if call.name in ("socket", "socketpair"):
         return call.what != socket.AF_UNIX
     return call.name in ("io_uring_setup", "open_by_handle_at", "foreign")
 
 
 def is_outside(call: Call, home: Path) -> bool:
-    """Whether the call wrote, or would have, to a file outside of what the README and the person name."""
+    """True if the call wrote, or would have, to a file outside of what the README and the person name."""
     return call.is_file and call.result not in HARMLESS and not all(is_ours(path, home) for path in call.paths)
 
 
@@ -139,7 +139,7 @@ def test_the_tracer_sees_what_it_should(statement: str, seen: list[str], tracer:
 
 
 def test_a_machine_that_refuses_to_be_traced_is_told_as_such(tracer: Path, tmp_path: Path) -> None:
-    """Where the tracer is itself traced, its child cannot be traced a second time by a third: it says so and fails."""
+    """A traced tracer cannot trace its child, which a third would trace a second time: it says so and fails."""
     done, _ = trace(tracer, tmp_path / "outer", [str(tracer), str(tmp_path / "inner"), "true"], os.environ, 60)
     assert done.returncode == 125
     assert "does not let a process be traced" in done.stderr

@@ -42,7 +42,7 @@ WAYS: tuple[dict[str, Any], ...] = (
 
 
 def fill(client: Client) -> int:
-    """What is told in sessions, changed and deleted, and moves on; the time of the journal before the changes."""
+    """Write sessions, changes and deletions, and a move; the time of the journal before the changes."""
     chance = random.Random(19)
     told = []
     for number in range(COUNT):

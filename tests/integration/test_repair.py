@@ -1,4 +1,4 @@
-"""What a repair makes of a store that nobody has open: everything is as it was, and nothing is deleted. SPEC 3.8."""
+"""Repair of a store that nobody has open: everything is as it was, and nothing is deleted. SPEC 3.8."""
 
 import base64
 import errno
@@ -216,7 +216,7 @@ def test_what_belongs_to_nothing_goes_to_quarantine_by_a_change_like_any_other(
 
 
 def test_nothing_is_taken_out_that_is_not_in_quarantine(folder: Path) -> None:
-    """What came to stand there after it was looked at is left for the next repair."""
+    """A row that changed after it was checked is left for the next repair."""
     through_the_doors(PutUsage(data=Usage(id=GONE)))(folder)
     (fault,) = check_folder(folder).violations
     with opened(folder) as store, store.snapshot() as snapshot:

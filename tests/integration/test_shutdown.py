@@ -1,4 +1,4 @@
-"""How the daemon ends, and what does not end it. SPEC 15, 16."""
+"""The end of the daemon, and what does not end it. SPEC 15, 16."""
 
 import signal
 import threading
@@ -30,7 +30,7 @@ def contents(client: Client) -> list[str]:
 
 
 def write_until_refused(daemon: RunningDaemon, writer: int, begun: threading.Barrier) -> list[str]:
-    """What was acknowledged before the daemon was gone."""
+    """The writes acknowledged before the daemon was gone."""
     acknowledged: list[str] = []
     with daemon.client() as client:
         client.health()  # connected
@@ -49,7 +49,7 @@ def write_until_refused(daemon: RunningDaemon, writer: int, begun: threading.Bar
 
 
 def end_while_written_to(daemon: RunningDaemon, end: Callable[[], object]) -> tuple[list[str], float]:
-    """What fifty clients had acknowledged when `end` had ended the daemon, and how many seconds that took."""
+    """The writes that fifty clients had acknowledged when `end` had ended the daemon, and the seconds it took."""
     begun = threading.Barrier(WRITERS + 1)
     with ThreadPoolExecutor(WRITERS) as clients:
         writing: list[Future[list[str]]] = [

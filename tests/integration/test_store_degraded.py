@@ -19,7 +19,7 @@ BACK_SECONDS_MAX = 20.0
 
 @pytest.fixture
 def faults(scratch_daemon: RunningDaemon, short_folder: Path) -> Path:
-    """What the disk of the scratch daemon fails by: a file a fault, holding the error's name."""
+    """The folder of faults of the scratch daemon's disk: a file a fault, holding the error's name."""
     folder = short_folder / "faults"
     folder.mkdir()
     scratch_daemon.program = ["-m", "tests.faulty", str(folder)]

@@ -272,7 +272,7 @@ def test_what_is_there_already_is_not_made_again_after_a_start(
 
 
 def test_a_memory_that_comes_to_say_what_is_known_without_rows_gets_them_too(ground: Ground, embedding: Models) -> None:
-    """When all have been looked at already."""
+    """Every memory has been looked at already."""
     changed = ground.add("b c")
     ground.add("d e")
     ground.indexing.start()

@@ -246,7 +246,7 @@ def test_what_is_restored_while_the_trash_is_emptied_stays(desk: Bin) -> None:
     restored: list[Future[WriteReceipt[str]]] = []
 
     def restore_once(_: Commit) -> None:
-        """When the first slice is gone, and before the second: what people ask for goes first."""
+        """Restore a memory after the first slice, before the second: what people ask for goes first."""
         if not restored:
             restored.append(desk.memories.restore(ids[-1], PERSON))
 

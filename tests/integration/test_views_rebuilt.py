@@ -73,7 +73,7 @@ def fill(client: Client) -> None:
 
 
 def answers(client: Client) -> list[bytes]:
-    """What is recalled, by meaning and by words, but for how long that took."""
+    """The recalled memories, by meaning and by words, without the timing."""
     given = []
     for query in QUESTIONS:
         for more in ({}, {"tags": ["t1"], "speaker": "Ines"}, {"ranker": "words"}, {"source": "note"}):
@@ -110,7 +110,7 @@ def rested(minilm_folder: Path) -> Iterator[tuple[RunningDaemon, list[bytes]]]:
 
 
 class FoundIds(NamedTuple):
-    """What is answered after a start, and what the daemon said of it in its log."""
+    """The answers after a start, and the daemon's log about it."""
 
     answers: list[bytes]
     log: str
@@ -206,7 +206,7 @@ LOSSES: dict[str, Callable[[RunningDaemon], object]] = {
 
 @pytest.fixture(scope="module")
 def found(rested: tuple[RunningDaemon, list[bytes]], minilm_folder: Path) -> Iterator[dict[str, Future[FoundIds]]]:
-    """What is answered after each loss. Two daemons, each on a folder of its own that begins as a copy, share them and
+    """The answers after each loss. Two daemons, each on a folder of its own that begins as a copy, share them and
     go from one to the next: the later ones are on their way while a test looks at its own."""
     folder = rested[0].folder
     with tempfile.TemporaryDirectory(prefix="m") as scratch, ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as two:

@@ -1,4 +1,4 @@
-"""Why one memory was, or was not, among the answers, case by case, through the socket. SPEC 7.7"""
+"""Reasons that one memory was, or was not, among the answers, case by case, through the socket. SPEC 7.7"""
 
 import time
 import uuid
@@ -51,7 +51,7 @@ def facts(client: Client) -> list[str]:
 
 
 def rank_of(client: Client, memory_id: str, query: str, **fields: Any) -> int | None:
-    """Where a recall answers it."""
+    """The rank at which a recall answers it."""
     ids = [memory.id for memory in client.recall(query, dry=True, **fields).memories]
     return ids.index(memory_id) + 1 if memory_id in ids else None
 

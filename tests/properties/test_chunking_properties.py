@@ -1,4 +1,4 @@
-"""Whatever a note holds: nothing of it is lost, every chunk fits, its lines say where it stands. SPEC 5.2, 6"""
+"""Any note: nothing of it is lost, every chunk fits, its lines are right. SPEC 5.2, 6"""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What holds of the guard for any texts. SPEC 5.5"""
+"""Properties of the guard for any texts. SPEC 5.5"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

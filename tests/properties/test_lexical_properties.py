@@ -1,4 +1,4 @@
-"""What holds of the word view and of terms for any text. SPEC 7.2, 17.2, 17.8"""
+"""Properties of the lexical index and of terms for any text. SPEC 7.2, 17.2, 17.8"""
 
 import itertools
 import tempfile

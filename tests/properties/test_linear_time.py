@@ -243,7 +243,7 @@ def test_every_function_that_is_called_in_a_way_of_its_own_exists() -> None:
 
 
 def test_a_pattern_is_made_where_this_test_finds_it() -> None:
-    """What `re` is given within a function is a text that stands there, or made once and kept in a table."""
+    """The argument of `re` within a function is a text that stands there, or made once and kept in a table."""
     unseen = [
         place
         for place, call, within in uses_of_re()

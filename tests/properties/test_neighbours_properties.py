@@ -1,4 +1,4 @@
-"""Who stands beside whom, after any history, is what sorting says. SPEC 7.3, 17.2"""
+"""Neighbours after any history are those that sorting gives. SPEC 7.3, 17.2"""
 
 import random
 import tempfile

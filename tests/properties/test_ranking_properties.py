@@ -1,4 +1,4 @@
-"""What holds of every ranker for any candidates. SPEC 7.3, 7.4, 17.8"""
+"""Properties of every ranker for any candidates. SPEC 7.3, 7.4, 17.8"""
 
 from typing import Any
 

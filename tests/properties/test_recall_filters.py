@@ -109,7 +109,7 @@ class KeptMemory:
 
 
 def is_replaced(memory: Memory, every: Mapping[str, Memory], now: int) -> bool:
-    """Whether the first that stands, of what took its place and what took the place of that, is there."""
+    """True if the first that stands, of what took its place and what took the place of that, is there."""
     passed = {memory.id}
     while memory.superseded_by and memory.superseded_by not in passed:
         memory = every[memory.superseded_by]
@@ -124,7 +124,7 @@ def names_another(memory: Memory) -> bool:
 
 
 def passes(memory: Memory, asked: RecallRequest, every: Mapping[str, Memory]) -> bool:
-    """Whether a memory is in question, as the pages of the specification have it."""
+    """True if a memory is in question, as the pages of the specification have it."""
     now = asked.now if asked.now is not None else asked.as_of if asked.as_of is not None else NOW
     assert isinstance(now, int)
     namespace = asked.namespace or "default"

@@ -1,4 +1,4 @@
-"""What a person has done to the whole store: compacted, forgotten, backed up, restored, moved, checked. SPEC 3.3, 3.7,
+"""Operations of a person on the whole store: compacted, forgotten, backed up, restored, moved, checked. SPEC 3.3, 3.7,
 3.8."""
 
 import shutil
@@ -258,7 +258,7 @@ def _texts_of(state: State, ids: set[str]) -> frozenset[str]:
 
 
 def _says_somebody_else(now: State, texts: frozenset[str]) -> bool:
-    """Whether what stays has one of the texts too."""
+    """True if what stays has one of the texts too."""
     return any(
         normalized_text(version.content) in texts for versions in now.memories.values() for _, version in versions
     )

@@ -1,4 +1,4 @@
-"""What must hold of a store that is well: the database, the journal and the views say the same."""
+"""Invariants of a healthy store: the database, the journal and the indexes agree."""
 
 from collections import Counter
 from contextlib import AbstractContextManager
@@ -89,7 +89,7 @@ def _row_agrees(columns: Any, memory: Memory, usage: Usage | None, number: int) 
 
 
 def _vectors_agree(life: "SimulatedLife", numbers: set[int]) -> None:
-    """Where there is a model that is well, each indexed memory has its vector, and nothing else has."""
+    """With a healthy model, each indexed memory has its vector, and nothing else has."""
     world = life.world
     assert world.daemon is not None
     serving = world.daemon.indexing.serving()

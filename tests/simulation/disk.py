@@ -30,7 +30,7 @@ class ProcessKill(BaseException):
 
 
 class Fault(NamedTuple):
-    """What goes wrong: from the at-th call on, so many in a row. `only`: calls of these kinds count; none: all."""
+    """A failure: from the at-th call on, so many in a row. `only`: calls of these kinds count; none: all."""
 
     at: int
     row: int = 1
@@ -149,7 +149,7 @@ class SimulatedDisk(Disk):
         self._call("commit", lambda: Disk.commit(self, transaction), size=COMMIT_BYTES)
 
     def replace_file(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        """What goes wrong in the writing goes wrong in the middle of it; the steps behind it are calls of their own."""
+        """A fault in the writing strikes in the middle of it; the steps behind it are calls of their own."""
         if self._is_dead:
             raise ProcessKill
         Disk.replace_file(self, path, self._written(pieces))
@@ -173,7 +173,7 @@ class SimulatedEnvironment:
         self._writing: Any = None  # the last write transaction begun
 
     def abandon(self) -> None:
-        """What dies with the process: a transaction that was under way."""
+        """Drop what dies with the process: a transaction in progress."""
         if self._writing is not None:
             self._writing.abort()
 

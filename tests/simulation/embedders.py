@@ -46,7 +46,7 @@ class SimulatedCatalogue:
 
 
 class Mood:
-    """How often, from now on, a model raises, or gives what is no number."""
+    """The number of times, from now on, that a model raises, or gives what is no number."""
 
     def __init__(self) -> None:
         self.raises = 0

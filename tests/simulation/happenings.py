@@ -1,4 +1,4 @@
-"""What happens to a daemon: restarts, kills, failing disks, lost files, notes, models, a clock that steps."""
+"""Events of a daemon's life: restarts, kills, failing disks, lost files, notes, models, a clock that steps."""
 
 import errno
 import shutil

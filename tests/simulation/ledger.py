@@ -1,4 +1,4 @@
-"""What a store must hold, in plain dicts: what every acknowledged transaction said, and what may be there besides."""
+"""The required content of a store, in plain dicts: every acknowledged transaction, and what may be there besides."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -163,7 +163,7 @@ class State:
 
 
 def state_of(snapshot: Snapshot) -> State:
-    """What a store holds."""
+    """The content of a store."""
     memories = {memory.id: tuple(snapshot.versions(memory.id)) for memory in snapshot.memories(limit=ALL)}
     return State(
         seq=snapshot.seq,
@@ -185,7 +185,7 @@ def state_of(snapshot: Snapshot) -> State:
 
 
 def differences(found: State, expected: State) -> list[str]:
-    """Where they differ, in words."""
+    """The differences, in words."""
     wrong = []
     for one in fields(State):
         here, there = getattr(found, one.name), getattr(expected, one.name)
@@ -227,7 +227,7 @@ class Ledger:
         return len(self.possible) == 1
 
     def take(self, group: Sequence[LedgerEntry]) -> None:
-        """What a group of transactions came to, in the order in which they were decided."""
+        """Take the results of a group of transactions, in the order in which they were decided."""
         for written in group:
             if written.error is None and written.seq:
                 self._acknowledge(written)
@@ -292,5 +292,5 @@ class Ledger:
 
 
 def _is_unknown(error: BaseException | None) -> bool:
-    """Whether a write that ended so may be there all the same: its writer was told so, or died before it was told."""
+    """True if a write that ended so may be there all the same: its writer was told so, or died before it was told."""
     return isinstance(error, UnknownOutcome) or (error is not None and not isinstance(error, Exception))

@@ -37,7 +37,7 @@ class LifeFailure(AssertionError):
 
 
 class SimulatedLife:
-    """What a seed's steps act on."""
+    """The state that a seed's steps act on."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.seed = seed
@@ -72,7 +72,7 @@ class SimulatedLife:
                 self.world.throw_away()
 
     def told(self, error: BaseException) -> str:
-        """What went wrong, after which steps, and how to see it again."""
+        """The failure, the steps before it, and the command that repeats it."""
         command = f"SEED={self.seed} STEPS={self.number} python -m tests.bench.bench_simulation"
         return "\n".join([
             f"seed {self.seed}, step {self.number}, {self.doing}: {type(error).__name__}: {error}",
@@ -139,14 +139,14 @@ class SimulatedLife:
 
     @property
     def is_settled(self) -> bool:
-        """Whether what must be is known, and nothing excuses that it is not."""
+        """True if what must be is known, and nothing excuses that it is not."""
         return not self.is_troubled and self.world.ledger.is_sure
 
     def ask(self, method: str, route: str, body: Any = None, /, **more: Any) -> SimulatedAnswer:
         return self.world.ask(method, route, body, **more)
 
     def expect(self, answer: SimulatedAnswer, statuses: Iterable[int]) -> bool:
-        """Whether it is an answer. Raises Wrong for a status that is not among these, unless the disk excuses it."""
+        """True if it is an answer. Raises Wrong for a status that is not among these, unless the disk excuses it."""
         allowed = set(statuses)
         if answer.status in allowed:
             return answer.is_ok
@@ -234,7 +234,7 @@ class SimulatedLife:
         return f"well again {' '.join(came)}"
 
     def _write_once(self) -> str:
-        """What is out of order may show to be well with the next write only."""
+        """Write once, since a fault may show to be repaired with the next write only."""
         answer = self.ask("POST", "/v1/memories", {"content": self.text()})
         self.world.step(RECOVERY_SECONDS)
         return f"with a write ({answer.status})"

@@ -1,4 +1,4 @@
-"""What people and agents ask to know, and what an answer must be: right, or one that says that it is not whole."""
+"""Reads of people and agents, and their required answers: right, or marked as incomplete."""
 
 from typing import Any
 
@@ -180,7 +180,7 @@ def seq_at(state: State, at: int) -> int:
 
 
 def _found(life: SimulatedLife, told: dict[str, Any], memory: Memory, namespace: str, door: str) -> str:
-    """Whether the memory is among the answers, as it must be, or must not be."""
+    """True if the memory is among the answers, as it must be, or must not be."""
     ids = [view["id"] for view in told["memories"]]
     for view in told["memories"]:
         seen = [state.memory(view["id"]) for state in life.states]
@@ -230,13 +230,13 @@ def _is_one_of(view: dict[str, Any], states: list[Memory | None]) -> None:
 
 
 def _is_behind(life: SimulatedLife) -> bool:
-    """Whether the words say that they are not what the store is."""
+    """True if the words say that they are not what the store is."""
     assert life.world.daemon is not None
     return life.world.daemon.views.state != "ready"
 
 
 def _may_lack_vectors(life: SimulatedLife) -> bool:
-    """Whether there is a reason for an answer without vectors."""
+    """True if there is a reason for an answer without vectors."""
     assert life.world.daemon is not None
     return life.world.daemon.indexing.serving() is None or life.world.daemon.indexing.waiting() > 0
 

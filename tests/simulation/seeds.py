@@ -22,7 +22,7 @@ def has_room(life: SimulatedLife) -> bool:
 
 
 def is_well(life: SimulatedLife) -> bool:
-    """For what must not come on top of a failing disk: then nobody could tell what has to hold."""
+    """True if no fault is active: for events after which nobody could tell what has to hold on a failing disk."""
     return is_open(life) and life.is_settled
 
 
@@ -93,7 +93,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 class LifeReport(NamedTuple):
-    """What a life came to."""
+    """The result of a life."""
 
     digest: str
     log: list[str]

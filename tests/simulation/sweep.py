@@ -40,7 +40,7 @@ DAY: tuple[Callable[[SimulatedLife], str], ...] = (
 
 
 class DiskFailureMode(NamedTuple):
-    """How the disk fails, but for when."""
+    """The way a disk fails, except for the time."""
 
     row: int
     error: int = errno.EIO
@@ -65,7 +65,7 @@ MODES = {
 
 
 def live_a_day(mode: DiskFailureMode, call: int) -> bool:
-    """Whether the fault came to pass. Raises Failed where the day, or what is left of it, is not as it must be, and
+    """True if the fault came to pass. Raises Failed where the day, or what is left of it, is not as it must be, and
     Undecided where nobody can tell."""
     folder = Path(tempfile.mkdtemp(prefix="mnemo-day-", dir=place_for_worlds()))
     life = SimulatedLife(SEED, folder)

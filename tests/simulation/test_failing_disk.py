@@ -30,7 +30,7 @@ CALLS_MAX = 400  # more than any run makes
 
 
 class FailurePattern(NamedTuple):
-    """How a disk fails: so many calls in a row, with this error, after having done it or half of it all the same."""
+    """The way a disk fails: so many calls in a row, with this error, after having done it or half of it."""
 
     row: int
     error: int
@@ -104,7 +104,7 @@ class CountingFailureDisk(Disk):
 
 
 class ExpectedContents:
-    """What each memory may hold after the run: one content, or several where the outcome is unknown."""
+    """The possible contents of each memory after the run: one, or several if the outcome is unknown."""
 
     def __init__(self) -> None:
         self.contents: dict[str, set[str | None]] = {}

@@ -1,4 +1,4 @@
-"""What the simulation found, each in the few steps that show it. SPEC 3, 6, 7.3, 17."""
+"""Failures found by the simulation, each in the few steps that show it. SPEC 3, 6, 7.3, 17."""
 
 import errno
 import shutil
@@ -82,7 +82,7 @@ def test_the_vectors_go_on_behind_a_write_of_unknown_outcome(world: World) -> No
 
 
 def test_a_note_whose_write_was_of_unknown_outcome_is_not_remembered_twice(world: World) -> None:
-    """What was to be written was made from a manifest that was another one by the time of the writing."""
+    """The write had been made from a manifest that was another one by the time of the writing."""
     assert world.ask("POST", ROOTS, {"path": str(world.vault.folder)}).is_ok
     world.vault.save("a.md", [("One", "bolanok is below one"), ("Two", "tirumok is below two")])
     world.disk.set(TAKES_NOTHING_BACK)
@@ -158,7 +158,7 @@ def test_a_journal_file_that_is_missing_costs_the_other_nothing(world: World) ->
 
 
 def test_a_store_whose_journal_failed_is_well_again_without_another_write(world: World) -> None:
-    """Who only reads was told for ever that the disk was failing."""
+    """A reader was told forever that the disk was failing."""
     remember_one(world, "bolanok is there")
     world.disk.set(Fault(1, 4))
     remember_one(world, "tirumok is refused", 503)
@@ -206,7 +206,7 @@ def test_what_was_embedded_without_a_database_is_kept_when_it_is_back(world: Wor
 
 
 def test_what_was_embedded_without_a_database_outlives_the_next_failure(world: World) -> None:
-    """What the journal replayed to a second time knew nothing of the vectors, and check found fault with that."""
+    """The state replayed a second time knew nothing of the vectors, and check found fault with that."""
     world.install()
     world.disk.set(Fault(1, FOR_GOOD, only=("commit", "open_database")))
     remember_one(world, "bolanok is there")
@@ -265,7 +265,7 @@ def test_an_import_that_cannot_be_put_down_is_refused_with_the_reason(world: Wor
 
 
 def test_a_memory_that_a_batch_writes_twice_has_no_gap_in_its_versions(world: World) -> None:
-    """What one change made of it is one version; check found the number of the first one missing."""
+    """One change makes one version of a memory; check found the number of the first one missing."""
     for texts in (("bolanok one", "bolanok two"), ("bolanok three", "bolanok four", "bolanok five")):
         memories = [{"content": text, "key": "plan"} for text in texts]
         answer = world.ask("POST", f"{MEMORIES}/batch", {"memories": memories})

@@ -52,7 +52,7 @@ def write_for_ever(folder: Path, name: str) -> None:
 
 
 def acknowledged_before_a_kill(folder: Path, name: str, alive_seconds: float) -> list[str]:
-    """What a writing process had acknowledged when it was killed."""
+    """The writes that a process had acknowledged when it was killed."""
     child = subprocess.Popen([sys.executable, __file__, str(folder), name], stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:

@@ -13,7 +13,7 @@ Tell = Callable[[list[str]], None]
 
 
 class SimulatedWatch:
-    """What the notes service takes for a watch of a folder."""
+    """The notes service's watch of a folder."""
 
     def __init__(self, vault: "SimulatedVault", root: Path, on_paths: Tell, on_lost: Callable[[], None]) -> None:
         if not vault.can_be_watched:

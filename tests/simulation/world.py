@@ -141,7 +141,7 @@ class SteppedStore(Store):
 
     @property
     def held(self) -> int:
-        """How many writes wait to be one group."""
+        """The number of writes that wait to be one group."""
         return len(self._taken) if self.holds else 0
 
     def run_exclusively(self, act: Callable[[StateSupervisor], Any]) -> "Future[Any]":
@@ -174,7 +174,7 @@ class SteppedStore(Store):
         super().close()
 
     def abandon(self) -> None:
-        """What a kill leaves of it: nothing is written, the lock is gone."""
+        """Leave the store as a kill does: nothing is written, the lock is gone."""
         self._writer = None
         self._supervisor._enter(ClosedMode())
         self._supervisor.journal.close()
@@ -190,7 +190,7 @@ class SteppedStore(Store):
 
 
 def _written(taken: tuple[dict[str, Any], "Future[Any]"]) -> tuple[int, LedgerEntry | None]:
-    """When it was decided, and what it came to; None for what was refused by who decided."""
+    """The order of the decision, and its result; None for a write that its decision refused."""
     decided, future = taken
     error = (future.exception() if future.done() else ProcessKill()) if not future.cancelled() else None
     if "turn" not in decided:
@@ -414,7 +414,7 @@ class World:
                 os.link(path, target)
 
     def _follow_behind(self) -> None:
-        """What the daemon does behind its start."""
+        """Do what the daemon does in the background of its start."""
         assert self.daemon is not None
         with self.store.snapshot() as snapshot:
             chosen = snapshot.meta("embedding_model")
@@ -526,7 +526,7 @@ class World:
     # Looking
 
     def found(self) -> State:
-        """What the store shows now."""
+        """The present content of the store."""
         with self.store.snapshot() as snapshot:
             return state_of(snapshot)
 
@@ -537,5 +537,5 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
 
 
 def place_for_worlds() -> Path | None:
-    """Where fsync costs nothing, if the system has such a disk."""
+    """A folder where fsync costs nothing, if the system has such a disk."""
     return MEMORY_DISK if MEMORY_DISK.is_dir() else None

@@ -1,4 +1,4 @@
-"""What people and agents ask to be written, and what must come of it. SPEC 2.1, 3.3, 3.7, 5.5."""
+"""Writes of people and agents, and their required results. SPEC 2.1, 3.3, 3.7, 5.5."""
 
 from typing import Any
 
@@ -187,7 +187,7 @@ def _told_of_remembering(state: State, body: dict[str, Any], door: str, salt: st
 
 
 def _known(state: State, body: dict[str, Any], door: str, now: int) -> Memory | None:
-    """What is remembered of it already: under its key, or, without one, with its text, unless something newer stands
+    """The existing memory for a write: under its key, or, without one, with its text, unless something newer stands
     in its place."""
     place = (body.get("namespace") or "default", body.get("user_id") or "local")
     here = [memory for memory in state.current() if (memory.namespace, memory.user_id) == place]
@@ -266,7 +266,7 @@ def _kept(life: SimulatedLife, before: Memory, view: dict[str, Any], fields: dic
 
 
 def _can_plainly_be_undone(state: State, seq: int) -> bool | None:
-    """Whether nothing came after a change; None where that is not simply told."""
+    """True if nothing came after a change; None where that is not simply told."""
     entry = state.entries[seq]
     kept_from = int(state.metas.get("history_from", "0").split()[0])
     if not entry.ids or entry.by == "notes" or seq <= kept_from:
@@ -357,7 +357,7 @@ def _is_in(life: SimulatedLife, memory_id: str, states: tuple[str, ...]) -> None
 
 
 def _shows(life: SimulatedLife, view: dict[str, Any]) -> None:
-    """What was answered of a memory is what the store holds of it."""
+    """Check that the answer about a memory is what the store holds of it."""
     wrong: list[str] = []
     for state in life.states:
         memory = state.memory(view["id"])

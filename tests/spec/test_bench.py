@@ -1,4 +1,4 @@
-"""What `mnemo bench` reckons with, reads and shows. SPEC 14"""
+"""The figures, files and output of `mnemo bench`. SPEC 14"""
 
 import gzip
 import json

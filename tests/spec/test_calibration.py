@@ -1,4 +1,4 @@
-"""How the thresholds of a model are read off labelled pairs. SPEC 4.5"""
+"""Thresholds of a model from labelled pairs. SPEC 4.5"""
 
 import random
 from collections import Counter

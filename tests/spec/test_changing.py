@@ -1,4 +1,4 @@
-"""What writes come to, as changes. SPEC 2.1, 3.3, 3.7, 5.5."""
+"""Writes and the changes they result in. SPEC 2.1, 3.3, 3.7, 5.5."""
 
 import msgspec
 import pytest

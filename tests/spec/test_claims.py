@@ -132,7 +132,7 @@ PAIRS = [json.loads(line) for line in (FIXTURES / "negations.jsonl").read_text(e
 
 
 def replaces(pair: Mapping[str, str]) -> bool:
-    """Whether the newer text is led to the older one, and replaces what it claims."""
+    """True if the newer text is led to the older one, and replaces what it claims."""
     return (
         leads(pair["new"], pair["old"])
         and find_update(extract_claims(pair["new"]), extract_claims(pair["old"])) is not None

@@ -1,4 +1,4 @@
-"""What a person gives and gets: commands, exit codes, words for what went wrong. SPEC 14."""
+"""Commands as a person sees them: input, exit codes, messages for failures. SPEC 14."""
 
 import json
 import os

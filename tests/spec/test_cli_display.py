@@ -1,4 +1,4 @@
-"""What a person sees: lines, colours, widths. SPEC 14."""
+"""The display for a person: lines, colours, widths. SPEC 14."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a trace looks on a terminal, and why a memory was or was not answered. SPEC 7.7, 14"""
+"""The display of a trace on a terminal, and of the reasons for an answer. SPEC 7.7, 14"""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `mnemo forget` and `mnemo trash empty` ask for, what they ask the person, and what they print. SPEC 14"""
+"""Requests, questions and output of `mnemo forget` and `mnemo trash empty`. SPEC 14"""
 
 import json
 

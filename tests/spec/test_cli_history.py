@@ -1,4 +1,4 @@
-"""What `mnemo history`, `mnemo diff` and `mnemo undo` ask for and print. SPEC 14"""
+"""Requests and output of `mnemo history`, `mnemo diff` and `mnemo undo`. SPEC 14"""
 
 from typing import Any
 

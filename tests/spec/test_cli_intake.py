@@ -1,4 +1,4 @@
-"""What a person gives and gets who takes in texts and conversations, and asks why. SPEC 5, 14."""
+"""Commands that ingest texts and conversations, and explain answers, as a person sees them. SPEC 5, 14."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where an answer ends, and whether there is one. SPEC 7.5 `cut: gap`."""
+"""The cutoff of an answer, and abstention. SPEC 7.5 `cut: gap`."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a new text is to the earlier ones: the same again, its newer state, or near. SPEC 5.5"""
+"""The relation of a new text to earlier ones: a repetition, an update, or a neighbour. SPEC 5.5"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +57,7 @@ def vectors_of(embedder: Embedder, texts: set[str]) -> dict[str, NDArray[np.floa
 
 
 def relation(new: str, old: str, sim: float | None = None, *, later_ms: int = DAY_MS, speakers: str = ",") -> str:
-    """How the edge from new to old is called; "" for none."""
+    """The relation of the edge from new to old; "" for none."""
     speaker, other = speakers.split(",")
     near = Neighbour(sample_memory(1, old, speaker=other), sim)
     ties = find_relations(new, speaker, AT + later_ms, [near], SOURCE)
@@ -354,7 +354,7 @@ def test_rewordings_are_linked_as_repeats(embedder_of_each_form: Embedder, held_
 
 
 class RelationTally(NamedTuple):
-    """What the judgement of made lives came to."""
+    """The results for the made lives."""
 
     changes: int
     right: int  # changes with an edge to a statement of the value before

@@ -1,4 +1,4 @@
-"""What the daemon handed out and what comes back of it. SPEC 5.5a, 11"""
+"""Text that the daemon returned and that comes back. SPEC 5.5a, 11"""
 
 import random
 import textwrap

@@ -1,4 +1,4 @@
-"""Which sentences are shown for a question. SPEC 7.5"""
+"""The sentences shown for a question. SPEC 7.5"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the learned fusion goes by: each feature of a small scene, worked out by hand. SPEC 7.3."""
+"""Features of the learned ranker: each feature of a small scene, worked out by hand. SPEC 7.3."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What dropping memories for good takes along, what it mends, and what gives a text away in a file. SPEC 3.7"""
+"""Hard deletion: what it takes along, what it repairs, and what reveals a text in a file. SPEC 3.7"""
 
 import json
 import random

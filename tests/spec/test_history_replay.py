@@ -68,7 +68,7 @@ def happen(desk: Desk, step: tuple[str, int, str, int], ids: list[str]) -> None:
 
 
 def replayed(folder: Path, at: int, alive: list[str]) -> dict[str, Memory]:
-    """What the journal's lines up to the last one of that time make, without what is in the trash or gone by now."""
+    """The state from the journal's lines up to the last one of that time, without trashed and dropped memories."""
     everything = with_trash(folder, at, alive)
     return {memory_id: memory for memory_id, memory in everything.items() if memory.state != "trashed"}
 

@@ -19,7 +19,7 @@ EDITS = [TEA, MILK, RUM]
 
 
 def names(versions: list[Version], **undone: str) -> dict[int, str]:
-    """What the transactions are called: "edit", but for those that are named, as u5="undo:3"."""
+    """The operations of the transactions: "edit", but for those that are named, as u5="undo:3"."""
     return {seq: undone.get(f"u{seq}", "edit") for seq, _ in versions}
 
 

@@ -1,4 +1,4 @@
-"""Which paths are left out: gitignore syntax. SPEC 6; expected answers are those of `git check-ignore`."""
+"""Paths that are left out: gitignore syntax. SPEC 6; expected answers are those of `git check-ignore`."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What a text that comes in comes to in the store. SPEC 2.1, 5.3, 5.5, 5.7"""
+"""Results in the store for an ingested text. SPEC 2.1, 5.3, 5.5, 5.7"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -394,7 +394,7 @@ def test_a_disk_that_fails_at_any_moment_of_a_rewrite_leaves_the_same_state(
 
 
 def test_a_crash_while_another_state_is_taken_over_leaves_the_one_or_the_other(tmp_path: Path, crashes: Path) -> None:
-    """As when a store is put back to an earlier moment: the snapshot ends before the lines that it replaces."""
+    """The case of a store that returns to an earlier moment: the snapshot ends before the lines that it replaces."""
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     other, last = {"fact 1": "other"}, (3, "00ff00ff00ff00ff")

@@ -29,7 +29,7 @@ def loads(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def is_too_early(source: str) -> list[str]:
-    """What a module outside the daemon loads before `mnemo_daemon`, or the variable itself, has silenced it."""
+    """The libraries that a module outside the daemon loads before `mnemo_daemon` or the variable silences them."""
     tree = ast.parse(source)
     silencing = [line for line, name in loads(tree) if name.partition(".")[0] == OURS]
     silencing += [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in SILENT]

@@ -1,4 +1,4 @@
-"""Which namespace a client speaks for. SPEC 15."""
+"""The namespace of a client. SPEC 15."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who stands beside whom in a session and in a note, as the columns tell it. SPEC 7.2, 7.3"""
+"""Neighbours in a session and in a note, from the attribute store. SPEC 7.2, 7.3"""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a file of notes says of its chunks, turn by turn. SPEC 5.3, 6"""
+"""Changes of a note file and of its chunks, write by write. SPEC 5.3, 6"""
 
 import itertools
 from typing import Any
@@ -88,7 +88,7 @@ class NoteShelf:
         return is_looked_at_later
 
     def score(self, importance: float) -> None:
-        """What is found out later, of every chunk."""
+        """Write the later findings about every chunk."""
         for memory in list(self.memories.values()):
             self.memories[memory.id] = msgspec.structs.replace(memory, importance=importance)
 

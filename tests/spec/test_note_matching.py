@@ -1,4 +1,4 @@
-"""Which new chunk is which old one, which file is which, which file a link means. SPEC 6"""
+"""Matching of new and old chunks, of files, and of links to files. SPEC 6"""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What each source prescribes for intake and recall, by its letter. SPEC 15
+"""Rules of each source for ingestion and recall. SPEC 15
 
 Every expected value is read off the source's text, named beside it, not off the program.
 """

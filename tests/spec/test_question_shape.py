@@ -1,4 +1,4 @@
-"""What a question asks for, question by question. SPEC 7.3"""
+"""The kind of answer that a question asks for, question by question. SPEC 7.3"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What all rankers share: the table, the order, what stands in where vectors are missing. SPEC 7.3
+"""Rules that all rankers share: the table, the order, the replacement of missing vectors. SPEC 7.3
 
 Each ranker but the shortest has its values on a page of its own.
 """

@@ -1,4 +1,4 @@
-"""What each feature adds to a score, and the strongest reasons in words. SPEC 7.7"""
+"""The contribution of each feature to a score, and the strongest reasons in words. SPEC 7.7"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a text is: kind, form and category, and why. SPEC 5.4"""
+"""Classification of a text: kind, form and category, and the reason. SPEC 5.4"""
 
 import json
 from collections import Counter

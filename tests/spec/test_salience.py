@@ -1,4 +1,4 @@
-"""What a text holds, how new it is, and what its importance comes to. SPEC 5.3, CHECKLISTS L10 to L14, T22
+"""Salience and novelty of a text, and the importance they result in. SPEC 5.3, CHECKLISTS L10 to L14, T22
 
 The labelled texts (fixtures/intake/salience.jsonl) have two halves: `tuned`, against which the lists and patterns were
 improved, and `held`, by which nothing was.

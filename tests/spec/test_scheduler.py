@@ -180,7 +180,7 @@ def test_two_jobs_of_one_name_are_refused(bench: JobBench) -> None:
 
 
 class FakeMachine:
-    """What the system says of power supplies and processors: files with the layout of /sys and /proc."""
+    """A system's power supplies and processors: files with the layout of /sys and /proc."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.now, self.own = folder, 0.0, 0.0

@@ -1,4 +1,4 @@
-"""How many secrets are found, and how much else: over a labelled set, by kind. SPEC 5.1
+"""The share of secrets found, and of false positives: over a labelled set, by kind. SPEC 5.1
 
 The set (fixtures/intake/secrets.jsonl) holds no secret: what stands between {{ and }} is put together here from a
 prefix and a made body, so that no scanner trips over the repository. No row is real. The

@@ -1,4 +1,4 @@
-"""What of the ranked candidates is answered, and in what order. SPEC 7.5; rows L20, L22, L23, L24, G41, T13."""
+"""Selection and order of answers from the ranked candidates. SPEC 7.5; rows L20, L22, L23, L24, G41, T13."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the daemon's process does around its parts. SPEC 16."""
+"""The daemon's process around its parts. SPEC 16."""
 
 import asyncio
 import gc

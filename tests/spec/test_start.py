@@ -1,4 +1,4 @@
-"""What a start loads before the first answer by words. SPEC 14"""
+"""Modules loaded before the first answer by words. SPEC 14"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a text looks like, text by text. SPEC 7.3"""
+"""Features of a text, text by text. SPEC 7.3"""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How fast work goes on, from what was done lately."""
+"""The speed of work, from what was done lately."""
 
 from mnemo_daemon.indexing.throughput import WINDOW_SECONDS, Throughput
 

@@ -13,7 +13,7 @@ DIMENSIONS = 4
 
 
 class FakeTokenRows:
-    """What a database has: of text `n` n % 5 rows that say n; of every seventh none yet."""
+    """A database: of text `n` n % 5 rows that say n; of every seventh none yet."""
 
     def __init__(self) -> None:
         self.asked: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What the files of the views say of where they stand, and when they are not believed. SPEC 3.1, 3.5."""
+"""Seqs in index files, and the cases in which they are not trusted. SPEC 3.1, 3.5."""
 
 import shutil
 from collections.abc import Sequence
@@ -94,7 +94,7 @@ def exchange_numbers(supervisor: StateSupervisor) -> None:
 
 
 class OvertakenViews(Views):
-    """When it has been built for the first time, the memories get other numbers."""
+    """Indexes whose memories get other numbers after the first build."""
 
     builds = 0
 
@@ -124,7 +124,7 @@ def test_what_was_built_while_the_memories_got_other_numbers_is_built_again(tmp_
 
 
 def test_views_that_cannot_be_saved_because_the_database_cannot_be_read_end_nothing(tmp_path: Path) -> None:
-    """What their files say of where they stand is read from it."""
+    """The seq in their files is read from the database."""
     disk = Faulty()
     with closing(Store.open(tmp_path / "data", disk=disk)) as store:
         remember(store, 1, "A rowing boat lies in the harbour.")
