@@ -17,7 +17,8 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.codec import encode_json
 from mnemo_store.disk import Disk
 from mnemo_store.journal import dump
-from mnemo_store.records import FORMAT, Change, Edge, Memory, PutEdge, PutMemory
+from mnemo_store.journal.dump import DumpRow
+from mnemo_store.records import FORMAT, Change, Memory, PutMemory
 from mnemo_store.store import Store, WriteResult
 from mnemo_store.tables import TABLE_NAMES
 
@@ -126,11 +127,11 @@ class HeldWriter:
         self.future.result(WAIT_SECONDS)
 
 
-def dump_of(*edges: Edge) -> bytes:
-    """An export with nothing but edges, as another store with the same memories would give it."""
+def dump_of(*rows: DumpRow) -> bytes:
+    """An export with nothing but these rows, as another store with the same memories would give it."""
     checksummer = dump.Checksummer()
     header = dump.DumpHeader(mnemo_stream=dump.DUMP_VERSION, format=FORMAT, last=(0, ""), next_number=0, salt="")
-    lines = [encode_json(row) for row in (header, *(PutEdge(data=edge) for edge in edges))]
+    lines = [encode_json(row) for row in (header, *rows)]
     for line in lines:
         checksummer.add(line)
     return b"".join(line + b"\n" for line in [*lines, encode_json(checksummer.footer())])

@@ -21,7 +21,7 @@ from mnemo_client.protocol.memories import Patch
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.services import Services
-from mnemo_store.records import Edge
+from mnemo_store.records import Edge, PutEdge
 from tests.running import RunningDaemon
 from tests.samples import dump_of
 
@@ -349,7 +349,7 @@ def planted(daemon: RunningDaemon) -> Cell:
         person.patch(ids["former"], Patch(content="The heron is grey.", tags=["heron", "loose"]))
         others = [memory_id for kind, memory_id in ids.items() if kind != "plain"]
         edges = [
-            Edge(source=source, target=target, relation="related", at=at)
+            PutEdge(data=Edge(source=source, target=target, relation="related", at=at))
             for other in others
             for source, target in ((ids["plain"], other), (other, ids["plain"]))
         ]

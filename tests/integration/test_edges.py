@@ -4,7 +4,7 @@ import pytest
 
 from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
-from mnemo_store.records import Edge
+from mnemo_store.records import Edge, PutEdge
 from tests.integration.test_memories_api import fresh
 from tests.samples import AT, dump_of
 
@@ -23,9 +23,9 @@ def test_an_edge_is_listed_at_both_its_ends_with_its_direction(client: Client) -
     old, new, other = remembered(client, "Tea at four.", "Tea at five.", "The kettle is red.", namespace=fresh())
     client.import_from([
         dump_of(
-            Edge(source=new, target=old, relation="updates", at=AT),
-            Edge(source=new, target=other, relation="related", at=AT + 1),
-            Edge(source=other, target=new, relation="repeats", at=AT + 2),
+            PutEdge(data=Edge(source=new, target=old, relation="updates", at=AT)),
+            PutEdge(data=Edge(source=new, target=other, relation="related", at=AT + 1)),
+            PutEdge(data=Edge(source=other, target=new, relation="repeats", at=AT + 2)),
         )
     ])  # fmt: skip
     assert listed(client, new) == [("repeats", "from", other), ("related", "to", other), ("updates", "to", old)]
@@ -46,8 +46,8 @@ def test_the_edges_come_in_pages(client: Client) -> None:
     hub, *others = remembered(client, *(f"Cup number {number}." for number in range(6)), namespace=fresh())
     client.import_from([
         dump_of(
-            *(Edge(source=hub, target=other, relation="related", at=AT) for other in others),
-            *(Edge(source=other, target=hub, relation="related", at=AT) for other in others),
+            *(PutEdge(data=Edge(source=hub, target=other, relation="related", at=AT)) for other in others),
+            *(PutEdge(data=Edge(source=other, target=hub, relation="related", at=AT)) for other in others),
         )
     ])  # fmt: skip
     whole, cursor = listed(client, hub), None
@@ -65,7 +65,7 @@ def test_the_edges_come_in_pages(client: Client) -> None:
 
 def test_what_is_in_the_trash_is_not_listed_and_comes_back_with_its_edge(client: Client) -> None:
     one, other = remembered(client, "Tea at four.", "The kettle is red.", namespace=fresh())
-    client.import_from([dump_of(Edge(source=one, target=other, relation="related", at=AT))])
+    client.import_from([dump_of(PutEdge(data=Edge(source=one, target=other, relation="related", at=AT)))])
     client.delete(other)
     assert listed(client, one) == []
     assert listed(client, other) == [("related", "from", one)], "who asks for what is in the trash by its id, sees it"
@@ -79,6 +79,6 @@ def test_a_memory_of_another_namespace_or_user_is_not_listed(client: Client) -> 
     (foreign,) = remembered(client, "The kettle is red.", namespace=fresh())
     (bens,) = remembered(client, "The kettle is blue.", namespace=space, user_id="ben")
     client.import_from([
-        dump_of(*(Edge(source=one, target=other, relation="related", at=AT) for other in (foreign, bens)))
+        dump_of(*(PutEdge(data=Edge(source=one, target=other, relation="related", at=AT)) for other in (foreign, bens)))
     ])  # fmt: skip
     assert [listed(client, each) for each in (one, foreign, bens)] == [[], [], []]

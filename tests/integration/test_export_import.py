@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import lmdb
+import msgspec
 import pytest
 
 from mnemo_client.client import Client
@@ -18,6 +19,9 @@ from mnemo_client.errors import RefusalError
 from mnemo_client.protocol.maintenance import ImportAnswer
 from mnemo_client.protocol.memories import MemoryView, NewMemory, Patch
 from mnemo_client.protocol.status import NotesRootStatus
+from mnemo_daemon.transfer.store_merge import MERGED
+from mnemo_store.codec import encode_json
+from mnemo_store.journal.dump import MemoryRow
 from mnemo_store.records import (
     ChunkRef,
     DropTrash,
@@ -40,9 +44,10 @@ from mnemo_store.records import (
     Usage,
     skip_hash,
 )
-from mnemo_store.tables import TABLE_NAMES
+from mnemo_store.tables import MEMORIES, TABLE_NAMES, TABLES, Table, put_of
 from tests.running import RunningDaemon, running
-from tests.samples import AT, opened, sample_id, sample_memory, write
+from tests.samples import AT, dump_of, opened, sample_id, sample_memory, write
+from tests.table_records import sample_record
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
 EVERY_USER = {"mem0.json": "tom", "mcp-memory.jsonl": "local", "engram.json": "local"}
@@ -645,3 +650,25 @@ def test_the_store_that_is_carried_about_has_a_row_of_every_kind(exported: list[
     kinds = {json.loads(line).get("record_type") for line in exported}
     assert kinds == {None, "meta", "notes_root", "note", "skip", "forgotten", "version", "memory", "usage", "trash",
                      "edge", "change"}  # fmt: skip
+
+
+@pytest.mark.parametrize("table", [table for table in MERGED if not table.parents], ids=lambda table: table.name)
+def test_records_of_every_table_are_imported_once_into_a_store_in_use(client: Client, table: Table[Any]) -> None:
+    client.remember("The heating was serviced in May.", namespace="in-use")
+    line = encode_json(put_of(table, sample_record(table, 91)))
+    for _ in range(2):
+        client.import_from([dump_of(put_of(table, sample_record(table, 91)))])
+        assert list(client.export()).count(line) == 1
+
+
+@pytest.mark.parametrize(
+    "table", [table for table in TABLES if table.key.kinds[0] == "id" and table.put], ids=lambda table: table.name
+)
+def test_a_dump_with_an_invalid_id_is_refused_whatever_its_table(client: Client, table: Table[Any]) -> None:
+    record = sample_record(table, 92)
+    if table is MEMORIES:
+        row: Any = MemoryRow(seq=1, number=0, data=msgspec.structs.replace(record.memory, id="no id"))
+    else:
+        row = put_of(table, msgspec.structs.replace(record, **{table.key.fields[0]: "no id"}))
+    with pytest.raises(RefusalError, match="line 2"):
+        client.import_from([dump_of(row)])

@@ -5,8 +5,9 @@ finds out what will not come along, so that what refers to it can be brought in 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from mnemo_client.protocol.maintenance import ImportAnswer
@@ -37,7 +38,6 @@ from mnemo_store.records import (
     DropForgotten,
     Edge,
     Memory,
-    PutEdge,
     PutForgotten,
     PutMeta,
     PutRoot,
@@ -49,12 +49,17 @@ from mnemo_store.records import (
     text_hash,
 )
 from mnemo_store.store import Store, TextVectors, WriteResult
+from mnemo_store.tables import BY_CHANGE, BY_NAME, TABLES, Table, put_of, record_in
 
 EPOCH = "epoch"  # the fact of the store by which strength decays
 
 T = TypeVar("T")
 
-Part = IncomingMemory | PutEdge | PutForgotten | VectorsRow  # what is brought in one by one
+Part = IncomingMemory | Change | VectorsRow  # what is brought in one by one; of changes those of MERGED
+
+# Tables whose records are brought in where their parents are here and they are not. Of the rest, a memory has its usage
+# and trash entry with it, and notes stay where their folder is watched.
+MERGED = tuple(table for table in TABLES if table.section == "after memories")
 
 
 class _StreamSummary(NamedTuple):
@@ -192,12 +197,13 @@ class StoreMerge:
             match slice_[0]:
                 case IncomingMemory():
                     self._commit_memories([part for part in slice_ if isinstance(part, IncomingMemory)])
-                case PutEdge():
-                    self._commit_edges([part.data for part in slice_ if isinstance(part, PutEdge)])
                 case PutForgotten():
                     self._commit_forgotten([part for part in slice_ if isinstance(part, PutForgotten)])
                 case VectorsRow():
                     self._commit_vectors([part for part in slice_ if isinstance(part, VectorsRow)])
+                case part:
+                    table = BY_CHANGE[type(part)]
+                    self._commit_records(table, [record_in(table, each) for each in slice_])
 
     def _classify(self, snapshot: Snapshot, coming: IncomingMemory) -> None:
         """Finds out whether something here stands for it, and in a dry run counts what would become of it."""
@@ -261,17 +267,25 @@ class StoreMerge:
             digest = text_hash(embedded_text(coming.memory))
             self._texts[digest_key(self._space.name, digest)] = digest
 
-    def _commit_edges(self, edges: Sequence[Edge]) -> None:
-        """Commits edges whose ends are here, and that are not here already."""
+    def _commit_records(self, table: Table[Any], records: Sequence[Any]) -> None:
+        """Commits records whose parents are here, and that are not here already."""
 
         def decide(snapshot: Snapshot) -> WriteResult[int]:
-            wanted = [found for edge in edges if (found := store_merge.edge_between(edge, self._stand_ins)) is not None]
-            there = [edge for edge in wanted if snapshot.stored(edge.source) and snapshot.stored(edge.target)]
-            new = [edge for edge in there if not _has_edge(snapshot, edge)]
-            return self._write_slice([PutEdge(data=edge) for edge in new], len(edges) - len(there))
+            wanted = [found for record in records if (found := self._as_here(table, record)) is not None]
+            there = [record for record in wanted if _has_parents(snapshot, table, record)]
+            new = [record for record in there if snapshot.get(table, *table.key.values_of(record)) is None]
+            return self._write_slice([put_of(table, record) for record in new], len(records) - len(there))
 
         if lost := self._write(decide):
-            count_name(self._answer.not_kept, "edges", lost)
+            count_name(self._answer.not_kept, f"{table.noun}s", lost)
+
+    def _as_here(self, table: Table[Any], record: Any) -> Any:
+        """The record with the ids of this store; None where a memory that it belongs to was not merged."""
+        if isinstance(record, Edge):
+            return store_merge.edge_between(record, self._stand_ins)
+        of = {parent.field: getattr(record, parent.field) for parent in table.parents if parent.table == "memories"}
+        ids = {field: self._stand_ins.get(memory_id, memory_id) for field, memory_id in of.items()}
+        return msgspec.structs.replace(record, **ids) if all(ids.values()) else None
 
     def _commit_forgotten(self, rows: Sequence[PutForgotten]) -> None:
         """Texts that were forgotten there are kept from coming back here, where their hashes mean the same."""
@@ -337,12 +351,14 @@ def _read_summary(rows: Iterable[DumpRow]) -> _StreamSummary:
 
 def _ids_in(row: DumpRow) -> tuple[str, ...]:
     match row:
-        case MemoryRow(data=data) | VersionRow(data=data) | PutUsage(data=data) | PutTrash(data=data):
+        case MemoryRow(data=data) | VersionRow(data=data):
             return (data.id,)
-        case PutEdge(data=edge):
-            return (edge.source, edge.target)
-        case _:
+        case DumpHeader() | ChangeRow() | VectorsRow():
             return ()
+        case _:
+            table = BY_CHANGE[type(row)]
+            named = zip(table.key.values_of(record_in(table, row)), table.key.kinds, strict=True)
+            return tuple(value for value, kind in named if kind == "id")
 
 
 def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
@@ -366,8 +382,10 @@ def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
                 versions += 1
             case MemoryRow(data=memory):
                 pending, versions = IncomingMemory(memory, versions=versions), 0
-            case PutEdge() | PutForgotten() | VectorsRow():
+            case PutForgotten() | VectorsRow():
                 yield row
+            case _ if BY_CHANGE.get(type(row)) in MERGED:
+                yield row  # type: ignore[misc]
     if pending is not None:
         yield pending
 
@@ -395,6 +413,7 @@ def _exists_here(snapshot: Snapshot, memory: Memory) -> LocalState:
     )
 
 
-def _has_edge(snapshot: Snapshot, edge: Edge) -> bool:
-    ends = (edge.source, edge.target, edge.relation)
-    return any((each.source, each.target, each.relation) == ends for each in snapshot.edges(edge.source))
+def _has_parents(snapshot: Snapshot, table: Table[Any], record: Any) -> bool:
+    return all(
+        snapshot.get(BY_NAME[parent.table], getattr(record, parent.field)) is not None for parent in table.parents
+    )
