@@ -34,7 +34,7 @@ CANDIDATES_MAX = 4  # memories that one sentence is compared with
 
 
 class EchoResult(NamedTuple):
-    """What is left to be remembered, and the ids of the memories whose text came back, in order of appearance."""
+    """The text that remains, and the ids of the memories whose text came back, in order of appearance."""
 
     rest: str
     ids: tuple[str, ...]
@@ -161,7 +161,7 @@ _FILLERS = frozenset(("indeed", "really", "actually", "currently", "certainly", 
 
 
 class HandoutLog:
-    """What was handed out lately, by session. Bounded; a plain record that knows no clock."""
+    """Bounded record of the texts handed out lately, by session. It knows no clock."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, OrderedDict[tuple[str, str], _Handout]] = {}
@@ -207,7 +207,7 @@ class HandoutLog:
         return tuple(new)
 
     def handouts(self, session: str) -> list[_Handout]:
-        """What may come back in the session, the latest last. To one without a name, all may have been handed out."""
+        """Texts that may come back in the session, the latest last. In a session without a name, all may."""
         if session == "":
             return [self._sessions[name][memory_id, content] for name, memory_id, content in self._order]
         return [*self._sessions.get("", {}).values(), *self._sessions.get(session, {}).values()]
@@ -260,7 +260,7 @@ def find_line_claims(text: str) -> list[ContextLineClaim]:
 
 
 def _begins_line(text: str, at: int) -> bool:
-    """Whether nothing but blanks and quotation marks stands between a line break and the place."""
+    """Return whether only blanks and quotation marks precede the place on its line."""
     while at and text[at - 1] in " >":
         at -= 1
     return text.startswith("\n", at - 1) and at > 0
@@ -288,7 +288,7 @@ class _EchoText:
         return "".join(self._codes.get(word, _OTHER) for word in words)
 
     def closes(self, last: int) -> bool:
-        """Whether something ends before word `last`."""
+        """Return whether something ends before word `last`."""
         return bool(self._closed[last])
 
     def word_at(self, place: int) -> int:
@@ -400,7 +400,7 @@ def _coded(page: _EchoText, given: Iterable[_Handout]) -> list[_Content]:
 
 
 def _whole(page: _EchoText, given: Sequence[_Handout]) -> list[_Match]:
-    """Where whole contents stand as sentences or lines of their own; at each place the longest."""
+    """Matches of whole contents as sentences or lines of their own; at each place the longest."""
     present = set(page.words)
     contents = _coded(page, (each for each in given if each.distinct <= present))
     if not contents:
@@ -437,7 +437,7 @@ def _longest_beginnings(codes: Sequence[str]) -> list[int]:
 
 
 def _is_enough(page: _EchoText, first: int, last: int) -> bool:
-    """Whether so many words are not just what anybody says; in a line of a block, any are."""
+    """Return whether the match has more words than a common phrase; in a line of a block, any number is enough."""
     return first in page.framed or last - first >= _words_needed(page.words[first:last])
 
 
@@ -486,7 +486,7 @@ def _beginning(page: _EchoText, first: int, contents: Sequence[_Content], codes:
 
 
 def _end_at_front(page: _EchoText, last: int, given: Sequence[_Handout]) -> list[_Match]:
-    """What stands before the first line of a block that has lost its beginning, where a content ends with it."""
+    """The match before the first line of a block without its beginning, where a content ends with that text."""
     words = tuple(page.words[:last])
     for each in given:
         rest = len(each.words) - last
@@ -496,7 +496,7 @@ def _end_at_front(page: _EchoText, last: int, given: Sequence[_Handout]) -> list
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Length of the common prefix."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

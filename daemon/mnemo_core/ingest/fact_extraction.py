@@ -155,7 +155,7 @@ def _after_item(text: str, at: int) -> int:
 
 
 def _goes_on(text: str, before: int, at: int) -> bool:
-    """Whether the line from `at` goes on with the sentence, or the paragraph, of the one that ended at `before`."""
+    """Return whether the line from `at` continues the sentence, or the paragraph, of the one that ended at `before`."""
     last, first = text[max(0, before - 60) : before].rstrip(), text[at : at + 1]
     if not last or last[-1] in ":：":
         return False
@@ -189,7 +189,7 @@ def _is_label(name: str) -> bool:
 
 
 def _speaker(label: str, name: str, names: frozenset[str], current: str | None) -> str | None:
-    """Who says what follows the label; None for an agent, and what is not known for a word that may mean anything."""
+    """Speaker of the text after the label; None for an agent, and the unknown speaker for an ambiguous word."""
     low = label.lower()
     if low in _NOTES:
         return current
@@ -222,7 +222,7 @@ def _sentences(text: str, stretch: _ProseSpan) -> Iterator[tuple[int, int]]:
 
 
 def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
-    """Whether the full stop belongs to an abbreviation, an ordinal or what goes on in small letters."""
+    """Return whether the full stop belongs to an abbreviation or an ordinal, or a small letter follows."""
     if match[0][0] not in ".…":
         return False
     before = text[max(0, match.start() - 12) : match.start() + 1]
@@ -333,12 +333,12 @@ def _halves(words: Sequence[SentenceWord]) -> list[list[SentenceWord]]:
 
 
 def _is_of_each(subject: Sequence[SentenceWord]) -> bool:
-    """Whether what is said of the subject may be said one by one: "nobody sings and dances" is not "nobody sings"."""
+    """Return whether the statement holds of each subject by itself: "nobody sings and dances" is not "nobody sings"."""
     return not any(word.bare in english.QUANTIFIERS or word.raw.isdigit() for word in subject)
 
 
 def _border(words: Sequence[SentenceWord], at: int) -> int | None:
-    """Where a new clause may begin if one ends before word `at`."""
+    """Place where a new clause may begin if one ends before word `at`."""
     if words[at].bare in {"and", "but"}:
         return at + 1
     if words[at - 1].raw.endswith((",", ";")):
@@ -379,7 +379,7 @@ def _next_clause(
 
 
 def _is_complete(left: Sequence[SentenceWord]) -> bool:
-    """Whether the first half has its object: "lives and works in Lisbon" has not."""
+    """Return whether the first half has its object: "lives and works in Lisbon" has not."""
     found = clauses.find_clause(left)
     last = left[-1].bare
     if found is None or found.verb + 1 >= len(left):
@@ -403,7 +403,7 @@ def _finished(words: Sequence[SentenceWord]) -> str:
 
 
 def _quotes_a_sentence(sentence: str) -> bool:
-    """Whether somebody else's words stand in it: of two words or more, with a verb or a pronoun among them."""
+    """Return whether the sentence quotes somebody: two words or more, with a verb or a pronoun among them."""
     for quoted in _QUOTED.finditer(sentence):
         words = quoted[0].strip('"“”„«»‘’').lower().replace("’", "'").split()
         if len(words) > 1 and any(word.strip(".,!?") in _OF_A_SENTENCE for word in words):
@@ -481,7 +481,7 @@ _NOT_PLAIN = frozenset(
 
 
 def _has_second_verb(words: Sequence[SentenceWord], found: clauses.Clause) -> bool:
-    """Whether another clause follows: then there is more than one triple in it."""
+    """Return whether another clause follows: then there is more than one triple in it."""
     for at in range(found.verb + 1, len(words) - 1):
         following = words[at + 1].bare
         if words[at].bare in {"and", "but"} and (
@@ -513,7 +513,8 @@ def _copula(subject: str, verb: str, rest: str, tail: Sequence[str]) -> Triple |
 
 
 def _is_attribute(what: str, value: str) -> bool:
-    """Whether "X's Y is Z" says what the Y is, rather than how: Z is a name, or Y a thing that has a value."""
+    """Return whether "X's Y is Z" names the value of Y, rather than describing it: Z is a name, or Y a thing that has a
+    value."""
     words = what.lower().split()
     if value.split()[0].lower() in {"a", "an", "in", "on", "at", "from"}:
         return False

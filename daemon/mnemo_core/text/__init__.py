@@ -1,1 +1,1 @@
-"""What a text is made of: cleaning, tokens, canonical forms, secrets, and features of texts and questions."""
+"""The text foundation: cleaning, tokens, canonical forms, secrets, and features of texts and questions."""

@@ -53,7 +53,7 @@ Kind = Literal["number", "unit", "date", "name", "identifier", "negation", "oppo
 
 
 class SpecificDifference(NamedTuple):
-    """What stands in one text and not in the other; "" where one has nothing in its place."""
+    """A specific that one text has and the other lacks; "" where one has nothing in its place."""
 
     kind: Kind
     one: str
@@ -109,10 +109,7 @@ def difference(one: str | CanonicalForm, other: str | CanonicalForm) -> Specific
 
 
 def obviously_differ(one: UnchangedWords, other: UnchangedWords) -> bool:
-    """Whether one text has a word that no rule touches and that stands nowhere in the other: then their forms differ.
-
-    It takes a hundredth of what `difference` does, and is sure only where it says yes.
-    """
+    """Return whether one text has a word that no rule changes and the other lacks: then their forms differ."""
     if not (one.is_plain and other.is_plain):
         return False
     return any(word not in other.folded for word in one.words - other.words) or any(
@@ -241,7 +238,7 @@ def _turned(values: tuple[str, ...], at: int) -> tuple[str, ...]:
 
 
 def _phrases(sentence: list[TextToken]) -> list[TextToken]:
-    """What is said in several words, said in the words that stand for it."""
+    """Replace phrases of several words by the words of the same meaning."""
     found: list[TextToken] = []
     at = 0
     while at < len(sentence):
@@ -360,12 +357,13 @@ def _with_units(atoms: list[TextToken], language: str) -> list[TextToken]:
 
 
 def _is_symbol(word: str) -> bool:
-    """Whether it is a single capital, as of a unit that is not in the list: 10 K, 5 M."""
+    """Return whether the word is a single capital, as of a unit outside the list: 10 K, 5 M."""
     return len(word) == 1 and word.isupper() and word not in "AI"
 
 
 def _amount(digits: str, language: str) -> str:
-    """Of what has a unit, 3.50 is 3.5; a version has none. In German and French 1.500 km are 1500."""
+    """The number of an amount with a unit: 3.50 becomes 3.5, which of a version it must not. In German and French,
+    1.500 km are 1500."""
     if language != "en" and re.fullmatch(r"[-+]?\d{1,3}(?:\.\d{3})+", digits):
         return digits.replace(".", "")
     return digits.rstrip("0").rstrip(".") if "." in digits and digits.count(".") == 1 else digits
@@ -477,7 +475,7 @@ def _is_participle(atoms: Sequence[TextToken], at: int) -> bool:
 
 
 def _ends_verb(atoms: Sequence[TextToken], at: int) -> bool:
-    """Whether no plain noun follows: in `I have paid leave` the participle is no verb."""
+    """Return whether no plain noun follows: in `I have paid leave` the participle is no verb."""
     if at >= len(atoms):
         return True
     value, kind = atoms[at]

@@ -1,4 +1,4 @@
-"""What every text and tag goes through before it is stored. SPEC 5.1, 2.1 [L 1.2]
+"""Cleaning of texts and tags before they are stored. SPEC 5.1, 2.1 [L 1.2]
 
 Unclean
 ├── NulFound            a text holds a NUL

@@ -1,4 +1,4 @@
-"""Which lines of a text are code: what stands there is said by nobody.
+"""Mask of the lines of a text that are code, which are nobody's statement.
 
 Fences of Markdown; literal blocks of reStructuredText, below a line that ends in `::` or a directive for code; a
 session of an interpreter, from its prompt to the next blank line.

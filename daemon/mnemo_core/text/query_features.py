@@ -1,4 +1,4 @@
-"""What a question asks for: a time, a place, a person, a number, a reason. SPEC 7.3 (`auto`)
+"""Features of a question: whether it asks for a time, a place, a person, a number, a reason. SPEC 7.3 (`auto`)
 
 The other side of the shape of a text. English first; the question words of German, French, Chinese and Japanese too.
 Read once a recall.
@@ -13,7 +13,7 @@ from mnemo_core.text.lazy_patterns import lazy_pattern
 
 
 class QueryFeatures(NamedTuple):
-    """What the words of a query say it is after. Several may hold, and none need to."""
+    """Features of a query. Several may hold, or none."""
 
     when: bool
     where: bool
@@ -107,7 +107,7 @@ _GERMAN = _pattern(
 
 
 def analyze_query(query: str) -> QueryFeatures:
-    """What a query asks for."""
+    """The features of a query."""
     query = query.replace("\u2019", "'")
 
     def has(pattern: re.Pattern[str]) -> bool:

@@ -24,7 +24,7 @@ FINGERPRINT_CHARS = 8  # hex digits: enough to tell one person's secrets apart, 
 
 
 class SecretSpan(NamedTuple):
-    """Where in a text a secret stands: characters start (inclusive) to end (exclusive)."""
+    """Place of a secret in a text: characters start (inclusive) to end (exclusive)."""
 
     kind: SecretKind
     start: int
@@ -103,7 +103,8 @@ def _is_password_at_sight(secret: str) -> bool:
 
 
 def _is_no_measure(secret: str) -> bool:
-    """What a `.env` line assigns, and neither a small number, nor a path, nor an address without a password."""
+    """Return whether a value of a `.env` line may be a secret: no small number, no path, no address without a
+    password."""
     is_number = secret.isdigit() and len(secret) < SECRET_DIGITS_MIN
     return (
         not is_number
@@ -375,7 +376,7 @@ _MASK = lazy_pattern(rf"\[masked:[a-z_]{{2,20}}:[0-9a-f]{{{FINGERPRINT_CHARS}}}\
 
 
 def remove_masks(text: str) -> str:
-    """What is left of a masked text that its writer wrote."""
+    """The text without its masks."""
     return _MASK.sub("", text) if "[masked:" in text else text
 
 
@@ -453,7 +454,7 @@ def _assigned(text: str) -> list[SecretSpan]:
 
 
 def _places(text: str, marks: tuple[str, ...]) -> list[int]:
-    """Where any of the marks begins, in order."""
+    """Places where any of the marks begins, in order."""
     places: list[int] = []
     for mark in marks:
         place = text.find(mark)

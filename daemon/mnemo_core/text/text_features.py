@@ -1,4 +1,4 @@
-"""What a text looks like, in bits: whether it asks, counts, names, dates, gives a reason. SPEC 7.3 (`auto`)
+"""Features of a text, as bits: whether it asks, counts, names, dates, gives a reason. SPEC 7.3 (`auto`)
 
 A question of how many is answered by a text with a number in it, whatever its words are; the learned ranker sets the
 shape of a text against the shape of the question. English first, and what is plain in German, French, Chinese and
@@ -214,7 +214,7 @@ def _of_contracted(word: str) -> int:
 
 
 def _of_neighbours(words: Sequence[str]) -> int:
-    """What two or three words say together."""
+    """The bits of two or three adjacent words."""
     bits = 0
     for at, word in enumerate(words):
         if f"{words[at - 1]} {word}" in _REASON_PAIRS and at:
@@ -234,7 +234,7 @@ def _of_neighbours(words: Sequence[str]) -> int:
 
 
 def _of_marks(text: str, *, is_ascii: bool) -> int:
-    """What the punctuation says."""
+    """The bits of the punctuation."""
     bits = 0
     if "?" in text or "\uff1f" in text:
         bits |= _HAS_QUESTION
@@ -251,7 +251,7 @@ def _of_marks(text: str, *, is_ascii: bool) -> int:
 
 
 def _of_capitals(text: str, *, is_german: bool) -> int:
-    """What the capitals inside sentences say."""
+    """The bits of the capitals inside sentences."""
     bits = 0
     for match in _CAPITALISED.finditer(text, 1):
         start, word = match.start(), match[0]

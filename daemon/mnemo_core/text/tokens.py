@@ -244,7 +244,7 @@ def _read_dotted(token: str) -> list[TextToken]:
 
 
 def _read_slashed(token: str) -> list[TextToken]:
-    """Which is the month only shows where the other cannot be one; else the date stays as it is written."""
+    """Read a date whose month is certain only where the other number cannot be one; else it stays as written."""
     first, second, year = token.split("/")
     if len(year) == 4 and int(first) > 12 >= int(second):
         return [TextToken(iso_date(year, second, first), "date")]

@@ -1,4 +1,4 @@
-"""What a text claims of whom: a subject, one of its attributes, the value it has now. What `updates` rests on. SPEC 5.5
+"""Attribute claims of a text: a subject, one of its attributes, and its current value; the basis of `updates`. SPEC 5.5
 
 A claim is read only from a sentence whose pattern is plain: "Anna lives in Lisbon", "the report is due on March 3",
 "rent went up to 950". What may hold beside another value (I like tea; we use Redis), what was, what may be and what is
@@ -58,11 +58,11 @@ class AttributeClaim(NamedTuple):
     speaker: str  # of what is said in the first person
 
     def has_value_of(self, other: "AttributeClaim") -> bool:
-        """Whether the values are one, as far as both tell: 940 is 940 euros."""
+        """Return whether the values are equal, as far as both are specified: 940 is 940 euros."""
         return set(self.value) <= set(other.value) or set(other.value) <= set(self.value)
 
     def is_about_same(self, other: "AttributeClaim") -> bool:
-        """Whether both are about the same attribute of the same subject."""
+        """Return whether both claim the same attribute of the same subject."""
         if not _same_subject(self, other):
             return False
         if self.attribute.startswith(DOES) or other.attribute.startswith(DOES):
@@ -112,8 +112,7 @@ def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
 
 
 def _stances(text: str, speaker: str) -> Iterator[AttributeClaim]:
-    """What is said to hold, or to hold no longer, as claims of the attribute "does VERB", the side as the first word of
-    the value, the thing itself as the second."""
+    """Stances of a text as claims of the attribute "does VERB", with the side as the first word of the value."""
     for sentence in _END.split(_expanded(text)):
         if sentence.rstrip().endswith(("?", "？")):
             continue
@@ -150,10 +149,7 @@ _NOBODY = frozenset({"", "user", "me", "agent", "assistant", "human"})
 
 
 def claim_keys(text: str, speaker: str) -> tuple[str, ...]:
-    """What an index keeps a text under, so that one that claims something of the same is led to it; none if it is long.
-
-    A mark names a subject with an attribute, or with a value, since "left X for Y" is about whatever X was.
-    """
+    """Keys under which an index finds the texts that claim something of the same subject; none for a long text."""
     if len(text) > SEARCHED_CHARS_MAX:
         return ()
     found: set[str] = set()
@@ -214,7 +210,7 @@ class ClaimUpdate(NamedTuple):
 
 
 def find_update(new: Sequence[AttributeClaim], old: Sequence[AttributeClaim]) -> ClaimUpdate | None:
-    """What of the new text replaces what of the old one; None where both may hold."""
+    """The claim of the new text that replaces one of the old text; None where both may hold."""
     pairs = (ClaimUpdate(one, other) for one in new for other in old)
     return next((pair for pair in pairs if pair.new.is_about_same(pair.old) and _replaces(*pair)), None)
 
@@ -337,7 +333,7 @@ def _clauses(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _may_claim(clause: str) -> bool:
-    """What most clauses fail by, looked at first since it takes little."""
+    """Cheap test that most clauses fail."""
     if ":" in clause or "=" in clause or not SIGNS.isdisjoint(_WORD.findall(clause.lower())):
         return True
     return UNSPACED_CHARACTER.search(clause) is not None
@@ -407,11 +403,8 @@ def _claim(
 
 
 def _may_be_value(attribute: str, frame: Frame, text: str, value: Sequence[str], has_no_capitals: bool) -> bool:
-    """Whether words tell what the attribute is, and not how: "my gym is FitX", but not "my gym is closed".
-
-    What has a name is known by its capital, where there are capitals at all; what else it may be, by no word that
-    describes.
-    """
+    """Return whether the words name the value, rather than describe it: "my gym is FitX", but not "my gym is
+    closed"."""
     if attribute in ("phone", "email"):
         return False
     is_favorite = attribute.startswith("favorite ")
@@ -436,7 +429,7 @@ _DESCRIBED = lazy_pattern(r"[a-z]{2,}(?:ing|ful|ous|less|able|ible|ed)")
 
 
 def _describes(word: str, attribute: str) -> bool:
-    """Whether a word tells how something is. A status is told by such words: pending, blocked."""
+    """Return whether a word describes a state. The value of a status is such a word: pending, blocked."""
     bare = word.strip(".,!?:;\"'()")
     if bare.lower() in DESCRIBING:
         return bare == bare.lower() or bare.lower().endswith("ing")
@@ -450,7 +443,7 @@ _WORDY = frozenset({"home", "employer", "role", "partner", "manager", "doctor"})
 def _attribute(
     frame: Frame, parts: dict[str, str | None], said: str, text: str, shape: frozenset[Shape], value: Sequence[str]
 ) -> tuple[frozenset[str], str, bool] | None:
-    """Of what, which attribute, and whether it may be none. None: nothing that has one value at a time."""
+    """Subject, attribute, and whether the claim is weak; None where the attribute can have several values at a time."""
     topic, purpose, has_former = parts.get("t") or "", parts.get("p") or "", bool(parts.get("f"))
     match frame.attribute:
         case "*":
@@ -512,7 +505,7 @@ def _is_first(said: str) -> bool:
 
 
 def _is_another(said: str) -> bool:
-    """Whether a clause begins with somebody else."""
+    """Return whether a clause begins with another subject."""
     return not (_is_first(said) or said.lower().startswith(("the ", "a ", "an ", "this ", "it ")))
 
 
@@ -523,7 +516,7 @@ def _content_words(text: str) -> list[str]:
 
 
 def _key(words: Sequence[str]) -> frozenset[str]:
-    """What a subject is known by. Anna's rent is Anna's; but Anna's sister is not Anna."""
+    """Key words of a subject. Anna's rent is Anna's; but Anna's sister is not Anna."""
     bare = [word.removesuffix("'s") for word in words]
     kin = max((at for at, word in enumerate(bare) if word in KIN), default=0)
     return frozenset([*words[:kin], *bare[kin:]])
@@ -614,7 +607,7 @@ def _around_joint(said: str) -> tuple[list[str], list[str]]:
 
 
 def _category(value: Sequence[str], purpose: str) -> str:
-    """What a tool is used as: by what it is said to be for, else by what it is known as; "" for neither."""
+    """Category of a tool: by its stated purpose, else by its name; "" for neither."""
     for word in _content_words(purpose):
         if word in SINGLE or word in _TOOL_KINDS:
             return word
@@ -626,7 +619,7 @@ _TOOL_KINDS = frozenset(CATEGORIES.values())
 
 
 def _is_person(text: str) -> bool:
-    """Whether it is written as a name is: with a capital, and no article."""
+    """Return whether the text is spelled as a name: with a capital, and no article."""
     return text[:1].isupper() or text.lower().startswith(("dr ", "dr. "))
 
 

@@ -1,4 +1,4 @@
-"""What somebody does, likes or is, or does no longer: "I drink coffee", "I don't drink coffee any more". SPEC 5.5
+"""Stances: an activity, taste or state, and its end: "I drink coffee", "I don't drink coffee any more". SPEC 5.5
 
 A stance has a subject, a verb, an object, and a side: that it holds, or that it does not. One that says of itself that
 this is new ("no longer", "any more", "stopped", "again") replaces the other side of the same stance. The object of what

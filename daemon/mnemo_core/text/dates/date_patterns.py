@@ -1,4 +1,4 @@
-"""What expressions of time look like: patterns, and which of the readers in `dates` takes each. SPEC 2.5, 5.4
+"""Patterns of time expressions, and the reader of each. SPEC 2.5, 5.4
 
 A pattern is tried only on a text that has the words it needs, so that a text without dates costs next to nothing, and
 one with numbers little more.
@@ -31,7 +31,7 @@ IDEOGRAPH = "字"  # stands for any Chinese or Japanese character
 
 
 def words_in(text: str) -> set[str]:
-    """What `needs` is compared with: the text's words, and those that stand for what is no word."""
+    """The words that `needs` is compared with: those of the text, and placeholders for digits and ideographs."""
     found = set(_WORD.findall(text.lower()))
     if _FIGURE.search(text):
         found.add(FIGURE)

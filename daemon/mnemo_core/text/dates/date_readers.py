@@ -1,4 +1,4 @@
-"""What each expression of time means, told from the moment it was said at. SPEC 2.5, 5.4
+"""Readers of time expressions, relative to the time of the statement. SPEC 2.5, 5.4
 
 A reader takes a match of its rule and gives the time, or None where the match is none after all.
 """
@@ -77,7 +77,7 @@ class Utterance:
         return TimeCandidate(self.moment(first), self.moment(after), match.start(), match.end(), role, day)
 
     def sentence(self, at: int) -> tuple[int, int]:
-        """From where to where the sentence reaches that holds this place."""
+        """Begin and end of the sentence that holds this place."""
         if not self._breaks:
             self._breaks = [0, *(match.end() for match in _BREAK.finditer(self.text)), len(self.text) + 1]
         index = bisect_right(self._breaks, at) - 1
@@ -91,7 +91,7 @@ class Utterance:
         return self._searched[start, pattern]
 
     def tense(self, at: int) -> Tense:
-        """What the verbs around a place say: "" where they say nothing or both. A plan that was told is a plan."""
+        """Tense of the verbs around a place: "" where there is none or both occur. A reported plan is a plan."""
         start, _ = self.sentence(at)
         if start not in self._tenses:
             if self.search(at, words.FUTURE):
@@ -435,7 +435,7 @@ def _count(written: str) -> int | None:
 
 
 def _is_ahead(match: re.Match[str], saying: Utterance) -> bool:
-    """Whether "in 3 days" is when, not how long it took."""
+    """Return whether "in 3 days" is a point in time, not a duration."""
     at = match.start()
     is_plan = saying.search(at, words.FUTURE) is not None or saying.search(at, words.COMES) is not None
     return is_plan and saying.search(at, words.PAST) is None
@@ -485,7 +485,7 @@ def _weekday_by_tense(here: dt.date, match: re.Match[str], saying: Utterance, is
 
 
 def _is_moved_to(match: re.Match[str], saying: Utterance) -> bool:
-    """Whether something was put off to that day."""
+    """Return whether something was postponed to that day."""
     if not saying.text.endswith((" to ", " until ", " auf ", " à ", "到", "至"), 0, match.start()):
         return False
     start, _ = saying.sentence(match.start())

@@ -55,7 +55,7 @@ def find_mentions(text: str, said_at: int, zone: Zone) -> list[TimeMention]:
 
 
 def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
-    """When a memory's text was said, in ms: what tells which of two values is the newer.
+    """Time of the statement in ms, which decides which of two values is the newer.
 
     Its event_at, unless that lies ahead or was read off the text: "the party is on May 3" is not said on May 3.
     """
@@ -65,7 +65,7 @@ def said_at(text: str, event_at: int, created_at: int, zone: Zone) -> int:
 
 
 def find_event_time(text: str, said_at: int, zone: Zone) -> int | None:
-    """When what the text tells happened, where it says so plainly; None where it names no time or leaves it open.
+    """Time of the event that the text describes, None where it names no time or leaves it open.
 
     None too for times before 1970 and after 9999, which no record holds.
     """
@@ -91,7 +91,7 @@ def _found(text: str, said_at: int, zone: Zone) -> list[TimeCandidate]:
 
 
 def _is_open(found: TimeCandidate, saying: Utterance) -> bool:
-    """Whether it is only asked or supposed, or a day of every year."""
+    """Return whether the time is only asked or supposed, or a day of every year."""
     if saying.search(found.start, _ASKED) or saying.search(found.start, words.SUPPOSED):
         return True
     return bool(saying.search(found.start, words.YEARLY)) and _is_yearless(saying.text[found.start : found.end])
@@ -193,7 +193,7 @@ def _with_weekdays(found: list[TimeCandidate], saying: Utterance) -> Iterator[Ti
 
 
 def _is_part_of(one: TimeCandidate, date: TimeCandidate, saying: Utterance) -> bool:
-    """Whether one is the weekday of the date behind it."""
+    """Return whether the first is the weekday of the date after it."""
     is_beside = _BETWEEN_WEEKDAY.fullmatch(saying.text[one.end : date.start]) is not None
     return is_beside and _is_weekday(one, saying) and not _is_weekday(date, saying)
 

@@ -77,7 +77,7 @@ def _read(sentence: str, text: str, now: int, zone: Zone) -> TimeSpan | None:
 
 
 def _until_now(text: str, now: int, zone: Zone) -> TimeSpan | None:
-    """What ends now: "the last 3 days", "past week"."""
+    """A span that ends now: "the last 3 days", "past week"."""
     match = _UNTIL_NOW.fullmatch(text)
     if match is None:
         return None

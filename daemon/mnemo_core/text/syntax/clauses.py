@@ -74,7 +74,7 @@ def words_of(sentence: str, offset: int) -> list[SentenceWord]:
 
 
 def _contracted(bare: str, following: str) -> str:
-    """What the 's of "she's" stands for; "" where it is a possessive or cannot be told."""
+    """The word that the 's of "she's" replaces; "" where it is a possessive or ambiguous."""
     if not bare.endswith("'s") or not following:
         return ""
     is_pronoun = bare[:-2] in {"he", "she", "it", "there"}
@@ -93,7 +93,8 @@ def without_connector(words: list[SentenceWord]) -> list[SentenceWord]:
 
 
 def can_stand_alone(words: Sequence[SentenceWord]) -> bool:
-    """Whether nothing in the sentence speaks against it: it asks, supposes and addresses nobody, and points nowhere."""
+    """Return whether the sentence can stand alone: no question, no supposition, no address, no reference to
+    elsewhere."""
     bare = [word.bare for word in words]
     if len(words) < 2 or words[-1].raw.endswith(("?", ":", "...", "…", "?!", "?)")):
         return False
@@ -113,7 +114,7 @@ def _is_time(bare: Sequence[str], at: int) -> bool:
 
 
 def _points_nowhere(words: Sequence[SentenceWord], at: int) -> bool:
-    """Whether the word is no "this" or "that" which stands for something said elsewhere."""
+    """Return whether the word is no "this" or "that" with a reference to elsewhere."""
     bare = words[at].bare
     if bare in {"this", "these", "those"}:
         return _is_time([word.bare for word in words], at)
@@ -185,7 +186,7 @@ def _looks_finite(words: Sequence[SentenceWord], start: int, end: int, at: int, 
 
 
 def _is_verb_here(words: Sequence[SentenceWord], found: Clause) -> bool:
-    """Whether it is the verb, and no noun or participle that looks like one."""
+    """Return whether the word is the verb, and no noun or participle of the same form."""
     before, verb = words[found.verb - 1], words[found.verb].bare
     following = words[found.verb + 1].bare if found.verb + 1 < len(words) else ""
     if found.verb == found.subject_end and (
@@ -206,7 +207,7 @@ def _is_verb_here(words: Sequence[SentenceWord], found: Clause) -> bool:
 
 
 def _numbers(subject: Sequence[SentenceWord]) -> tuple[Number, ...]:
-    """What number a noun phrase has, the likelier first."""
+    """Possible numbers of a noun phrase, the likelier first."""
     bare = [word.bare for word in subject]
     if "and" in bare:
         is_within = any(word in english.PREPOSITIONS for word in bare[: bare.index("and")])

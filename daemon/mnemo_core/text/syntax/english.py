@@ -87,7 +87,7 @@ QUANTIFIERS = lexicon.words("english", "quantifiers")
 
 
 def is_finite(word: str, number: Number) -> Form | None:
-    """What kind of finite verb the word is with such a subject, None when it is none."""
+    """Form of the finite verb with such a subject, None where the word is none."""
     if word in AUX_PAST or word in MODALS:
         return "aux"
     if word in BASE_OF_PAST or word in TIMELESS:
@@ -100,7 +100,7 @@ def is_finite(word: str, number: Number) -> Form | None:
 
 
 def is_inflected(word: str) -> bool:
-    """Whether it is a verb that has its subject before it: rose, runs, is."""
+    """Return whether the word is a verb form that follows its subject: rose, runs, is."""
     return word in BASE_OF_PAST or word in BASE_OF_THIRD or word in AUX_ONE or word in AUX_MANY or word in AUX_PAST
 
 
@@ -109,7 +109,7 @@ def is_base(word: str) -> bool:
 
 
 def third_person(word: str) -> str | None:
-    """What "I" takes, as a name takes it; None for what does not say when it was, or is not known."""
+    """The form after a name of a verb form after "I"; None where the tense is ambiguous or the verb unknown."""
     known = {"am": "is", "have": "has", "do": "does", "don't": "doesn't", "haven't": "hasn't"}
     if word in known:
         return known[word]

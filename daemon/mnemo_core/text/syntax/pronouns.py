@@ -1,4 +1,4 @@
-"""Whom a pronoun means, and the speaker's name for "I". SPEC 5.6
+"""Resolution of pronouns, and the speaker's name for "I". SPEC 5.6
 
 A "she" is whoever the sentence before names, where that is exactly one. A verb that cannot be turned leaves the "I".
 """
@@ -33,7 +33,7 @@ class NamedReferent(NamedTuple):
 
 
 def find_referents(words: Sequence[SentenceWord]) -> list[NamedReferent]:
-    """Whom and what a sentence names, in order. What is said of a name after "is a" is not another one."""
+    """People and things that a sentence names, in order. A predicate after "is a" names nothing new."""
     found: list[NamedReferent] = []
     main = find_main_clause(words)
     verb = main.verb if main else len(words)
@@ -193,7 +193,7 @@ def _is_expletive(words: Sequence[SentenceWord]) -> bool:
 
 
 def _accounted(before: Sequence[SentenceWord]) -> bool:
-    """Whether every thing of the sentence was seen: a bare noun ("drinks coffee") may be what "it" means."""
+    """Return whether every thing of the sentence was found: a bare noun ("drinks coffee") may be what "it" means."""
     inside: set[int] = set()
     for each in find_referents(before):
         inside |= set(range(each.at, each.at + len(each.text.split())))
@@ -222,7 +222,7 @@ def _is_small(bare: str) -> bool:
 
 
 def is_anchored(words: Sequence[SentenceWord]) -> bool:
-    """Whether every pronoun of others has someone before it in the same sentence whom it may mean."""
+    """Return whether every third-person pronoun has a possible referent before it in the same sentence."""
     if not any(word.bare in THIRD for word in words):
         return True
     names = find_referents(words)
@@ -250,7 +250,7 @@ def is_anchored(words: Sequence[SentenceWord]) -> bool:
 
 
 def _has_thing(words: Sequence[SentenceWord], at: int, found: Clause | None, *, is_subject_meant: bool) -> bool:
-    """Whether a word before `at` may be the thing that "it" means: the subject only from another clause."""
+    """Return whether a word before `at` may be the referent of "it": the subject only from another clause."""
     bare = [word.bare for word in words[:at]]
     if found is None or is_subject_meant or {"but", *english.SUBORDINATORS} & set(bare):
         return any(word not in THIRD and not _is_small(word) for word in bare)
@@ -266,7 +266,7 @@ def _is_weather(words: Sequence[SentenceWord], at: int) -> bool:
 
 
 def _owns(words: Sequence[SentenceWord], at: int) -> bool:
-    """Whether "her" is hers: a noun follows."""
+    """Return whether "her" is possessive: a noun follows."""
     if at + 1 >= len(words) or CLOSED.search(words[at].raw) or words[at].raw.endswith("."):
         return False
     following = words[at + 1].bare
@@ -325,12 +325,12 @@ def _verb_of(words: Sequence[SentenceWord], at: int) -> int | None:
 
 
 def _begins_clause(words: Sequence[SentenceWord], at: int) -> bool:
-    """Whether "and I" begins a clause: a verb came before. "Ben and I" has none."""
+    """Return whether "and I" begins a clause: a verb came before. "Ben and I" has none."""
     return any(english.is_finite(word.bare, "many") or english.is_finite(word.bare, "one") for word in words[: at - 1])
 
 
 def _is_alone(words: Sequence[SentenceWord], at: int, verb: int) -> bool:
-    """Whether no other verb goes with the same "I" that would have to be turned as well."""
+    """Return whether no other verb with the same "I" would have to be turned too."""
     if words[verb].bare in english.MODALS | english.AUX_PAST or words[verb].bare in english.BASE_OF_PAST:
         return True
     for number in range(verb + 1, len(words) - 1):
