@@ -191,6 +191,7 @@ def test_an_update_is_of_the_value_that_held_last() -> None:
         ("Ich wohne in Berlin", "Ich bin nach Hamburg gezogen"),
         ("Die Miete beträgt 900 Euro", "Die Miete ist auf 950 Euro gestiegen"),
         ("J'habite à Paris", "J'ai déménagé à Lyon"),
+        ("Anna habite à Paris", "Anna a déménagé à Lyon"),
         ("我住在北京", "我搬到了上海"),
         ("房租是900元", "房租涨到950元了"),
         ("東京に住んでいます", "大阪に引っ越しました"),

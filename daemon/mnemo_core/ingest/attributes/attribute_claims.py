@@ -452,8 +452,6 @@ def _attribute(
             return _number_attribute([*_content_words(said), *_content_words(topic)], shape, value)
         case "salary" | "weight":
             return _key([*_content_words(said), frame.attribute]), "amount", False
-        case "deadline of":
-            return _key(_content_words(topic)), "deadline", False
         case "favorite":
             words = _content_words(topic)
             subject = _key(_content_words(said))
