@@ -29,7 +29,7 @@ from mnemo_core.retrieval.ranking import lexical_ranker
 from mnemo_core.retrieval.result_selection import is_copy
 from mnemo_core.similarity import overlap
 from mnemo_core.similarity.thresholds import of_model
-from mnemo_core.text import canonical, cleaning, secrets, tokens
+from mnemo_core.text import canonical, cleaning, languages, secrets, tokens
 from mnemo_core.text.dates import time_mentions, time_spans
 from mnemo_core.text.dates.date_patterns import words_in
 from mnemo_core.text.lazy_patterns import LazyPattern
@@ -108,7 +108,7 @@ RUNS: dict[str, Callable[[str], object]] = {
     "classification.about_now": lambda text: about_now(text, words_in(text)),
     "markup.parse": lambda text: [markup.parse(text, suffix, "note") for suffix in (".md", ".org", ".rst", ".txt")],
     "markup.parse_markdown": lambda text: markup.parse_markdown(text.split("\n"), "", "note"),
-    "entities.find_entity": lambda text: entities.find_entity(text, entities.words_of(text)),
+    "entities.find_entity": lambda text: entities.find_entity(text, languages.words_of(text)),
     "note_dates.date_in_heading": lambda text: note_dates.date_in_heading(text, zone),
     "note_dates.date_in_logseq": lambda text: note_dates.date_in_logseq(text, zone),
     "note_dates.date_in_name": lambda text: note_dates.date_in_name(text, zone),
@@ -119,8 +119,8 @@ RUNS: dict[str, Callable[[str], object]] = {
     "pronouns.in_third_person": lambda text: in_third_person(clauses.words_of(text, 0), "Anna"),
     "classification.classify": lambda text: classify(text, session_id="1", role="user"),
     "salience.measure_salience": salience.measure_salience,
-    "salience.find_number": lambda text: salience.find_number(text, entities.words_of(text)),
-    "salience.find_technical_term": lambda text: salience.find_technical_term(text, entities.words_of(text)),
+    "salience.find_number": lambda text: salience.find_number(text, languages.words_of(text)),
+    "salience.find_technical_term": lambda text: salience.find_technical_term(text, languages.words_of(text)),
     "secrets.mask_secrets": lambda text: secrets.mask_secrets(text, b"k" * 32),
     "result_selection.is_copy": lambda text: is_copy(sample_memory(1, text), sample_memory(2, OTHER), 0.99, MODEL),
     "excerpts.select_excerpt": lambda text: excerpts.select_excerpt(text, "how many a is it", marks_in(text)),
@@ -142,7 +142,7 @@ RUNS: dict[str, Callable[[str], object]] = {
 NO_TEXTS = frozenset((
     "abstention.of_model", "attribute_claims.speaker_of", "chunking.bounded_count", "chunking.split_blocks",
     "date_words.one_of", "english.is_adverb", "english.is_base", "english.is_finite", "english.is_inflected",
-    "english.third_person", "entities.language_of", "erasure.erase_memory", "erasure.plan_erasure",
+    "english.third_person", "languages.identify_language", "erasure.erase_memory", "erasure.plan_erasure",
     "erasure.plan_without_derived", "erasure.without_chunks", "erasure.without_references",
     "explanations.strongest_reasons", "explanations.subject_of", "gitignore.match_rules", "import_plan.decide_import",
     "late_interaction.token_weights", "lexicon.groups", "lexicon.lines", "lexicon.listed", "lexicon.numbered",

@@ -16,8 +16,8 @@ from typing import Literal, NamedTuple
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
+from mnemo_core.text.languages import Language, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_core.text.lexicon import listed
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
 
@@ -25,7 +25,7 @@ SENTENCE_CHARS_MAX = 600  # a longer one is no statement
 OBJECT_WORDS_MAX = 12  # of a triple
 FIELD_CHARS_MAX = 512  # of a triple [G45]
 
-Language = Literal["en", "de", "fr", "zh", "ja"]
+SentenceLanguage = Language | Literal["zh", "ja"]
 
 
 class Triple(NamedTuple):
@@ -234,36 +234,10 @@ def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
     return following[:1].islower() and following[:1].isascii() and not following.startswith(("iP", "eB"))
 
 
-def _language(sentence: str) -> Language:
+def _language(sentence: str) -> SentenceLanguage:
     if UNSPACED_CHARACTER.search(sentence):
         return "ja" if KANA_CHARACTER.search(sentence) else "zh"
-    words = [word.strip(".,;:!?\"'()").lower() for word in sentence.split()[:40]]
-    scores = {language: sum(word in known for word in words) for language, known in _TELLING.items()}
-    best = max(scores.values())
-    return "en" if scores["en"] == best else "de" if scores["de"] == best else "fr"
-
-
-_TELLING: dict[Language, frozenset[str]] = {
-    "en": listed(
-        """
-        the is are was were and of in to at has have had with for my i we they he she it not from on by that
-        this will lives works likes prefers uses his her their our an a be been does do can
-        """
-    ),
-    "de": listed(
-        """
-        der die das ist sind war und von zu im am mit für mein meine ich wir sie er es nicht ein eine einen hat
-        haben wohnt wohne arbeitet arbeite heißt bei aus seit kein keine den dem des auf mag trinkt in unser
-        unsere
-        """
-    ),
-    "fr": listed(
-        """
-        le la les est sont était et de du des dans à au avec pour mon ma mes je j'ai nous il elle ils ne pas un
-        une a habite travaille s'appelle chez depuis en sur aime préfère sa son ses
-        """
-    ),
-}
+    return identify_language(words_of(sentence))
 
 
 def _english(
@@ -566,7 +540,7 @@ _VERBS_JA = lazy_pattern(
 )
 
 
-def _foreign(text: str, start: int, end: int, language: Language) -> list[Statement]:
+def _foreign(text: str, start: int, end: int, language: SentenceLanguage) -> list[Statement]:
     """A sentence of another language as a whole, if it is one and stands alone."""
     sentence = text[start:end]
     plain = " ".join(sentence.split())
@@ -593,7 +567,7 @@ def _foreign(text: str, start: int, end: int, language: Language) -> list[Statem
     return [Statement(plain, start, end, extract_triple(plain))]
 
 
-_COPULAS: dict[Language, tuple[tuple[re.Pattern[str], str], ...]] = {
+_COPULAS: dict[SentenceLanguage, tuple[tuple[re.Pattern[str], str], ...]] = {
     "de": (
         (lazy_pattern(r"(\w[\w -]{0,60}?) (?:ist|sind|bin) (\w[^,;]{0,80})"), "is"),
         (lazy_pattern(r"(\w[\w -]{0,60}?) (?:heißt|heiße) (\w[^,;]{0,80})"), "is called"),
@@ -613,7 +587,7 @@ _COPULAS: dict[Language, tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_pattern(r"([^、,は]{1,20})は([^、,は]{1,40}?)に住んでい(?:ます|る)"), "live in"),
     ),
 }  # fmt: skip
-_NOT_PLAIN_FOREIGN: dict[Language, re.Pattern[str]] = {
+_NOT_PLAIN_FOREIGN: dict[SentenceLanguage, re.Pattern[str]] = {
     "de": lazy_pattern(
         r"\b(?:nicht|kein\w*|nie|niemals|vielleicht|wahrscheinlich|glaube|wenn|falls|würde|könnte)\b", re.IGNORECASE
     ),
@@ -623,7 +597,7 @@ _NOT_PLAIN_FOREIGN: dict[Language, re.Pattern[str]] = {
 }
 
 
-def _foreign_triple(sentence: str, language: Language) -> Triple | None:
+def _foreign_triple(sentence: str, language: SentenceLanguage) -> Triple | None:
     if _NOT_PLAIN_FOREIGN[language].search(sentence):
         return None
     for pattern, predicate in _COPULAS[language]:

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.ingest.mutations import KEPT_IMPORTANCE_MIN
-from mnemo_core.ingest.signals.entities import words_of
 from mnemo_core.ingest.signals.salience import ENTITY, NUMBER, PREFERENCE, TECHNICAL, Rarity, rarest
+from mnemo_core.text.languages import words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_store.records import Category, Kind
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from mnemo_core.text.dates.date_words import MONTHS, WEEKDAYS
+from mnemo_core.text.languages import identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
 from mnemo_core.text.tokens import (
@@ -45,7 +46,6 @@ from mnemo_core.text.vocabulary import (
     PRESENT_OF,
     RELATIVE_DAYS,
     SYNONYMS,
-    TELLING,
     UNITS,
 )
 
@@ -146,7 +146,8 @@ _WORDS_OF_RULES = _words_of_rules()
 def canonical_form(text: str) -> CanonicalForm:
     """The form of a text in which it is compared. Costs more than a comparison: keep it for a text that meets many."""
     sentences = tokenize_sentences(normalize_notation(text))
-    language = _language(sentences)
+    words = [token.value.lower() for sentence in sentences for token in sentence if token.kind == "word"]
+    language = identify_language(words)
     atoms: list[TextToken] = []
     copula = -1
     for sentence in sentences:
@@ -183,13 +184,6 @@ def _kind(atom: TextToken) -> Kind:
     if atom.value in OPERATORS:
         return "opposite"
     return "name" if atom.kind in ("word", "end") else atom.kind  # type: ignore[return-value]
-
-
-def _language(sentences: Sequence[Sequence[TextToken]]) -> str:
-    words = [atom.value.lower() for sentence in sentences for atom in sentence if atom.kind == "word"]
-    counts = {language: sum(word in telling for word in words) for language, telling in TELLING.items()}
-    best = max(counts, key=lambda language: (counts[language], language == "en"))
-    return best if counts[best] > counts["en"] else "en"
 
 
 def _normalized(sentence: list[TextToken], language: str) -> tuple[list[TextToken], int]:

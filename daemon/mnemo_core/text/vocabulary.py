@@ -15,16 +15,6 @@ ARTICLES = {
 }
 LIGHT = listed("please really actually basically also now currently presently nowadays indeed btw fyi hey hi")
 
-# By which a text is taken to be German or French; English is what is neither.
-TELLING = {
-    "en": listed("the is a of and to in i at my we for it was are has with have not"),
-    "de": listed(
-        """der die das und ist nicht ich ein eine im am zu mit auf für wir mein meine den dem sind kein keine hat es
-        kostet beträgt von bei nach um wird er sie"""
-    ),
-    "fr": listed("le la les des est et je ne pas un une dans au du nous mon ma mes il elle sont sur en que"),
-}
-
 NEGATIONS = lexicon.words("vocabulary", "negations")
 # What sets how firmly, how much or when something holds: it differs as an opposite does.
 OPERATORS = lexicon.words("vocabulary", "operators")

@@ -35,9 +35,8 @@ from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
 SEARCHED_CHARS_MAX = 400  # texts whose claims are searched for and found; a longer one tells more than one thing
-RULES_VERSION = (
-    3  # version of what `marks` gives for a text: an index that keeps marks made under another one is built anew
-)
+# Version of what `claim_keys` gives for a text: an index that keeps keys of another version is rebuilt.
+RULES_VERSION = 4
 VALUE_WORDS_MAX = 6
 DOES = "does "  # begins the attribute of a stance: does drink, does be
 CLAIMS_KEPT = 2048  # texts whose claims are remembered: what is near to one new text is near to the next

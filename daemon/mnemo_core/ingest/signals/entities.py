@@ -10,18 +10,11 @@ What is missed for certain: a name that no list has, at the beginning of a sente
 """
 
 import re
-from typing import Literal
 
 from mnemo_core.text import lexicon
 from mnemo_core.text.characters import HAN, UNSPACED, UNSPACED_CHARACTER
+from mnemo_core.text.languages import SPACED_WORD, Language, identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
-
-Language = Literal["en", "de", "fr"]
-
-_GERMAN_WORDS = lexicon.words("entities", "german_words")
-_FRENCH_WORDS = lexicon.words("entities", "french_words")
-_ENGLISH_WORDS = lexicon.words("entities", "english_words")
-SMALL_WORDS = _GERMAN_WORDS | _FRENCH_WORDS | _ENGLISH_WORDS
 
 # How it is written is proof enough.
 _CODE = lazy_pattern(r"`([^`\n]{2,80})`")
@@ -116,8 +109,6 @@ _LOAN_WORDS = lexicon.words("entities", "loan_words")
 _CAPITALISED = lazy_pattern(
     rf"(?<![A-Za-z0-9_À-ÿ-])[A-ZÀ-ÖØ-ÞĀĆČĐŁŃŚŠŽ][^\W\d_{UNSPACED}]*(?:['’-][^\W\d_{UNSPACED}]+)*"
 )
-_WORD = lazy_pattern(rf"[^\W\d_{UNSPACED}]+(?:['’-][^\W\d_{UNSPACED}]+)*")
-_ASCII_WORD = lazy_pattern(r"[a-z][a-z'-]*")
 _LAST_WORD = lazy_pattern(r"([^\W\d_]+)[.]? ?$")
 # "Priya's keys are": hers. "Yoga's great": is.
 _OWNED = lazy_pattern(
@@ -126,25 +117,6 @@ _OWNED = lazy_pattern(
 _NEXT_WORD = lazy_pattern(r"['’]?s? ([^\W\d_]+)")
 _LAST_WORD_CHARS_MAX = 24
 _ABBREVIATIONS = lexicon.words("entities", "abbreviations")
-
-
-def language_of(words: set[str]) -> Language:
-    """The language of the text these lower-case words are from, by its small words; English when in doubt."""
-    german, french, english = (len(words & known) for known in (_GERMAN_WORDS, _FRENCH_WORDS, _ENGLISH_WORDS))
-    if german > max(french, english):
-        return "de"
-    return "fr" if french > max(german, english) else "en"
-
-
-def words_of(text: str) -> set[str]:
-    """The words in small letters, with what `d'Anna` and `Anna's` hold."""
-    plain = text.lower()
-    if "’" in plain:
-        plain = plain.replace("’", "'")
-    words = set((_ASCII_WORD if plain.isascii() else _WORD).findall(plain))
-    if "'" in plain:
-        words.update([part for word in words if "'" in word for part in word.split("'")])
-    return words
 
 
 def find_entity(text: str, words: set[str]) -> str:
@@ -193,7 +165,7 @@ def _file(text: str) -> str:
 
 
 def _by_capital(text: str, words: set[str], is_asian: bool) -> str:
-    language = language_of(words)
+    language = identify_language(words)
     for match in _CAPITALISED.finditer(text):
         word = match.group().replace("’", "'")
         name = word.removesuffix("'s").lower()
@@ -247,14 +219,14 @@ def _is_title(line: str) -> bool:
     line = line.strip(" #*_\t-")
     if line.endswith((".", "!", "?", ",", ";")):
         return False
-    words = _WORD.findall(line)
+    words = SPACED_WORD.findall(line)
     if len(words) < 2 or words[0][0].islower() or words[0].lower() in _ORDERS:
         return False
     return not any(word[0].islower() and word not in _SMALL_IN_TITLES for word in words)
 
 
 def _is_shouted(line: str) -> bool:
-    words = _WORD.findall(line)
+    words = SPACED_WORD.findall(line)
     return len(words) > 1 and sum(word.isupper() for word in words) > len(words) / 2
 
 

@@ -11,8 +11,8 @@ Only the patterns whose cue word occurs are tried, so that a text without any co
 
 import re
 
-from mnemo_core.ingest.signals.entities import words_of
 from mnemo_core.text.characters import HIRAGANA_CHARACTER, UNSPACED_CHARACTER
+from mnemo_core.text.languages import words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 _START = r"(?:^|[\n.!?;:,(•*>\-–—] ?|\band |\bbut |\bso |\bthen |\bok |\bplease |\bjust )"  # where an order can begin

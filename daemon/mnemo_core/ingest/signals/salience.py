@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mnemo_core.ingest.signals.entities import SMALL_WORDS, find_entity, is_camel_case, language_of, words_of
+from mnemo_core.ingest.signals.entities import find_entity, is_camel_case
 from mnemo_core.ingest.signals.preferences import find_preference
 from mnemo_core.text import lexicon
 from mnemo_core.text.characters import UNSPACED_CHARACTER
+from mnemo_core.text.languages import ALL_FUNCTION_WORDS, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
 
 ENTITY, NUMBER, PREFERENCE, TECHNICAL = 0.3, 0.2, 0.4, 0.1  # what each signal adds [L 1.5]
@@ -138,7 +139,7 @@ def find_number(text: str, words: set[str]) -> str:
     if words & _SMALL_MONTHS and (found := _MONTHS_THAT_ARE_WORDS.search(text)):
         return found.group()
     lowered = text.lower()
-    match language_of(words):
+    match identify_language(words):
         case "de":
             spelled, when = words & _GERMAN_NUMBERS, _GERMAN_WHEN
         case "fr":
@@ -202,7 +203,7 @@ def find_technical_term(text: str, words: set[str], rarity: Rarity | None = None
 
 def rarest(words: set[str], rarity: Rarity) -> str:
     """The rarest of the words if they are rare on average; "" if they are not, or too few to tell. [L 1.5]"""
-    asked = sorted(word for word in words if word not in SMALL_WORDS and len(word) > 2)
+    asked = sorted(word for word in words if word not in ALL_FUNCTION_WORDS and len(word) > 2)
     if len(asked) < _RARITY_WORDS_MIN:
         return ""
     rare = rarity(asked)
