@@ -184,7 +184,7 @@ def ended(lines: Iterable[bytes]) -> list[bytes]:
 # Out
 
 
-def test_a_stream_has_every_row_in_the_order_that_the_format_says(kept: KeptRows) -> None:
+def test_a_dump_has_every_row_in_the_order_of_the_format(kept: KeptRows) -> None:
     fill(kept)
     assert kept.stream() == ended(EXPECTED)
 
@@ -219,14 +219,14 @@ def test_no_snapshot_is_held_while_a_line_is_on_its_way(kept: KeptRows) -> None:
         assert kept.open_snapshots == 0
 
 
-def test_a_memory_without_a_number_is_told(kept: KeptRows) -> None:
+def test_a_memory_without_a_number_is_reported(kept: KeptRows) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
     kept.database.write(AT, lambda writing: writing.delete_row("numbers", writing.rows("numbers")[0]))
     with pytest.raises(StoreCorruption, match=f"memory {sample_id(1)} has no number"):
         kept.stream()
 
 
-def test_a_snapshot_is_given_back_when_its_time_is_over(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_is_closed_when_its_time_is_over(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(1, 6):
         kept.write(PutMemory(data=sample_memory(number)))
     whole, taken = kept.stream(), kept.taken
@@ -305,7 +305,7 @@ def test_what_is_written_meanwhile_is_as_it_was_at_the_beginning(kept: KeptRows)
     assert [*got, *lines] == before
 
 
-def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: KeptRows) -> None:
+def test_memories_written_meanwhile_are_in_no_note_of_the_dump(kept: KeptRows) -> None:
     kept.write(PutMemory(data=sample_memory(1)))
     lines = dump.write(kept.snapshot)
     got = [next(lines)]
@@ -320,7 +320,7 @@ def test_what_is_new_meanwhile_is_in_no_note_of_the_stream(kept: KeptRows) -> No
 # In
 
 
-def test_a_loaded_stream_gives_the_same_tables(kept: KeptRows, folder: Path) -> None:
+def test_a_loaded_dump_gives_the_same_tables(kept: KeptRows, folder: Path) -> None:
     fill(kept)
     kept.write(DropMemory(id=sample_id(1)))
     kept.write(PutMemory(data=sample_memory(4)))
@@ -340,7 +340,7 @@ def test_a_number_that_was_given_is_not_given_again_after_loading(kept: KeptRows
     again.database.close()
 
 
-def test_vectors_come_back_to_who_takes_them(kept: KeptRows) -> None:
+def test_vectors_are_loaded_where_the_caller_takes_them(kept: KeptRows) -> None:
     lines = kept.stream(vectors=[(b"\1" * 16, b"\0\1\2")])
     taken: list[tuple[bytes, bytes]] = []
     kept.database.write(
@@ -350,7 +350,7 @@ def test_vectors_come_back_to_who_takes_them(kept: KeptRows) -> None:
     kept.load(lines)  # and nobody has to
 
 
-def test_a_store_that_was_loaded_without_history_says_so_in_its_one_change(kept: KeptRows, folder: Path) -> None:
+def test_a_store_loaded_without_history_says_so_in_its_one_change(kept: KeptRows, folder: Path) -> None:
     fill(kept)
     again = KeptRows(folder / "again").load(kept.stream(history=False))
     with again.snapshot() as snapshot:
@@ -359,8 +359,8 @@ def test_a_store_that_was_loaded_without_history_says_so_in_its_one_change(kept:
     again.database.close()
 
 
-def test_without_its_header_a_stream_gives_all_the_rest(kept: KeptRows, folder: Path) -> None:
-    """As a journal's snapshot may be that is damaged at its beginning."""
+def test_a_dump_without_its_header_gives_all_the_rest(kept: KeptRows, folder: Path) -> None:
+    """As in a journal's snapshot that is damaged at its beginning."""
     fill(kept)
     rows = list(dump.read(kept.stream()))[1:]
     again = KeptRows(folder / "again")
@@ -374,14 +374,14 @@ def test_without_its_header_a_stream_gives_all_the_rest(kept: KeptRows, folder: 
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, -2, -1])
-def test_a_stream_that_is_cut_off_is_refused(kept: KeptRows, count: int) -> None:
+def test_a_dump_that_is_cut_off_is_refused(kept: KeptRows, count: int) -> None:
     fill(kept)
     lines = kept.stream()[:count]
     with pytest.raises(dump.MalformedDump, match=rf"line {len(lines) + 1}: it is cut off"):
         list(dump.read(lines))
 
 
-def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: KeptRows) -> None:
+def test_a_dump_that_is_cut_within_a_line_names_the_line(kept: KeptRows) -> None:
     fill(kept)
     lines = kept.stream()
     with pytest.raises(dump.MalformedDump) as caught:
@@ -390,7 +390,7 @@ def test_a_stream_that_is_cut_within_a_line_names_the_line(kept: KeptRows) -> No
 
 
 @pytest.mark.parametrize("row", range(21))
-def test_a_row_that_is_gone_or_altered_is_seen_at_the_end(kept: KeptRows, row: int) -> None:
+def test_a_missing_or_altered_row_is_noticed_at_the_end(kept: KeptRows, row: int) -> None:
     fill(kept)
     lines = kept.stream()
     gone = lines[:row] + lines[row + 1 :]
@@ -419,7 +419,7 @@ def test_a_file_that_is_no_dump_is_refused_by_its_first_line(line: bytes, why: s
         list(dump.read([line]))
 
 
-def test_a_second_header_and_whatever_stands_behind_the_end_are_refused(kept: KeptRows) -> None:
+def test_a_second_header_and_rows_after_the_end_are_refused(kept: KeptRows) -> None:
     lines = kept.stream()
     with pytest.raises(dump.MalformedDump, match="line 2: a stream has one header"):
         list(dump.read([lines[0], lines[0]]))
@@ -435,7 +435,7 @@ def test_lines_may_come_without_their_newlines_or_with_those_of_another_system(k
     assert list(dump.read(line.replace(b"\n", b"\r\n") for line in lines)) == rows
 
 
-def test_a_stream_is_known_by_how_it_begins(kept: KeptRows) -> None:
+def test_a_dump_is_recognised_by_its_beginning(kept: KeptRows) -> None:
     lines = kept.stream()
     assert dump.is_dump(lines[0])
     assert not dump.is_dump(lines[1])

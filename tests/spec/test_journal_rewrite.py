@@ -131,7 +131,7 @@ def test_a_snapshot_takes_the_place_of_every_segment_before_it(tmp_path: Path) -
     assert journal.size() == sum(path.stat().st_size for path in (snapshot, *segments))
 
 
-def test_a_snapshot_is_a_header_and_the_stream_each_line_with_its_checksum(tmp_path: Path) -> None:
+def test_a_snapshot_is_a_header_and_a_dump_each_line_with_its_checksum(tmp_path: Path) -> None:
     written = WrittenJournal(tmp_path)
     written.add("short")
     written.add("short")
@@ -204,7 +204,7 @@ def test_a_snapshot_is_for_its_owner_alone_and_names_the_store(tmp_path: Path) -
 
 
 def test_the_newest_header_is_not_one_that_a_snapshot_replaces(tmp_path: Path) -> None:
-    """The salt of a store that was taken over whole, when the start after it has to do without store.json."""
+    """The salt of a loaded dump counts when the next start finds no store.json."""
     written = WrittenJournal(tmp_path)
     for _ in range(5):
         written.add("short")
@@ -336,14 +336,14 @@ def crashes(tmp_path: Path) -> Path:
 
 
 def prepared(folder: Path, disk: FailingRewriteDisk) -> WrittenJournal:
-    """A journal with all that can stand in it, and a disk that fails from here on."""
+    """A journal with every kind of content, and a disk that fails from now on."""
     written = WrittenJournal(folder)
     fill(written)
     written.journal.disk = disk
     return written
 
 
-def test_a_crash_at_any_moment_of_writing_it_anew_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
+def test_a_crash_at_any_moment_of_a_rewrite_leaves_the_same_state(tmp_path: Path, crashes: Path) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     written.write_anew()
@@ -394,7 +394,7 @@ def test_a_disk_that_fails_at_any_moment_of_a_rewrite_leaves_the_same_state(
 
 
 def test_a_crash_while_another_state_is_taken_over_leaves_the_one_or_the_other(tmp_path: Path, crashes: Path) -> None:
-    """The case of a store that returns to an earlier moment: the snapshot ends before the lines that it replaces."""
+    """As after a restore to an earlier time: the snapshot ends before the lines that it replaces."""
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     other, last = {"fact 1": "other"}, (3, "00ff00ff00ff00ff")
@@ -474,7 +474,7 @@ def damaged(path: Path, offset: int, data: bytes) -> None:
 
 
 def anew(folder: Path) -> tuple[WrittenJournal, Path, list[int]]:
-    """A journal with a snapshot and two lines, the snapshot, and where its lines begin."""
+    """A journal with a snapshot and two lines, the snapshot's path, and the offsets of its lines."""
     written = WrittenJournal(folder)
     fill(written)
     written.write_anew()
@@ -541,7 +541,7 @@ def test_rows_that_are_missing_without_a_trace_are_reported(tmp_path: Path) -> N
     assert journal.quarantine(tmp_path / "quarantine") == [], "there is nothing to keep"
 
 
-def test_a_snapshot_that_is_not_whole_never_replaces_what_it_was_made_from(tmp_path: Path, crashes: Path) -> None:
+def test_an_incomplete_snapshot_never_replaces_its_source(tmp_path: Path, crashes: Path) -> None:
     disk = FailingRewriteDisk(tmp_path / "journal", crashes)
     written = prepared(tmp_path / "journal", disk)
     before = {name for name in names(tmp_path / "journal") if ".0" in name}
