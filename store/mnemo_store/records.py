@@ -2,7 +2,7 @@
 
 A change states the result, not the operation: replaying it twice is replaying it once. What a memory is (Memory) is
 versioned; how it is used (Usage) is not. The same structs are MessagePack in the database and JSON in the journal;
-bytes and keys are `layout`'s business.
+`codec` encodes them.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ LAYERS: tuple[Layer, ...] = get_args(Layer)
 TRUSTS: tuple[Trust, ...] = get_args(Trust)  # most trusted first
 STATES: tuple[State, ...] = get_args(State)
 
-DEFAULT_NAMESPACE = "default"  # of what names none; a part of every other one that is asked. SPEC 2.4
+DEFAULT_NAMESPACE = "default"  # used where none is named; every search of another one includes it. SPEC 2.4
 CONTENT_CHARS_MAX = 8192  # code points after cleaning [G 1]
 TAGS_MAX = 20  # [G 1]
 TAG_CHARS_MAX = 32  # [G 1]
@@ -45,8 +45,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class NotePlace(Record, frozen=True):
-    """Where in its note a chunk stands. Path, ordinal and lines are the NoteFile's, so that text moving about in a
-    file, or the file moving, changes no memory."""
+    """The place of a chunk in its note. Path, ordinal and lines are in the NoteFile, so that moving text within a file,
+    or moving the file, changes no memory."""
 
     title: str
     headings: tuple[str, ...] = ()  # the trail from the top heading down, without the title
@@ -54,7 +54,7 @@ class NotePlace(Record, frozen=True):
 
 
 class ConversationTurn(Record, frozen=True):
-    """What a memory that is one side of a conversation carries. SPEC 8."""
+    """The additional fields of a memory that is one side of a conversation. SPEC 8."""
 
     role: Literal["user", "agent"]
     tier: Tier = "ring"
@@ -72,7 +72,7 @@ class TraceStep(Record, frozen=True):
 
 
 class Memory(Record, frozen=True):
-    """What a memory is. Every version of it stays in the history. Times are ms since the epoch, UTC."""
+    """The content and attributes of a memory. Every version stays in the history. Times are ms since the epoch, UTC."""
 
     id: str  # UUIDv7, lower-case text
     content: str
@@ -113,7 +113,7 @@ class Memory(Record, frozen=True):
 
 
 class Usage(Record, frozen=True):
-    """How a memory is used. Unversioned, absolute, written a few seconds late at most. SPEC 2.2."""
+    """The usage of a memory: unversioned, absolute, written a few seconds late at most. SPEC 2.2."""
 
     id: str
     access_count: int = 0
@@ -124,7 +124,7 @@ class Usage(Record, frozen=True):
 
 
 class TrashEntry(Record, frozen=True):
-    """When and why a memory went to the trash, and the state it had before."""
+    """The time and reason of a memory's move to the trash, and its state before."""
 
     id: str
     at: int
@@ -133,13 +133,13 @@ class TrashEntry(Record, frozen=True):
 
 
 class Edge(Record, frozen=True):
-    """A tie between two memories. SPEC 5.5, 6."""
+    """A relation between two memories. SPEC 5.5, 6."""
 
     source: str
     target: str
     relation: Relation
     at: int
-    via: Literal["", "link"] = ""  # what made it: "link", a wiki link of a note, which goes when the link goes
+    via: Literal["", "link"] = ""  # its origin: "link", a wiki link of a note; removed together with the link
 
 
 class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
@@ -149,11 +149,11 @@ class ChunkRef(msgspec.Struct, frozen=True, array_like=True):
     hash: str
     first_line: int
     last_line: int
-    tags: tuple[str, ...] = ()  # those the file gave it: what differs in the memory's is a person's doing
+    tags: tuple[str, ...] = ()  # from the file; other tags of the memory were changed by a person
 
 
 class NoteFile(Record, frozen=True):
-    """What is known of one file of a notes folder. Its chunks are in file order."""
+    """The state of one file of a notes folder. Its chunks are in file order."""
 
     id: str
     root: str  # id of the NoteRoot
@@ -166,8 +166,8 @@ class NoteFile(Record, frozen=True):
     chunks: tuple[ChunkRef, ...] = ()
     missing: bool = False  # gone from the folder; its chunks are in the trash and come back with it
     links: tuple[str, ...] = ()  # wiki-link targets as written
-    importance: float | None = None  # that its front matter gives its chunks
-    reader: int = 0  # the version of the rules it was read by: a file read by older ones is read again
+    importance: float | None = None  # of its chunks, from the front matter
+    reader: int = 0  # version of the reader's rules: a file read by older rules is read again
 
 
 class NoteRoot(Record, frozen=True):
@@ -180,14 +180,14 @@ class NoteRoot(Record, frozen=True):
 
 
 class Skip(Record, frozen=True):
-    """A salted hash of a chunk that a person deleted: rescans of that file leave this text out until it changes."""
+    """A salted hash of a chunk that a person deleted: rescans of that file skip this text until it changes."""
 
     file: str
     hash: str
 
 
 class Forgotten(Record, frozen=True):
-    """A salted hash of a text that was purged: no restore, import or rescan brings it back unless told. SPEC 3.7"""
+    """A salted hash of an erased text: no restore, import or rescan brings it back unless asked to. SPEC 3.7"""
 
     hash: str
     at: int
@@ -211,7 +211,7 @@ class PutMemory(Record, frozen=True, tag_field="record_type", tag="memory"):
 
 
 class DropMemory(Record, frozen=True, tag_field="record_type", tag="memory_dropped"):
-    """The trash is emptied, or the memory purged: record, usage, edges and versions go."""
+    """Removes a memory for good: record, usage, edges and versions."""
 
     id: str
 
@@ -268,7 +268,7 @@ class PutForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten"
 
 
 class DropForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten_dropped"):
-    """The text may be remembered again."""
+    """Allows the text to be remembered again."""
 
     hash: str
 
@@ -296,7 +296,7 @@ Change = (
 
 
 class ChangeEntry(Record, frozen=True):
-    """What one transaction touched: the row of the `changes` table, by seq."""
+    """The history entry of a transaction: the row of the table `changes`, by seq."""
 
     at: int
     by: str
@@ -318,28 +318,28 @@ def default_decay_rate(layer: Layer, kind: Kind) -> float:
 
 
 def is_long_term(change: Change) -> bool:
-    """True for what belongs in journal/long_term.jsonl: core memories and summaries. SPEC 3.3 [M]"""
+    """True for changes that belong in journal/long_term.jsonl: core memories and summaries. SPEC 3.3 [M]"""
     return isinstance(change, PutMemory) and (change.data.layer == "core" or change.data.compression_source)
 
 
 def normalized_text(content: str) -> str:
-    """The text by which two contents count as the same: NFC, case-folded, white space as one space. SPEC 5.5 [E]"""
+    """The normalized text by which contents are compared: NFC, case-folded, white space as one space. SPEC 5.5 [E]"""
     return " ".join(unicodedata.normalize("NFC", content).casefold().split())
 
 
 def content_hash(content: str) -> bytes:
-    """16 bytes that are equal exactly for contents whose normalised texts are equal."""
+    """A 16-byte hash that is equal exactly for contents whose normalized texts are equal."""
     return hashlib.blake2b(normalized_text(content).encode(), digest_size=16).digest()
 
 
 def skip_hash(salt: str, content: str) -> str:
-    """What Skip and Forgotten hold for a text that a person deleted: the salt (hexadecimal) keeps it from being
-    guessed. Case and spacing make no difference, so that a reflowed paragraph stays away."""
+    """The salted hash in Skip and Forgotten for a text that a person deleted; the salt is hexadecimal and prevents
+    guessing. Case and spacing make no difference, so that a reflowed paragraph is recognised."""
     return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
 
 
 def embedded_text(memory: Memory) -> str:
-    """The exact text whose vector stands for this memory. SPEC 2.3
+    """The exact text that is embedded for this memory. SPEC 2.3
 
     Chunks of notes: `title > heading > …`, then the chunk. Everything else: the content alone.
     """
@@ -350,5 +350,5 @@ def embedded_text(memory: Memory) -> str:
 
 
 def text_hash(text: str) -> bytes:
-    """16 bytes that name the exact text embedded."""
+    """A 16-byte hash of the exact embedded text."""
     return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -450,7 +450,7 @@ def test_a_damaged_stream_names_the_line_and_the_reason(client: Client, exported
         client.import_from(whole(exported[:-1]))
     with pytest.raises(RefusalError, match=r"line 3: .*nothing was changed"):
         client.import_from(whole([*exported[:2], b'{"record_type":"riddle"}', *exported[3:]]))
-    with pytest.raises(RefusalError, match=r"stream of version 99"):
+    with pytest.raises(RefusalError, match=r"dump has version 99"):
         client.import_from(whole([exported[0].replace(b'"mnemo_stream":1', b'"mnemo_stream":99'), *exported[1:]]))
 
 

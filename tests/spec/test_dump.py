@@ -403,7 +403,10 @@ def test_a_missing_or_altered_row_is_noticed_at_the_end(kept: KeptRows, row: int
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b'{"mnemo_stream":2,"format":4,"new":"shape"}', f"version 2 and format 4; this program knows 1 and {FORMAT}"),
+        (
+            b'{"mnemo_stream":2,"format":4,"new":"shape"}',
+            f"version 2 and format 4; this version supports versions up to 1 and formats up to {FORMAT}",
+        ),
         (b'{"mnemo_stream":1,"format":%d}' % (FORMAT + 1), f"version 1 and format {FORMAT + 1}"),
         (b'{"record_type":"meta","name":"a","value":"b"}', "one header, as its first line"),
         (b'{"record_type":"nobody_knows"}', "Invalid value"),
@@ -421,9 +424,9 @@ def test_a_file_that_is_no_dump_is_refused_by_its_first_line(line: bytes, why: s
 
 def test_a_second_header_and_rows_after_the_end_are_refused(kept: KeptRows) -> None:
     lines = kept.stream()
-    with pytest.raises(dump.MalformedDump, match="line 2: a stream has one header"):
+    with pytest.raises(dump.MalformedDump, match="line 2: a dump has one header"):
         list(dump.read([lines[0], lines[0]]))
-    with pytest.raises(dump.MalformedDump, match="line 3: something stands behind the end"):
+    with pytest.raises(dump.MalformedDump, match="line 3: there is a line after the footer"):
         list(dump.read([*lines, lines[0]]))
 
 

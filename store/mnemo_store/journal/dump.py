@@ -1,8 +1,8 @@
-"""Everything the store keeps, as one stream of JSON lines. FORMAT.md, "The stream".
+"""The dump: everything the store keeps, as one stream of JSON lines. FORMAT.md, "The stream".
 
-It is what an export is, what an import of our own reads, and what a journal that is written anew begins with. Equal
-states give equal bytes: the rows have one order, and none of them tells when or where the stream was made. Its footer
-counts and digests it, so that one that was cut off or altered is seen.
+An export is a dump, an import of an export reads one, and a rewritten journal begins with one. Equal states give equal
+bytes: the rows have one order, and none of them tells when or where the dump was made. Its footer has the number of
+rows and a digest, so that a dump that was cut off or altered is noticed.
 """
 
 import functools
@@ -35,7 +35,7 @@ from mnemo_store.tables import (
 
 DUMP_VERSION = 1
 SLICE = 200  # rows of a table that are read in one snapshot at most
-SLICE_SECONDS_MAX = 0.03  # after which it is given back, whatever hangs on a row; none may live over 100 ms [SPEC 3.5]
+SLICE_SECONDS_MAX = 0.03  # a snapshot is closed after that, since none may live over 100 ms [SPEC 3.5]
 LOAD_BATCH = 500  # changes
 
 R = TypeVar("R")
@@ -44,7 +44,7 @@ SnapshotSource = Callable[[], AbstractContextManager[Snapshot]]
 
 
 class MalformedDump(ValueError):
-    """A stream that cannot be read: on which line, counted from 1, and why."""
+    """A dump that cannot be read, with the number of the line, from 1, and the reason."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -53,12 +53,12 @@ class MalformedDump(ValueError):
 
 
 class DumpHeader(Record, frozen=True):
-    """The first row of a stream."""
+    """The first row of a dump."""
 
     mnemo_stream: int  # VERSION
     format: int  # of the records
-    last: tuple[int, str]  # seq and checksum of the last transaction that is in it
-    next_number: int  # that a new memory gets in the views
+    last: tuple[int, str]  # position of the store: the last transaction in the dump
+    next_number: int  # the number of the next new memory
     salt: str  # of the hashes in its skips and forgotten texts
 
 
@@ -70,7 +70,7 @@ class VersionRow(Record, frozen=True, tag_field="record_type", tag="version"):
 
 
 class MemoryRow(Record, frozen=True, tag_field="record_type", tag="memory"):
-    """The current version of a memory, under the seq that made it, with its number in the views."""
+    """The current version of a memory, under the seq that made it, with its number."""
 
     seq: int
     number: int
@@ -78,7 +78,7 @@ class MemoryRow(Record, frozen=True, tag_field="record_type", tag="memory"):
 
 
 class ChangeRow(Record, frozen=True, tag_field="record_type", tag="change"):
-    """What a transaction touched."""
+    """The history entry of a transaction."""
 
     seq: int
     data: ChangeEntry
@@ -92,7 +92,7 @@ class VectorsRow(Record, frozen=True, tag_field="record_type", tag="vectors"):
 
 
 class DumpFooter(Record, frozen=True):
-    """The last row of a stream."""
+    """The last row of a dump."""
 
     end: int  # rows before it, the header included
     digest: str  # BLAKE2b with 16 bytes over their lines
@@ -109,7 +109,7 @@ TAGGED: Any = functools.reduce(or_, (*_PLAIN, VersionRow, MemoryRow, ChangeRow, 
 
 
 class _DumpVersion(msgspec.Struct):
-    """What every version of a stream begins with."""
+    """The fields with which every version of a dump begins."""
 
     mnemo_stream: int
     format: int
@@ -124,19 +124,19 @@ _decode_tagged: Callable[[bytes], TaggedRow] = msgspec.json.Decoder(TAGGED).deco
 
 
 def is_dump(line: bytes) -> bool:
-    """Whether a file that begins with this line is a stream of this kind, of whatever version."""
+    """True if a file that begins with this line is a dump of any version."""
     return line.startswith(_HEADER)
 
 
 def decode(line: bytes) -> DumpRow | DumpFooter:
-    """A row without its newline. Raises ValueError that says what is wrong with it."""
+    """Decodes a row without its newline. Raises ValueError that says what is wrong."""
     try:
         if line.startswith(_HEADER):
             kind = _decode_kind(line)
             if kind.mnemo_stream > DUMP_VERSION or kind.format > FORMAT:
                 raise ValueError(
-                    f"a stream of version {kind.mnemo_stream} and format {kind.format}; "
-                    f"this program knows {DUMP_VERSION} and {FORMAT}"
+                    f"the dump has version {kind.mnemo_stream} and format {kind.format}; "
+                    f"this version supports versions up to {DUMP_VERSION} and formats up to {FORMAT}"
                 )
             return _decode_header(line)
         if line.startswith(_FOOTER):
@@ -147,20 +147,20 @@ def decode(line: bytes) -> DumpRow | DumpFooter:
 
 
 class Checksummer:
-    """Counts and digests the lines of a stream."""
+    """Counts and digests the lines of a dump."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._digest = hashlib.blake2b(digest_size=16)
 
     def add(self, line: bytes) -> None:
-        """Takes a line without its newline."""
+        """Adds a line without its newline."""
         self.rows += 1
         self._digest.update(line)
         self._digest.update(b"\n")
 
     def footer(self) -> DumpFooter:
-        """What stands behind the lines taken so far."""
+        """The footer for the lines added so far."""
         return DumpFooter(end=self.rows, digest=self._digest.hexdigest())
 
 
@@ -174,15 +174,16 @@ def write(
     history: bool = True,
     vectors: Iterable[tuple[bytes, bytes]] = (),
 ) -> Iterator[bytes]:
-    """The lines of the stream, newlines included. What is in it is decided when the first of them is asked for.
+    """Yields the lines of a dump with their newlines. Its content is fixed when the first line is asked for.
 
-    `source` gives a fresh snapshot for each slice. What is written meanwhile: a memory that is changed is given as it
-    was at the beginning, one that is new or dropped is left out, and what has no versions is given as it is by then.
+    `source` gives a new snapshot for each slice. A memory that is changed meanwhile is given as it was at the
+    beginning, one that is new or dropped is left out, and records without versions are given as they are when they are
+    read.
 
-    With `keep` only memories for which it is true are there, and of everything else what belongs to them; no hashes of
-    texts that must not come back, nor the salt of them. Without
-    `history` there are neither earlier versions nor changes. `vectors` are rows of the table of embeddings, in the
-    order of their keys; the caller gives only those that may be seen. Raises Damaged where a memory has no number.
+    With `keep` the dump has only the memories for which it is true, and of everything else only what belongs to them,
+    without the hashes of erased texts and their salt. Without `history` it has neither earlier versions nor changes.
+    `vectors` are rows of the table of embeddings, in the order of their keys; the caller gives only those that may be
+    seen. Raises StoreCorruption where a memory has no number.
     """
     tally = Checksummer()
     with source() as snapshot:
@@ -200,7 +201,7 @@ def write(
 
 
 class _DumpWriter:
-    """The rows of the store in their order, up to a seq. For the tables it is the ExportScope."""
+    """Makes the rows of the store in their order, up to a seq. It is the ExportScope for the tables."""
 
     def __init__(self, source: SnapshotSource, seq: int, keep: Callable[[Memory], bool] | None, history: bool) -> None:
         self.is_filtered = keep is not None
@@ -209,7 +210,7 @@ class _DumpWriter:
         self._seq = seq
         self._keep = keep
         self._history = history
-        self._snapshot: Snapshot  # that the rows come from which are being made
+        self._snapshot: Snapshot  # of the current slice
 
     def rows(self) -> Iterator[DumpRow]:
         if self.is_filtered:
@@ -234,7 +235,8 @@ class _DumpWriter:
         return current is not None and (self._keep is None or self._keep(current.memory))
 
     def _each(self, table: Table[R], make: Callable[[R], Iterable[DumpRow]]) -> Iterator[DumpRow]:
-        """What `make` makes of each record of a table. Nothing is yielded within a snapshot: the caller may be slow."""
+        """Yields the rows that `make` returns for each record of a table; none within a snapshot, since the caller may
+        be slow."""
         after = b""
         while True:
             made: list[DumpRow] = []
@@ -268,15 +270,14 @@ class _DumpWriter:
                 yield VersionRow(seq=version.seq, data=version.memory)
         number = self._snapshot.number(memory_id)
         if number is None:
-            raise StoreCorruption(f"memory {memory_id} has no number in the views")
+            raise StoreCorruption(f"memory {memory_id} has no number")
         yield MemoryRow(seq=current.seq, number=number, data=current.memory)
         for table in SECTIONS["with its memory"]:
             for record in self._snapshot.under(table, memory_id):
                 yield put_of(table, record)
 
     def _orphans(self, table: Table[Any]) -> Iterator[DumpRow]:
-        """Rows that stand with their memory, of memories that are not there: nobody asks for them, but the state has
-        them."""
+        """Rows of a table that belong to missing memories: the state has them, although nothing reads them."""
         field = table.parents[0].field
 
         def made(record: Any) -> list[DumpRow]:
@@ -293,11 +294,11 @@ class _DumpWriter:
             if ids or used:
                 entry = msgspec.structs.replace(entry, ids=ids, used=used)
             else:
-                entry = ChangeEntry(at=entry.at, by="")  # somebody else's
+                entry = ChangeEntry(at=entry.at, by="")  # of other memories alone
         yield ChangeRow(seq=seq, data=entry)
 
     def _as_it_was(self, stored: StoredMemory) -> StoredMemory | None:
-        """The version that was the current one at the beginning; None when there was none."""
+        """The version that was current at the beginning of the dump; None where there was none."""
         if stored.seq <= self._seq:
             return stored
         earlier = [version for version in self._snapshot.versions(stored.memory.id) if version.seq <= self._seq]
@@ -308,9 +309,9 @@ class _DumpWriter:
 
 
 def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
-    """The rows of a stream, the header first, without the footer. Raises Malformed.
+    """Yields the rows of a dump, the header first, without the footer. Raises MalformedDump.
 
-    That it was cut off, or altered, may show at its end only: nothing of it is to be relied on before that.
+    Only the end shows whether a dump was cut off or altered: do not rely on any row before that.
     """
     tally = Checksummer()
     number, ended = 0, False
@@ -321,29 +322,27 @@ def read(lines: Iterable[bytes]) -> Iterator[DumpRow]:
         except ValueError as error:
             raise MalformedDump(number, str(error)) from error
         if ended:
-            raise MalformedDump(number, "something stands behind the end")
+            raise MalformedDump(number, "there is a line after the footer")
         if isinstance(row, DumpHeader) != (number == 1):
-            raise MalformedDump(number, "a stream has one header, as its first line")
+            raise MalformedDump(number, "a dump has one header, as its first line")
         if isinstance(row, DumpFooter):
             ended = True
             if row != tally.footer():
-                raise MalformedDump(
-                    number, f"{row.end} rows were written, {tally.rows} stand here, or some are altered"
-                )
+                raise MalformedDump(number, f"{row.end} rows were written, {tally.rows} are here, or some are altered")
             continue
         tally.add(line)
         yield row
     if not ended:
-        raise MalformedDump(number + 1, "it is cut off: the last line of a stream says that it is the end")
+        raise MalformedDump(number + 1, "it is cut off: the last line of a dump is its footer")
 
 
 def load(
     rows: Iterable[DumpRow], writing: StateWriter, put_vectors: Callable[[bytes, bytes], None] | None = None
 ) -> None:
-    """Puts the rows of a stream into a store that has nothing yet, which then is as the one that was written.
+    """Loads the rows of a dump into an empty store, which then equals the one that was dumped.
 
-    Without a header the last transaction is not known and is the caller's to note; salt and the next number are then
-    what the rows allow. Rows of vectors are passed over without `put_vectors`, which gets key and value.
+    Without a header the caller has to set the position; salt and next number are then as far as the rows tell. Rows of
+    vectors are skipped without `put_vectors`, which gets key and value.
     """
     loading = _DumpLoader(writing)
     for row in rows:
@@ -367,14 +366,14 @@ def load(
 
 
 class _DumpLoader:
-    """What has to be kept in mind while rows are put in place."""
+    """The state of a load between rows."""
 
     def __init__(self, writing: StateWriter) -> None:
         self._writing = writing
         self._last = (0, "")
         self._next_number = 0
         self._changes: list[Change] = []
-        self._entry = 0  # seq of the entry that only stands in for one
+        self._entry = 0  # seq of a provisional entry
 
     def begin(self, header: DumpHeader) -> None:
         self._last = header.last
@@ -399,7 +398,7 @@ class _DumpLoader:
 
     def finish(self) -> None:
         self._flush()
-        if self._entry:  # a stream without history
+        if self._entry:  # a dump without history
             self._writing.put_entry(self._entry, self._loaded())
         if self._next_number:
             self._writing.set_meta("next_number", str(self._next_number))
@@ -407,8 +406,8 @@ class _DumpLoader:
             self._writing.set_position(self._last)
 
     def _flush(self) -> None:
-        """Applies the changes that wait, as part of the last transaction: its own entry, which stands in the stream
-        behind them, then takes the place of the one that this makes."""
+        """Applies the pending changes as part of the last transaction. This makes a provisional entry, which the entry
+        of that transaction, later in the dump, replaces."""
         if self._changes:
             self._entry = max(1, self._last[0])
             self._writing.apply(self._changes, self._entry, self._loaded())

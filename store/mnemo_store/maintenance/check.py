@@ -1,10 +1,10 @@
-"""What must hold of a store: rules with names, each about the rows of one table. SPEC 3.8, FORMAT.md "Check".
+"""The check of a store: named rules, each about the rows of one table. SPEC 3.8, FORMAT.md "Check".
 
-A rule sees one row and what it leans on within the snapshot that the row was read in, so it is true or false whatever
-is written meanwhile; a snapshot lives for a slice of rows. Whatever cannot be read is told where it stands, and every
-other rule passes it over. Nothing here changes anything.
+A rule sees one row, and the rows it depends on in the same snapshot, so it holds or not whatever is written meanwhile;
+a snapshot lives for a slice of rows. An unreadable row is reported once, and all other rules skip it. A check changes
+nothing.
 
-To add a rule: a function of (Look, record) that yields what is wrong, and its line in INVARIANTS.
+To add a rule, write a function of (RowContext, record) that yields the problems, and add it to INVARIANTS.
 """
 
 import functools
@@ -34,7 +34,7 @@ from mnemo_store.records import (
 )
 from mnemo_store.tables import BY_NAME, TABLE_NAMES, TABLES, StoredMemory, Table
 
-SLICE = 200  # rows looked at in one snapshot: some 20 ms
+SLICE = 200  # rows checked in one snapshot: about 20 ms
 ERASURE_NAMES = frozenset(
     {"purge", "forget"}
 )  # transactions so called purged: what they removed may be named as evidence
@@ -42,15 +42,15 @@ ERASURE_NAMES = frozenset(
 TableSource = Callable[[], AbstractContextManager[TableSnapshot]]
 YieldToQueries = Callable[[], None]  # called between two slices; may raise, to stop
 
-# How a fault is mended. told: not by a program. database: put aside and restored from the journal. reread: its rows
-# are read anew from the journal. indexes: made anew from the records. amend: a change like any other, what it takes
-# out kept in quarantine. embeddings: dropped, to be computed again. history: what is lost is marked as lost. journal:
-# written anew from the database. views, vectors: made anew from the database.
+# How a violation is repaired. told: only by a person. database: quarantined and restored from the journal. reread: its
+# rows are restored from the journal. indexes: rebuilt from the records. amend: by a change like any other, with the
+# removed rows in quarantine. embeddings: removed, to be computed again. history: lost changes are marked as lost.
+# journal: rewritten from the database. views, vectors: rebuilt from the database.
 Remedy = Literal[
     "told", "database", "reread", "indexes", "amend", "embeddings", "history", "journal", "views", "vectors"
 ]
 
-DECODE_ERRORS = (ValueError, msgspec.MsgspecError)  # what decoding a damaged row raises
+DECODE_ERRORS = (ValueError, msgspec.MsgspecError)  # raised by decoding a damaged row
 MEMORY_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _DIGITS = re.compile(r"[0-9]+")
 _SEQ_AND_TIME = re.compile(r"[0-9]+( [0-9]+)?")
@@ -58,21 +58,21 @@ _SALT = re.compile(r"[0-9a-f]{32}")
 
 
 class InvariantViolation(NamedTuple):
-    """Something that should hold and does not."""
+    """A rule that a row breaks."""
 
     invariant: str
     table: str
-    subject: str  # what it is about: an id, the number of a change, a key
-    what: str  # is wrong with it
+    subject: str  # an id, the number of a change, a key
+    what: str  # the problem, as a sentence about the subject
     remedy: Remedy
 
 
 class RowContext:
-    """One snapshot, and what several of its rows lean on."""
+    """One snapshot, and records that several rules need."""
 
     def __init__(self, at: TableSnapshot) -> None:
         self.at = at
-        self.key = b""  # of the row that is looked at
+        self.key = b""  # of the row that is checked
         self._chunks: dict[str, tuple[NoteFile | None, frozenset[str]]] = {}
         self._named: dict[int, frozenset[str] | None] = {}
 
@@ -104,12 +104,12 @@ class RowContext:
 
 
 class Invariant(NamedTuple):
-    """`rule` is asked about every row of `table`; `walk`, where there is one, about the store as a whole."""
+    """A rule: `rule` is called for every row of `table`, `walk` once for the whole store."""
 
     name: str
     table: str
     remedy: Remedy
-    about: str  # what holds
+    about: str  # the rule as a sentence
     rule: Callable[[RowContext, Any], Iterator[str]] | None = None
     walk: Callable[[TableSource, YieldToQueries], Iterator[tuple[str, str]]] | None = None  # subject and what is wrong
 
@@ -125,7 +125,7 @@ class IndexPointer(NamedTuple):
 
 
 def decode(table: str, row: TableRow) -> Any:
-    """The record that a row holds. Raises one of UNREADABLE where it holds none, or stands under another's key."""
+    """The record of a row. Raises one of DECODE_ERRORS where it has none, or has another record's key."""
     known = BY_NAME.get(table)
     return known.open_verified(*row) if known is not None else _DECODERS[table](*row)
 
@@ -140,7 +140,7 @@ def _pointer_row(key: bytes, value: bytes) -> IndexPointer:
 
 def _vectors_row(_: bytes, value: bytes) -> bytes:
     if not value or (len(value) % 2 and not is_token_rows(value)):
-        raise ValueError(f"its {len(value)} bytes are no row of numbers")
+        raise ValueError(f"its {len(value)} bytes are not vectors")
     return value
 
 
@@ -150,7 +150,7 @@ def _sized(data: bytes, size: int) -> bytes:
     return data
 
 
-# Of what is made from records.
+# Tables that are derived from records.
 _DECODERS: dict[str, Callable[[bytes, bytes], Any]] = {
     "numbers": _number_row, "owners": _pointer_row, "hashes": _pointer_row, "keys": _pointer_row,
     "embeddings": _vectors_row,
@@ -158,8 +158,8 @@ _DECODERS: dict[str, Callable[[bytes, bytes], Any]] = {
 
 
 def subject_of(table: str, row: TableRow) -> str:
-    """What a row is about, as a report names it: `0189… 7` is a version, `0189… related 018a…` an edge. A key that is
-    none of its table's is named in hexadecimal."""
+    """The subject of a row in reports: `0189… 7` is a version, `0189… related 018a…` an edge. A key that is invalid in
+    its table is given in hexadecimal."""
     key, value = row
     try:
         match table:
@@ -185,7 +185,7 @@ def _has_a_number(look: RowContext, stored: StoredMemory) -> Iterator[str]:
     owner = look.at.row("owners", number)
     if owner != key:
         other = "nobody's" if owner is None else f"that of {id_text(owner)}"
-        yield f"its number {seq_of(number)} is said to be {other}"
+        yield f"its number {seq_of(number)} is registered as {other}"
     if seq_of(number) >= look.next_number:
         yield f"its number {seq_of(number)} would be given again"
 
@@ -216,9 +216,9 @@ def _has_versions_in_order(look: RowContext, stored: StoredMemory) -> Iterator[s
     for before, after in pairwise(look.at.versions(stored.memory.id)):
         older, newer = before.memory.version, after.memory.version
         if before.seq >= after.seq:
-            yield f"version {older} is of change {before.seq}, and version {newer}, behind it, of {after.seq}"
+            yield f"version {older} is of change {before.seq}, and version {newer}, after it, of {after.seq}"
         if newer <= older or (newer > older + 1 and before.seq >= look.history_start):
-            yield f"behind version {older} comes version {newer}"
+            yield f"version {older} is followed by version {newer}"
 
 
 def _is_named_by_its_changes(look: RowContext, stored: StoredMemory) -> Iterator[str]:
@@ -234,8 +234,8 @@ def _is_named_by_its_changes(look: RowContext, stored: StoredMemory) -> Iterator
 def _agrees_with_the_trash(look: RowContext, stored: StoredMemory) -> Iterator[str]:
     entry = look.at.trash(stored.memory.id)
     if stored.memory.state == "trashed" and entry is None:
-        yield "it is in the trash, and nothing says since when and why"
-    if stored.memory.state not in ("trashed", "discarded") and entry is not None:  # which says why it was set aside
+        yield "it is in the trash, without an entry that says since when and why"
+    if stored.memory.state not in ("trashed", "discarded") and entry is not None:  # for "discarded" it has the reason
         yield f"it is {stored.memory.state}, and has an entry in the trash"
 
 
@@ -245,9 +245,9 @@ def _is_listed_by_its_note(look: RowContext, stored: StoredMemory) -> Iterator[s
         return
     note, listed = look.note(memory.managed)
     if note is None:
-        yield f"its note {memory.managed} is not known"
+        yield f"its note {memory.managed} does not exist"
     elif note.missing:
-        yield f"its note {note.path} is gone"
+        yield f"its note {note.path} is missing from its folder"
     elif memory.id not in listed:
         yield f"its note {note.path} does not list it"
 
@@ -255,7 +255,7 @@ def _is_listed_by_its_note(look: RowContext, stored: StoredMemory) -> Iterator[s
 def _is_within_bounds(_: RowContext, stored: StoredMemory) -> Iterator[str]:
     memory = stored.memory
     if not MEMORY_ID.fullmatch(memory.id):
-        yield "its id is not a UUID of version 7 in lower case"
+        yield "its id is not a lower-case UUID of version 7"
     if not 1 <= len(memory.content) <= CONTENT_CHARS_MAX:
         yield f"its content has {len(memory.content)} characters"
     if not 0.0 <= memory.importance <= 1.0:
@@ -265,7 +265,7 @@ def _is_within_bounds(_: RowContext, stored: StoredMemory) -> Iterator[str]:
     if memory.version < 1:
         yield f"its version is {memory.version}"
     if min(memory.created_at, memory.modified_at, memory.expires_at) < 0:
-        yield "a time of it lies before 1970"
+        yield "one of its times is before 1970"
     if not 1 <= len(memory.namespace) <= NAMESPACE_CHARS_MAX:
         yield f"its namespace has {len(memory.namespace)} characters"
     if len(memory.tags) > TAGS_MAX or len(memory.evidence) > EVIDENCE_MAX:
@@ -273,7 +273,7 @@ def _is_within_bounds(_: RowContext, stored: StoredMemory) -> Iterator[str]:
 
 
 def _names_what_exists(source: TableSource, give_way: YieldToQueries) -> Iterator[tuple[str, str]]:
-    """Evidence may name what was purged since; nothing else may name what is not there."""
+    """Yields references to missing memories. Only evidence may name memories that were erased since."""
     dangling: list[tuple[str, str, str]] = []
     for look, stored in _records(source, "memories", give_way):
         memory: Memory = stored.memory
@@ -298,13 +298,13 @@ def _is_there(look: RowContext, memory_id: str) -> bool:
         return False
 
 
-# Rules that follow from how a table is kept
+# Rules that follow from the definition of a table
 
 
 def _is_no_orphan(table: Table[Any], look: RowContext, record: Any) -> Iterator[str]:
     primary = table.key.of(record)
     if look.key != primary and look.at.row(table.name, primary) is not None:
-        return  # it is told there
+        return  # it is reported there
     named = [(parent.table, getattr(record, parent.field)) for parent in table.parents]
     gone = [f"no {BY_NAME[name].noun} {one}" for name, one in named if look.at.row(name, id_key(one)) is None]
     if gone:
@@ -315,7 +315,7 @@ def _stands_under_all_its_keys(table: Table[Any], look: RowContext, record: Any)
     value = look.at.row(table.name, look.key)
     for form, key in zip(table.keys, table.keys_of(record), strict=True):
         if value is None or not look.at.has_row(table.name, TableRow(key, value)):
-            yield f"it does not stand under its {form.fields[0]}"
+            yield f"it is missing under its {form.fields[0]}"
 
 
 def _is_within_its_bounds(table: Table[Any], _: RowContext, record: Any) -> Iterator[str]:
@@ -325,16 +325,16 @@ def _is_within_its_bounds(table: Table[Any], _: RowContext, record: Any) -> Iter
 def _rules_of(table: Table[Any]) -> Iterator[Invariant]:
     if table.parents:
         rule = functools.partial(_is_no_orphan, table)
-        yield Invariant("orphans", table.name, "amend", f"what every {table.noun} belongs to exists", rule)
+        yield Invariant("orphans", table.name, "amend", f"the owner of every {table.noun} exists", rule)
     if table.other_keys:
         rule = functools.partial(_stands_under_all_its_keys, table)
-        yield Invariant(table.name, table.name, "indexes", f"every {table.noun} stands under all its keys", rule)
+        yield Invariant(table.name, table.name, "indexes", f"every {table.noun} is under all its keys", rule)
     if table.problems is not None:
         rule = functools.partial(_is_within_its_bounds, table)
         yield Invariant("bounds", table.name, "told", f"every {table.noun} is within its bounds", rule)
 
 
-# What stands beside memories
+# Rows that belong to memories
 
 
 def _is_older_than_the_record(look: RowContext, version: StoredMemory) -> Iterator[str]:
@@ -345,24 +345,24 @@ def _is_older_than_the_record(look: RowContext, version: StoredMemory) -> Iterat
 
 def _number_is_a_memorys(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
     if not look.has_memory(pointer.memory_id):
-        yield f"number {seq_of(pointer.key)} is given to it, and there is no such memory"
+        yield f"number {seq_of(pointer.key)} belongs to it, and there is no such memory"
 
 
 def _owner_has_the_number(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
     if look.at.row("numbers", id_key(pointer.memory_id)) != pointer.key:
-        yield f"number {seq_of(pointer.key)} names it, and it has another or none"
+        yield f"number {seq_of(pointer.key)} belongs to it, and it has another or none"
 
 
 def _text_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
     memory = look.at.memory(pointer.memory_id)
     if memory is None or memory.state not in HASHED_STATES or hash_key(memory) != pointer.key:
-        yield f"it is found by a text that {'nobody has' if memory is None else 'is not its own now'}"
+        yield f"it is found by a text that {'no memory has' if memory is None else 'is not its own'}"
 
 
 def _key_is_its_own(look: RowContext, pointer: IndexPointer) -> Iterator[str]:
     memory = look.at.memory(pointer.memory_id)
     if memory is None or not memory.key or name_key(memory) != pointer.key:
-        yield f"it is found by a key that {'nobody has' if memory is None else 'is not its own now'}"
+        yield f"it is found by a key that {'no memory has' if memory is None else 'is not its own'}"
 
 
 # Notes
@@ -388,7 +388,7 @@ def _has_no_gaps(source: TableSource, give_way: YieldToQueries) -> Iterator[tupl
         expected, last = _history_start(at), at.seq
     for look, (seq, _) in _records(source, "changes", give_way, unreadable_too=True):
         if seq < expected:
-            continue  # what was kept of an older history
+            continue  # kept from before the start of the history
         if seq > expected:
             yield span(expected, seq - 1), "it is not in the history"
         expected, last = seq + 1, look.at.seq
@@ -400,25 +400,25 @@ def _ends_where_it_says(source: TableSource, _: YieldToQueries) -> Iterator[tupl
     with source() as at:
         last = next((seq for seq, _ in at.entries_back(1)), 0)
         if last > at.seq:
-            yield str(last), f"it is in the history, which is said to end at {at.seq}"
+            yield str(last), f"it is in the history, although the last change is {at.seq}"
 
 
 def _knows_itself(source: TableSource, _: YieldToQueries) -> Iterator[tuple[str, str]]:
     with source() as at:
         facts = {fact.name: fact.value for fact in (decode("meta", row) for row in at.rows("meta"))}
     if facts.get("format") != str(FORMAT):
-        yield "format", f"the database says it is of format {facts.get('format')}, and is of {FORMAT}"
+        yield "format", f"the database names format {facts.get('format')} instead of {FORMAT}"
     for name, shape in (("seq", _DIGITS), ("next_number", _DIGITS), ("history_from", _SEQ_AND_TIME)):
         if name in facts and not shape.fullmatch(facts[name]):
-            yield name, f"it is {facts[name]!r}, which is no number"
+            yield name, f"it is {facts[name]!r}, which is not a number"
     if not MEMORY_ID.fullmatch(facts.get("store", "")):
-        yield "store", "the database does not say which store's it is"
+        yield "store", "the database does not name its store"
     if not _SALT.fullmatch(facts.get("salt", "")):
         yield "salt", "the key of salted hashes is lost"
 
 
 def span(first: int, last: int) -> str:
-    """Changes from one to another, as a report names them."""
+    """A range of changes as reports name it."""
     return str(first) if first == last else f"{first}-{last}"
 
 
@@ -430,14 +430,14 @@ def _history_start(at: TableSnapshot) -> int:
 
 def _is_a_vector(_: RowContext, value: bytes) -> Iterator[str]:
     if not is_token_rows(value) and not np.isfinite(np.frombuffer(value, np.float16)).all():
-        yield "it holds a number that is none"
+        yield "it contains NaN or infinity"
 
 
 INVARIANTS: tuple[Invariant, ...] = (
     *(rule for table in TABLES for rule in _rules_of(table)),
     Invariant("numbers", "memories", "indexes", "every memory has a number of its own", _has_a_number),
-    Invariant("numbers", "numbers", "indexes", "every number is a memory's", _number_is_a_memorys),
-    Invariant("numbers", "owners", "indexes", "who a number names has it", _owner_has_the_number),
+    Invariant("numbers", "numbers", "indexes", "every number belongs to a memory", _number_is_a_memorys),
+    Invariant("numbers", "owners", "indexes", "the memory that a number names has that number", _owner_has_the_number),
     Invariant("texts", "memories", "indexes", "every memory is found by its text", _is_found_by_its_text),
     Invariant("texts", "hashes", "indexes", "no memory is found by another's text", _text_is_its_own),
     Invariant("keys", "memories", "indexes", "every memory is found by its key", _is_found_by_its_key),
@@ -452,20 +452,20 @@ INVARIANTS: tuple[Invariant, ...] = (
         "trash",
         "memories",
         "amend",
-        "what is in the trash has its entry; but for what was set aside, nothing else has one",
+        "trashed memories have a trash entry, and apart from discarded ones no others do",
         _agrees_with_the_trash,
     ),
     Invariant("bounds", "memories", "told", "memories are within their bounds", _is_within_bounds),
-    Invariant("references", "memories", "told", "what a memory names exists", walk=_names_what_exists),
+    Invariant("references", "memories", "told", "every memory that another one names exists", walk=_names_what_exists),
     Invariant("chunks", "memories", "amend", "every chunk is listed by its note", _is_listed_by_its_note),
     Invariant("chunks", "notes", "amend", "every chunk that a note lists exists", _lists_memories),
     Invariant("folders", "notes", "told", "every note is in a watched folder", _is_in_a_folder),
-    Invariant("vectors kept", "embeddings", "embeddings", "every vector is one", _is_a_vector),
-    Invariant("identity", "meta", "told", "the database says whose it is", walk=_knows_itself),
+    Invariant("vectors kept", "embeddings", "embeddings", "every vector is finite", _is_a_vector),
+    Invariant("identity", "meta", "told", "the database names its store", walk=_knows_itself),
 )
 
 READABLE = "readable"
-# Of a row that holds nothing that can be read. What the journal does not hold is made from what it does.
+# Remedies for unreadable rows of tables that are not in the journal.
 _READABLE_REMEDY: dict[str, Remedy] = {
     "numbers": "indexes", "owners": "indexes", "hashes": "indexes", "keys": "indexes", "embeddings": "embeddings",
 }  # fmt: skip
@@ -474,7 +474,7 @@ _READABLE_REMEDY: dict[str, Remedy] = {
 def check(
     source: TableSource, counts: Counter[str], give_way: YieldToQueries = lambda: None
 ) -> Iterator[InvariantViolation]:
-    """Every violation of the database's own rules; `counts` grows by the rows looked at, by table."""
+    """Yields every violation of the rules of the database; adds the rows checked to `counts`, by table."""
     for table in TABLE_NAMES:
         rules = [each for each in INVARIANTS if each.table == table and each.rule is not None]
         for look, row in _rows(source, table, give_way):
@@ -499,7 +499,7 @@ def _faults(look: RowContext, table: str, row: TableRow, rules: list[Invariant])
             for what in each.rule(look, record):
                 yield InvariantViolation(each.name, table, subject_of(table, row), what, each.remedy)
         except DECODE_ERRORS:
-            continue  # it leans on a row that cannot be read, which is told where that row stands
+            continue  # it depends on an unreadable row, which is reported itself
 
 
 def _walk_faults(each: Invariant, source: TableSource, give_way: YieldToQueries) -> Iterator[InvariantViolation]:
@@ -512,7 +512,7 @@ def _walk_faults(each: Invariant, source: TableSource, give_way: YieldToQueries)
 
 
 def _rows(source: TableSource, table: str, give_way: YieldToQueries) -> Iterator[tuple[RowContext, TableRow]]:
-    """Every row of a table with the snapshot it was read in, which lives until the slice's last row was looked at."""
+    """Every row of a table with the snapshot it was read in, which lives until the end of the slice."""
     after: TableRow | None = None
     while True:
         with source() as at:
@@ -528,8 +528,8 @@ def _rows(source: TableSource, table: str, give_way: YieldToQueries) -> Iterator
 def _records(
     source: TableSource, table: str, give_way: YieldToQueries, *, unreadable_too: bool = False
 ) -> Iterator[tuple[RowContext, Any]]:
-    """Every record of a table that can be read; with `unreadable_too` of `changes`, each number with an empty entry
-    where the entry cannot be."""
+    """Every readable record of a table; of `changes` with `unreadable_too` also an empty entry for each unreadable
+    one."""
     for look, row in _rows(source, table, give_way):
         try:
             yield look, decode(table, row)
