@@ -106,7 +106,7 @@ _WANTED |= {"same": _GUARDED, "turn_repeat": _GUARDED}
 
 
 def _read_pairs() -> tuple[LabelledPair, ...]:
-    data = pkgutil.get_data("mnemo_core", "pairs.jsonl") or b""
+    data = pkgutil.get_data("mnemo_core.similarity", "pairs.jsonl") or b""
     return tuple(LabelledPair(**json.loads(line)) for line in data.decode().splitlines())
 
 
