@@ -16,7 +16,8 @@ from tests.columns import NAN, candidates
 
 
 def test_requests_commands_and_pages_offer_every_ranker_of_the_table_and_no_other() -> None:
-    assert choices.RANKERS == RANKERS == tuple(rankers._TABLE)
+    assert tuple(rankers.RANKER_TABLE) == RANKERS
+    assert choices.RANKERS == RANKERS, "name it in mnemo_client/protocol/choices.py too"
     assert get_args(choices.Mode) == get_args(Mode)
     root = Path(__file__).resolve().parents[2]
     for page in ("daemon/SPEC.md", "clients/PROTOCOL.md"):

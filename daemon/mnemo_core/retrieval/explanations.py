@@ -88,6 +88,8 @@ def ranker_contributions(asked: RankingRequest, candidates: Candidates, scored: 
                 late = np.clip(candidates.late, 0.0, 1.0).astype(np.float64)
                 adds = {name: np.where(np.isnan(late), values, 0.0) for name, values in adds.items()}
                 features, adds = features | {"late": late}, adds | {"late": np.nan_to_num(late)}
+        case _:  # a ranker without features of its own is explained by its score
+            features = adds = {"score": scored.scores.astype(np.float64)}
     return Contributions(features, _archived(candidates, scored, adds))
 
 
@@ -148,7 +150,7 @@ def _fused(asked: RankingRequest, candidates: Candidates, near: Values) -> tuple
 def _archived(candidates: Candidates, scored: RankingScores, adds: dict[str, Values]) -> dict[str, Values]:
     """Add the contribution of being archived, where a candidate is."""
     is_archived = candidates.state == _ARCHIVED
-    if scored.ranker == "layered" or not is_archived.any():
+    if not rankers.RANKER_TABLE[scored.ranker].lowers_archived or not is_archived.any():
         return adds
     total = sum(adds.values(), np.zeros(len(is_archived)))
     return adds | {"archived": np.where(is_archived, (rankers.ARCHIVED_FACTOR - 1) * total, 0.0)}

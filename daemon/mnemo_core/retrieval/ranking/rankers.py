@@ -89,12 +89,14 @@ class RankingRequest(NamedTuple):
     @property
     def needs_vectors(self) -> bool:
         """False: the ranker goes by words, whether there is a model or not."""
-        return self.ranker not in ("words", "deterministic") and (self.ranker, self.mode) != ("hybrid", "deterministic")
+        return RANKER_TABLE[self.ranker].reads_vectors and not (
+            self.ranker == "hybrid" and self.mode == "deterministic"
+        )
 
     @property
     def needs_overlap(self) -> bool:
         """Return whether the ranker reads `Candidates.overlap`, which takes reading every text."""
-        return self.ranker == "deterministic" or (self.ranker == "hybrid" and self.mode != "semantic")
+        return RANKER_TABLE[self.ranker].reads_overlap and not (self.ranker == "hybrid" and self.mode == "semantic")
 
 
 class RankingScores(NamedTuple):
@@ -124,15 +126,16 @@ def effective_request(asked: RankingRequest) -> RankingRequest:
         return asked
     if asked.ranker == "hybrid":
         return asked._replace(mode="deterministic")
-    return asked._replace(ranker=_WITHOUT_VECTORS.get(asked.ranker, asked.ranker))
+    return asked._replace(ranker=RANKER_TABLE[asked.ranker].without_vectors or asked.ranker)
 
 
 def score(asked: RankingRequest, candidates: Candidates) -> RankingScores:
     """A score for each candidate: 0..1, of `deterministic` up to 1.15. Visible in the answer: what was used."""
     asked = effective_request(asked)
-    ranked = _TABLE[asked.ranker](asked, candidates)
+    entry = RANKER_TABLE[asked.ranker]
+    ranked = entry.score(asked, candidates)
     scores, dropped = ranked.scores, ranked.dropped
-    if asked.ranker != "layered":
+    if entry.lowers_archived:
         scores = np.where(candidates.state == _ARCHIVED, scores * ARCHIVED_FACTOR, scores)
     if dropped is None:
         dropped = np.zeros(len(scores), np.bool_)
@@ -276,14 +279,24 @@ def _rerank(asked: RankingRequest, candidates: Candidates) -> _RankerOutput:
     return _RankerOutput(np.where(np.isnan(late), scores, np.clip(late, 0.0, 1.0)), mode="late")
 
 
-_WITHOUT_VECTORS: Mapping[Ranker, Ranker] = {"auto": "words", "cosine": "words", "fused": "deterministic"}
-_TABLE: Mapping[Ranker, Callable[[RankingRequest, Candidates], _RankerOutput]] = {
-    "auto": _auto,
-    "words": _words,
-    "cosine": _cosine,
-    "deterministic": _deterministic,
-    "hybrid": _hybrid,
-    "layered": _layered,
-    "fused": _fused,
-    "rerank": _rerank,
+class RankerEntry(NamedTuple):
+    """A ranker: its function, what it reads besides the columns, and its replacement where there are no vectors."""
+
+    score: Callable[[RankingRequest, Candidates], _RankerOutput]
+    reads_vectors: bool = False
+    reads_overlap: bool = False
+    without_vectors: Ranker | None = None  # None: it has a rule of its own
+    lowers_archived: bool = True  # by ARCHIVED_FACTOR
+
+
+# To add a ranker: its function, its row here, and its name in `Ranker` and in mnemo_client.protocol.choices.
+RANKER_TABLE: Mapping[Ranker, RankerEntry] = {
+    "auto": RankerEntry(_auto, reads_vectors=True, without_vectors="words"),
+    "words": RankerEntry(_words),
+    "cosine": RankerEntry(_cosine, reads_vectors=True, without_vectors="words"),
+    "deterministic": RankerEntry(_deterministic, reads_overlap=True),
+    "hybrid": RankerEntry(_hybrid, reads_vectors=True, reads_overlap=True),
+    "layered": RankerEntry(_layered, reads_vectors=True, lowers_archived=False),
+    "fused": RankerEntry(_fused, reads_vectors=True, without_vectors="deterministic"),
+    "rerank": RankerEntry(_rerank, reads_vectors=True),
 }
