@@ -1,5 +1,7 @@
 """The contribution of each feature to a score, and the strongest reasons in words. SPEC 7.7"""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,14 @@ def test_without_vectors_it_is_told_of_the_ranker_that_answers_instead(ranker: R
         total = np.tanh(total)
     left = ~scored.dropped
     assert total[left].tolist() == pytest.approx(scored.scores[left].tolist(), abs=1e-6)
+
+
+def test_a_ranker_without_features_of_its_own_is_explained_by_its_score() -> None:
+    asked = RankingRequest("words", now=NOW, words_full=3.0)
+    scored = rankers.score(asked, some())
+    new: Any = "a new ranker"
+    found = ranker_contributions(asked, some(), scored._replace(ranker=new))
+    assert found.amounts["score"].tolist() == scored.scores.tolist()
 
 
 @pytest.mark.parametrize("has_late", [True, False])

@@ -89,7 +89,8 @@ def ranker_contributions(asked: RankingRequest, candidates: Candidates, scored: 
                 adds = {name: np.where(np.isnan(late), values, 0.0) for name, values in adds.items()}
                 features, adds = features | {"late": late}, adds | {"late": np.nan_to_num(late)}
         case _:  # a ranker without features of its own is explained by its score
-            features = adds = {"score": scored.scores.astype(np.float64)}
+            score = {"score": scored.scores.astype(np.float64)}
+            return Contributions(score, score)
     return Contributions(features, _archived(candidates, scored, adds))
 
 
