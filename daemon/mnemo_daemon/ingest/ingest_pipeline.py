@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -80,16 +81,19 @@ class IngestResult(NamedTuple):
     triples: tuple[Triple | None, ...] = ()
 
 
-class _AnalysedText(NamedTuple):
-    """A text that was analysed by itself."""
+@dataclass
+class _IngestContext:
+    """One text on its way through the pipeline: each stage fills in what it finds out. `parts` are its statements."""
 
     submission: Submission
+    digest: bytes  # of the content, under which its vectors are kept
     item: IngestItem
     salience: Salience
     route: Classification
     event_at: int | None
-    parts: tuple["_AnalysedText", ...] = ()
+    parts: tuple["_IngestContext", ...] = ()
     triples: tuple[Triple | None, ...] = ()
+    rows: Rows | None = None  # its vectors, once they are there
 
 
 class _PendingVectors(NamedTuple):
@@ -197,7 +201,7 @@ class IngestPipeline:
         return took
 
     async def _ingest_slice(
-        self, size: int, looked: Sequence["_AnalysedText | Refusal"], embedding: "_PendingVectors | None",
+        self, size: int, looked: Sequence["_IngestContext | Refusal"], embedding: "_PendingVectors | None",
         caller: Caller,
         group: str,
     ) -> list[IngestResult | Refusal]:  # fmt: skip
@@ -209,7 +213,7 @@ class IngestPipeline:
         took: list[IngestResult | Refusal] = []
         for place, (each, found) in enumerate(zip(judged, looked, strict=True)):
             decision = by_place.get(place)
-            if isinstance(decision, Decision) and isinstance(each, IngestItem) and isinstance(found, _AnalysedText):
+            if isinstance(decision, Decision) and isinstance(each, IngestItem) and isinstance(found, _IngestContext):
                 took.append(IngestResult(found.submission, each, decision, found.triples))
             else:
                 took.append(decision if isinstance(decision, Refusal) else each)  # type: ignore[arg-type]
@@ -247,50 +251,55 @@ class IngestPipeline:
 
     def _analyse(
         self, asked: Sequence[Submission], caller: Caller
-    ) -> tuple[_PendingVectors | None, list["_AnalysedText | Refusal"]]:
+    ) -> tuple[_PendingVectors | None, list["_IngestContext | Refusal"]]:
         """Begins to embed, and looks at each text meanwhile."""
         split = [self._with_statements(each) for each in asked]
-        texts = [part.draft.content for each, parts in split if not _reject_reason(self._profile(each), each)
-                 for part in (each, *(part for part, _ in parts))]  # fmt: skip
+        texts = {digest: part.draft.content for each, digest, parts in split
+                 if not _reject_reason(self._profile(each), each)
+                 for part, digest in ((each, digest), *((part, digest) for part, digest, _ in parts))}  # fmt: skip
         embedding = self._begin_to_embed(texts)
         rarity = self._rarity()
-        looked: list[_AnalysedText | Refusal] = []
-        for each, parts in split:
+        looked: list[_IngestContext | Refusal] = []
+        for each, digest, parts in split:
             self._yield_to_queries()
             try:
                 draft = self._memories.resolved(each.draft, caller)
             except Refusal as refusal:
                 looked.append(refusal)
                 continue
-            whole = self._analyse_one(each._replace(draft=draft), rarity)
-            looked.append(
-                whole._replace(
-                    parts=tuple(self._analyse_one(part, rarity) for part, _ in parts),
-                    triples=tuple(triple for _, triple in parts),
-                )
-            )
+            whole = self._analyse_one(each._replace(draft=draft), digest, rarity)
+            whole.parts = tuple(self._analyse_one(part, digest, rarity) for part, digest, _ in parts)
+            whole.triples = tuple(triple for _, _, triple in parts)
+            looked.append(whole)
         return embedding, looked
 
     def _profile(self, asked: Submission) -> IngestPolicy:
         return write_plan.policy_for(self.profile(asked.draft.namespace), asked.dedup)
 
-    def _with_statements(self, asked: Submission) -> tuple[Submission, list[tuple[Submission, Triple | None]]]:
-        """With the statements it is broken into, where that is asked for. SPEC 5.6"""
-        if not self.should_infer(asked):
-            return asked, []
-        found = extract_statements(asked.draft.content, asked.draft.speaker)
+    def _with_statements(
+        self, asked: Submission
+    ) -> tuple[Submission, bytes, list[tuple[Submission, bytes, Triple | None]]]:
+        """A submission with the hash of its text, and the statements it is split into, where that is asked for.
+        SPEC 5.6"""
         whole = text_hash(asked.draft.content)
+        if not self.should_infer(asked):
+            return asked, whole, []
         draft = asked.draft._replace(
             source="extract", method="rule", kind=None, form=None, category=None, importance=None, key="",
             supersedes=(), derived_from=(), pinned=False, trace=None, turn=None,
         )  # fmt: skip
-        return asked, [
-            (Submission(draft._replace(content=each.text), dedup=asked.dedup), each.triple)
-            for each in found
-            if text_hash(each.text) != whole
-        ]
+        found = [(each, text_hash(each.text)) for each in extract_statements(asked.draft.content, asked.draft.speaker)]
+        return (
+            asked,
+            whole,
+            [
+                (Submission(draft._replace(content=each.text), dedup=asked.dedup), digest, each.triple)
+                for each, digest in found
+                if digest != whole
+            ],
+        )
 
-    def _analyse_one(self, asked: Submission, rarity: Rarity | None) -> _AnalysedText:
+    def _analyse_one(self, asked: Submission, digest: bytes, rarity: Rarity | None) -> _IngestContext:
         draft, profile = asked.draft, self._profile(asked)
         said_at = draft.event_at if draft.event_at is not None else self._store.now()
         discarded = _reject_reason(profile, asked)
@@ -305,8 +314,13 @@ class IngestPipeline:
         self.neighbours.prefetch_claims(item)
         told_at = find_event_time(draft.content, said_at, utc_offset) if draft.event_at is None or draft.turn else None
         salience = scoring.salience_of(draft.content, profile, rarity)
-        return _AnalysedText(
-            asked, item, salience, scoring.classify_draft(draft, asked.entry_point, profile, asked.role), told_at
+        return _IngestContext(
+            asked,
+            digest,
+            item,
+            salience,
+            scoring.classify_draft(draft, asked.entry_point, profile, asked.role),
+            told_at,
         )
 
     def _rarity(self) -> Rarity | None:
@@ -331,25 +345,24 @@ class IngestPipeline:
 
     # Vectors
 
-    def _begin_to_embed(self, texts: Sequence[str]) -> _PendingVectors | None:
-        """Computes what is not known of the texts, on other threads; None where there is no model to do so."""
+    def _begin_to_embed(self, texts: Mapping[bytes, str]) -> _PendingVectors | None:
+        """Compute the vectors that are not stored yet, on other threads; None where there is no model to do so."""
         serving = self._indexing.serving()
         if serving is None or self._store.degraded or not texts:
             return None
         embedder, handed = serving.embedder, self._indexing.handoff
-        by_digest = {text_hash(text): text for text in texts}
         known: dict[bytes, Future[Rows | None]] = {}
         with self._store.snapshot() as snapshot:
-            for digest in by_digest:
+            for digest in texts:
                 rows = snapshot.vectors(embedder.space, digest, embedder.dimensions)
                 if rows is not None:
                     known[digest] = Future()
                     known[digest].set_result(rows)
-        ours = handed.claim(embedder.space, [digest for digest in by_digest if digest not in known])
-        others = {digest: future for digest in by_digest if digest not in known and digest not in ours
+        ours = handed.claim(embedder.space, [digest for digest in texts if digest not in known])
+        others = {digest: future for digest in texts if digest not in known and digest not in ours
                   and (future := handed.find(embedder.space, digest)) is not None}  # fmt: skip
         if ours:
-            job = self._embedders.submit(self._embed, serving, {digest: by_digest[digest] for digest in ours}, ours)
+            job = self._embedders.submit(self._embed, serving, {digest: texts[digest] for digest in ours}, ours)
             job.add_done_callback(lambda job: _cancel_rest(job, ours))
         order = {digest: place for place, digest in enumerate(ours)}
         return _PendingVectors(serving, known | others | ours, order, {})
@@ -365,9 +378,9 @@ class IngestPipeline:
             halves = rows.astype(np.float16)
             futures[digest].set_result(halves if np.isfinite(halves).all() else None)
 
-    async def _wait(self, embedding: _PendingVectors, looked: Sequence["_AnalysedText | Refusal"]) -> None:
+    async def _wait(self, embedding: _PendingVectors, looked: Sequence["_IngestContext | Refusal"]) -> None:
         """Until their vectors are there, or as long as is allowed for so many texts."""
-        digests = _digests(looked) & embedding.of.keys()
+        digests = {each.digest for each in _texts(looked)} & embedding.of.keys()
         ours = sorted(digests & embedding.ours.keys(), key=embedding.ours.__getitem__)
         last = ours[-1:]  # once it is there, all before it are
         waits = [future for digest in (digests - embedding.ours.keys()).union(last)
@@ -379,36 +392,34 @@ class IngestPipeline:
     # Compared, scored, routed
 
     def _score_batch(
-        self, looked: Sequence["_AnalysedText | Refusal"], embedding: _PendingVectors | None, caller: Caller
+        self, looked: Sequence["_IngestContext | Refusal"], embedding: _PendingVectors | None, caller: Caller
     ) -> list[IngestItem | Refusal]:
-        vectors = _vectors_ready(embedding, looked)
+        _take_vectors(embedding, looked)
         serving = embedding.serving if embedding is not None else None
-        wanted = [_neighbour_query(each, place, vectors) for place, each in enumerate(looked)]
-        near = self.neighbours.search_batch([each for each in wanted if each is not None], serving, caller)
+        wanted = [NeighbourQuery(place, each.item, each.rows) for place, each in enumerate(looked)
+                  if isinstance(each, _IngestContext)]  # fmt: skip
+        near = self.neighbours.search_batch(wanted, serving, caller)
         judged: list[IngestItem | Refusal] = []
         for place, each in enumerate(looked):
             if isinstance(each, Refusal):
                 judged.append(each)
                 continue
             self._yield_to_queries()
-            item = self._scored(each, vectors, embedding)
+            item = self._scored(each, embedding)
             item = self.neighbours.with_relations(item, near.get(place, ()), serving)
             parts = []
             for part in each.parts:
-                new = self._scored(part, vectors, embedding)
-                single = NeighbourQuery(place, part.item, vectors.get(text_hash(part.item.draft.content)))
+                new = self._scored(part, embedding)
+                single = NeighbourQuery(place, part.item, part.rows)
                 found = self.neighbours.search_batch([single], serving, caller)
                 parts.append(self.neighbours.with_relations(new, found.get(place, ()), serving))
             kept = tuple(parts) if not item.discard_reason else ()
             judged.append(item._replace(name=f"{NEW_ID_PREFIX}{place}", parts=kept))
         return judged
 
-    def _scored(
-        self, looked: _AnalysedText, vectors: Mapping[bytes, Rows], embedding: _PendingVectors | None
-    ) -> IngestItem:
-        """The item, scored and routed."""
-        item, draft = looked.item, looked.item.draft
-        rows = vectors.get(text_hash(draft.content))
+    def _scored(self, looked: _IngestContext, embedding: _PendingVectors | None) -> IngestItem:
+        """The item, scored and classified."""
+        item, draft, rows = looked.item, looked.item.draft, looked.rows
         is_seen = rows is not None and embedding is not None and not embedding.serving.centroids.uncounted
         centroid = None
         if is_seen and embedding is not None:
@@ -418,19 +429,20 @@ class IngestPipeline:
 
     def _record_written(
         self,
-        looked: Sequence["_AnalysedText | Refusal"],
+        looked: Sequence["_IngestContext | Refusal"],
         took: Sequence[IngestResult | Refusal],
         embedding: _PendingVectors | None,
     ) -> None:
         """Keeps the new vectors until the view has them."""
-        vectors = _vectors_ready(embedding, looked)
+        _take_vectors(embedding, looked)
+        rows = {each.item.draft.content: each.rows for each in _texts(looked)}
         space = embedding.serving.embedder.space if embedding is not None else ""
         for each in took:
             if isinstance(each, IngestResult):
                 for decision in (each.decision, *each.decision.parts):
                     if decision is not None and decision.outcome in ("stored", "repeats"):
-                        rows = vectors.get(text_hash(decision.memory.content))
-                        self.neighbours.record_written(decision.memory, rows, space)
+                        content = decision.memory.content
+                        self.neighbours.record_written(decision.memory, rows.get(content), space)
 
 
 def _reject_reason(profile: IngestPolicy, asked: Submission) -> str:
@@ -438,29 +450,20 @@ def _reject_reason(profile: IngestPolicy, asked: Submission) -> str:
     return (reject_reason(asked.draft.content) or "") if asked.entry_point == "turn" and profile.filters_turns else ""
 
 
-def _neighbour_query(
-    looked: "_AnalysedText | Refusal", place: int, vectors: Mapping[bytes, Rows]
-) -> NeighbourQuery | None:
-    if isinstance(looked, Refusal):
-        return None
-    return NeighbourQuery(place, looked.item, vectors.get(text_hash(looked.item.draft.content)))
+def _texts(looked: Sequence["_IngestContext | Refusal"]) -> Iterator[_IngestContext]:
+    """All texts, statements included."""
+    for each in looked:
+        if isinstance(each, _IngestContext):
+            yield each
+            yield from each.parts
 
 
-def _digests(looked: Sequence["_AnalysedText | Refusal"]) -> set[bytes]:
-    """Of all texts, parts included."""
-    return {text_hash(part.item.draft.content) for each in looked if isinstance(each, _AnalysedText)
-            for part in (each, *each.parts)}  # fmt: skip
-
-
-def _vectors_ready(embedding: _PendingVectors | None, looked: Sequence["_AnalysedText | Refusal"]) -> dict[bytes, Rows]:
-    """The vectors that are there."""
-    arrived: dict[bytes, Rows] = {}
-    if embedding is not None:
-        for digest in _digests(looked) & embedding.of.keys():
-            future = embedding.of[digest]
-            if future.done() and not future.cancelled() and (rows := future.result()) is not None:
-                arrived[digest] = rows
-    return arrived
+def _take_vectors(embedding: _PendingVectors | None, looked: Sequence["_IngestContext | Refusal"]) -> None:
+    """Fill in the vectors that are there by now."""
+    for each in _texts(looked) if embedding is not None else ():
+        future = embedding.of.get(each.digest) if embedding is not None and each.rows is None else None
+        if future is not None and future.done() and not future.cancelled():
+            each.rows = future.result()
 
 
 def _centroid(embedding: _PendingVectors, scope: Scope) -> NDArray[np.float32] | None:
