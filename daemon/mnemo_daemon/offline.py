@@ -25,6 +25,7 @@ from mnemo_daemon.models.catalogue import (
     ModelError,
     ModelListing,
     ModelManifest,
+    Progress,
 )
 from mnemo_daemon.times import parse_past_time
 from mnemo_store.disk import Disk
@@ -240,7 +241,7 @@ def _fail(asked: argparse.Namespace, code: str, message: str, hint: str) -> None
         sys.stderr.write(f"error: {message}\n" + (f"hint: {hint}\n" if hint else ""))
 
 
-def _progress() -> installation.Progress | None:
+def _progress() -> Progress | None:
     """Draws a bar on a terminal; nothing elsewhere."""
     return _draw if sys.stderr.isatty() else None
 

@@ -10,16 +10,17 @@ from mnemo_core.similarity import calibration, thresholds
 from mnemo_core.similarity.calibration import PAIRS, Calibration
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.models.catalogue import (
+    EXACT_FILE,
     InstallFailed,
     ModelCatalogue,
     ModelError,
     ModelManifest,
     NotInstalled,
     Numerics,
+    Progress,
     find_known,
 )
 from mnemo_daemon.models.embedding import Embedder, load_embedder, name_space
-from mnemo_daemon.models.installation import EXACT_FILE, Progress
 from mnemo_store.disk import Disk
 
 FILE_NAME = "calibration.json"  # in the model's own folder, beside its manifest

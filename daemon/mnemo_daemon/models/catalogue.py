@@ -19,6 +19,7 @@ ModelError
 
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,10 @@ import msgspec
 
 from mnemo_client.paths import cache_folder
 from mnemo_core.text.lazy_patterns import lazy_pattern
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
+
+EXACT_FILE = "model.float32.onnx"  # next to the int8 form, for a processor that computes that wrongly
 
 Role = Literal["embedding", "llm", "reranker"]
 Form = Literal["int8", "float32", "fastembed", "gguf"]  # fastembed: a finished ONNX file in that layout

