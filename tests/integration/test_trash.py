@@ -13,13 +13,13 @@ from mnemo_client.client import Client
 from mnemo_client.errors import RefusalError
 from mnemo_core.lifecycle import erasure
 from mnemo_core.retrieval.ranking.late_interaction import Codes
+from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import expiry, trash
 from mnemo_daemon.lifecycle.erasure import Erasure
 from mnemo_daemon.lifecycle.expiry import Expiry
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete, drop
 from mnemo_daemon.lifecycle.trash import Trash
-from mnemo_daemon.maintenance.compaction_backup import DAY_MS
 from mnemo_daemon.memories.memory_service import MemoryService
 from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
@@ -427,6 +427,16 @@ def test_what_expired_and_is_restored_stays(desk: Bin) -> None:
     restored = desk.memory(memory_id)
     assert (restored.state, restored.expires_at) == ("active", 0)
     assert desk.recalled("soon") == ["Soon."]
+
+
+def test_undo_takes_back_the_last_thing_that_somebody_did_and_not_that_a_memory_expired(desk: Bin) -> None:
+    memory_id = desk.add("Plain.")
+    desk.add("Soon.", expires_at=5000)
+    desk.edit(memory_id, content="Changed.")
+    desk.at = 5000
+    desk.expiry.run_slice()
+    desk.undo()
+    assert desk.memory(memory_id).content == "Plain."
 
 
 def test_what_is_restored_before_it_expires_keeps_its_expiry(desk: Bin) -> None:

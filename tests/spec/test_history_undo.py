@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle import trash
-from mnemo_daemon.lifecycle.erasure import PURGE
+from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH, PURGE
 from mnemo_daemon.memories import revert
 from mnemo_daemon.memories.revert import RevertConflict
 from mnemo_store.records import (
@@ -168,14 +167,14 @@ def test_the_last_change_is_one_that_somebody_asked_for(desk: Desk) -> None:
     note = sample_memory(1, "from a note", managed=FILE, note=NotePlace(title="Note"))
     write_as(desk, "notes", PutMemory(data=note), what="notes")
     write_as(desk, "cli:doctor", PutMemory(data=sample_memory(2)), what="add")
-    write_as(desk, trash.BY, DropMemory(id=sample_id(2)), what=trash.EMPTY)
+    write_as(desk, BY_TRASH, DropMemory(id=sample_id(2)), what=EMPTY_TRASH)
     write_as(desk, PURGE, DropMemory(id=sample_id(1)), what=PURGE)
     assert desk.undo(dry_run=True).ids == [tea]
     desk.undo()
     assert refused(desk).status == 404
 
 
-@pytest.mark.parametrize("what", [trash.EMPTY, PURGE])
+@pytest.mark.parametrize("what", [EMPTY_TRASH, PURGE])
 def test_what_stays_does_not_name_again_what_is_gone_for_good(desk: Desk, what: str) -> None:
     source = desk.add("tea")
     derived = desk.add("Tea is made of leaves.", evidence=(source,))

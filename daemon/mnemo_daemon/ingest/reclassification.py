@@ -17,6 +17,7 @@ from mnemo_core.ingest import mutations, scoring
 from mnemo_core.ingest.classification import Classification, classify
 from mnemo_core.ingest.mutations import CATEGORY_DEFAULT, KIND_DEFAULT
 from mnemo_core.ingest.policies import POLICIES, EntryPoint, IngestPolicy, default_importance, final_importance
+from mnemo_daemon.history_names import RECLASSIFY
 from mnemo_daemon.indexing.centroids import Scope
 from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.indexing.vector_indexer import VectorIndexer
@@ -27,7 +28,6 @@ from mnemo_store.indexes.attributes import MemoryFilter
 from mnemo_store.records import Change, Memory, PutMemory, PutUsage, Usage, default_decay_rate
 from mnemo_store.store import Store, WriteResult
 
-WHAT = "reclassify"  # what the history calls it
 SLICE = 500  # memories in one write turn [SPEC 3.5]
 READ_TOGETHER = 500
 SHOWN = 500  # changes that are listed
@@ -132,7 +132,7 @@ class Reclassification:
                     strength = each.fields["importance"]
                     made.append(PutUsage(data=msgspec.structs.replace(usage, strength=strength)))
                 done.append(each)
-            return WriteResult(made, done, WHAT, group)
+            return WriteResult(made, done, RECLASSIFY, group)
 
         future: Future[Any] = self._store.transact(decide, by=by)
         done = future.result().result

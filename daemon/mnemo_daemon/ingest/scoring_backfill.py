@@ -18,19 +18,18 @@ from mnemo_core.ingest.policies import EntryPoint, IngestPolicy, final_importanc
 from mnemo_core.ingest.write_plan import BACKFILL_CURSOR, IngestItem, PendingSnapshot
 from mnemo_core.text.dates.time_mentions import said_at
 from mnemo_core.text.secrets import SENSITIVE_TAG
+from mnemo_daemon.history_names import BY_INTAKE, BY_NOTES
 from mnemo_daemon.indexing.centroids import Scope
 from mnemo_daemon.indexing.embedding_handoff import Rows
 from mnemo_daemon.indexing.index_phases import ActiveIndex
 from mnemo_daemon.ingest.neighbour_search import NeighbourQuery, NeighbourSearch
 from mnemo_daemon.memories.memory_service import ADD, Caller
-from mnemo_daemon.notes import note_writer
 from mnemo_daemon.times import utc_offset
 from mnemo_store.backend import Snapshot
 from mnemo_store.ids import time_of_id
 from mnemo_store.records import ChangeEntry, Memory, PutMeta
 from mnemo_store.store import Store, WriteResult
 
-BY = "intake"  # who does it
 SCORE = "score"  # what the history calls what is found out about a chunk: its note's doing, and nobody's to take back
 SCORED_KEPT_MAX = 50_000  # memories compared at the door that are remembered as such
 ENTRIES = 200  # transactions looked at together, until they hold
@@ -103,7 +102,7 @@ class ScoringBackfill:
             is_done = snapshot.seq == seq
             return WriteResult((PutMeta(name=BACKFILL_CURSOR, value=""),) if is_done else (), not is_done)
 
-        return self._store.transact(decide, by=BY, background=True).result().result
+        return self._store.transact(decide, by=BY_INTAKE, background=True).result().result
 
     def _next_slice(self, after: int, seq_max: int, serving: ActiveIndex) -> tuple[list[_UnscoredMemory], int]:
         """Some memories that have their vectors now and had none when they were written."""
@@ -157,7 +156,7 @@ class ScoringBackfill:
                     moved[memory.id, memory.version] = decision.memory.version
             return WriteResult(pending.changes, bool(pending.changes), SCORE if of_notes else ADD, group)
 
-        return self._store.transact(decide, by=note_writer.BY if of_notes else BY, background=True)
+        return self._store.transact(decide, by=BY_NOTES if of_notes else BY_INTAKE, background=True)
 
     def _rescored(self, behind: _UnscoredMemory, serving: ActiveIndex) -> tuple[float, Sequence[MemoryRelation]]:
         """Its importance, and its ties to what was there before it."""
@@ -171,7 +170,7 @@ class ScoringBackfill:
         if not is_chunk:
             item = item._replace(said_at=_event_time(memory))
         wanted = NeighbourQuery(0, item, rows, behind.number if is_chunk else None)
-        caller = Caller(BY, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
+        caller = Caller(BY_INTAKE, sees_sensitive=not is_chunk or SENSITIVE_TAG in memory.tags)
         found = self._neighbours.search_batch([wanted], serving, caller).get(0, [])
         earlier = [near for near in found if _was_there(near.memory, behind)]
         if not earlier:
@@ -192,7 +191,7 @@ class ScoringBackfill:
 
 def _begins(snapshot: Snapshot, memory: Memory, seq: int, entry: ChangeEntry, begun: dict[str, int]) -> bool:
     """Return whether the chunk has had its present text since that change. `begun` caches since when each has."""
-    if entry.by != note_writer.BY:
+    if entry.by != BY_NOTES:
         return False
     if memory.version == 1:
         return True

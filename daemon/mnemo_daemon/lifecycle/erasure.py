@@ -27,12 +27,14 @@ from mnemo_core.lifecycle.erasure import ErasurePlan
 from mnemo_core.lifecycle.residue_scan import ResiduePatterns, residue_patterns, whole_texts_of
 from mnemo_daemon import allocator
 from mnemo_daemon.errors import Refusal, refusal_of
+from mnemo_daemon.history_names import PURGE
 from mnemo_daemon.lifecycle import copy_erasure, residue_scan
 from mnemo_daemon.lifecycle.copy_erasure import CopyErasure
-from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS, ChangeOrigin, HardDelete
+from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
+from mnemo_daemon.queue_retry import PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk, is_disk_full
-from mnemo_store.errors import DiskFull, QueueFull, StoreClosed, StoreError
+from mnemo_store.errors import DiskFull, StoreClosed, StoreError
 from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
 from mnemo_store.records import Change, Forgotten, Memory, PutMemory, PutMeta, skip_hash
@@ -40,7 +42,6 @@ from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
 
 MARK_KEY = "forgetting"  # the fact of the store that names what is being forgotten, "" when nothing is
-PURGE = "purge"  # what the history calls it
 NAMED_MAX = 20  # memories that say the same, as far as they are told of as places
 RETRY_SECONDS = 60.0  # before what could not be finished is tried again
 
@@ -296,17 +297,13 @@ class Erasure:
             report.backups = [str(path) for path in copy_erasure.copies_holding(folder, needles, self._continue)]
 
     def _rebuild_views(self) -> None:
-        while True:
-            try:
-                return self._rebuild_all_views()
-            except QueueFull:
-                self._pause()
+        retry_while_full(self._rebuild_all_views, self._pause)
 
     def _rewrite_journal(self, supervisor: StateSupervisor) -> compaction.CompactionSizes:
         return compaction.compact(supervisor, 1, self._spaces())
 
-    def _pause(self) -> None:
-        self._stopping.wait(BUSY_SECONDS)
+    def _pause(self, seconds: float = PAUSE_SECONDS) -> None:
+        self._stopping.wait(seconds)
         self._continue()
 
     def _continue(self) -> None:

@@ -5,13 +5,12 @@ import logging
 import numpy as np
 
 from mnemo_core.ingest import mutations
+from mnemo_daemon.history_names import BY_EXPIRY, EXPIRE
 from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import Snapshot
 from mnemo_store.records import STATES, Change, Memory
 from mnemo_store.store import Store, WriteResult
 
-WHAT = "expire"  # the history's name for it
-BY = "expiry"  # the author of what nobody asked for at that moment
 WHY = "expired"  # the reason that the trash shows
 EXPIRED_PER_WRITE = 200  # memories; with their places in the trash that stays below 500 changes [SPEC 3.5]
 
@@ -42,9 +41,9 @@ class Expiry:
             expired = [memory for each in ids if (memory := snapshot.memory(each)) and _is_over(memory, snapshot.now)]
             for memory in expired:
                 changes += mutations.move_to_trash(memory, WHY, snapshot.now)
-            return WriteResult(changes, len(expired), WHAT)
+            return WriteResult(changes, len(expired), EXPIRE)
 
-        count = self._store.transact(decide, by=BY, background=True, frees=True).result().result
+        count = self._store.transact(decide, by=BY_EXPIRY, background=True, frees=True).result().result
         log.info("%d memories have expired and went to the trash", count)
         return count > 0 and len(numbers) > EXPIRED_PER_WRITE
 

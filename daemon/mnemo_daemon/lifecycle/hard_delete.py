@@ -11,14 +11,13 @@ from typing import NamedTuple, TypeVar
 
 from mnemo_core.lifecycle import erasure
 from mnemo_core.lifecycle.erasure import ErasurePlan, MemoryReferences
+from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_store.backend import SLICE, Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.errors import QueueFull
 from mnemo_store.records import Change, DropMemory, DropNote, DropSkip, Memory, NoteFile, PutMemory, PutNote
 from mnemo_store.store import Store, WriteResult
 
 DELETED_PER_WRITE = 100  # memories; with their texts' hashes and notes that stays below 500 changes [SPEC 3.5]
-BUSY_SECONDS = 0.05  # of rest while the queue of writes is full
 
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ def drop(_: Snapshot, versions: Sequence[Memory], __: bool) -> list[Change]:
 class HardDelete:
     """Of one caller at a time, on a thread that may wait."""
 
-    def __init__(self, store: Store, pause: Callable[[], None] = lambda: time.sleep(BUSY_SECONDS)) -> None:
+    def __init__(self, store: Store, pause: Callable[[float], object] = time.sleep) -> None:
         """`pause` is called while the queue of writes is full, and may raise."""
         self._store = store
         self._pause = pause
@@ -98,11 +97,9 @@ class HardDelete:
             after = notes[-1].id
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]], told: ChangeOrigin) -> T:
-        while True:
-            try:
-                return self._store.transact(decide, by=told.by, background=True, frees=True).result().result
-            except QueueFull:
-                self._pause()
+        return retry_while_full(
+            lambda: self._store.transact(decide, by=told.by, background=True, frees=True).result().result, self._pause
+        )
 
 
 def _clean_survivors(

@@ -21,11 +21,11 @@ import mnemo_daemon
 import mnemo_store
 from mnemo_client.protocol.erasure import Quotation, SearchedPlace
 from mnemo_core.lifecycle.residue_scan import PatternKind, ResidueFinder, ResiduePatterns, strip_edges
-from mnemo_daemon.maintenance.store_repair import QUARANTINE
 from mnemo_store.backend import SLICE
 from mnemo_store.codec import encode_json
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
+from mnemo_store.maintenance.repair import QUARANTINE
 from mnemo_store.records import Memory, normalized_text
 from mnemo_store.store import Store
 from mnemo_store.tables import TABLES

@@ -11,17 +11,16 @@ import numpy as np
 
 from mnemo_client.protocol.erasure import EmptyTrashAnswer
 from mnemo_core.lifecycle import erasure
+from mnemo_core.text.dates.local_days import DAY_MS
+from mnemo_daemon.history_names import BY_TRASH, EMPTY_TRASH
 from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
-from mnemo_daemon.maintenance.compaction_backup import DAY_MS
 from mnemo_store.backend import SLICE
 from mnemo_store.errors import StoreClosed
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
 
-EMPTY = "empty trash"  # what the history calls it
-BY = "trash"  # who does what nobody asked for at that moment
 DISCARDED_DAYS = 30  # what a door turned away stays so long [SPEC 2.1]
 DELETED_PER_SLICE = 1000  # memories: each slice reads once which memories name another
 
@@ -66,7 +65,7 @@ class Trash:
         is_old = modified_at < now - DISCARDED_DAYS * DAY_MS
         ids += columns.ids(np.flatnonzero(is_discarded & is_old))
         if ids:
-            self._delete(ids[:DELETED_PER_SLICE], BY)
+            self._delete(ids[:DELETED_PER_SLICE], BY_TRASH)
             log.info("%d memories left the trash for good: their time there was over", len(ids[:DELETED_PER_SLICE]))
         return len(ids) > DELETED_PER_SLICE
 
@@ -84,7 +83,7 @@ class Trash:
     def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
         """What was restored meanwhile stays."""
         plan = erasure.plan_without_derived(ids, self._hard_delete.relations())
-        told = ChangeOrigin(EMPTY, by, self._store.new_id())
+        told = ChangeOrigin(EMPTY_TRASH, by, self._store.new_id())
         for _ in self._hard_delete.execute(
             plan, told, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
         ):

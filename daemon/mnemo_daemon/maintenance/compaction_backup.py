@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mnemo_core.text.dates.local_days import DAY_MS
 from mnemo_daemon import allocator
 from mnemo_daemon.errors import Refusal, bad_value
-from mnemo_store.backend import Snapshot
+from mnemo_daemon.memories.as_of import HISTORY_FROM, HistoryStart, history_start
 from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.maintenance import backup, compaction
@@ -23,8 +24,6 @@ from mnemo_store.maintenance.compaction import CompactionSizes
 from mnemo_store.records import PutMeta
 from mnemo_store.store import Store, WriteResult
 
-HISTORY_FROM = "history_from"  # the fact of the store that says where its history begins: the first seq, and a time
-DAY_MS = 86_400_000
 MEMORIES_A_SLICE = 200  # whose versions are read under one snapshot
 
 log = logging.getLogger("mnemo.upkeep")
@@ -36,19 +35,6 @@ class CompactionResult(NamedTuple):
     sizes: CompactionSizes | None
     versions: int  # given up
     history_from: int | None
-
-
-class HistoryStart(NamedTuple):
-    """The first change whose history is kept, and the earliest time that can be asked for."""
-
-    seq: int
-    at: int
-
-
-def history_start(snapshot: Snapshot) -> HistoryStart:
-    """Where the history begins: at the first change of all, unless it was compacted."""
-    kept = snapshot.meta(HISTORY_FROM).split()
-    return HistoryStart(int(kept[0]), int(kept[1])) if kept else HistoryStart(1, 0)
 
 
 def days_kept(keep: str) -> int | None:

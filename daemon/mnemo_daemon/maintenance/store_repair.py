@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from mnemo_daemon.history_names import BY_REPAIR
 from mnemo_daemon.indexing.index import BackgroundIndex
 from mnemo_daemon.indexing.registry import BACKGROUND_INDEXES
 from mnemo_daemon.maintenance.store_check import POLL_SECONDS, CheckReport, StoreCheck
@@ -23,7 +24,7 @@ from mnemo_store.database.environment import Database
 from mnemo_store.database.table_access import TableWriter
 from mnemo_store.maintenance import compaction, repair
 from mnemo_store.maintenance.check import InvariantViolation, Remedy
-from mnemo_store.maintenance.repair import PlannedRepair, QuarantinedRow
+from mnemo_store.maintenance.repair import QUARANTINE, PlannedRepair, QuarantinedRow
 from mnemo_store.records import Change
 from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.recovery.supervisor import StateSupervisor
@@ -32,8 +33,6 @@ from mnemo_store.store import WriteResult
 ROUNDS_MAX = 5  # what is mended may uncover what was hidden behind it
 AMENDED_AT_ONCE = 100  # violations in one write turn [SPEC 3.5]
 VIEWS_SECONDS_MAX = 600.0  # how long views that are built anew are waited for
-QUARANTINE = "quarantine"
-BY = "repair"
 
 T = TypeVar("T")
 
@@ -177,7 +176,7 @@ class StoreRepair:
             with self._store.snapshot() as snapshot:
                 kept = [one for each in some for one in repair.amend(snapshot, each)[0]]
             self._quarantine.keep(kept)
-            self._store.transact(amendment(some, kept), by=BY, frees=True).result()
+            self._store.transact(amendment(some, kept), by=BY_REPAIR, frees=True).result()
 
     def _drop_embeddings(self, violations: Sequence[InvariantViolation]) -> None:
         def act(supervisor: StateSupervisor, database: Database) -> None:
@@ -258,7 +257,7 @@ def amendment(
             taken, wanted = repair.amend(snapshot, violation)
             if all((one.table, one.subject) in safe for one in taken):
                 changes += [change for change in wanted if change not in changes]
-        return WriteResult(changes, len(changes), BY)
+        return WriteResult(changes, len(changes), BY_REPAIR)
 
     return decide
 

@@ -14,13 +14,26 @@ from numpy.typing import NDArray
 from mnemo_core.lifecycle.versions import is_present, version_at
 from mnemo_core.text import text_features
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.maintenance.compaction_backup import history_start
 from mnemo_store.backend import SLICE, Snapshot
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.records import ChangeEntry, Memory, Usage
 from mnemo_store.store import Store
 
+HISTORY_FROM = "history_from"  # the fact of the store that says where its history begins: the first seq, and a time
 VERSIONS_A_SLICE = 200  # memories whose versions are read under one snapshot
+
+
+class HistoryStart(NamedTuple):
+    """The first change whose history is kept, and the earliest time that can be asked for."""
+
+    seq: int
+    at: int
+
+
+def history_start(snapshot: Snapshot) -> HistoryStart:
+    """Where the history begins: at the first change of all, unless it was compacted."""
+    kept = snapshot.meta(HISTORY_FROM).split()
+    return HistoryStart(int(kept[0]), int(kept[1])) if kept else HistoryStart(1, 0)
 
 
 class SeqTime(NamedTuple):

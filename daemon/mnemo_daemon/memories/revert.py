@@ -16,8 +16,7 @@ from mnemo_core.ingest import mutations
 from mnemo_core.ingest.mutations import PlannedRevert
 from mnemo_core.lifecycle import versions as timeline
 from mnemo_daemon.errors import Refusal
-from mnemo_daemon.lifecycle import trash
-from mnemo_daemon.lifecycle.erasure import PURGE
+from mnemo_daemon.history_names import BY_DOCTOR, BY_EXPIRY, BY_NOTES, BY_REPAIR, BY_TRASH, EMPTY_TRASH, PURGE
 from mnemo_daemon.memories.as_of import VERSIONS_A_SLICE, HistoryReader, history_compacted
 from mnemo_daemon.memories.memory_service import (
     Caller,
@@ -34,10 +33,9 @@ from mnemo_store.store import Store, WriteResult
 REVERT_SEARCH = 10_000  # transactions looked back over for the last change to undo
 REVERTED_PER_WRITE = 500  # memories put back in one write turn [SPEC 3.5]
 LATER_SHOWN = 20  # changes that stand in the way, as far as they are listed
-NOTES = "notes"
 # Whose changes "the last change" passes over: nobody asked for them.
-LEFT_ALONE = frozenset({NOTES, trash.BY, PURGE, "cli:doctor", "repair"})
-FOR_GOOD = frozenset({trash.EMPTY, PURGE})  # what it was called that dropped memories
+LEFT_ALONE = frozenset({BY_NOTES, BY_TRASH, BY_EXPIRY, PURGE, BY_DOCTOR, BY_REPAIR})
+FOR_GOOD = frozenset({EMPTY_TRASH, PURGE})  # what it was called that dropped memories
 
 Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, oldest first
 
@@ -184,7 +182,7 @@ def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller:
     """What taking back means for these memories. Raises a Refusal for what the caller does not see or may not do, for
     what is gone for good, and for what a note says."""
     looked = _PlannedRevert([], [], [])
-    of_notes = {memory_id for entry in chosen.values() if entry.by == NOTES for memory_id in entry.ids}
+    of_notes = {memory_id for entry in chosen.values() if entry.by == BY_NOTES for memory_id in entry.ids}
     for memory_id in ids:
         versions = snapshot.versions(memory_id)
         if not versions:

@@ -15,6 +15,7 @@ from mnemo_core.documents.markup import links_in
 from mnemo_core.documents.note_diff import ChunkText, NewFile, PreviousFile, match_files
 from mnemo_core.ingest import note_sync, write_plan
 from mnemo_core.ingest.note_sync import MEMORIES_A_TURN, NoteChanges, NotePlan, NotePlanProgress
+from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import (
     READER,
     FileContent,
@@ -26,20 +27,18 @@ from mnemo_daemon.notes.folder_scan import (
 )
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
 from mnemo_daemon.notes.pdf_reader import ReadInterrupted
+from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
-from mnemo_store.errors import QueueFull
 from mnemo_store.records import Change, DropEdge, Edge, NoteFile, NoteRoot, PutEdge, PutNote
 from mnemo_store.store import Store, WriteReceipt, WriteResult
 
 T = TypeVar("T")
 
-BY = "notes"  # who the changes are by
 WRITES_AHEAD = 8  # on their way to the disk while more files are read
 PENDING_BYTES_MAX = 1 << 20  # of text in plans that wait for their turn
 CACHED_BYTES_MAX = 32 << 20  # of files that are kept from being matched to being cut
 EDGES_PER_WRITE = 300
-BUSY_PAUSE_SECONDS = 0.05
 
 
 class ScanChanges(NamedTuple):
@@ -330,11 +329,7 @@ class NoteWriter:
         self._on_way.append(self._transact(decide))
 
     def _transact(self, decide: Callable[[Snapshot], WriteResult[T]]) -> "Future[WriteReceipt[T]]":
-        while True:
-            try:
-                return self._store.transact(decide, by=BY, background=True)
-            except QueueFull:
-                self._pause.wait(BUSY_PAUSE_SECONDS)
+        return retry_while_full(lambda: self._store.transact(decide, by=BY_NOTES, background=True), self._pause.wait)
 
     def _wait_for_next(self) -> None:
         """Waits for the turn that was sent first."""

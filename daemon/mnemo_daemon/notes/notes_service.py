@@ -23,10 +23,11 @@ from mnemo_client.protocol.status import NotesRootStatus, NotesStatus, SkippedFi
 from mnemo_core.documents.gitignore import IGNORE_FILE
 from mnemo_core.ingest import note_sync
 from mnemo_daemon.errors import Refusal, bad_value
+from mnemo_daemon.history_names import BY_NOTES
 from mnemo_daemon.notes.folder_scan import EXCLUDED_NAMES, READER, FileStat, Folder, FolderListing
 from mnemo_daemon.notes.folder_watch import CannotWatch, Watch
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
-from mnemo_daemon.notes.note_writer import BY, NoteWriter, ScanChanges
+from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
 from mnemo_daemon.notes.pdf_reader import EXTRA_MISSING
 from mnemo_daemon.settings import NotesSettings
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
@@ -145,7 +146,7 @@ class NotesService:
         record = NoteRoot(id=self._store.new_id(), path=str(folder), added_at=self._store.now(), namespace=namespace)
         try:
             self._store.transact(
-                lambda snapshot: WriteResult((PutRoot(data=record),), None, "notes add"), by=BY
+                lambda snapshot: WriteResult((PutRoot(data=record),), None, "notes add"), by=BY_NOTES
             ).result()
         except Exception:
             self._mark_writes_unsure()
@@ -179,7 +180,7 @@ class NotesService:
         record = root.record
         try:
             self._store.transact(
-                lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY
+                lambda snapshot: WriteResult((DropRoot(id=record.id),), None, "notes rm"), by=BY_NOTES
             ).result()
         except Exception:
             root.is_removed = False
@@ -379,7 +380,7 @@ class NotesService:
         is in the store after all could be taken for a new one."""
         self._is_unsure = False
         self._store.transact(
-            lambda snapshot: WriteResult((), None, "notes"), by=BY, background=True, frees=True
+            lambda snapshot: WriteResult((), None, "notes"), by=BY_NOTES, background=True, frees=True
         ).result()
 
     def _follow_roots(self) -> None:

@@ -20,11 +20,11 @@ from mnemo_core.transfer import import_plan, importers
 from mnemo_core.transfer.import_plan import ImportCandidate, ImportTarget, SecretPolicy
 from mnemo_core.transfer.importers import ImportFormatError, ImportItemError, Tool
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.lifecycle.hard_delete import BUSY_SECONDS
 from mnemo_daemon.memories.memory_service import Caller
+from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
-from mnemo_store.errors import QueueFull, StoreError
+from mnemo_store.errors import StoreError
 from mnemo_store.records import Change, DropForgotten, Trust, skip_hash
 from mnemo_store.store import Store, WriteResult
 
@@ -240,14 +240,14 @@ def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]
 
 
 def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], caller: Caller, stop: threading.Event) -> T:
-    """What the decision told, once it is durable. Waits while the queue is full. Raises Stopped, or what the store
-    raises."""
-    while True:
-        try:
-            return store.transact(decide, by=caller.name, background=True).result().result
-        except QueueFull:
-            if stop.wait(BUSY_SECONDS):
-                raise ImportStopped from None
+    """Return the result of the decision once it is durable. Waits while the queue is full. Raises ImportStopped, or
+    what the store raises."""
+
+    def pause(seconds: float) -> None:
+        if stop.wait(seconds):
+            raise ImportStopped
+
+    return retry_while_full(lambda: store.transact(decide, by=caller.name, background=True).result().result, pause)
 
 
 def note_problem(answer: ImportAnswer, place: str, why: str) -> None:

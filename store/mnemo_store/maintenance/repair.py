@@ -31,6 +31,7 @@ from mnemo_store.records import (
 )
 from mnemo_store.tables import BY_NAME, OF_A_MEMORY, TABLES, Table, drop_of
 
+QUARANTINE = "quarantine"  # the folder of a store that holds what repairs took out
 LOST = "lost"  # the operation of a change of which nothing is left
 LOST_MAX = 100_000  # changes marked as lost; more than that is not a gap but a wrong number
 
