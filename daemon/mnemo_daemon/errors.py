@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 class ErrorStatus(NamedTuple):
-    """How an exception class is answered."""
+    """The answer to an exception class."""
 
     status: int
     code: str
@@ -74,7 +74,7 @@ def refusal_of(error: Exception) -> Refusal | None:
 
 
 def _message(error: Exception) -> str:
-    """What happened, and what to do next where the error's class knows it."""
+    """The error, and what to do next if the error's class knows it."""
     said = str(error) or (type(error).__doc__ or type(error).__name__).strip().rstrip(".")
     hint = getattr(error, "hint", "")
     return f"{said}; {hint}" if hint else said

@@ -1,4 +1,4 @@
-"""What must work without a serving daemon: `python -m mnemo_daemon.offline`, SPEC 14.
+"""Commands that must work without a serving daemon: `python -m mnemo_daemon.offline`, SPEC 14.
 
 Its commands: pull, import, list, calibrate, restore, check, repair, config.
 

@@ -1,4 +1,4 @@
-"""Who goes first: a question that somebody waits for, before what is worked out behind the doors.
+"""Scheduling priority: interactive queries preempt background work.
 
 Python runs one thread at a time, and on a laptop the model has as many processors as there are. What is written can
 wait for some milliseconds; who asks sits before the screen.

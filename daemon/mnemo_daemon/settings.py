@@ -1,4 +1,4 @@
-"""What a person can set, each value with where it came from. SPEC 15.
+"""The settings, each value with its origin. SPEC 15.
 
 A key stands in one section of config.toml and, as MNEMO_SECTION_KEY, in the environment, which wins. Types carry the
 range and the description; nothing else in this module names a single key. A wrong key or value stops the start with
@@ -62,7 +62,7 @@ class NotesSettings(Section, frozen=True):
 
 
 class IngestSettings(Section, frozen=True):
-    """What comes in at the doors."""
+    """Ingestion of new memories."""
 
     embed_wait_ms: Annotated[
         int,
@@ -140,7 +140,7 @@ class HistorySettings(Section, frozen=True):
 
 
 class TrashSettings(Section, frozen=True):
-    """What was deleted."""
+    """Deleted memories."""
 
     keep_days: Annotated[
         int, Meta(ge=0, le=36_500, description="what was deleted longer ago leaves the trash for good; 0: nothing does")
@@ -148,7 +148,7 @@ class TrashSettings(Section, frozen=True):
 
 
 class PrivacySettings(Section, frozen=True):
-    """What is left out before anything is written."""
+    """Text that is masked before anything is written."""
 
     mask: Annotated[
         Literal["auto", "all", "off"],
@@ -196,7 +196,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     profiles: dict[str, PolicyName] = {}  # by namespace; `own` for what is not named
 
     def profile_of(self, namespace: str) -> IngestPolicy:
-        """By whose letter the namespace takes in. SPEC 15"""
+        """The profile whose rules ingestion in the namespace follows. SPEC 15"""
         name = self.profiles.get(namespace)
         return OWN_POLICY if name is None else POLICIES[name]
 
@@ -209,7 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Folders(NamedTuple):
-    """Where things are. They come from the environment alone, so that clients find the daemon without its settings."""
+    """The paths. They come from the environment alone, so that clients find the daemon without its settings."""
 
     data: Path
     models: Path
@@ -379,7 +379,7 @@ def _origins_of_folders(environ: Mapping[str, str], origins: Mapping[str, str]) 
 
 
 def _from_file(path: Path, *, must_exist: bool) -> Iterator[tuple[SettingKey, Any, str] | ConfigError]:
-    """What the file sets, each checked by its own type."""
+    """The settings in the file, each checked by its own type."""
     try:
         text = path.read_text(encoding="utf-8")
         parsed = tomllib.loads(text)
@@ -423,7 +423,7 @@ def _unknown_section(section: str, value: Any) -> str:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Iterator[tuple[SettingKey, Any, str] | ConfigError]:
-    """What the environment sets. A variable that looks like one of ours and is none is refused."""
+    """The settings in the environment. A variable that looks like one of ours and is none is refused."""
     by_variable = {key.variable: key for key in KEYS.values()}
     for variable, text in environ.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in PLACES:
@@ -446,7 +446,7 @@ def _did_you_mean(word: str, known: tuple[str, ...] | list[str]) -> str:
 
 
 def expected(key: SettingKey) -> str:
-    """What a value of this key must be, in words."""
+    """A description of the valid values of this key."""
     kind = inspect.type_info(key.kind)
     inner = kind.type if isinstance(kind, inspect.Metadata) else kind
     if isinstance(inner, inspect.StrType) and inner.pattern is not None:

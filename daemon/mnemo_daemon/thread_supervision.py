@@ -23,7 +23,7 @@ log = logging.getLogger("mnemo.threads")
 
 
 class ThreadReport(NamedTuple):
-    """What is known of one background thread."""
+    """The state of one background thread."""
 
     name: str
     is_failing: bool  # since its last failure no round of its loop has succeeded
@@ -73,7 +73,7 @@ class ThreadSupervisor:
         return not self.is_alive()
 
     def is_alive(self) -> bool:
-        """Whether the thread runs, or pauses after a failure."""
+        """True if the thread runs, or pauses after a failure."""
         return self._thread is not None and self._thread.is_alive()
 
     def resume(self) -> None:

@@ -52,7 +52,7 @@ def parse_past_time(value: int | str, field: str, now: int) -> int:
 
 
 def parse_bound(value: int | str, field: str, end: Literal["since", "until"], now: int) -> int:
-    """Where a filter begins or ends, in ms: a moment as in `past_moment`, or one end of a stretch that is named.
+    """The bound of a filter, in ms: a moment as in `past_moment`, or one end of a stretch that is named.
 
     `since` is where "last week" begins, `until` where it ends; the end is not part of it. Raises a Refusal.
     """
@@ -85,5 +85,5 @@ def parse_interval(
 
 
 def utc_offset(at: int) -> int:
-    """How far ahead of UTC the daemon's own clocks are at that moment, in ms."""
+    """The offset of the daemon's own clocks from UTC at that moment, in ms."""
     return time.localtime(at / 1000).tm_gmtoff * 1000

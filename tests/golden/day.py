@@ -161,6 +161,8 @@ def _asked(world: World) -> Iterator[Any]:
     yield ask("POST", "/v1/reclassify", {"dry_run": True})
     yield ask("GET", "/v1/memories", limit="2")
     yield ask("GET", "/v1/recent", limit="2")
+    world.index()
+    world._keep_house()  # the job that waits for the vectors to be complete
     for path in ("/v1/tags", "/v1/status", "/v1/health", "/v1/models",
                  "/v1/notes/status", "/v1/nothing", "/v1/memories/00000000-0000-7000-8000-000000000000"):  # fmt: skip
         yield ask("GET", path)

@@ -25,7 +25,7 @@ def takes_files(command: Command) -> bool:
 
 
 def words_of(command: Command) -> list[str]:
-    """What may stand at the cursor: subcommands, choices of positional arguments, options."""
+    """Possible words at the cursor: subcommands, choices of positional arguments, options."""
     words = [part.name for part in command.subcommands]
     words += [word for argument in command.arguments if not argument.is_option for word in argument.choices]
     words += [_values(argument) for argument in command.arguments if not argument.is_option and argument.values]

@@ -56,7 +56,7 @@ class _Words(NamedTuple):
 
 
 class _Sentence(NamedTuple):
-    """What a sentence says: its telling words in order, the words that turn its meaning, and who is spoken of."""
+    """The content of a sentence: its telling words in order, the words that turn its meaning, and who is spoken of."""
 
     telling: tuple[str, ...]
     turning: tuple[tuple[str, int], ...]
@@ -246,7 +246,7 @@ def strip_handouts(text: str, given: Sequence[_Handout]) -> EchoResult:
 
 
 def find_line_claims(text: str) -> list[ContextLineClaim]:
-    """What the blocks in the text say was handed out: to be looked up, and noted where it is a memory."""
+    """The claims of blocks in the text about what was returned: to be looked up, and noted if it is a memory."""
     found: list[ContextLineClaim] = []
     for start, end in _blocks(text):
         closed = end - len(_TAGS[1]) if text.endswith(_TAGS[1], start, end) else end
@@ -578,7 +578,7 @@ def _words_added_max(telling: Sequence[str]) -> int:
 
 
 def _are_same_persons(said: _Sentence, unit: _Sentence, *, attributed: bool) -> bool:
-    """Whether both speak of the same people: "I" may have become "you", and so may a name."""
+    """True if both speak of the same people: "I" may have become "you", and so may a name."""
     if said.persons == unit.persons:
         return True
     swapped = tuple("second" if person == "first" else "first" for person in unit.persons)
@@ -588,7 +588,7 @@ def _are_same_persons(said: _Sentence, unit: _Sentence, *, attributed: bool) -> 
 
 
 def _follows(telling: Sequence[str], said: _Sentence, unit: _Sentence, own: set[str]) -> bool:
-    """Whether the words are the memory's, in its order and from its beginning, with at most a tenth put in."""
+    """True if the words are the memory's, in its order and from its beginning, with at most a tenth put in."""
     at = unit.names_first if said.persons and not unit.persons else 0
     added = 0
     for word in telling:

@@ -107,7 +107,7 @@ class Views:
         }
 
     def is_save_due(self) -> bool:
-        """Whether enough has changed, or enough time has gone by, since both were saved."""
+        """True if enough has changed, or enough time has gone by, since both were saved."""
         changes = self.applied_seq - self._saved_seq
         waited = time.monotonic() - self._saved_at
         return changes >= SAVE_AFTER_CHANGES or (changes > 0 and waited >= SAVE_AFTER_SECONDS)

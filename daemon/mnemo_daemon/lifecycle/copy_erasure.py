@@ -71,7 +71,7 @@ class CopyErasure:
                     self._disk.rename(path, original)
 
     def erase_from(self, copy: Path, data: Path, sought: ResiduePatterns, pause: Pause) -> SearchedPlace:
-        """What became of the copy. `sought`: what must not be left in it."""
+        """Erase from one copy; its report. `sought`: what must not be left in it."""
         if copy == folder_swap.staging_folder(data):
             shutil.rmtree(copy)
             return SearchedPlace(place=str(copy), state="removed", detail="it was left by a restore that was cut off")

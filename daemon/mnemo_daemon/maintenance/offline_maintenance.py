@@ -79,7 +79,7 @@ class OlderFormat(StoreError):
 
 
 def check_folder(folder: Path) -> CheckReport:
-    """What is to be found of a store that nobody has open. Raises Locked, NoStore, OlderFormat or NewerFormat."""
+    """Check a store that nobody has open. Raises Locked, NoStore, OlderFormat or NewerFormat."""
     with _locked_folder(folder):
         return _check_open(folder)
 
@@ -152,7 +152,7 @@ def _check_manifest(folder: Path, report: CheckReport) -> None:
 
 
 def _database_problem(path: Path) -> str:
-    """Why the database must not be opened; "" when it may be."""
+    """The reason why the database must not be opened; "" if it may be."""
     if not path.exists() or not path.stat().st_size:
         return "it is missing or empty"
     if not has_all_pages(path):

@@ -1,4 +1,4 @@
-"""Whether everything is as it should be: the store's own rules, the journal against the database, the views against
+"""True if everything is as it should be: the store's own rules, the journal against the database, the views against
 both. SPEC 3.8.
 
 It runs beside a serving daemon, which goes on writing. A rule is about one moment; journal and database are compared up
@@ -42,7 +42,7 @@ SCRATCH = "check-"  # how the folder begins in which views are looked at
 
 @dataclass
 class CheckReport:
-    """What was found."""
+    """The findings."""
 
     checked: Counter[str] = field(default_factory=Counter)  # rows, by table or view
     totals: Counter[str] = field(default_factory=Counter)  # violations, by rule
@@ -98,7 +98,7 @@ class StoreCheck:
             yield snapshot
 
     def store_identity(self) -> JournalOwner:
-        """Whose journal it is."""
+        """The identity of the store that the journal belongs to."""
         with self.store.snapshot() as snapshot:
             return JournalOwner(self.store.folder / "journal", self.store.store_id, snapshot.meta("salt"))
 
@@ -173,7 +173,7 @@ def find_differences(
     live: Mapping[str, IndexFile], truth: ExpectedIndexes, touched: frozenset[str], columns: AttributeStore,
     *, gone_too: bool = True,
 ) -> Iterator[InvariantViolation]:  # fmt: skip
-    """Where commit indexes are not what they should be, but for memories that were touched since they were looked at.
+    """Differences between commit indexes and the store, except for memories that changed since they were compared.
     `gone_too`: also where they have what is gone."""
     for kind in COMMIT_INDEXES:
         wrong = []

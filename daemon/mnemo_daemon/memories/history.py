@@ -36,7 +36,7 @@ class SeqRange(NamedTuple):
 
 
 class MemoryDifference(NamedTuple):
-    """What became of one memory within a span, and the last transaction that changed it there.
+    """The changes of one memory within a span, and the last transaction that changed it there.
 
     Of what was `dropped` nothing is known but its id.
     """
@@ -97,7 +97,7 @@ class History:
     def differences(
         self, span: SeqRange, namespaces: tuple[str, ...], user_id: str, caller: Caller, limit: int, cursor: str
     ) -> tuple[list[MemoryDifference], SeqRange, str]:
-        """What became of each memory of the namespaces (none named: all) within the span, what was changed last first;
+        """The changes of each memory of the namespaces (none named: all) within the span, last changed first;
         the span, which a cursor keeps; and where to go on ("" at the end)."""
         behind = ""
         if cursor:
@@ -149,7 +149,7 @@ def _difference(
 def _is_shown(
     row: MemoryDifference, versions: list[StoredMemory], namespaces: tuple[str, ...], user_id: str, caller: Caller
 ) -> bool:
-    """Whether it is the caller's to see. Of what was dropped nobody knows whose it was: who sees all sees that."""
+    """True if it is the caller's to see. Of what was dropped nobody knows whose it was: who sees all sees that."""
     place = row.after or row.before
     if place is None:
         return not namespaces and caller.sees_sensitive

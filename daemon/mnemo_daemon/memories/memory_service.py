@@ -57,7 +57,7 @@ _EDGE_CURSOR = lazy_pattern(r"[01]\.[a-z]+\.[0-9a-f-]{36}")
 
 
 class Caller(NamedTuple):
-    """Who asks. To a caller who sees nothing sensitive such a memory is not there, for reading or for writing."""
+    """The caller of a service. For one who sees nothing sensitive such a memory does not exist, to read or to write."""
 
     name: str  # for the history: the door, and the agent behind a colon
     sees_sensitive: bool = True
@@ -173,7 +173,7 @@ class MemoryService:
         return rows, f"{int(first[order[limit - 1]])}.{ids[limit - 1]}" if len(ids) > limit else ""
 
     def count(self, wanted: MemoryFilter, then: HistoricalState | None = None) -> int:
-        """How many memories pass the filter."""
+        """The number of memories that pass the filter."""
         return sum(len(rows) for _, rows in self._parts(wanted, then))
 
     def remember(self, draft: Draft, caller: Caller) -> "Future[WriteReceipt[Decision]]":
@@ -319,7 +319,7 @@ class MemoryService:
     def _plan_item(
         self, pending: PendingSnapshot, item: IngestItem, caller: Caller, made: Mapping[str, str]
     ) -> Decision:
-        """What the item comes to, made in `pending`; nothing of it where a Refusal is raised."""
+        """The result of the item, made in `pending`; nothing of it if a Refusal is raised."""
         draft = item.draft
         decision = self._decide(pending, item, caller, made)
         for source in draft.derived_from:
@@ -344,7 +344,7 @@ class MemoryService:
     def _plan_statement(
         self, pending: PendingSnapshot, part: IngestItem, source: Memory, caller: Caller
     ) -> Decision | None:
-        """What a statement of the source comes to: never trusted more than it. None where its text was forgotten."""
+        """The result of a statement of the source: never trusted more than it. None if its text was erased."""
         draft = part.draft._replace(derived_from=(source.id,), trust=trust.lowest_trust(part.draft.trust, source.trust))
         try:
             return self._plan_item(pending, part._replace(draft=draft), caller, {})
@@ -403,7 +403,7 @@ def _written_memory(decision: Decision) -> Memory:
 
 
 def is_visible(memory: Memory | None, caller: Caller) -> bool:
-    """Whether the memory is there, as far as this caller is concerned."""
+    """True if the memory is there, as far as this caller is concerned."""
     return memory is not None and (caller.sees_sensitive or SENSITIVE_TAG not in memory.tags)
 
 
@@ -428,8 +428,8 @@ def _existing(snapshot: Reading, memory_id: str, field: str = "id") -> Memory:
 
 
 def _wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Change]:
-    """What lets a text be remembered: nothing, unless it was purged. Then a person who says it again tells that it is
-    wanted; from anybody else it is refused. SPEC 3.7"""
+    """The changes that let a text be remembered: none, unless it was erased. A person who writes it again lifts the
+    block; from anybody else it is refused. SPEC 3.7"""
     digest = skip_hash(snapshot.meta("salt"), memory.content)
     if snapshot.forgotten(digest) is None:
         return []
@@ -456,7 +456,7 @@ def clear_skipped_texts(snapshot: Snapshot, memories: Sequence[Memory]) -> list[
 
 
 def detached_from_note(snapshot: Snapshot, memory: Memory) -> Memory:
-    """What comes back, as a memory of its own where no note keeps it: its file, or its text there, is gone. SPEC 6"""
+    """The restored memory, a memory of its own if no note keeps it: its file, or its text there, is gone. SPEC 6"""
     note = snapshot.note(memory.managed) if memory.managed else None
     if note is not None and not note.missing and any(chunk.memory == memory.id for chunk in note.chunks):
         return memory
@@ -478,7 +478,7 @@ def _id_of(high: int, low: int) -> str:
 
 
 def _is_behind(first: Any, high: Any, low: Any, cursor: str) -> Any:
-    """Which rows come after the one the cursor names, in descending order. Raises a Refusal for what is no cursor."""
+    """True for rows after the one the cursor names, in descending order. Raises a Refusal for an invalid cursor."""
     try:
         head, memory_id = cursor.split(".")
         key, start = id_key(memory_id), int(head)

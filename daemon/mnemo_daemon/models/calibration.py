@@ -51,7 +51,7 @@ class CalibratedThreshold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CalibrationFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept beside a model. The figures are those of `calibration.Calibration`."""
+    """The file kept next to a model. The figures are those of `calibration.Calibration`."""
 
     format: int
     name: str
@@ -112,7 +112,7 @@ def thresholds_for(manifest: ModelManifest) -> Thresholds:
 
 
 def calibration_file(manifest: ModelManifest) -> Path:
-    """Where the thresholds of this form of the model are kept once they were measured."""
+    """The path at which the measured thresholds of this form of the model are kept."""
     return Path(manifest.folder, EXACT_FILE_NAME if manifest.weights_file == EXACT_FILE else FILE_NAME)
 
 

@@ -306,7 +306,7 @@ class ModelManifest(msgspec.Struct, frozen=True, kw_only=True):
         return (self,) if exact is None or exact is self else (self, exact)
 
     def path(self, name: str = "") -> Path:
-        """Where a file of the model lies; without a name, the weights."""
+        """The path of a file of the model; without a name, of the weights."""
         return Path(self.folder, self.files_folder, name or self.weights_file)
 
 
@@ -332,7 +332,7 @@ class ModelListing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def models_folder() -> Path:
-    """Where models are kept unless the settings say otherwise: in the user's cache (XDG_CACHE_HOME is respected)."""
+    """The folder of models unless the settings say otherwise: in the user's cache (XDG_CACHE_HOME is respected)."""
     return cache_folder(os.environ) / "models"
 
 
@@ -356,7 +356,7 @@ def verify(manifest: ModelManifest) -> None:
 
 
 class ModelCatalogue:
-    """What is known and what is in one folder of models."""
+    """The known models, and those in one folder of models."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -421,7 +421,7 @@ def hash_file(path: Path) -> str:
 
 
 def model_folder(name: str, folder: Path) -> Path:
-    """Where the model of that name is kept: its own folder; Unknown for a name that could not be one."""
+    """The folder of the model of that name; Unknown for a name that could not be one."""
     if not NAME_SHAPE.fullmatch(name) or "--" in name:
         raise UnknownModel(f"{name!r} cannot be a model's name")
     return folder / name.replace("/", "--")

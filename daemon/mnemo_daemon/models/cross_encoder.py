@@ -47,7 +47,7 @@ class CrossEncoder:
         self.scores(PROBE_TEXT, [PROBE_TEXT])
 
     def scores(self, query: str, texts: Sequence[str]) -> Floats:
-        """How well each text answers, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails.
+        """The score of each text, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails.
 
         One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
         """
@@ -94,7 +94,7 @@ class CrossEncoderService:
             return self._encoder
 
     def scores(self, encoder: CrossEncoder, query: str, texts: Sequence[str]) -> Floats | None:
-        """What the model says of each text; None when it fails."""
+        """The score of each text, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails."""
         try:
             scores = encoder.scores(query, texts)
         except ModelDamaged as error:

@@ -100,11 +100,11 @@ class Embedder(Protocol):
         return QueryTokens(self.encode_query(text), np.empty((0, 0), np.float32), (), ())
 
     def token_starts(self, text: str) -> list[int]:
-        """Where in the text each of its token rows begins (code points)."""
+        """The place in the text at which each of its token rows begins (code points)."""
         return []
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """How many tokens each text has, special ones not counted."""
+        """The number of tokens of each text, special ones not counted."""
         ...
 
     def close(self) -> None:
@@ -204,7 +204,7 @@ class _Windows:
         return [self.first, *found.ids[a:b], self.last], kept[:TOKENS_MAX]
 
     def starts(self, text: str) -> list[int]:
-        """Where each token that is kept for late interaction begins."""
+        """The place at which each token that is kept for late interaction begins."""
         (found,) = self._encode([text])
         starts = (found.offsets[token][0] for word in words_of(text, found) for token in word.tokens)
         return list(itertools.islice(starts, TOKENS_MAX))
@@ -476,7 +476,7 @@ class EmbeddingService:
         self._workers = ThreadPoolExecutor(workers, "mnemo-embed", initializer=lower_thread_priority)
 
     def status(self) -> ModelStatus:
-        """What can be said of the model in use. A switch that failed leaves the old one ready, with the reason."""
+        """The status of the model in use. A switch that failed leaves the old one ready, with the reason."""
         with self._lock:
             current, failure, loading = self._current, self._failure, self._loading
             name = self._name
@@ -606,7 +606,7 @@ class EmbeddingService:
         return run
 
     def count_tokens(self, embedder: Embedder, text: str) -> int:
-        """How many tokens of that model the text has."""
+        """The number of tokens of that model in the text."""
         return embedder.count_tokens([text])[0]
 
     def close(self) -> None:

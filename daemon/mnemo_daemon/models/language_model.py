@@ -130,7 +130,7 @@ class Worker:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether the process runs; one that ended is reaped by this."""
+        """True if the process runs; one that ended is reaped by this."""
         return self._process.poll() is None
 
     def send(self, prompt: Prompt, until: float) -> None:
@@ -163,7 +163,7 @@ class Worker:
         self._process.kill()
 
     def exit_report(self) -> str:
-        """How a process that closed its wire ended, and what it printed last."""
+        """The exit of a process that closed its wire, and what it printed last."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GONE_GRACE_S)
         code = self._process.poll()
@@ -223,7 +223,7 @@ class LanguageModel:
         self._reason = ""
 
     def status(self) -> LanguageModelStatus:
-        """What can be expected of the next question. Never waits."""
+        """The expected fate of the next question. Never waits."""
         name = self._model.name if self._model else ""
         if why_not := self._reason_for_absence():
             return LanguageModelStatus("absent", why_not, name)
@@ -278,7 +278,7 @@ class LanguageModel:
             self._turn.release()
 
     def _reason_for_absence(self) -> str:
-        """Why there is no model, in words for a person; empty when there is one."""
+        """The reason why there is no model, in words for a person; empty if there is one."""
         if self._is_closed:
             return "the daemon is stopping"
         if self._model is None:
@@ -295,7 +295,7 @@ class LanguageModel:
         return ""
 
     def _is_resting(self) -> bool:
-        """Whether the model failed too often in a row just now to be tried again."""
+        """True if the model failed too often in a row just now to be tried again."""
         return self._failures >= FAILURES_MAX and self._clock() - self._failed_at < FAILURE_PAUSE_S
 
     def _check_prompt(self) -> None:

@@ -50,7 +50,7 @@ class Ready(msgspec.Struct, tag="ready"):
 
 
 class Completion(msgspec.Struct, tag="completion"):
-    """What the model wrote; cut means that max_tokens ended it and not the model."""
+    """The text that the model wrote; cut means that max_tokens ended it and not the model."""
 
     text: str
     prompt_tokens: int
@@ -70,7 +70,7 @@ Reply = Ready | Completion | ModelRefusal
 
 
 class BrokenFrame(ValueError):
-    """What came over the wire is no message of this protocol."""
+    """A message on the wire is not one of this protocol."""
 
 
 def to_frame(message: Prompt | Reply) -> bytes:
@@ -185,7 +185,7 @@ class LoadedModel:
         return int(self._llama.n_ctx())
 
     def is_late(self, _data: object = None) -> bool:
-        """Whether the deadline of the prompt that is being answered has passed."""
+        """True if the deadline of the prompt that is being answered has passed."""
         return time.monotonic() >= self._stop_at
 
     def complete(self, prompt: Prompt) -> Completion | ModelRefusal:
@@ -218,7 +218,7 @@ class LoadedModel:
 
 
 def available_cpus() -> int:
-    """How many CPUs this process may use."""
+    """The number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

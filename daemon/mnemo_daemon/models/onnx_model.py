@@ -60,7 +60,7 @@ class OnnxModel:
         return unit
 
     def score(self, query: str, text: str) -> float:
-        """What the graph says of a pair: its first number."""
+        """The graph's score of a pair: its first number."""
         (found,) = self._run(self._tokenizer.encode(query, text))
         return float(found[0])
 

@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]  # bytes done, of how many (0: unknown)
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """Where packages come from, and how to get there."""
+    """The source of packages, and how to reach it."""
 
     indexes: tuple[str, ...] = ()
     find_links: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
-    """What the user has set for pip, else for uv. DownloadFailed where pip's configuration cannot be read."""
+    """The user's settings for pip, else for uv. DownloadFailed if pip's configuration cannot be read."""
     found = dict[str, str]()
     for path in _configuration_files(environ):
         found.update(_read_configuration(path))
@@ -202,7 +202,7 @@ class _Client:
         self._openers = dict[bool, urllib.request.OpenerDirector]()
 
     def links(self, page: str) -> Iterator[Link]:
-        """What a page of an index, or of find-links, names; a folder's wheels."""
+        """The links of a page of an index, or of find-links; a folder's wheels."""
         local = _local_path(page)
         if local is not None and local.is_dir() and not (local / "index.html").is_file():
             yield from (Link(path.as_uri(), path.name, "") for path in sorted(local.resolve().glob("*.whl")))
@@ -251,7 +251,7 @@ class _Client:
                 time.sleep(PAUSE_SECONDS * 2 ** (failures - 1))
 
     def _continue(self, url: str, file: IO[bytes], progress: Progress | None) -> bool:
-        """Whether the file is whole now; what was there already is not asked for again."""
+        """True if the file is whole now; what was there already is not asked for again."""
         done = file.tell()
         with self._open(url, {"Range": f"bytes={done}-"} if done else {}) as answer:
             if done and answer.status != http.client.PARTIAL_CONTENT:  # it begins again
@@ -332,7 +332,7 @@ def _with_credentials_of(page: urllib.parse.SplitResult, url: str) -> str:
 
 
 def _local_path(address: str) -> Path | None:
-    """Where a path or a file: address leads; None for what is elsewhere."""
+    """The target of a path or a file: address; None for what is elsewhere."""
     if address.startswith("file:"):
         return Path(urllib.request.url2pathname(urllib.parse.urlsplit(address).path))
     return None if "://" in address else Path(address).expanduser()

@@ -1,4 +1,4 @@
-"""Which tokens of a text are kept for late interaction, and as what. SPEC 7.3, adr/0006-late-interaction.md
+"""The tokens of a text that late interaction keeps, and their form. SPEC 7.3, adr/0006-late-interaction.md
 
 What the last layer has of each token, projected to fewer dimensions and of unit length again. The projection of a model
 comes with the program, fitted by tests/bench/fit_projection.py; a model without one has no late interaction.
@@ -35,7 +35,7 @@ _CONTRACTED = lazy_pattern(r"['\u2019](?:s|ll|re|ve|d|m)\Z", re.IGNORECASE)
 
 
 class LateForm(NamedTuple):
-    """How a model's token rows are kept."""
+    """The form in which a model's token rows are kept."""
 
     space: str  # of the same kind as that of vectors: rows of different spaces must never be compared
     dimensions: int

@@ -73,7 +73,7 @@ class FileContent(NamedTuple):
 
 
 class FolderListing(NamedTuple):
-    """What a look at a folder found."""
+    """The result of listing a folder."""
 
     files: dict[str, FileStat]
     skipped: dict[str, str]  # path → why
@@ -174,7 +174,7 @@ class Folder:
         return FileContent(seen, data, hashlib.blake2b(data, digest_size=16).hexdigest())
 
     def is_excluded(self, path: str, *, is_folder: bool) -> bool:
-        """Whether the path, or a folder it lies in, is left out."""
+        """True if the path, or a folder it lies in, is left out."""
         parts = path.split("/")
         for depth in range(1, len(parts)):
             if self._is_entry_excluded("/".join(parts[:depth]), is_folder=True):
@@ -247,7 +247,7 @@ class Folder:
 def parse_note(
     content: FileContent, root: NoteRoot, file_id: str, is_stopping: Callable[[], bool] = lambda: False
 ) -> NoteContent:
-    """What a file says, cut into chunks. Raises Unreadable, and ReadInterrupted once is_stopping says so."""
+    """The content of a file, cut into chunks. Raises Unreadable, and ReadInterrupted once is_stopping says so."""
     path = content.seen.path
     name = path.rpartition("/")[2]
     suffix = markup.suffix_of(name)
@@ -361,7 +361,7 @@ def _is_sensitive(chunk: chunking.Chunk, secret_lines: list[tuple[int, int]]) ->
 
 
 def _other_kind(entry: "os.DirEntry[str]") -> str:
-    """Why a file is not read that is not named like a note."""
+    """The reason why a file that is not named like a note is not read."""
     if entry.is_symlink():
         return "a symbolic link, which is not followed"
     if not entry.is_file(follow_symlinks=False):
@@ -373,7 +373,7 @@ def _other_kind(entry: "os.DirEntry[str]") -> str:
 
 
 def _lacks_reader(name: str) -> bool:
-    """Whether a file is a PDF file, and what reads these is not installed."""
+    """True if a file is a PDF file, and what reads these is not installed."""
     return markup.suffix_of(name) == ".pdf" and not pdf_reader.is_installed()
 
 

@@ -9,7 +9,7 @@ from mnemo_store.records import NoteFile
 
 
 class KnownFile(NamedTuple):
-    """What of a manifest is kept in memory, about 500 bytes a file."""
+    """The part of a manifest that is kept in memory, about 500 bytes a file."""
 
     id: str
     root: str

@@ -33,7 +33,7 @@ _FORBIDDEN = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", 
 
 
 class Limits(NamedTuple):
-    """What reading one file may take."""
+    """The resources that reading one file may take."""
 
     memory_bytes: int = 1 << 30  # of address space
     cpu_s: int = 30
@@ -50,7 +50,7 @@ class ReadInterrupted(Exception):
 
 
 def is_installed() -> bool:
-    """Whether the extra `pdf` is installed. Does not load it."""
+    """True if the extra `pdf` is installed. Does not load it."""
     return importlib.util.find_spec("pypdf") is not None
 
 

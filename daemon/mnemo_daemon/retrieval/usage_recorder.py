@@ -32,7 +32,7 @@ class UsageRecorder:
             self._ids.update((hit.details.memory.id, None) for hit in hits if hit.relevance > RELEVANCE_MIN)
 
     def is_due(self) -> bool:
-        """Whether something has waited for WRITE_SECONDS."""
+        """True if something has waited for WRITE_SECONDS."""
         return bool(self._ids) and time.monotonic() - self._since >= WRITE_SECONDS
 
     def write(self) -> None:

@@ -101,7 +101,7 @@ class ServerConnection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """What is no HTTP gets our shape, too. Nothing of it is logged: it is the client's mistake."""
+        """Answer what is not HTTP in our shape, too. Nothing of it is logged: it is the client's mistake."""
         said = " ".join((message or "").split()) or HTTPStatus(status).phrase
         response = _failed(Refusal(status, "bad_request", f"this is no HTTP request: {said[:200]}"))
         response.force_close()
@@ -243,7 +243,7 @@ class HttpServer:
         return response
 
     def _add_headers(self, response: web.StreamResponse) -> None:
-        """What every answer carries."""
+        """Add the headers of every answer."""
         if cause := self.degraded():
             response.headers[DEGRADED_HEADER] = _header_text(cause)
         if self.is_draining:
@@ -355,7 +355,7 @@ class HttpServer:
 
 
 def _header_text(text: str) -> str:
-    """What of a text may stand in a header: one line of printable ASCII."""
+    """The part of a text that a header may contain: one line of printable ASCII."""
     return "".join(letter if " " <= letter <= "~" else "?" for letter in text[:HEADER_CHARS_MAX])
 
 

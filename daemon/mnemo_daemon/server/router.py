@@ -58,7 +58,7 @@ class Request:
 
 
 class Reply(NamedTuple):
-    """What a handler answers: a value of its route's type, bytes ready to be sent, or an async iterator of bytes."""
+    """The reply of a handler: a value of its route's type, bytes ready to be sent, or an async iterator of bytes."""
 
     value: Any
     status: int = 200

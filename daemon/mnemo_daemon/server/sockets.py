@@ -39,7 +39,7 @@ class SocketInUse(SocketError):
 
 
 class Peer(NamedTuple):
-    """Who is at the other end of a connection, as the kernel says. `pid` is 0 where it is not known."""
+    """The other end of a connection, as the kernel reports it. `pid` is 0 if it is not known."""
 
     uid: int
     pid: int = 0
@@ -174,7 +174,7 @@ def inherit(environ: MutableMapping[str, str]) -> socket.socket | None:
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """Who connected, as the kernel recorded it then. Raises OSError."""
+    """The process that connected, as the kernel recorded it then. Raises OSError."""
     if sys.platform == "darwin":
         raw = connection.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_BYTES)
         (pid,) = struct.unpack("i", connection.getsockopt(0, _LOCAL_PEERPID, 4))

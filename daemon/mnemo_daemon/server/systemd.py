@@ -1,4 +1,4 @@
-"""What we tell the service manager: sd_notify(3) in the standard library.
+"""Messages to the service manager: sd_notify(3) in the standard library.
 
 Without NOTIFY_SOCKET every call does nothing, so that the daemon need not know who started it.
 """

@@ -1,4 +1,4 @@
-"""What the store keeps, as the lines of an export. SPEC 3.8, FORMAT.md "The stream"."""
+"""Export of the store as lines. SPEC 3.8, FORMAT.md "The stream"."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from mnemo_store.store import Store
 
 
 class VectorSpace(NamedTuple):
-    """Where vectors can be compared: those of the model in use."""
+    """The space in which vectors can be compared: that of the model in use."""
 
     name: str
     dimensions: int

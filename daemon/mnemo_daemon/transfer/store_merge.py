@@ -63,7 +63,7 @@ MERGED = tuple(table for table in TABLES if table.section == "after memories")
 
 
 class _StreamSummary(NamedTuple):
-    """What a stream turned out to be at its end."""
+    """A summary of a stream at its end."""
 
     header: DumpHeader
     memories: int
@@ -101,8 +101,8 @@ class StoreMerge:
         self._found: _StreamSummary
 
     def run(self, spooled: BinaryIO) -> ImportAnswer:
-        """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for a stream that
-        is not whole; for a store that fails on the way, one that says what stays."""
+        """Merge the stream; `spooled` is at its beginning. Raises a Refusal with nothing changed for
+        an incomplete stream; for a store that fails on the way, one that says what stays."""
         self._refuse_what_is_not_asked_of_it()
         start = spooled.tell()
         try:
@@ -144,7 +144,7 @@ class StoreMerge:
     # Into an empty store
 
     def _is_empty(self) -> bool:
-        """Whether the stream may be the whole of the store. What was forgotten here must stay so."""
+        """True if the stream may be the whole of the store. What was forgotten here must stay so."""
         with self._store.snapshot() as snapshot:
             forgot = not self._request.allow_forgotten and bool(snapshot.forgotten_after(limit=1))
             return not (snapshot.count() or snapshot.notes(limit=1) or snapshot.roots() or forgot)
@@ -166,7 +166,7 @@ class StoreMerge:
         return True
 
     def _keep_every_vector(self, spooled: BinaryIO, start: int) -> None:
-        """Whatever their model: its keys are those of the store that was taken over."""
+        """Keep vectors of any model: its keys are those of the store that was taken over."""
         spooled.seek(start)
         vectors = (row for row in self._rows(spooled) if isinstance(row, VectorsRow))
         for rows in slices(vectors, lambda row: None):
@@ -362,7 +362,7 @@ def _ids_in(row: DumpRow) -> tuple[str, ...]:
 
 
 def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
-    """What is brought in, each memory with its use, its place in the trash, and the number of its earlier versions:
+    """The imported memories, each with its usage, its place in the trash, and the number of its earlier versions:
     those stand before it, the others behind it."""
     pending: IncomingMemory | None = None
     versions = 0
@@ -391,14 +391,14 @@ def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
 
 
 def _mark(part: Part) -> object:
-    """What may stand only once in a write turn, which does not see its own changes."""
+    """Note a name that may occur only once in a write, which does not see its own changes."""
     if isinstance(part, IncomingMemory) and part.memory.key:
         return (part.memory.namespace, part.memory.user_id, part.memory.key)
     return None
 
 
 def _exists_here(snapshot: Snapshot, memory: Memory) -> LocalState:
-    """What the store has of it."""
+    """The store's own record of it."""
     before = snapshot.memory(memory.id)
     of_key = snapshot.id_by_key(memory.namespace, memory.user_id, memory.key) if memory.key else None
     same_text: str | None = None

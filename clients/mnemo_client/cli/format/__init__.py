@@ -1,1 +1,1 @@
-"""How answers are shown: protocol values in, lines of text out."""
+"""The display of answers: protocol values in, lines of text out."""
