@@ -233,9 +233,6 @@ class Snapshot(abc.ABC):
         """In id order."""
         return self.scan(TRASH, _key_after(after), limit)
 
-    def trash_count(self) -> int:
-        return self.size(TRASH)
-
     def edges(self, memory_id: str) -> list[Edge]:
         """The edges that have this memory at either end: first those to it, then those from it, each sorted by relation
         and other end."""
@@ -281,7 +278,7 @@ class Snapshot(abc.ABC):
     def joined_token_rows(
         self, space: str, text_hashes: Sequence[bytes], dimensions: int
     ) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-        """The token rows of all these texts, one behind the other, and how many each has, -1 where none are kept."""
+        """The token rows of all these texts, one after the other, and the number of rows of each, -1 without any."""
         return codec.join_token_rows(self._token_values(space, text_hashes), dimensions)
 
     def _token_values(self, space: str, text_hashes: Sequence[bytes]) -> list[bytes | None]:

@@ -80,7 +80,6 @@ def answers(here: Snapshot) -> dict[str, Any]:
         "entries_back": [list(here.entries_back(limit)) for limit in LIMITS],
         "trash": list(map(here.trash, IDS)),
         "trash_entries": [here.trash_entries(*one) for one in slices],
-        "trash_count": here.trash_count(),
         "edges": list(map(here.edges, IDS)),
         "get": [
             [here.get(table, *table.values_of_subject(name)) for name in names_in(here, table)] for table in TABLES

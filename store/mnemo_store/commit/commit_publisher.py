@@ -34,7 +34,7 @@ class CommitPublisher:
         self._published_resets = 0
 
     def start(self) -> None:
-        """Begins behind what the supervisor has recovered: listeners read that by themselves."""
+        """Begins after the changes that the supervisor has recovered: listeners read those themselves."""
         self._published_seq = self._supervisor.active_state().end[0]
         self._published_resets = self._supervisor.row_id_resets
 

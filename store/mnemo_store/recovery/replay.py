@@ -39,10 +39,10 @@ class JournalReplayer:
         """Applies, in order, the lines that the database does not have yet.
 
         A crash leaves at most one commit group that the journal has and the database lacks. Its lines may stand in two
-        files, of which one may have lost its end: then a number is missing, and nothing behind the gap counts, since
+        files, of which one may have lost its end: then a number is missing, and nothing after the gap is valid, since
         nothing of that group was acknowledged. A gap is damage where more than one group is missing from the database,
         or where the database `is_restored` from nothing, so that nobody knows what was acknowledged: it is reported,
-        and the lines behind it are kept.
+        and the lines after it are kept.
         """
         end, last = database.end, self._journal.last
         may_be_unacknowledged = not is_restored and last[0] - end[0] <= GROUP_WRITES_MAX
@@ -94,7 +94,7 @@ class JournalReplayer:
         return following is not None and following.line.prev == end
 
     def close_gap(self) -> None:
-        """Renumbers the lines of a last group that has holes, so that what is appended behind it is in order.
+        """Renumbers the lines of a last group that has holes, so that lines appended after it are in order.
 
         Without the database nobody knows whether that group was acknowledged: what there is of it is kept.
         """
