@@ -557,7 +557,7 @@ class _ShutdownAnswer(AnswerBody):
 
 
 class _RawBatchAnswer(AnswerBody):
-    "As BatchAnswer, each result still to be told apart."
+    """BatchAnswer with its results still encoded."""
 
     results: list[msgspec.Raw]
 

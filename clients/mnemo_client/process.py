@@ -109,7 +109,7 @@ def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int
     """Return when a process listens on `path`; raise StartError when the child has ended or takes too long."""
     began = time.monotonic()
     deadline = began + START_SECONDS_MAX
-    told = False
+    has_notified = False
     while not is_listening(path):
         now = time.monotonic()
         if child.poll() is not None and deadline - now > RACE_SECONDS:
@@ -118,9 +118,9 @@ def _await_listening(child: "Popen[bytes]", path: Path, log: Path, began_at: int
             deadline = now + RACE_SECONDS
         if now > deadline:
             raise _start_failed(child.poll(), path, log, began_at)
-        if now - began > SLOW_SECONDS and not told:
+        if now - began > SLOW_SECONDS and not has_notified:
             tell("starting the daemon …")
-            told = True
+            has_notified = True
         time.sleep(POLL_SECONDS)
 
 

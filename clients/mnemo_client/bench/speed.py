@@ -95,12 +95,12 @@ def _texts() -> Iterator[str]:
     number = 0
     while True:
         number += 1
-        told = [
+        sentences = [
             f"{chance.choice(_WHO)} {chance.choice(_DID)} the {chance.choice(_WHAT)} in {chance.choice(_WHERE)} "
             f"{chance.choice(_WHY)}"
             for _ in range(3)
         ]
-        yield f"{told[0]}. {told[1]}. {told[2]}, reference {number}."
+        yield f"{sentences[0]}. {sentences[1]}. {sentences[2]}, reference {number}."
 
 
 def _questions() -> Iterator[str]:

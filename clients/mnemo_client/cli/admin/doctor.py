@@ -207,11 +207,11 @@ def _threads_check(status: StatusAnswer) -> DoctorCheck:
     if failing:
         return DoctorCheck("threads", "fail", "; ".join(failing), log)
     if failures:
-        told = [
+        reports = [
             f"{name} was restarted {plural(each.restarts, 'time')} and works again; last: {each.last_failure}"
             for name, each in failures.items()
         ]
-        return DoctorCheck("threads", "warn", "; ".join(told), log)
+        return DoctorCheck("threads", "warn", "; ".join(reports), log)
     return DoctorCheck("threads", "ok", "all of them work")
 
 

@@ -139,14 +139,14 @@ def _manager_commands(what: Literal["start", "stop", "forget"], files: Iterable[
     """Return the commands for the service manager: after the files are written, before and after they are removed."""
     if sys.platform == "darwin":
         domain = f"gui/{os.getuid()}"
-        told = {"start": [["bootstrap", domain, *map(str, files)]], "stop": [["bootout", f"{domain}/{LABEL}"]]}
-        return [["launchctl", *words] for words in told.get(what, [])]
-    told = {
+        commands = {"start": [["bootstrap", domain, *map(str, files)]], "stop": [["bootout", f"{domain}/{LABEL}"]]}
+        return [["launchctl", *words] for words in commands.get(what, [])]
+    commands = {
         "start": [["daemon-reload"], ["enable", "--now", SOCKET, SERVICE]],
         "stop": [["disable", "--now", SOCKET, SERVICE]],
         "forget": [["daemon-reload"]],
     }
-    return [["systemctl", "--user", *words] for words in told[what]]
+    return [["systemctl", "--user", *words] for words in commands[what]]
 
 
 def _check_manager(environ: Mapping[str, str]) -> None:

@@ -106,9 +106,9 @@ def report_lines(report: EraseAnswer, style: TextStyle) -> Iterator[str]:
     yield from _candidate_lines(report, style)
     if report.candidates:
         yield "  erase these too: mnemo forget with their ids"
-    told = {place.place for place in report.places}
+    reported = {place.place for place in report.places}
     for path in report.backups:
-        if path not in told:
+        if path not in reported:
             yield (
                 f"  {style.warn('not changed')} {sanitize(path)} has a copy: delete it when you no longer need it "
                 "(mnemo forget --everywhere rewrites such copies)"

@@ -93,29 +93,29 @@ def _labelled_rows(rows: Sequence[Sequence[str]], style: TextStyle) -> Iterator[
 # Why
 
 
-def why_lines(told: WhyAnswer, style: TextStyle) -> Iterator[str]:
+def why_lines(answer: WhyAnswer, style: TextStyle) -> Iterator[str]:
     """Yield the reason in a sentence, then its evidence."""
-    paint = style.good if told.verdict == "answered" else style.warn
-    said = sanitize(told.sentence)
+    paint = style.good if answer.verdict == "answered" else style.warn
+    said = sanitize(answer.sentence)
     for start, end in wrap(said, style.width, WHY_LINES_MAX):
         yield paint(said[start:end].rstrip())
     rows = [["filter", f"{sanitize(each.reason)}: required is {sanitize(each.wanted)}, it has {sanitize(each.has)}"]
-            for each in told.hurdles]  # fmt: skip
-    if told.holds or told.missing:
+            for each in answer.hurdles]  # fmt: skip
+    if answer.holds or answer.missing:
         parts = [f"{name} {', '.join(map(sanitize, words))}" for name, words in
-                 (("has", told.holds), ("lacks", told.missing)) if words]  # fmt: skip
+                 (("has", answer.holds), ("lacks", answer.missing)) if words]  # fmt: skip
         rows.append(["words", " · ".join(parts)])
-    rows += [["by " + sanitize(each.name), _channel_rank_text(each)] for each in told.channels]
-    if told.candidate is not None and told.candidate.why:
-        rows.append(["for it", "; ".join(map(sanitize, told.candidate.why))])
-    if told.instead is not None:
-        rows.append(["instead", short_id(told.instead)])
+    rows += [["by " + sanitize(each.name), _channel_rank_text(each)] for each in answer.channels]
+    if answer.candidate is not None and answer.candidate.why:
+        rows.append(["for it", "; ".join(map(sanitize, answer.candidate.why))])
+    if answer.instead is not None:
+        rows.append(["instead", short_id(answer.instead)])
     if rows:
         yield ""
         yield from _labelled_rows(rows, style)
-    if told.candidate is not None and told.last is not None:
+    if answer.candidate is not None and answer.last is not None:
         yield ""
-        yield from _comparison_lines(told.candidate, told.last, style)
+        yield from _comparison_lines(answer.candidate, answer.last, style)
 
 
 def _channel_rank_text(each: ChannelRank) -> str:
