@@ -52,13 +52,13 @@ ERROR_ANSWERS: dict[type[Exception], ErrorStatus] = {
     errors.DiskFull: ErrorStatus(507, "disk_full"),
     errors.WriteFailure: ErrorStatus(503, "write_failed", 5),
     errors.UnknownOutcome: ErrorStatus(503, "outcome_unknown"),
-    errors.StoreClosed: ErrorStatus(503, "stopping", 1),
+    errors.ClosedStoreError: ErrorStatus(503, "stopping", 1),
     errors.BadBackup: ErrorStatus(422, "bad_backup"),
     errors.StoreNotEmpty: ErrorStatus(409, "not_empty"),
     errors.HistoryUnavailable: ErrorStatus(422, "history_compacted"),
     errors.StoreError: ErrorStatus(503, "degraded", 5),
     catalogue.UnknownModel: ErrorStatus(404, "unknown_model"),
-    catalogue.NotInstalled: ErrorStatus(409, "not_installed"),
+    catalogue.MissingModelError: ErrorStatus(409, "not_installed"),
     catalogue.ModelError: ErrorStatus(422, "refused"),
 }
 

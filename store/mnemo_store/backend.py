@@ -21,7 +21,7 @@ from mnemo_store.records import (
     ChangeEntry,
     DropMemory,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
@@ -255,11 +255,11 @@ class Snapshot(abc.ABC):
         """Salted hashes of the texts that rescans of this file skip."""
         return frozenset(skip.hash for skip in self.under(SKIPS, file_id))
 
-    def forgotten(self, digest: str) -> Forgotten | None:
+    def forgotten(self, digest: str) -> ErasedText | None:
         """The entry of a text that must not come back, by its salted hash."""
         return self.get(FORGOTTEN, digest)
 
-    def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[Forgotten]:
+    def forgotten_after(self, after: str = "", limit: int = SLICE) -> list[ErasedText]:
         """Every such entry, in the order of the hashes."""
         return self.scan(FORGOTTEN, after.encode(), limit)
 

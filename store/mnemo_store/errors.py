@@ -6,7 +6,7 @@ StoreError
 ├── StoreCorruption        the database or the journal cannot be read
 │   └── StoreLoss          neither of them can be
 ├── QueueFull              too many writes are waiting
-├── StoreClosed            the store is closed or closing
+├── ClosedStoreError       the store is closed or closing
 ├── WriteFailure           nothing was written, and nothing of it will appear later
 │   ├── DiskFull           there was no room
 │   └── LockLoss           another process may be using the data folder
@@ -61,7 +61,7 @@ class QueueFull(StoreError):
     hint = "try again in a moment"
 
 
-class StoreClosed(StoreError):
+class ClosedStoreError(StoreError):
     """The store is closed."""
 
     code = "closed"

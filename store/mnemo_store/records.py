@@ -186,7 +186,7 @@ class Skip(Record, frozen=True):
     hash: str
 
 
-class Forgotten(Record, frozen=True):
+class ErasedText(Record, frozen=True):
     """A salted hash of an erased text: no restore, import or rescan brings it back unless asked to. SPEC 3.7"""
 
     hash: str
@@ -263,11 +263,11 @@ class DropSkip(Record, frozen=True, tag_field="record_type", tag="skip_dropped")
     hash: str
 
 
-class PutForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten"):
-    data: Forgotten
+class PutErasedText(Record, frozen=True, tag_field="record_type", tag="forgotten"):
+    data: ErasedText
 
 
-class DropForgotten(Record, frozen=True, tag_field="record_type", tag="forgotten_dropped"):
+class DropErasedText(Record, frozen=True, tag_field="record_type", tag="forgotten_dropped"):
     """Allows the text to be remembered again."""
 
     hash: str
@@ -290,7 +290,7 @@ class PutMeta(Record, frozen=True, tag_field="record_type", tag="meta"):
 
 Change = (
     PutMemory | DropMemory | PutUsage | PutTrash | DropTrash | PutEdge | DropEdge
-    | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutForgotten | DropForgotten | PutMeta
+    | PutNote | DropNote | PutRoot | DropRoot | PutSkip | DropSkip | PutErasedText | DropErasedText | PutMeta
     | PutLlmCall | DropLlmCall
 )  # fmt: skip
 
@@ -333,7 +333,7 @@ def content_hash(content: str) -> bytes:
 
 
 def skip_hash(salt: str, content: str) -> str:
-    """The salted hash in Skip and Forgotten for a text that a person deleted; the salt is hexadecimal and prevents
+    """The salted hash in Skip and ErasedText for a text that a person deleted; the salt is hexadecimal and prevents
     guessing. Case and spacing make no difference, so that a reflowed paragraph is recognised."""
     return hashlib.blake2b(content_hash(content), key=bytes.fromhex(salt), digest_size=16).hexdigest()
 

@@ -26,7 +26,7 @@ from mnemo_store.commit.write_queue import WriteQueue
 from mnemo_store.commit.writes import Task, TextVectors, Write, WriteReceipt, WriteResult
 from mnemo_store.database.environment import MAP_BYTES, Database
 from mnemo_store.disk import Disk
-from mnemo_store.errors import LockLoss, StoreClosed, StoreCorruption, WriteFailure
+from mnemo_store.errors import ClosedStoreError, LockLoss, StoreCorruption, WriteFailure
 from mnemo_store.ids import IdSource
 from mnemo_store.journal.journal import SEGMENT_BYTES, JournalDamage
 from mnemo_store.recovery import folder_swap
@@ -173,7 +173,7 @@ class Store:
         """
         with self._supervisor.state_lock.shared():
             if (backend := self._supervisor.backend) is None:
-                raise self._supervisor.failure or StoreClosed("the store is closed")
+                raise self._supervisor.failure or ClosedStoreError("the store is closed")
             try:
                 with backend.snapshot(self._now()) as snapshot:
                     yield snapshot
@@ -197,7 +197,7 @@ class Store:
         """Runs decide in a write; the future is done when its changes are durable, or holds what decide raised.
 
         Nothing remains of a write that raised. Decide may run again where the database failed meanwhile. `frees`: the
-        write makes room, and is accepted on a full disk too. Raises QueueFull, and StoreClosed after close.
+        write makes room, and is accepted on a full disk too. Raises QueueFull, and ClosedStoreError after close.
         """
         return self._enqueue(Write(decide, by, frees_space=frees), background=background)
 

@@ -20,7 +20,7 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     DropEdge,
-    DropForgotten,
+    DropErasedText,
     DropLlmCall,
     DropMemory,
     DropNote,
@@ -28,13 +28,13 @@ from mnemo_store.records import (
     DropSkip,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     LlmCall,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutLlmCall,
     PutMemory,
     PutMeta,
@@ -317,8 +317,8 @@ SKIPS: Table[Skip] = Table(
     parents=(Parent("file", "notes"),), section="notes", texts=None, encode=lambda _: b"\1",
     decode=lambda key, _: Skip(file=id_text(key[:16]), hash=key[16:].decode("ascii")),
 )  # fmt: skip
-FORGOTTEN: Table[Forgotten] = Table(
-    "forgotten", "erased text", Forgotten, Key(("hash", "text")), PutForgotten, DropForgotten,
+FORGOTTEN: Table[ErasedText] = Table(
+    "forgotten", "erased text", ErasedText, Key(("hash", "text")), PutErasedText, DropErasedText,
     section="notes", texts=None,
 )  # fmt: skip
 USAGE: Table[Usage] = Table(

@@ -12,19 +12,19 @@ from mnemo_core.ingest import mutations
 from mnemo_store.records import (
     ChunkRef,
     DropEdge,
-    DropForgotten,
+    DropErasedText,
     DropMemory,
     DropNote,
     DropRoot,
     DropSkip,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -60,7 +60,7 @@ class DictModel:
         self.notes: dict[str, NoteFile] = {}
         self.roots: dict[str, NoteRoot] = {}
         self.skips: set[tuple[str, str]] = set()
-        self.forgotten: dict[str, Forgotten] = {}
+        self.forgotten: dict[str, ErasedText] = {}
         self.keys: dict[tuple[str, str], str] = {}
         self.numbers: dict[str, int] = {}
         self.next_number = 0
@@ -148,9 +148,9 @@ class StoreMachine(RuleBasedStateMachine):
                     model.roots[root.id] = root
                 case DropRoot(id=root_id):
                     model.roots.pop(root_id, None)
-                case PutForgotten(data=forgotten):
+                case PutErasedText(data=forgotten):
                     model.forgotten[forgotten.hash] = forgotten
-                case DropForgotten(hash=digest):
+                case DropErasedText(hash=digest):
                     model.forgotten.pop(digest, None)
                 case PutMeta(value=value):
                     model.epoch = value
@@ -240,7 +240,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(digest=st.sampled_from(("00", "01")), again=st.booleans())
     def forget(self, digest: str, again: bool) -> None:
-        self.write(DropForgotten(hash=digest) if again else PutForgotten(data=Forgotten(hash=digest, at=self.clock)))
+        self.write(DropErasedText(hash=digest) if again else PutErasedText(data=ErasedText(hash=digest, at=self.clock)))
 
     @rule(value=st.text(max_size=5))
     def mark(self, value: str) -> None:

@@ -14,8 +14,8 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     DEFAULT_RERANKER,
+    DamagedModelError,
     ModelCatalogue,
-    ModelDamaged,
     ModelManifest,
     UnsupportedModel,
     UnverifiedModel,
@@ -140,7 +140,7 @@ def test_no_score_is_0_or_1_however_sure_the_model_is(encoder: CrossEncoder) -> 
 def test_files_that_are_not_what_was_installed_are_not_loaded(encoder: CrossEncoder) -> None:
     path = encoder.manifest.path()
     path.write_bytes(path.read_bytes().replace(b"overlap", b"overlop"))
-    with pytest.raises(ModelDamaged, match=r"model\.onnx .* is not the file that was installed"):
+    with pytest.raises(DamagedModelError, match=r"model\.onnx .* is not the file that was installed"):
         CrossEncoder(encoder.manifest)
 
 

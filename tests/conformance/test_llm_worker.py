@@ -20,7 +20,7 @@ from mnemo_daemon.models.language_model import (
     LanguageModel,
     LanguageModelError,
     ModelAbsent,
-    ModelFailed,
+    ModelFailureError,
     PromptTooLong,
 )
 from mnemo_daemon.models.llm_worker import FRAME_BYTES_MAX, BrokenFrame, Prompt, take_frame, to_frame
@@ -175,7 +175,7 @@ def test_nonsense_on_the_wire_is_told_and_the_next_question_goes_well(
         answer(prompt_was.text.upper())
         """
     )
-    with pytest.raises(ModelFailed, match="no message"):
+    with pytest.raises(ModelFailureError, match="no message"):
         model.answer("hello", 8, 10)
     assert model.status().pid is None
     assert model.answer("hello", 8, 10).text == "HELLO"
@@ -204,7 +204,7 @@ def test_a_worker_that_dies_tells_how_and_its_last_words(model_of: ModelOf) -> N
         os.abort()
         """
     )
-    with pytest.raises(ModelFailed, match=r"ended by SIGABRT; it last said: out of luck"):
+    with pytest.raises(ModelFailureError, match=r"ended by SIGABRT; it last said: out of luck"):
         model.answer("hello", 8, 10)
 
 
@@ -224,14 +224,14 @@ def test_after_too_many_failures_in_a_row_it_is_left_alone_for_a_while(model_of:
     starts = tmp_path / "starts"
     model = model_of(f"open({str(starts)!r}, 'a').write('x')\nsys.exit(7)", clock=lambda: now[0])
     for _ in range(FAILURES_MAX):
-        with pytest.raises(ModelFailed, match="exit code 7"):
+        with pytest.raises(ModelFailureError, match="exit code 7"):
             model.answer("hello", 8, 10)
     assert model.status().state == "failed"
-    with pytest.raises(ModelFailed, match="left alone"):
+    with pytest.raises(ModelFailureError, match="left alone"):
         model.answer("hello", 8, 10)
     assert starts.read_text() == "x" * FAILURES_MAX
     now[0] += FAILURE_PAUSE_S
-    with pytest.raises(ModelFailed, match="exit code 7"):
+    with pytest.raises(ModelFailureError, match="exit code 7"):
         model.answer("hello", 8, 10)
     assert starts.read_text() == "x" * (FAILURES_MAX + 1)
 
@@ -268,7 +268,7 @@ def test_closing_ends_a_running_answer_at_once_and_leaves_no_process(model_of: M
     model.close()
     asking.join()
     assert time.monotonic() - began < 2
-    assert [type(error) for error in errors] == [ModelFailed]
+    assert [type(error) for error in errors] == [ModelFailureError]
     assert is_gone(pid)
     with pytest.raises(ModelAbsent, match="stopping"):
         model.answer("hello", 8, 10)
@@ -322,7 +322,7 @@ def test_a_file_that_is_no_model_is_refused_by_the_real_worker(
     file.write_bytes(content)
     model = LanguageModel(file, sha256=sha256, allow_unknown=True)
     try:
-        with pytest.raises(ModelFailed, match=words):
+        with pytest.raises(ModelFailureError, match=words):
             model.answer("hello", 8, 30)
         assert model.status().pid is None
     finally:

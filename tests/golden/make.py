@@ -21,12 +21,12 @@ from mnemo_store.records import (
     ChunkRef,
     DropMemory,
     Edge,
-    Forgotten,
+    ErasedText,
     NoteFile,
     NotePlace,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -87,7 +87,7 @@ def fill_further(store: Store) -> None:
     back."""
     store.run_exclusively(compaction.rewrite_journal).result(WAIT_SECONDS)
     write(store, PutMemory(data=sample_memory(12, "golden memory behind a journal written anew")), what="add")
-    write(store, PutForgotten(data=Forgotten(hash="f" * 32, at=AT)), what="purge")
+    write(store, PutErasedText(data=ErasedText(hash="f" * 32, at=AT)), what="purge")
     core = sample_memory(9, "golden core memory, edited", layer="core", kind="procedural", version=2)
     write(store, PutMemory(data=core), what="edit")
 

@@ -26,12 +26,12 @@ from mnemo_store.records import (
     ChunkRef,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     NoteFile,
     NotePlace,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -192,7 +192,7 @@ def test_what_was_forgotten_here_stays_forgotten_unless_asked_for(short_folder: 
         salt = snapshot.meta("salt")
     forgotten = ["Ines Ferreira: keeps the SPARE key  of the boat", "The harbour office said: password: Tr0ub4dor&3x"]
     with opened(short_folder / "data") as store:
-        write(store, *(PutForgotten(data=Forgotten(hash=skip_hash(salt, text), at=AT)) for text in forgotten))
+        write(store, *(PutErasedText(data=ErasedText(hash=skip_hash(salt, text), at=AT)) for text in forgotten))
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         graph, mem0 = take_in(client, "mcp-memory.jsonl"), take_in(client, "mem0.json")
         assert (graph.stored, graph.forgotten, mem0.stored, mem0.forgotten) == (5, 1, 4, 1)
@@ -313,7 +313,7 @@ def fill(folder: Path) -> None:
         write(store, PutMemory(data=gone), PutTrash(data=entry), what="rm")
         write(store, PutMemory(data=chunk), PutMemory(data=hidden), PutMemory(data=sample_memory(5, "of the key")))
         write(store, PutSkip(data=Skip(file=file, hash=skip_hash(salt, "left out"))))
-        write(store, PutForgotten(data=Forgotten(hash=skip_hash(salt, "forgotten there"), at=AT)))
+        write(store, PutErasedText(data=ErasedText(hash=skip_hash(salt, "forgotten there"), at=AT)))
         edges = [(5, 1, "related", ""), (3, 5, "related", "link"), (2, 1, "updates", "")]
         for source, target, relation, via in edges:
             edge = Edge(source=sample_id(source), target=sample_id(target), relation=relation, at=AT, via=via)  # type: ignore[arg-type]
@@ -521,7 +521,7 @@ def test_texts_forgotten_here_are_left_out_of_our_own_export_too(short_folder: P
     with opened(short_folder / "data") as store, store.snapshot() as snapshot:
         digests = [skip_hash(snapshot.meta("salt"), text) for text in texts]
     with opened(short_folder / "data") as store:
-        write(store, *(PutForgotten(data=Forgotten(hash=digest, at=AT)) for digest in digests))
+        write(store, *(PutErasedText(data=ErasedText(hash=digest, at=AT)) for digest in digests))
     with begun(short_folder / "data") as daemon, daemon.client() as client:
         found = client.import_from(whole(exported))
         assert (found.whole, found.stored, found.forgotten) == (False, 4, 2)
@@ -546,7 +546,7 @@ def test_a_text_forgotten_in_a_store_with_the_same_salt_stays_forgotten_in_both(
         assert any("[masked:password:" in text for text in contents(mine))
         other.stop()
         with opened(other.folder) as store:
-            write(store, PutForgotten(data=Forgotten(hash=skip_hash(salt, "never again"), at=AT)))
+            write(store, PutErasedText(data=ErasedText(hash=skip_hash(salt, "never again"), at=AT)))
         other.start()
         with other.client() as again:
             found = mine.import_from(whole(list(again.export())))

@@ -21,9 +21,15 @@ from mnemo_daemon.models import installation
 from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import EmbeddingService
 from mnemo_store.disk import Disk
-from mnemo_store.errors import StoreClosed, StoreError
+from mnemo_store.errors import ClosedStoreError, StoreError
 from mnemo_store.maintenance import backup, restore
-from mnemo_store.records import DropForgotten, Forgotten, PutForgotten, skip_hash, text_hash
+from mnemo_store.records import (
+    DropErasedText,
+    ErasedText,
+    PutErasedText,
+    skip_hash,
+    text_hash,
+)
 from mnemo_store.store import Commit, Store, WriteReceipt
 from tests.desk import PERSON
 from tests.faulty import BROKEN, FULL, Faulty
@@ -401,7 +407,7 @@ def test_the_next_one_finishes_what_was_cut_short_before(tmp_path: Path) -> None
     first, second = ground.add(f"The {CANARY} key, the first one."), ground.add("The second thing to forget.")
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
     ground.forgetting.stop()
-    with pytest.raises((Refusal, StoreClosed)):
+    with pytest.raises((Refusal, ClosedStoreError)):
         ground.forget(first)
     ground.close()
     again = Ground(tmp_path / "data")
@@ -416,7 +422,7 @@ def test_a_daemon_that_is_told_to_stop_ends_between_two_steps_and_goes_on_after_
     asked = ground.add(f"The {CANARY} key lies under the third stone.")
     (ground.folder / "journal" / "short_term.jsonl.9.torn").write_bytes(f"{CANARY} key".encode())
     ground.forgetting.stop()
-    with pytest.raises((Refusal, StoreClosed)):
+    with pytest.raises((Refusal, ClosedStoreError)):
         ground.forget(asked)
     ground.close()
     again = Ground(tmp_path / "data")
@@ -644,6 +650,6 @@ def test_the_hash_that_stays_is_told_to_nobody_who_has_no_salt(ground: Ground) -
     ground.forget(ground.add("yes"))
     with ground.store.snapshot() as snapshot:
         (entry,) = snapshot.forgotten_after()
-        assert entry == Forgotten(hash=skip_hash(snapshot.meta("salt"), "yes"), at=ground.at)
-    assert msgspec.json.encode(PutForgotten(data=entry)).count(entry.hash.encode()) == 1
-    assert DropForgotten(hash=entry.hash)
+        assert entry == ErasedText(hash=skip_hash(snapshot.meta("salt"), "yes"), at=ground.at)
+    assert msgspec.json.encode(PutErasedText(data=entry)).count(entry.hash.encode()) == 1
+    assert DropErasedText(hash=entry.hash)

@@ -11,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.language_model import AnswerTimeout, LanguageModel, ModelFailed, PromptTooLong
+from mnemo_daemon.models.language_model import (
+    AnswerTimeout,
+    LanguageModel,
+    ModelFailureError,
+    PromptTooLong,
+)
 from mnemo_daemon.models.llm_worker import NICENESS
 
 LOADED_S = 120.0
@@ -107,7 +112,7 @@ def test_a_worker_killed_in_the_middle_of_an_answer_is_told_and_replaced(model: 
     assert pid
     killer = threading.Timer(0.3, os.kill, [pid, signal.SIGKILL])
     killer.start()
-    with pytest.raises(ModelFailed, match="ended by SIGKILL"):
+    with pytest.raises(ModelFailureError, match="ended by SIGKILL"):
         model.answer(TOO_MUCH_TO_READ, 400, LOADED_S)
     killer.join()
     assert is_gone(pid)
@@ -130,7 +135,7 @@ def test_a_stopped_worker_is_killed_within_a_second_of_the_deadline(model: Langu
 def test_a_memory_limit_that_the_model_does_not_fit_is_a_failure_and_not_a_crash(smollm_file: Path) -> None:
     small = LanguageModel(smollm_file, allow_unknown=True, memory_limit_bytes=160 * 1024 * 1024)
     try:
-        with pytest.raises(ModelFailed):
+        with pytest.raises(ModelFailureError):
             small.answer("Hello", 1, LOADED_S)
         assert small.status().pid is None
     finally:

@@ -297,7 +297,7 @@ def test_importing_again_replaces_the_model_and_keeps_the_files_of_who_has_it_op
 
 def test_a_disk_that_refuses_is_told_as_such(tmp_path: Path, tiny_source: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder should be")
-    with pytest.raises(catalogue.InstallFailed, match="could not be installed in"):
+    with pytest.raises(catalogue.InstallationError, match="could not be installed in"):
         installation.import_path(tiny_source, tmp_path / "models", allow_unverified=True)
 
 
@@ -346,7 +346,7 @@ def test_a_damaged_file_is_noticed_at_load(
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     damage(manifest.path(file))
     told = f"{re.escape(file)} of tiny-letters (is not the file that was installed|cannot be read: No such file)"
-    with pytest.raises(catalogue.ModelDamaged, match=told):
+    with pytest.raises(catalogue.DamagedModelError, match=told):
         load_embedder(manifest)
 
 
@@ -360,7 +360,7 @@ def test_a_large_file_is_hashed_only_when_it_was_touched(
     path = manifest.path()
     times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
     path.write_bytes(b"GGUF, more than TEN bytes")
-    with pytest.raises(catalogue.ModelDamaged):
+    with pytest.raises(catalogue.DamagedModelError):
         catalogue.verify(manifest)
     os.utime(path, ns=times)  # nobody can see that now but a full hash, which takes seconds for gigabytes
     catalogue.verify(manifest)
@@ -369,7 +369,7 @@ def test_a_large_file_is_hashed_only_when_it_was_touched(
 def test_a_graph_that_computes_other_vectors_here_is_not_used(folder: Path, tiny_source: Path) -> None:
     manifest = installation.import_path(tiny_source, folder, allow_unverified=True)
     opposite = msgspec.structs.replace(manifest, probe=tuple(-number for number in manifest.probe))
-    with pytest.raises(catalogue.ModelDamaged, match="wrong vectors on this processor"):
+    with pytest.raises(catalogue.DamagedModelError, match="wrong vectors on this processor"):
         load_embedder(opposite)
 
 
@@ -414,7 +414,7 @@ def test_a_damaged_model_is_a_state_with_a_reason_and_not_a_crash(
     assert status.state == "failed"
     assert status.reason is not None
     assert status.reason.startswith("model.onnx of tiny-letters is not the file that was installed")
-    assert status.hint == catalogue.ModelDamaged.hint
+    assert status.hint == catalogue.DamagedModelError.hint
     installation.import_path(tiny_source, folder, allow_unverified=True)
     service.use("tiny-letters")
     service.refresh()
@@ -439,7 +439,7 @@ def test_switching_keeps_the_old_model_until_the_new_one_is_there(
     assert (new.name, new.space != old.space) == ("other", True)
     # Whoever still holds the old one can ask it, and its answers are never mixed with the new one's.
     assert not np.allclose(service.encode_query(old, "a b"), service.encode_query(new, "a b"))
-    for name, error in (("none", catalogue.UnknownModel), (DEFAULT_EMBEDDING, catalogue.NotInstalled)):
+    for name, error in (("none", catalogue.UnknownModel), (DEFAULT_EMBEDDING, catalogue.MissingModelError)):
         with pytest.raises(error):
             service.use(name)
         assert (service.status().name, service.status().state) == ("other", "ready")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mnemo_core.documents.word_file import UNPACKED_BYTES_MAX
-from mnemo_daemon.notes.pdf_reader import Limits, ReadInterrupted, UnreadablePdf, read_pdf_file
+from mnemo_daemon.notes.pdf_reader import Limits, ReadInterruption, UnreadablePdf, read_pdf_file
 from tests.pdf_files import bomb, endless_page, page_content, pdf_file, pdf_of
 from tests.vaults import Vault, watched_vault
 
@@ -157,7 +157,7 @@ def test_reading_ends_when_the_daemon_stops() -> None:
         asked.append(True)
         return len(asked) > 1
 
-    with pytest.raises(ReadInterrupted):
+    with pytest.raises(ReadInterruption):
         read_pdf_file(endless_page(2_000_000), is_stopping=is_stopping)
 
 

@@ -18,8 +18,8 @@ from mnemo_daemon.memories.memory_service import Caller
 from mnemo_daemon.models import embedding, encoder_graph, installation
 from mnemo_daemon.models.calibration import thresholds_for
 from mnemo_daemon.models.catalogue import (
+    DamagedModelError,
     ModelCatalogue,
-    ModelDamaged,
     ModelManifest,
     Numerics,
     WrongNumerics,
@@ -68,7 +68,7 @@ def test_float32_is_used_where_the_processor_computes_int8_wrongly(
     assert (found.form, found.space) == ("float32", exact.space)
     assert np.array_equal(found.encode_query("a b c"), exact.encode_query("a b c"))
     assert any("it is used in float32" in record.message for record in caplog.records)
-    with pytest.raises(ModelDamaged, match="computes wrong vectors on this processor"):
+    with pytest.raises(DamagedModelError, match="computes wrong vectors on this processor"):
         load_embedder(manifest, numerics="int8")
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_file_of_the_other_form_matters_only_to_that(manifest: ModelMa
     assert exact is not None
     exact.path().write_bytes(b"damaged")
     assert load_embedder(manifest).form == "int8"
-    with pytest.raises(ModelDamaged):
+    with pytest.raises(DamagedModelError):
         load_embedder(manifest, numerics="float32")
     assert installation._installed_intact(NAME, tmp_path / "models") is None
 

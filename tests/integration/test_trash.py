@@ -26,7 +26,7 @@ from mnemo_daemon.models.catalogue import ModelCatalogue
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, Floats
 from mnemo_daemon.scheduler import Job, Scheduler, every
 from mnemo_store.disk import Disk
-from mnemo_store.errors import DiskFull, StoreClosed
+from mnemo_store.errors import ClosedStoreError, DiskFull
 from mnemo_store.records import (
     ChunkRef,
     Edge,
@@ -281,7 +281,7 @@ def _note(desk: Bin) -> NoteFile:
 def test_emptying_ends_behind_a_slice_when_the_daemon_stops(desk: Bin) -> None:
     ids = [desk.add(f"Number {number}.") for number in range(101)]
     desk.trash(*ids)
-    with pytest.raises(StoreClosed):
+    with pytest.raises(ClosedStoreError):
         desk.bin.empty((), "cli", confirm=True, is_stopping=lambda: True)
     assert len(desk.ids()) == 1
     assert desk.bin.empty((), "cli", confirm=True).dropped == 1

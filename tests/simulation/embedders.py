@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     MANIFEST_FORMAT,
+    MissingModelError,
     ModelListing,
     ModelManifest,
-    NotInstalled,
 )
 from mnemo_daemon.models.embedding import Embedder, EmbeddingService, RunAll, name_space
 
@@ -117,6 +117,6 @@ class SimulatedModels(EmbeddingService):
     def _open(self, name: str) -> Embedder:
         manifest = self._installed.installed(name)
         if manifest is None:
-            raise NotInstalled(f"{name} is not installed")
+            raise MissingModelError(f"{name} is not installed")
         current = self.current()
         return current if current is not None and current.name == name else SimulatedEmbedder(manifest, self._mood)

@@ -12,19 +12,19 @@ from mnemo_store.records import (
     Change,
     ChangeEntry,
     DropEdge,
-    DropForgotten,
+    DropErasedText,
     DropMemory,
     DropNote,
     DropRoot,
     DropSkip,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -63,7 +63,7 @@ class State:
     notes: dict[str, NoteFile] = field(default_factory=dict)
     roots: dict[str, NoteRoot] = field(default_factory=dict)
     skips: frozenset[tuple[str, str]] = frozenset()
-    forgotten: dict[str, Forgotten] = field(default_factory=dict)
+    forgotten: dict[str, ErasedText] = field(default_factory=dict)
     metas: dict[str, str] = field(default_factory=dict)
     others: dict[tuple[str, ...], Any] = field(default_factory=dict)  # of tables of which a life knows nothing special
     entries: dict[int, ChangeEntry] = field(default_factory=dict)
@@ -124,9 +124,9 @@ class State:
                 return replace(self, skips=self.skips | {(skip.file, skip.hash)})
             case DropSkip(file=file, hash=digest):
                 return replace(self, skips=self.skips - {(file, digest)})
-            case PutForgotten(data=forgotten):
+            case PutErasedText(data=forgotten):
                 self.forgotten[forgotten.hash] = forgotten
-            case DropForgotten(hash=digest):
+            case DropErasedText(hash=digest):
                 self.forgotten.pop(digest, None)
             case PutMeta(name=name, value=value):
                 self.metas[name] = value

@@ -24,7 +24,7 @@ import msgspec
 from mnemo_daemon.api.main_routes import Api
 from mnemo_daemon.api.status_report import StatusReport
 from mnemo_daemon.errors import Refusal, refusal_of
-from mnemo_daemon.indexing.vector_indexer import VectorMissing
+from mnemo_daemon.indexing.vector_indexer import MissingVectorError
 from mnemo_daemon.jobs import jobs_of
 from mnemo_daemon.models.catalogue import DEFAULT_EMBEDDING
 from mnemo_daemon.notes.notes_service import NotesService
@@ -41,7 +41,7 @@ from mnemo_daemon.server.router import (
 from mnemo_daemon.server.sockets import Peer
 from mnemo_daemon.services import Services
 from mnemo_daemon.settings import Configuration, Folders, HistorySettings, NotesSettings, Settings, TrashSettings
-from mnemo_store.errors import StoreClosed, StoreError
+from mnemo_store.errors import ClosedStoreError, StoreError
 from mnemo_store.records import ChangeEntry
 from mnemo_store.recovery.fallback_state import FallbackState
 from mnemo_store.recovery.modes import ClosedMode
@@ -231,7 +231,7 @@ class SteppedNotes(NotesService):
     def _wait_for_work(self) -> bool:
         self._rounds += 1
         if self._pause() > 0 or self._rounds > ROUNDS_MAX:
-            raise StoreClosed("nothing is due")
+            raise ClosedStoreError("nothing is due")
         return True
 
 
@@ -448,7 +448,7 @@ class World:
             try:
                 if not self.daemon.indexing._step():
                     return
-            except (StoreError, OSError, VectorMissing, ValueError, RuntimeError):
+            except (StoreError, OSError, MissingVectorError, ValueError, RuntimeError):
                 return  # as its thread does: it goes on a little later
         raise Wrong("the vectors never come to rest")
 

@@ -16,7 +16,7 @@ from mnemo_store.errors import BadBackup, FolderInUse, HistoryUnavailable, Store
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance import restore as restoring
 from mnemo_store.maintenance.restore import RestoreResult
-from mnemo_store.records import DropMemory, Forgotten, PutForgotten, PutMemory, skip_hash
+from mnemo_store.records import DropMemory, ErasedText, PutErasedText, PutMemory, skip_hash
 from mnemo_store.store import Store, TextVectors
 from tests.golden.make import fill, state_of
 from tests.samples import (
@@ -378,7 +378,7 @@ def test_a_memory_with_the_text_of_another_erased_one_is_restored(tmp_path: Path
         backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the key is under the mat")
-        write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))
+        write(store, DropMemory(id=sample_id(1)), PutErasedText(data=ErasedText(hash=digest, at=AT)))
         write(store, PutMemory(data=sample_memory(3, "edited since", version=2, namespace="house")))
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.forgotten == (sample_id(1),)
@@ -393,7 +393,7 @@ def test_memories_erased_since_the_backup_stay_erased_unless_asked_for(tmp_path:
         backup.create_backup(store, tmp_path / "kept", DISK)
         with store.snapshot() as snapshot:
             digest = skip_hash(snapshot.meta("salt"), "the secret of the house")
-        write(store, DropMemory(id=sample_id(1)), PutForgotten(data=Forgotten(hash=digest, at=AT)))
+        write(store, DropMemory(id=sample_id(1)), PutErasedText(data=ErasedText(hash=digest, at=AT)))
     restored = restore(tmp_path / "kept", tmp_path / "data")
     assert restored.forgotten == (sample_id(1),)
     with opened(tmp_path / "data") as store:

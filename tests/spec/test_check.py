@@ -22,12 +22,12 @@ from mnemo_store.records import (
     ChangeEntry,
     ChunkRef,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -76,7 +76,7 @@ def fill(store: Store) -> None:
     write(store, PutEdge(data=EDGE))
     write(store, PutRoot(data=NoteRoot(id=ROOT, path="/nowhere/notes", added_at=AT)))
     write(store, PutNote(data=NOTE), *(PutMemory(data=chunk) for chunk in CHUNKS), what="notes")
-    write(store, PutSkip(data=Skip(file=FILE, hash=SKIP)), PutForgotten(data=Forgotten(hash=FORGOTTEN, at=AT)))
+    write(store, PutSkip(data=Skip(file=FILE, hash=SKIP)), PutErasedText(data=ErasedText(hash=FORGOTTEN, at=AT)))
     write(store, PutMeta(name="epoch", value="7"))
     rows = np.ones((1, 4), np.float16)
     tokens = np.full((2, 4), -1, np.int8)  # as float16 it would be no number
@@ -290,7 +290,7 @@ CASES: dict[str, Case] = {
         put("skips", id_key(NOBODY) + b"00", b"\1"), {("orphans", "skips", f"{NOBODY} 00")}
     ),
     "a forgotten text under another hash": Case(
-        put("forgotten", b"e" * 32, encode(Forgotten(hash="d" * 32, at=AT))), {(READABLE, "forgotten", "e" * 32)}
+        put("forgotten", b"e" * 32, encode(ErasedText(hash="d" * 32, at=AT))), {(READABLE, "forgotten", "e" * 32)}
     ),
     "a vector that holds no number": Case(
         put("embeddings", VECTORS_KEY, np.array([1, np.nan], np.float16).tobytes()),
@@ -437,7 +437,7 @@ OTHERS: dict[str, bytes] = {
     "an edge": encode(msgspec.structs.replace(EDGE, at=AT + 1)),
     "a note": encode(msgspec.structs.replace(NOTE, path="another.md")),
     "a folder of notes": encode(NoteRoot(id=ROOT, path="/another", added_at=AT)),
-    "a forgotten text": encode(Forgotten(hash=FORGOTTEN, at=AT + 1)),
+    "a forgotten text": encode(ErasedText(hash=FORGOTTEN, at=AT + 1)),
     "a fact": b"8",
 }
 

@@ -24,19 +24,19 @@ from mnemo_store.records import (
     ChangeEntry,
     ChunkRef,
     DropEdge,
-    DropForgotten,
+    DropErasedText,
     DropMemory,
     DropNote,
     DropRoot,
     DropSkip,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutNote,
@@ -140,7 +140,7 @@ def fill(kept: KeptRows) -> None:
     note = NoteFile(id=sample_id(901), root=root.id, path="a.md", chunks=(ChunkRef(sample_id(2), "00", 1, 2),))
     skip = Skip(file=note.id, hash="77")
     kept.write(
-        PutRoot(data=root), PutNote(data=note), PutSkip(data=skip), PutForgotten(data=Forgotten(hash="66", at=AT))
+        PutRoot(data=root), PutNote(data=note), PutSkip(data=skip), PutErasedText(data=ErasedText(hash="66", at=AT))
     )
     kept.write(PutUsage(data=Usage(id=sample_id(9), access_count=1)))
 
@@ -488,8 +488,8 @@ CHANGES: st.SearchStrategy[Change] = st.one_of(
     st.just(DropRoot(id=sample_id(999))),
     st.builds(lambda file, digest: PutSkip(data=Skip(file=file, hash=digest)), FILES, st.sampled_from(["00", "11"])),
     st.builds(lambda file, digest: DropSkip(file=file, hash=digest), FILES, st.sampled_from(["00", "11"])),
-    st.builds(lambda digest: PutForgotten(data=Forgotten(hash=digest, at=AT)), st.sampled_from(["00", "11"])),
-    st.just(DropForgotten(hash="00")),
+    st.builds(lambda digest: PutErasedText(data=ErasedText(hash=digest, at=AT)), st.sampled_from(["00", "11"])),
+    st.just(DropErasedText(hash="00")),
     st.builds(lambda value: PutMeta(name="epoch", value=value), TEXTS),
 )  # fmt: skip
 TURNS = st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=15)

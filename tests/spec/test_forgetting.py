@@ -20,11 +20,11 @@ from mnemo_store.records import (
     ChunkRef,
     ConversationTurn,
     DropMemory,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NotePlace,
-    PutForgotten,
+    PutErasedText,
     PutSkip,
     Skip,
     TraceStep,
@@ -124,12 +124,12 @@ def test_a_purged_memory_leaves_a_salted_hash_of_each_text_it_had_and_its_note_o
     first, second = memory(1, content="Blue door", managed=E), memory(1, content="Red door", managed=E, version=2)
     hashes = [skip_hash(SALT, "Blue door"), skip_hash(SALT, "Red door")]
     assert erasure.erase_memory([first, second, second], SALT, 7, has_note=True) == [
-        *(PutForgotten(data=Forgotten(hash=digest, at=7)) for digest in hashes),
+        *(PutErasedText(data=ErasedText(hash=digest, at=7)) for digest in hashes),
         *(PutSkip(data=Skip(file=E, hash=digest)) for digest in hashes),
         DropMemory(id=A),
     ]
     assert erasure.erase_memory([first], SALT, 7, has_note=False) == [
-        PutForgotten(data=Forgotten(hash=hashes[0], at=7)),
+        PutErasedText(data=ErasedText(hash=hashes[0], at=7)),
         DropMemory(id=A),
     ]
 

@@ -14,7 +14,7 @@ from mnemo_core.ingest.write_plan import IngestItem, IngestScores, PendingSnapsh
 from mnemo_store.records import (
     Change,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
@@ -64,7 +64,7 @@ class MemoryShelf:
     def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
         return None
 
-    def forgotten(self, digest: str) -> Forgotten | None:
+    def forgotten(self, digest: str) -> ErasedText | None:
         return None
 
     def note(self, file_id: str) -> NoteFile | None:

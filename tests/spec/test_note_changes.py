@@ -12,7 +12,7 @@ from mnemo_core.ingest.note_sync import MEMORIES_A_TURN, NoteChunk, NoteContent,
 from mnemo_store.records import (
     Change,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     PutMemory,
@@ -52,10 +52,10 @@ class NoteShelf:
     def skips(self, file_id: str) -> frozenset[str]:
         return frozenset()
 
-    def forgotten(self, digest: str) -> Forgotten | None:
+    def forgotten(self, digest: str) -> ErasedText | None:
         return None
 
-    def forgotten_after(self, after: str = "", limit: int = 1) -> list[Forgotten]:
+    def forgotten_after(self, after: str = "", limit: int = 1) -> list[ErasedText]:
         return []
 
     def meta(self, name: str) -> str:

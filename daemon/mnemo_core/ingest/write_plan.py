@@ -19,15 +19,15 @@ from mnemo_core.similarity.thresholds import JACCARD_ALONE, JACCARD_NEAR, Thresh
 from mnemo_core.text.canonical import difference
 from mnemo_store.records import (
     Change,
-    DropForgotten,
+    DropErasedText,
     DropTrash,
     Edge,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
     NoteRoot,
     PutEdge,
-    PutForgotten,
+    PutErasedText,
     PutMemory,
     PutMeta,
     PutTrash,
@@ -96,7 +96,7 @@ class WriteSnapshot(Protocol):
     def trash(self, memory_id: str) -> TrashEntry | None: ...
     def ids_by_hash(self, namespace: str, user: str, agent: str, run: str, digest: bytes) -> list[str]: ...
     def id_by_key(self, namespace: str, user: str, key: str) -> str | None: ...
-    def forgotten(self, digest: str) -> Forgotten | None: ...
+    def forgotten(self, digest: str) -> ErasedText | None: ...
     def note(self, file_id: str) -> NoteFile | None: ...
     def roots(self) -> list[NoteRoot]: ...
     def edges(self, memory_id: str) -> list[Edge]: ...
@@ -118,7 +118,7 @@ class PendingSnapshot:
         self._memories: dict[str, Memory] = {}
         self._usages: dict[str, Usage] = {}
         self._trash: dict[str, TrashEntry | None] = {}
-        self._forgotten: dict[str, Forgotten | None] = {}
+        self._forgotten: dict[str, ErasedText | None] = {}
         self._metas: dict[str, str] = {}
         self._notes: dict[str, NoteFile | None] = {}
         self._hashes: dict[tuple[str, str, str, str, bytes], list[str]] = {}
@@ -138,9 +138,9 @@ class PendingSnapshot:
                     self._trash[entry.id] = entry
                 case DropTrash(id=memory_id):
                     self._trash[memory_id] = None
-                case PutForgotten(data=forgotten):
+                case PutErasedText(data=forgotten):
                     self._forgotten[forgotten.hash] = forgotten
-                case DropForgotten(hash=digest):
+                case DropErasedText(hash=digest):
                     self._forgotten[digest] = None
                 case PutMeta(name=name, value=value):
                     self._metas[name] = value
@@ -187,7 +187,7 @@ class PendingSnapshot:
     def id_by_key(self, namespace: str, user: str, key: str) -> str | None:
         return self._keys.get((namespace, user, key)) or self._store.id_by_key(namespace, user, key)
 
-    def forgotten(self, digest: str) -> Forgotten | None:
+    def forgotten(self, digest: str) -> ErasedText | None:
         return self._forgotten[digest] if digest in self._forgotten else self._store.forgotten(digest)
 
     def note(self, file_id: str) -> NoteFile | None:

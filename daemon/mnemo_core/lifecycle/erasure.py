@@ -17,10 +17,10 @@ from mnemo_core.ingest.mutations import new_version
 from mnemo_store.records import (
     Change,
     DropMemory,
-    Forgotten,
+    ErasedText,
     Memory,
     NoteFile,
-    PutForgotten,
+    PutErasedText,
     PutSkip,
     Skip,
     State,
@@ -166,7 +166,7 @@ def erase_memory(versions: Sequence[Memory], salt: str, now: int, *, has_note: b
     """
     changes: list[Change] = []
     hashes = dict.fromkeys(skip_hash(salt, memory.content) for memory in versions)
-    changes += [PutForgotten(data=Forgotten(hash=digest, at=now)) for digest in hashes]
+    changes += [PutErasedText(data=ErasedText(hash=digest, at=now)) for digest in hashes]
     if has_note:
         changes += [PutSkip(data=Skip(file=versions[-1].managed, hash=digest)) for digest in hashes]
     changes.append(DropMemory(id=versions[-1].id))

@@ -18,7 +18,7 @@ from mnemo_daemon.indexing.centroids import Centroids
 from mnemo_daemon.models.embedding import Embedder, lower_thread_priority
 from mnemo_daemon.thread_supervision import ThreadReport, ThreadSupervisor
 from mnemo_store.disk import Disk
-from mnemo_store.errors import StoreClosed
+from mnemo_store.errors import ClosedStoreError
 from mnemo_store.indexes.vectors import VectorIndex
 from mnemo_store.store import Commit
 
@@ -107,11 +107,11 @@ class IndexerInbox:
             self.notify()
 
     def add_renewal(self) -> "Future[None]":
-        """Raises StoreClosed once the indexer ends."""
+        """Raises ClosedStoreError once the indexer ends."""
         future: Future[None] = Future()
         with self.wake:
             if self.is_closed:
-                raise StoreClosed("the daemon is shutting down")
+                raise ClosedStoreError("the daemon is shutting down")
             self.renewals.append(future)
             self.notify()
         return future
@@ -139,7 +139,7 @@ class IndexerInbox:
 
     def refuse_renewals(self) -> None:
         while self.renewals:
-            self.renewals.popleft().set_exception(StoreClosed("the daemon is shutting down"))
+            self.renewals.popleft().set_exception(ClosedStoreError("the daemon is shutting down"))
 
 
 class SavedPosition:

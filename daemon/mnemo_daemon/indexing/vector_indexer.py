@@ -77,7 +77,7 @@ OTHER_SPACE = (
 log = logging.getLogger("mnemo.indexing")
 
 
-class VectorMissing(Exception):
+class MissingVectorError(Exception):
     """The model gave no vector for a text, and is asked for it again."""
 
 
@@ -234,7 +234,11 @@ class VectorIndexer:
             self._yield_to_queries()
             try:
                 worked = self._step()
-            except (StoreError, OSError, VectorMissing) as error:  # what is out of order outside; it may be over soon
+            except (
+                StoreError,
+                OSError,
+                MissingVectorError,
+            ) as error:  # what is out of order outside; it may be over soon
                 if not self._inbox.is_closed and str(error) != self._reason:
                     log.warning("indexing waits and tries again every %s s: %s", self._idle_seconds, error)
                 self._reason = str(error)
@@ -397,7 +401,7 @@ class VectorIndexer:
                 target.centroids.put(row.number, row.scope, rows, current)
         self._count_tokens(target.embedder, wanted)
         if any(map(self._failed.is_retried, missing.keys() - fresh.keys())):
-            raise VectorMissing("the model gave no vector for a text, and is asked again")
+            raise MissingVectorError("the model gave no vector for a text, and is asked again")
 
     def _count_tokens(self, embedder: Embedder, wanted: Sequence[_IndexRow]) -> None:
         """Keeps the token counts that budgets are made of, so that no recall has to count."""

@@ -18,7 +18,7 @@ from mnemo_store.database.migrations import BACKUPS_FOLDER
 from mnemo_store.disk import Disk
 from mnemo_store.errors import StoreError
 from mnemo_store.maintenance import backup, restore
-from mnemo_store.records import Forgotten
+from mnemo_store.records import ErasedText
 from mnemo_store.recovery import folder_swap
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store
@@ -49,7 +49,7 @@ class CopyErasure:
         disk: Disk,
         purge: Purge,
         ids: Sequence[str],
-        forgotten: dict[str, dict[str, Forgotten]],
+        forgotten: dict[str, dict[str, ErasedText]],
         is_spared: Callable[[str], bool],
     ) -> None:
         self._disk = disk

@@ -34,10 +34,10 @@ from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
 from mnemo_daemon.queue_retry import PAUSE_SECONDS, retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.disk import Disk, is_disk_full
-from mnemo_store.errors import DiskFull, StoreClosed, StoreError
+from mnemo_store.errors import ClosedStoreError, DiskFull, StoreError
 from mnemo_store.journal.dump import MemoryRow, VersionRow
 from mnemo_store.maintenance import compaction
-from mnemo_store.records import Change, Forgotten, Memory, PutMemory, PutMeta, skip_hash
+from mnemo_store.records import Change, ErasedText, Memory, PutMemory, PutMeta, skip_hash
 from mnemo_store.recovery.supervisor import StateSupervisor
 from mnemo_store.store import Store, WriteResult
 
@@ -49,7 +49,7 @@ log = logging.getLogger("mnemo.forgetting")
 
 
 class ErasureMark(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is being forgotten: ids alone, so that the mark tells nothing."""
+    """The memories being erased: ids alone, so that the mark reveals nothing."""
 
     asked: tuple[str, ...] = ()
     derived: tuple[str, ...] = ()
@@ -82,14 +82,14 @@ class Erasure:
         self._stopping.set()
 
     def plan(self, ids: Collection[str]) -> EraseAnswer:
-        """What forgetting these would come to."""
+        """The result that erasing these would have."""
         report = _report(erasure.plan_erasure(tuple(ids), self._hard_delete.relations()), dry_run=True)
         report.candidates = self._quotations([*report.purged, *report.derived])
         report.backups = [str(path) for path in copy_erasure.known_copies(self._store.folder)]
         return report
 
     def _quotations(self, ids: Collection[str]) -> list[Quotation]:
-        """What says the whole of a text of these memories, which are still there."""
+        """The remaining memories that contain the whole of a text of these."""
         sought = whole_texts_of(self._versions(ids))
         return residue_scan.quotations(self._store, sought, self._continue, besides=frozenset(ids))
 
@@ -147,7 +147,7 @@ class Erasure:
                 log.warning("forgotten memories: %s: %s", place.place, place.detail)
 
     def _load_marked(self) -> ErasureMark:
-        """What is marked, with what it said known again."""
+        """Load the marked memories, with their texts from the journal."""
         mark = self._mark()
         if mark != ErasureMark() and not self._unsearched:
             self._unsearched = self._in_journal({*mark.asked, *mark.derived})
@@ -195,7 +195,7 @@ class Erasure:
         self._store.transact(lambda _: turn, by=told.by, frees=True).result()
 
     def _in_journal(self, ids: Collection[str]) -> list[Memory]:
-        """What the journal still holds of memories that were dropped."""
+        """The content that the journal still holds of dropped memories."""
 
         def read(supervisor: StateSupervisor) -> list[Memory]:
             rows = (row for row, _ in supervisor.journal.snapshot_rows())
@@ -284,7 +284,7 @@ class Erasure:
                 disk,
                 lambda store, ids: Erasure(store, disk, self._spaces, lambda: None).erase(ids, PURGE),
                 [*report.purged, *report.derived],
-                {salt: {digest: Forgotten(hash=digest, at=now) for digest in hashes}},
+                {salt: {digest: ErasedText(hash=digest, at=now) for digest in hashes}},
                 lambda memory_id: self._exist([memory_id]),
             )
             rewriter.finish_interrupted(folder)
@@ -308,7 +308,7 @@ class Erasure:
 
     def _continue(self) -> None:
         if self._stopping.is_set():
-            raise StoreClosed("the daemon is shutting down")
+            raise ClosedStoreError("the daemon is shutting down")
 
 
 def erase_in_store(store: Store, ids: Sequence[str], spaces: Sequence[str]) -> EraseAnswer:
@@ -338,7 +338,7 @@ def _report(planned: ErasurePlan, *, dry_run: bool = False) -> EraseAnswer:
 
 
 def _merged_report(one: ErasurePlan, other: ErasurePlan) -> ErasurePlan:
-    """What both come to: the second was made when the first had been carried out."""
+    """Both reports together: the second was made when the first had been carried out."""
     return ErasurePlan(
         one.asked,
         tuple(dict.fromkeys((*one.derived, *other.derived))),

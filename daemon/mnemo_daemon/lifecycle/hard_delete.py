@@ -26,7 +26,7 @@ Removal = Callable[[Snapshot, Sequence[Memory], bool], Sequence[Change]]
 
 
 class ChangeOrigin(NamedTuple):
-    """How the changes are told of in the history."""
+    """The author and operation of the changes, for the history."""
 
     what: str
     by: str
@@ -160,5 +160,5 @@ def _drop_note(snapshot: Snapshot, note: NoteFile) -> list[Change]:
 
 
 def _is_note_finished(note: NoteFile, going: Collection[str]) -> bool:
-    """Whether the file is gone, and with these memories all that was kept of it."""
+    """True if the file is gone, and with these memories all that was kept of it."""
     return note.missing and all(chunk.memory in going for chunk in note.chunks)

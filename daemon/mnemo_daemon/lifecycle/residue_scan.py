@@ -1,4 +1,4 @@
-"""Where something could be left of memories that were dropped: in records that stay, and in the data folder's files.
+"""Scan for the residue of dropped memories: in records that stay, and in the data folder's files.
 
 A hit in a file proves something only if nothing that may be there has the same: so what is looked for is first held
 against every record that stays, and against this program's own words, which name fields and tables in every file.
@@ -45,7 +45,7 @@ Pause = Callable[[], None]  # called again and again; what it raises ends the se
 
 
 class ResidueReport(NamedTuple):
-    """What a look through all files came to."""
+    """The result of a scan of all files."""
 
     files: int
     bytes: int
@@ -58,7 +58,7 @@ class ResidueReport(NamedTuple):
 
 
 def distinctive_texts(store: Store, sought: ResiduePatterns, pause: Pause) -> ResiduePatterns:
-    """Of what is sought what only the dropped memories had."""
+    """The sought texts that only the dropped memories had."""
     if not sought:
         return sought
     finder = ResidueFinder(sought)
@@ -154,7 +154,7 @@ def remove_leftovers(folder: Path, sought: ResiduePatterns, disk: Disk, pause: P
 
 
 def describe(sought: ResiduePatterns, names: set[str]) -> str:
-    """What was found, without a word of it."""
+    """A description of the findings, without a word of them."""
     kinds = Counter(_KINDS[sought.kinds[name]] for name in names)
     return ", ".join(f"{kind} ({count} times)" if count > 1 else kind for kind, count in kinds.items())
 
@@ -212,7 +212,7 @@ def _is_regular(path: Path) -> bool:
 
 
 def _removable(path: Path) -> Path | None:
-    """What may be removed for it: itself, or the folder that it is part of; None for what is in use or not ours."""
+    """The path that may be removed for it: itself, or its folder; None for what is in use or not ours."""
     top = path.parts[0]
     if top.startswith("db.damaged-") or top == "db.new":
         return Path(top)
@@ -222,7 +222,7 @@ def _removable(path: Path) -> Path | None:
 
 
 def _pieces(path: Path, overlap: int) -> Iterator[bytes]:
-    """What a file holds, each piece with the end of the one before; and what quarantine has encoded."""
+    """The content of a file, each piece with the end of the one before; and what quarantine has encoded."""
     try:
         with path.open("rb") as file:
             before = b""

@@ -17,7 +17,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_daemon.lifecycle import hard_delete
 from mnemo_daemon.lifecycle.hard_delete import ChangeOrigin, HardDelete
 from mnemo_store.backend import SLICE
-from mnemo_store.errors import StoreClosed
+from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import STATES, Memory, TrashEntry
 from mnemo_store.store import Store
 
@@ -81,11 +81,11 @@ class Trash:
             after = entries[-1].id
 
     def _delete(self, ids: Sequence[str], by: str, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """What was restored meanwhile stays."""
+        """Drop these; a memory restored in the meantime stays."""
         plan = erasure.plan_without_derived(ids, self._hard_delete.relations())
         told = ChangeOrigin(EMPTY_TRASH, by, self._store.new_id())
         for _ in self._hard_delete.execute(
             plan, told, hard_delete.drop, lambda memory: memory.state in ("trashed", "discarded")
         ):
             if is_stopping():
-                raise StoreClosed("the daemon is shutting down: empty the trash again for what is left of it")
+                raise ClosedStoreError("the daemon is shutting down: empty the trash again for what is left of it")

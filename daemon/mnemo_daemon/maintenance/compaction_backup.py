@@ -30,7 +30,7 @@ log = logging.getLogger("mnemo.upkeep")
 
 
 class CompactionResult(NamedTuple):
-    """What compacting came to, or would come to: bytes, and where the history begins (ms; None: at the beginning)."""
+    """The result of a compaction or its dry run: bytes, and the start of the history (ms; None: from the beginning)."""
 
     sizes: CompactionSizes | None
     versions: int  # given up

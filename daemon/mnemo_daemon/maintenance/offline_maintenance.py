@@ -39,7 +39,7 @@ from mnemo_store.journal.journal import newest_header
 from mnemo_store.maintenance import repair
 from mnemo_store.maintenance.check import InvariantViolation, Remedy, TableSource, check
 from mnemo_store.maintenance.journal_diff import (
-    JournalChanged,
+    JournalChangeError,
     JournalOwner,
     check_journal,
     unreadable_stretches,
@@ -190,7 +190,7 @@ def _journal_violations(folder: Path, source: TableSource, report: CheckReport) 
     try:
         yield from check_journal(source, owner)
         report.checked["journal"] = seq
-    except JournalChanged as error:
+    except JournalChangeError as error:
         report.notes.append(str(error))
 
 

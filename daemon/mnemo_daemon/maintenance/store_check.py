@@ -21,7 +21,7 @@ from mnemo_daemon.indexing.views import Views
 from mnemo_store.backend import SLICE
 from mnemo_store.database.table_access import TableSnapshot
 from mnemo_store.disk import Disk
-from mnemo_store.errors import StoreClosed, StoreCorruption
+from mnemo_store.errors import ClosedStoreError, StoreCorruption
 from mnemo_store.indexes.attributes import AttributeStore
 from mnemo_store.maintenance.check import (
     InvariantViolation,
@@ -30,7 +30,7 @@ from mnemo_store.maintenance.check import (
     YieldToQueries,
     check,
 )
-from mnemo_store.maintenance.journal_diff import JournalChanged, JournalOwner, check_journal
+from mnemo_store.maintenance.journal_diff import JournalChangeError, JournalOwner, check_journal
 from mnemo_store.store import Store
 
 KEPT_MAX = 10_000  # violations of one rule that are kept; the rest is counted
@@ -104,14 +104,14 @@ class StoreCheck:
 
     def yield_to_queries(self) -> None:
         if self.stopping():
-            raise StoreClosed("the daemon is shutting down")
+            raise ClosedStoreError("the daemon is shutting down")
         time.sleep(PAUSE_SECONDS)
 
     def _journal_violations(self, report: CheckReport) -> Iterator[InvariantViolation]:
         try:
             yield from check_journal(self.source, self.store_identity(), self.yield_to_queries)
             report.checked["journal"] = self.store.seq
-        except JournalChanged as error:
+        except JournalChangeError as error:
             report.notes.append(str(error))
 
     # Views

@@ -41,7 +41,7 @@ log = logging.getLogger("mnemo.repair")
 
 @dataclass
 class RepairReport:
-    """What was done, or would be."""
+    """The steps that were done, or would be."""
 
     steps: list[PlannedRepair]
     report: CheckReport  # of the check that came last
@@ -50,7 +50,7 @@ class RepairReport:
 
 
 class Quarantine:
-    """Where that is kept which is taken out of a store: `quarantine/STAMP.jsonl`, and stretches of the journal in
+    """The place for everything removed from a store: `quarantine/STAMP.jsonl`, and stretches of the journal in
     `quarantine/STAMP/`."""
 
     def __init__(self, checking: StoreCheck) -> None:
@@ -240,7 +240,7 @@ class StoreRepair:
 
 
 def _is_filled(index: BackgroundIndex) -> bool:
-    """Whether there is nothing left to do for it; so it is where there is no model."""
+    """True if there is nothing left to do for it; so it is where there is no model."""
     progress = index.progress()
     return progress is None or progress.state in ("ready", "off")
 
@@ -268,4 +268,4 @@ def _renumber(supervisor: StateSupervisor, _: Database) -> None:
 
 
 def _ignore(_: int) -> None:
-    """What `Database.write` runs gives nothing back."""
+    """Return nothing, as `Database.write` expects."""

@@ -31,7 +31,7 @@ class HistoryStart(NamedTuple):
 
 
 def history_start(snapshot: Snapshot) -> HistoryStart:
-    """Where the history begins: at the first change of all, unless it was compacted."""
+    """The beginning of the history: the first change of all, unless it was compacted."""
     kept = snapshot.meta(HISTORY_FROM).split()
     return HistoryStart(int(kept[0]), int(kept[1])) if kept else HistoryStart(1, 0)
 

@@ -27,7 +27,7 @@ from mnemo_store.codec import id_key, id_text
 from mnemo_store.indexes.attributes import AttributeStore, MemoryFilter
 from mnemo_store.records import (
     Change,
-    DropForgotten,
+    DropErasedText,
     DropSkip,
     Edge,
     Memory,
@@ -435,7 +435,7 @@ def _wanted_again(snapshot: Reading, memory: Memory, trust: Trust) -> list[Chang
         return []
     if trust != "user":
         raise Refusal(422, FORGOTTEN, "this text was forgotten on purpose: only a person can have it remembered again")
-    return [DropForgotten(hash=digest)]
+    return [DropErasedText(hash=digest)]
 
 
 def _refuse_superseding(snapshot: Reading, memories: Sequence[Memory]) -> None:

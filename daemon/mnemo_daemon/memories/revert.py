@@ -41,7 +41,7 @@ Chosen = Mapping[int, ChangeEntry]  # the transactions to take back, by seq, old
 
 
 class RevertResult(NamedTuple):
-    """What was taken back. `made` is the seq of the change that did it, the last of `group` where it took several."""
+    """The reverted changes. `made` is the seq of the change that did it, the last of `group` if it took several."""
 
     seqs: list[int]
     what: str
@@ -63,7 +63,7 @@ class RevertConflict(Refusal):
 
 
 class _PlannedRevert(NamedTuple):
-    """What taking back means for some memories: what to put back, and what stands in the way."""
+    """The effect of a revert on some memories: what to put back, and what stands in the way."""
 
     rows: list[PlannedRevert]
     later: list[LaterChange]
@@ -179,7 +179,7 @@ class RevertService:
 
 
 def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller: Caller) -> _PlannedRevert:
-    """What taking back means for these memories. Raises a Refusal for what the caller does not see or may not do, for
+    """Plan the revert for these memories. Raises a Refusal for what the caller does not see or may not do, for
     what is gone for good, and for what a note says."""
     looked = _PlannedRevert([], [], [])
     of_notes = {memory_id for entry in chosen.values() if entry.by == BY_NOTES for memory_id in entry.ids}
@@ -207,7 +207,7 @@ def _plan_revert(snapshot: Snapshot, chosen: Chosen, ids: Sequence[str], caller:
 
 
 def _changes(snapshot: Snapshot, chosen: Chosen, rows: Sequence[PlannedRevert]) -> list[Change]:
-    """What puts them back: the memories, the trash, what rescans leave out, and the edges."""
+    """The changes that put them back: the memories, the trash, what rescans leave out, and the edges."""
     what = chosen[max(chosen)].what
     rows = [row._replace(before=row.before and detached_from_note(snapshot, row.before)) for row in rows]
     changes = [*mutations.revert(rows, f"undo of {'an undo' if timeline.undone_seqs(what) else what}", snapshot.now)]

@@ -11,11 +11,11 @@ from mnemo_core.similarity.calibration import PAIRS, Calibration
 from mnemo_core.similarity.thresholds import COSINES, Thresholds
 from mnemo_daemon.models.catalogue import (
     EXACT_FILE,
-    InstallFailed,
+    InstallationError,
+    MissingModelError,
     ModelCatalogue,
     ModelError,
     ModelManifest,
-    NotInstalled,
     Numerics,
     Progress,
     find_known,
@@ -69,12 +69,12 @@ def calibrate(
 ) -> CalibrationFile:
     """The thresholds of an installed model in the form that is used here, measured, and kept beside its files.
 
-    Raises NotInstalled, Damaged, Unsupported, or Meaningless; nothing is kept then.
+    Raises MissingModelError, Damaged, Unsupported, or Meaningless; nothing is kept then.
     """
     known = find_known(name)
     manifest = ModelCatalogue(folder).installed(known.name if known else name)
     if manifest is None:
-        raise NotInstalled(f"{known.name if known else name} is not installed, so it cannot be calibrated")
+        raise MissingModelError(f"{known.name if known else name} is not installed, so it cannot be calibrated")
     embedder = load_embedder(manifest, numerics=numerics)
     manifest = next(each for each in manifest.forms() if name_space(each) == embedder.space)
     try:
@@ -91,7 +91,7 @@ def calibrate(
     try:
         Disk().replace_file(calibration_file(manifest), [msgspec.json.format(msgspec.json.encode(kept), indent=2)])
     except OSError as error:
-        raise InstallFailed(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
+        raise InstallationError(f"the thresholds of {manifest.name} could not be written: {error.strerror}") from error
     return kept
 
 

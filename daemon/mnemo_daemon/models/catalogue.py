@@ -7,12 +7,12 @@ there whole or not at all, and whoever has the old files open keeps them.
 ModelError
 ├── Unknown             no such name in the catalogue
 ├── NotPullable         the catalogue has no checked source for it
-├── DownloadFailed      the package could not be fetched
+├── DownloadError       the package could not be fetched
 ├── HashMismatch        a file is not the one that was expected
 ├── Unverified          nobody knows the right hash of this file
 ├── Unsupported         the files are no model that can be used here
-├── InstallFailed       the disk refused
-├── NotInstalled        the model is not on this machine
+├── InstallationError   the disk refused
+├── MissingModelError   the model is not on this machine
 ├── WrongNumerics       it is not here in the form that is asked for
 └── Damaged             the model's files are not what was installed
 """
@@ -69,7 +69,7 @@ class NotPullable(ModelError):
     hint = "fetch it yourself and bring it in by `mnemo models import PATH --name NAME --allow-unverified`"
 
 
-class DownloadFailed(ModelError):
+class DownloadError(ModelError):
     """The package that carries the model could not be fetched."""
 
     code = "download_failed"
@@ -102,14 +102,14 @@ class UnsupportedModel(ModelError):
     )
 
 
-class InstallFailed(ModelError):
+class InstallationError(ModelError):
     """The model could not be written to the disk; nothing was installed."""
 
     code = "install_failed"
     hint = "look at the free space and the permissions of the cache folder, then try again"
 
 
-class NotInstalled(ModelError):
+class MissingModelError(ModelError):
     """The model is not on this machine."""
 
     code = "not_installed"
@@ -123,7 +123,7 @@ class WrongNumerics(ModelError):
     hint = "set models.numerics to auto, or install the model again with `mnemo models pull`, then restart the daemon"
 
 
-class ModelDamaged(ModelError):
+class DamagedModelError(ModelError):
     """The model's files are not what was installed."""
 
     code = "damaged_model"
@@ -350,9 +350,9 @@ def verify(manifest: ModelManifest) -> None:
             untouched = found.st_mtime_ns == expected.modified_ns and found.st_size > WHOLE_HASH_BYTES_MAX
             intact = found.st_size == expected.size_bytes and (untouched or hash_file(path) == expected.sha256)
         except OSError as error:
-            raise ModelDamaged(f"{name} of {manifest.name} cannot be read: {error.strerror}") from error
+            raise DamagedModelError(f"{name} of {manifest.name} cannot be read: {error.strerror}") from error
         if not intact:
-            raise ModelDamaged(f"{name} of {manifest.name} is not the file that was installed ({path})")
+            raise DamagedModelError(f"{name} of {manifest.name} is not the file that was installed ({path})")
 
 
 class ModelCatalogue:
@@ -372,9 +372,9 @@ class ModelCatalogue:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, msgspec.DecodeError) as error:
-            raise ModelDamaged(f"the manifest of {name} cannot be read: {error}") from error
+            raise DamagedModelError(f"the manifest of {name} cannot be read: {error}") from error
         if manifest.format != MANIFEST_FORMAT:
-            raise ModelDamaged(f"the manifest of {name} has format {manifest.format}, not {MANIFEST_FORMAT}")
+            raise DamagedModelError(f"the manifest of {name} has format {manifest.format}, not {MANIFEST_FORMAT}")
         return msgspec.structs.replace(manifest, folder=str(home))
 
     def listing(self) -> list[ModelListing]:
@@ -397,7 +397,7 @@ class ModelCatalogue:
         )
         try:
             manifest = self.installed(model.name)
-        except ModelDamaged:
+        except DamagedModelError:
             return msgspec.structs.replace(line, state="damaged")
         if manifest is None:
             return line

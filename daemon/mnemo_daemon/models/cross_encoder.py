@@ -17,8 +17,8 @@ from mnemo_daemon.models.catalogue import (
     DEFAULT_RERANKER,
     PROBE_TEXT,
     ROLES,
+    DamagedModelError,
     ModelCatalogue,
-    ModelDamaged,
     ModelError,
     ModelManifest,
     UnsupportedModel,
@@ -42,7 +42,7 @@ class CrossEncoder:
         """Damaged when the files are not what was installed, or cannot be used."""
         verify(manifest)
         self.manifest = manifest
-        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+        with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             self._model = OnnxModel(manifest)
         self.scores(PROBE_TEXT, [PROBE_TEXT])
 
@@ -51,11 +51,11 @@ class CrossEncoder:
 
         One pair a run: no text's score may depend on its company. What is longer than the model reads is cut.
         """
-        with encoder_graph.foreign_errors(ModelDamaged, f"{self.manifest.name} cannot be used"):
+        with encoder_graph.foreign_errors(DamagedModelError, f"{self.manifest.name} cannot be used"):
             found = [self._model.score(query, text) for text in texts]
         logits = np.array(found, np.float64).clip(-LOGIT_MAX, LOGIT_MAX)
         if np.isnan(logits).any():
-            raise ModelDamaged(f"{self.manifest.name} gives what is no number")
+            raise DamagedModelError(f"{self.manifest.name} gives what is no number")
         scores: Floats = (1 / (1 + np.exp(-logits))).astype(np.float32)
         return scores
 
@@ -97,7 +97,7 @@ class CrossEncoderService:
         """The score of each text, above 0 and below 1: the sigmoid of what the model gives. Damaged when it fails."""
         try:
             scores = encoder.scores(query, texts)
-        except ModelDamaged as error:
+        except DamagedModelError as error:
             log.warning("texts are not reranked by the cross-encoder: %s", error)
             self.failure = str(error)
             return None

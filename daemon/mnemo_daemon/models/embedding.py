@@ -27,11 +27,11 @@ from mnemo_daemon.models.catalogue import (
     DEFAULT_EMBEDDING,
     PROBE_TEXT,
     ROLES,
+    DamagedModelError,
+    MissingModelError,
     ModelCatalogue,
-    ModelDamaged,
     ModelError,
     ModelManifest,
-    NotInstalled,
     Numerics,
     UnknownModel,
     UnsupportedModel,
@@ -112,7 +112,7 @@ class Embedder(Protocol):
         ...
 
 
-class VectorMismatch(ModelDamaged):
+class VectorMismatch(DamagedModelError):
     """The model's vectors here are not those of where it was installed."""
 
 
@@ -164,7 +164,7 @@ class _Windows:
         try:
             self._tokenizer = encoder_graph.open_tokenizer(manifest.path("tokenizer.json"))
         except (OSError, ValueError) as error:
-            raise ModelDamaged(f"the tokenizer of {manifest.name} cannot be loaded: {error}") from error
+            raise DamagedModelError(f"the tokenizer of {manifest.name} cannot be loaded: {error}") from error
         special = self._tokenizer.encode("").ids
         if len(special) != 2:
             raise UnsupportedModel(f"{manifest.name} puts {len(special)} special tokens around a text, not 2")
@@ -251,7 +251,7 @@ class GraphEmbedder(Embedder):
         self._windows = _Windows(manifest)
         self._projection = projection
         self._session: encoder_graph.Session | None
-        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+        with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             if projection is None:
                 self._session = encoder_graph.open_session(manifest.path())
             else:
@@ -355,7 +355,7 @@ class GraphEmbedder(Embedder):
     def _ask(self, outputs: list[str], ids: Ids) -> list[Floats]:
         session = self._session
         if session is None:
-            raise NotInstalled(f"{self.name} has been closed")
+            raise MissingModelError(f"{self.name} has been closed")
         return session.run(outputs, {"ids": ids})
 
 
@@ -399,11 +399,13 @@ class OnnxEmbedder(Embedder):
         self.form = manifest.form
         self._query_prefix = manifest.query_prefix
         self._windows = _Windows(manifest)
-        with encoder_graph.foreign_errors(ModelDamaged, f"{manifest.name} cannot be loaded"):
+        with encoder_graph.foreign_errors(DamagedModelError, f"{manifest.name} cannot be loaded"):
             self._model: OnnxModel | None = OnnxModel(manifest)
             found = self._run("").shape
         if found != (self.dimensions,):
-            raise ModelDamaged(f"{self.name} does not give the {self.dimensions} numbers that its config.json says")
+            raise DamagedModelError(
+                f"{self.name} does not give the {self.dimensions} numbers that its config.json says"
+            )
 
     def encode_batch(self, texts: Sequence[str], run_all: RunAll = map) -> list[Floats]:
         del run_all
@@ -421,7 +423,7 @@ class OnnxEmbedder(Embedder):
     def _run(self, text: str) -> Floats:
         model = self._model
         if model is None:
-            raise NotInstalled(f"{self.name} has been closed")
+            raise MissingModelError(f"{self.name} has been closed")
         return model.embed(text)
 
 
@@ -486,8 +488,8 @@ class EmbeddingService:
             return ModelStatus(current.name, "ready", current.dimensions, reason, hint, current.form or None)
         if loading is not None or (failure is None and self._is_installed(name)):  # a start comes to it in a moment
             return ModelStatus(name, "loading")
-        if failure is None or isinstance(failure, NotInstalled):
-            return ModelStatus(name, "absent", None, f"{name} is not installed", NotInstalled.hint)
+        if failure is None or isinstance(failure, MissingModelError):
+            return ModelStatus(name, "absent", None, f"{name} is not installed", MissingModelError.hint)
         return ModelStatus(name, "failed", None, reason, hint)
 
     def spaces(self) -> list[str]:
@@ -526,14 +528,14 @@ class EmbeddingService:
         self._load(self.require_usable(name))
 
     def require_usable(self, name: str) -> str:
-        """The model's own name. Raises Unknown, NotInstalled, Unsupported or Damaged, when that can be seen at once."""
+        """The model's own name. Raises Unknown, MissingModelError, Unsupported or Damaged, if that shows at once."""
         known = find_known(name)
         name = known.name if known else name
         manifest = self._catalogue.installed(name)
         if manifest is None:
             if known is None:
                 raise UnknownModel(f"there is no model named {name!r}")
-            raise NotInstalled(f"{name} is not installed")
+            raise MissingModelError(f"{name} is not installed")
         if manifest.role != "embedding":
             raise UnsupportedModel(f"{name} is {ROLES[manifest.role]}, not an embedding model")
         return name
@@ -636,7 +638,7 @@ class EmbeddingService:
             failure = error
         except Exception as error:
             log.exception("%s cannot be loaded", name)
-            failure = ModelDamaged(f"{name} cannot be loaded: {error!r}")
+            failure = DamagedModelError(f"{name} cannot be loaded: {error!r}")
         with self._lock:
             self._current = embedder or self._current
             if self._name == name:  # otherwise another load was begun since, and the status is about that one
@@ -647,7 +649,7 @@ class EmbeddingService:
         """The embedder of that name: the current one if it is that already."""
         manifest = self._catalogue.installed(name)
         if manifest is None:
-            raise NotInstalled(f"{name} is not installed")
+            raise MissingModelError(f"{name} is not installed")
         current = self._current
         if current is not None and current.space in map(name_space, manifest.forms()):
             return current

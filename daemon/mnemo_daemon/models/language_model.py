@@ -6,7 +6,7 @@ is a normal state: everything that would ask one has a stand-in. SPEC 4.2, 12.
 
 LanguageModelError
 ├── ModelAbsent     there is no model here, or it is switched off; not an error to show
-├── ModelFailed     the model or its process broke; the next question may go well
+├── ModelFailureError  the model or its process broke; the next question may go well
 ├── AnswerLate      there was no answer in time
 └── PromptTooLong   the prompt does not fit the model's context
 """
@@ -73,7 +73,7 @@ class ModelAbsent(LanguageModelError):
     hint = "see `mnemo models list`; everything works without one, only plainer"
 
 
-class ModelFailed(LanguageModelError):
+class ModelFailureError(LanguageModelError):
     """The language model or its process broke."""
 
     code = "llm_failed"
@@ -238,7 +238,7 @@ class LanguageModel:
         """The model's answer, of at most max_tokens, within deadline_s seconds and KILL_GRACE_S.
 
         Starting the model counts too: if that alone takes longer, this raises AnswerLate, the model goes on loading and
-        the next question finds it further on. Raises ModelAbsent, ModelFailed, AnswerLate, PromptTooLong.
+        the next question finds it further on. Raises ModelAbsent, ModelFailureError, AnswerLate, PromptTooLong.
         """
         until = time.monotonic() + deadline_s
         if len(prompt.encode()) > FRAME_BYTES_MAX // 2:
@@ -259,7 +259,7 @@ class LanguageModel:
             self._drop_worker()
 
     def close(self) -> None:
-        """No process is left, and no question is answered any more; one that is being answered ends as ModelFailed."""
+        """End the process and answer no question any more; one that is being answered ends as ModelFailureError."""
         self._is_closed = True
         if worker := self._worker:
             worker.kill()
@@ -302,7 +302,7 @@ class LanguageModel:
         if why_not := self._reason_for_absence():
             raise ModelAbsent(why_not)
         if self._is_resting():
-            raise ModelFailed(
+            raise ModelFailureError(
                 f"the language model failed {self._failures} times in a row and is left alone for "
                 f"{FAILURE_PAUSE_S:g} s; last: {self._reason}"
             )
@@ -366,7 +366,7 @@ class LanguageModel:
                 assert_never(unknown)
 
     def _receive(self, worker: Worker, until: float) -> Reply | None:
-        """The worker's next message, None if there is none by then. Raises ModelFailed if it is gone or babbles."""
+        """The worker's next message, None without one by then. Raises ModelFailureError if it is gone or babbles."""
         try:
             return worker.receive(until)
         except TimeoutError:
@@ -376,13 +376,13 @@ class LanguageModel:
         except (BrokenFrame, msgspec.DecodeError) as error:
             raise self._fail(f"it wrote what is no message ({error}) and was killed") from error
 
-    def _fail(self, reason: str) -> ModelFailed:
+    def _fail(self, reason: str) -> ModelFailureError:
         """Ends the worker, notes the failure and returns it, to be raised."""
         self._drop_worker()
         self._failures += 1
         self._failed_at = self._clock()
         self._reason = reason
-        return ModelFailed(f"the language model failed: {reason}")
+        return ModelFailureError(f"the language model failed: {reason}")
 
     def _drop_worker(self) -> None:
         """No worker afterwards, neither here nor in the process table."""

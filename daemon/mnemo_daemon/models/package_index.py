@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from mnemo_core.text.lazy_patterns import lazy_pattern
-from mnemo_daemon.models.catalogue import DownloadFailed
+from mnemo_daemon.models.catalogue import DownloadError
 
 # Where pip's own source names the public index, and how. It has stood there since pip 10.
 PIP_INDEX_MODULE = "_internal/models/index.py"
@@ -72,7 +72,7 @@ class Link(NamedTuple):
 
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
-    """The user's settings for pip, else for uv. DownloadFailed if pip's configuration cannot be read."""
+    """The user's settings for pip, else for uv. DownloadError if pip's configuration cannot be read."""
     found = dict[str, str]()
     for path in _configuration_files(environ):
         found.update(_read_configuration(path))
@@ -152,7 +152,7 @@ def _read_configuration(path: Path) -> dict[str, str]:
     try:
         parser.read(path, encoding="utf-8")
     except (configparser.Error, OSError, UnicodeDecodeError) as error:
-        raise DownloadFailed(f"pip's configuration {path} cannot be read: {error}") from error
+        raise DownloadError(f"pip's configuration {path} cannot be read: {error}") from error
     found = dict[str, str]()
     for section in ("global", "download"):
         if parser.has_section(section):
@@ -167,7 +167,7 @@ def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progres
     """The wheel of NAME==VERSION that runs on every machine; in folder, or where it lies on this machine already.
 
     Asked are the folders and pages of find-links, then each index; the first that has it gives it. Raises
-    DownloadFailed, which tells what each said.
+    DownloadError, which tells what each said.
     """
     name, version = requirement.split("==")
     http_client, said = _Client(settings), list[str]()
@@ -183,7 +183,7 @@ def fetch_wheel(requirement: str, folder: Path, settings: IndexSettings, progres
             said.append(f"{_shown(page)}: {_reason(error)}")
     if not pages:
         said.append("no index is set or known, and find-links names nothing: set PIP_INDEX_URL")
-    raise DownloadFailed(f"{requirement} could not be fetched: {'; '.join(said)}")
+    raise DownloadError(f"{requirement} could not be fetched: {'; '.join(said)}")
 
 
 def _is_wanted(filename: str, project: str, version: str) -> bool:
@@ -197,7 +197,7 @@ class _Client:
     """Gets pages and files, over HTTP or from this machine."""
 
     def __init__(self, settings: IndexSettings) -> None:
-        """Asks nobody yet. DownloadFailed where a certificate cannot be read."""
+        """Asks nobody yet. DownloadError where a certificate cannot be read."""
         self._settings = settings
         self._openers = dict[bool, urllib.request.OpenerDirector]()
 
@@ -304,7 +304,7 @@ def _tls_context(settings: IndexSettings, is_trusted: bool) -> ssl.SSLContext:
         if settings.client_cert:
             context.load_cert_chain(settings.client_cert)
     except OSError as error:
-        raise DownloadFailed(f"the certificates that pip is to use cannot be read: {error}") from error
+        raise DownloadError(f"the certificates that pip is to use cannot be read: {error}") from error
     if is_trusted:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

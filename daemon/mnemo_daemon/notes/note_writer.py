@@ -26,7 +26,7 @@ from mnemo_daemon.notes.folder_scan import (
     with_new_place,
 )
 from mnemo_daemon.notes.note_catalogue import KnownFile, NoteCatalogue
-from mnemo_daemon.notes.pdf_reader import ReadInterrupted
+from mnemo_daemon.notes.pdf_reader import ReadInterruption
 from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_store.backend import Snapshot
 from mnemo_store.batches import batched
@@ -42,7 +42,7 @@ EDGES_PER_WRITE = 300
 
 
 class ScanChanges(NamedTuple):
-    """What a look at a root found changed."""
+    """The changes that a scan of a root found."""
 
     root: NoteRoot
     folder: Folder
@@ -51,7 +51,7 @@ class ScanChanges(NamedTuple):
 
 
 class WriteOutcome(NamedTuple):
-    """What a turn came to."""
+    """The result of a write."""
 
     written: list[NoteFile]
     outdated: list[NotePlan]  # left out: their manifests are no longer those they were made from
@@ -141,7 +141,7 @@ class NoteWriter:
                 self._add_read(found, content, ids.get(seen.path))
 
     def _may_have_moved(self, found: ScanChanges) -> bool:
-        """Whether any changed file could be a known one: else all are new, and need not be compared first."""
+        """True if any changed file could be a known one: else all are new, and need not be compared first."""
         return self._catalogue.counts(found.root.id)[0] > 0 or self._catalogue.has_missing()
 
     def _match(self, found: ScanChanges, now: Sequence[NewFile]) -> tuple[dict[str, str], list[KnownFile]]:
@@ -172,7 +172,7 @@ class NoteWriter:
             return False
         try:
             reading = parse_note(content, found.root, before.id, self._is_stopping)
-        except (UnreadableNote, ReadInterrupted):
+        except (UnreadableNote, ReadInterruption):
             return False
         hashes = {chunk.hash for chunk in reading.chunks}
         with self._store.snapshot() as snapshot:
@@ -204,7 +204,7 @@ class NoteWriter:
         try:
             new_id = before.id if before is not None else self._store.new_id()
             reading = parse_note(content, found.root, new_id, self._is_stopping)
-        except ReadInterrupted:
+        except ReadInterruption:
             return
         except UnreadableNote as error:
             self._on_skipped(found.root, path, str(error), content.seen)
@@ -383,7 +383,7 @@ class NoteWriter:
             self._transact(lambda snapshot, turn=turn: turn).result()  # type: ignore[misc]
 
     def _link_changes(self, known: KnownFile) -> Iterator[Change]:
-        """What makes the edges of a file's chunks those of their links: each to the first chunk of its target."""
+        """The changes that turn the links of a file's chunks into edges: each to the first chunk of its target."""
         with self._store.snapshot() as snapshot:
             file = snapshot.note(known.id)
         if file is None:
@@ -415,7 +415,7 @@ def _first(snapshot: Snapshot, target: KnownFile) -> str:
 
 
 def _says_the_same(before: NoteFile, content: FileContent, root: NoteRoot) -> bool:
-    """Whether nothing but the place of the file has changed; another name may be another title."""
+    """True if nothing but the place of the file has changed; another name may be another title."""
     named_alike = before.path.rpartition("/")[2] == content.seen.path.rpartition("/")[2]
     is_same_text = before.hash == content.hash and before.reader == READER
     return named_alike and is_same_text and not before.missing and before.root == root.id

@@ -31,7 +31,7 @@ from mnemo_daemon.notes.note_writer import NoteWriter, ScanChanges
 from mnemo_daemon.notes.pdf_reader import EXTRA_MISSING
 from mnemo_daemon.settings import NotesSettings
 from mnemo_daemon.thread_supervision import ThreadSupervisor, complete_future
-from mnemo_store.errors import StoreClosed
+from mnemo_store.errors import ClosedStoreError
 from mnemo_store.records import DropRoot, NoteRoot, PutRoot
 from mnemo_store.store import Store, WriteResult
 
@@ -202,7 +202,7 @@ class NotesService:
         self.rescan()
 
     def is_first_scan_running(self) -> bool:
-        """Whether a folder is still being compared for the first time since the start: what is in it may be unknown."""
+        """True if a folder is still being compared for the first time since the start: what is in it may be unknown."""
         roots = list(self._roots.values())
         return any(root.last_scan_at is None and root.state == "scanning" and not root.is_removed for root in roots)
 
@@ -297,7 +297,7 @@ class NotesService:
         future: Future[list[str]] = Future()
         with self._wake:
             if self._is_stopping:
-                raise StoreClosed("the daemon is shutting down")
+                raise ClosedStoreError("the daemon is shutting down")
             self._commands.append((run, future))
             self._wake.notify_all()
         return future
@@ -337,7 +337,7 @@ class NotesService:
 
     def _work_until_stopped(self) -> None:
         is_loaded = False
-        with contextlib.suppress(StoreClosed):
+        with contextlib.suppress(ClosedStoreError):
             while self._wait_for_work():
                 if not is_loaded:
                     self._load()
@@ -347,7 +347,7 @@ class NotesService:
                 self.supervisor.note_success()
 
     def _recover(self, error: Exception) -> None:
-        """Whoever waits is told; the folders are compared anew after a pause, in which commands are still taken."""
+        """Answer everyone who waits; the folders are compared again after a pause that still takes commands."""
         self._is_unsure = True
         self._on_error(error)
         self._refuse_commands(error)
@@ -437,7 +437,7 @@ class NotesService:
         return self._settings.settle_ms / 1000
 
     def _is_interrupted(self) -> bool:
-        """Whether what is being settled must wait: a command comes first, and the next scan goes on from there."""
+        """True if what is being settled must wait: a command comes first, and the next scan goes on from there."""
         return self._is_stopping or (self._settling is not None and bool(self._commands or self._settling.is_removed))
 
     def _work(self) -> None:
@@ -467,7 +467,7 @@ class NotesService:
                 self._settling = None
 
     def _refuse_commands(self, error: Exception) -> None:
-        """Whoever waits is told, and need not wait until the store is well again."""
+        """Answer everyone who waits, so that nobody waits until the store has recovered."""
         while self._commands:
             self._commands.popleft()[1].set_exception(error)
 
@@ -596,7 +596,7 @@ class NotesService:
             self.on_saved(ids)
 
     def _walk_paths(self, root: _WatchedRoot, folder: Folder, paths: set[str]) -> tuple[FolderListing, list[KnownFile]]:
-        """What is at and below the paths, and what is known to have been there."""
+        """The files at and below the paths, and those known to have been there."""
         found = FolderListing.nothing()
         known: dict[str, KnownFile] = {}
         for path in sorted(paths):
@@ -616,7 +616,7 @@ class NotesService:
         return found, list(known.values())
 
     def _is_changed(self, root: _WatchedRoot, seen: FileStat) -> bool:
-        """Whether a file is not as it was when it was last read or skipped."""
+        """True if a file is not as it was when it was last read or skipped."""
         skipped = root.skipped.get(seen.path)
         if skipped is not None and skipped[1] == seen:
             return False

@@ -45,7 +45,7 @@ class UnreadablePdf(Exception):
     """A PDF file that is not read; the message says why."""
 
 
-class ReadInterrupted(Exception):
+class ReadInterruption(Exception):
     """The daemon stops, or has something else to do first; the file may be read later."""
 
 
@@ -57,7 +57,7 @@ def is_installed() -> bool:
 def read_pdf_file(data: bytes, limits: Limits | None = None, *, is_stopping: Callable[[], bool] = lambda: False) -> str:
     """The text of the pages, between two of them a line end and a form feed. Takes up to `limits.deadline_s`.
 
-    Raises UnreadablePdf, and ReadInterrupted once is_stopping says so.
+    Raises UnreadablePdf, and ReadInterruption once is_stopping says so.
     """
     limits = limits or Limits()
     options = [str(limits.memory_bytes), str(limits.cpu_s), str(limits.text_bytes)]
@@ -92,7 +92,7 @@ def _wait(process: "subprocess.Popen[bytes]", until: float, is_stopping: Callabl
             return process.wait(max(0.0, min(LOOK_SECONDS, until - time.monotonic())))
         if time.monotonic() >= until:
             return None
-    raise ReadInterrupted
+    raise ReadInterruption
 
 
 def _reason(code: int | None, written: str, limits: Limits) -> str:

@@ -38,7 +38,7 @@ from mnemo_daemon.server.router import (
 )
 from mnemo_daemon.server.sockets import BACKLOG, Listener, Peer, peer_of
 from mnemo_daemon.server.systemd import Notifier
-from mnemo_store.errors import StoreClosed
+from mnemo_store.errors import ClosedStoreError
 
 KEEPALIVE_SECONDS = 75.0  # an idle connection; clients reopen after less
 HEAD_SECONDS = 10.0  # from the first byte of a request to the end of its head
@@ -340,7 +340,7 @@ class HttpServer:
 
     def _refused(self, raw: web.BaseRequest, error: Exception) -> web.StreamResponse:
         if self.is_draining and isinstance(error, RuntimeError) and "after shutdown" in str(error):
-            error = StoreClosed(
+            error = ClosedStoreError(
                 "the daemon is shutting down: ask again when it is back"
             )  # its threads take no more work
         refusal = refusal_of(error)

@@ -17,9 +17,9 @@ from mnemo_daemon.errors import Refusal
 from mnemo_daemon.transfer.store_export import VectorSpace
 from mnemo_daemon.transfer.tool_import import (
     LINE_BYTES_MAX,
+    ImportInterruption,
     ImportRequest,
     ImportState,
-    ImportStopped,
     count_name,
     lines,
     slices,
@@ -35,10 +35,10 @@ from mnemo_store.journal.dump import ChangeRow, DumpHeader, DumpRow, MemoryRow, 
 from mnemo_store.maintenance import compaction
 from mnemo_store.records import (
     Change,
-    DropForgotten,
+    DropErasedText,
     Edge,
     Memory,
-    PutForgotten,
+    PutErasedText,
     PutMeta,
     PutRoot,
     PutTrash,
@@ -113,7 +113,7 @@ class StoreMerge:
         except dump.MalformedDump as malformed:
             why = f"the export is damaged: {malformed}; nothing was changed"
             raise Refusal(400, "damaged_export", why) from None
-        except (StoreError, ImportStopped) as error:
+        except (StoreError, ImportInterruption) as error:
             raise unfinished(error, self._answer) from error
         return self._answer
 
@@ -135,7 +135,7 @@ class StoreMerge:
     def _lines(self, spooled: BinaryIO) -> Iterator[bytes]:
         for number, line in lines(spooled):
             if self._progress.stop.is_set():
-                raise ImportStopped
+                raise ImportInterruption
             self._progress.done = spooled.tell()
             if line is None:
                 raise dump.MalformedDump(number, f"it is longer than {LINE_BYTES_MAX >> 20} MiB")
@@ -197,8 +197,8 @@ class StoreMerge:
             match slice_[0]:
                 case IncomingMemory():
                     self._commit_memories([part for part in slice_ if isinstance(part, IncomingMemory)])
-                case PutForgotten():
-                    self._commit_forgotten([part for part in slice_ if isinstance(part, PutForgotten)])
+                case PutErasedText():
+                    self._commit_forgotten([part for part in slice_ if isinstance(part, PutErasedText)])
                 case VectorsRow():
                     self._commit_vectors([part for part in slice_ if isinstance(part, VectorsRow)])
                 case part:
@@ -239,7 +239,7 @@ class StoreMerge:
                 changes += merged.changes
                 digest = skip_hash(self._salt, coming.memory.content)
                 if merged.changes and snapshot.forgotten(digest) is not None:
-                    changes.append(DropForgotten(hash=digest))  # it was allowed, and so is wanted again
+                    changes.append(DropErasedText(hash=digest))  # it was allowed, and so is wanted again
             return self._write_slice(changes, outcomes)
 
         outcomes = self._write(decide)
@@ -287,7 +287,7 @@ class StoreMerge:
         ids = {field: self._stand_ins.get(memory_id, memory_id) for field, memory_id in of.items()}
         return msgspec.structs.replace(record, **ids) if all(ids.values()) else None
 
-    def _commit_forgotten(self, rows: Sequence[PutForgotten]) -> None:
+    def _commit_forgotten(self, rows: Sequence[PutErasedText]) -> None:
         """Texts that were forgotten there are kept from coming back here, where their hashes mean the same."""
         if self._found.header.salt != self._salt:
             count_name(self._answer.not_kept, "forgotten texts", len(rows))
@@ -317,7 +317,7 @@ class StoreMerge:
 
     def _write(self, decide: Callable[[Snapshot], WriteResult[T]]) -> T:
         if self._progress.stop.is_set():
-            raise ImportStopped
+            raise ImportInterruption
         return write_slice(self._store, decide, self._request.caller, self._progress.stop)
 
 
@@ -382,7 +382,7 @@ def _parts(rows: Iterable[DumpRow]) -> Iterator[Part]:
                 versions += 1
             case MemoryRow(data=memory):
                 pending, versions = IncomingMemory(memory, versions=versions), 0
-            case PutForgotten() | VectorsRow():
+            case PutErasedText() | VectorsRow():
                 yield row
             case _ if BY_CHANGE.get(type(row)) in MERGED:
                 yield row  # type: ignore[misc]

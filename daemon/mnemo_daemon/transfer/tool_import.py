@@ -25,7 +25,7 @@ from mnemo_daemon.queue_retry import retry_while_full
 from mnemo_daemon.times import MS_MAX, parse_time
 from mnemo_store.backend import Snapshot
 from mnemo_store.errors import StoreError
-from mnemo_store.records import Change, DropForgotten, Trust, skip_hash
+from mnemo_store.records import Change, DropErasedText, Trust, skip_hash
 from mnemo_store.store import Store, WriteResult
 
 SLICE = 100  # memories in one write turn [SPEC 3.5]
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class ImportRequest(NamedTuple):
-    """What is asked of an import."""
+    """The request for an import."""
 
     caller: Caller
     trust: Trust  # of the door
@@ -52,7 +52,7 @@ class ImportRequest(NamedTuple):
 
 
 class ImportState:
-    """How far an import is, for whoever watches; `stop` ends it behind the slice it is at."""
+    """The progress of an import, for whoever watches; `stop` ends it behind the slice it is at."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -60,7 +60,7 @@ class ImportState:
         self.stop = threading.Event()
 
 
-class ImportStopped(Exception):
+class ImportInterruption(Exception):
     """The import was told to stop."""
 
 
@@ -83,22 +83,22 @@ class ToolImport:
         self._seen: set[str] = set()  # in a dry run, the keys that would have been stored by now
 
     def run(self, spooled: BinaryIO, first_line: bytes) -> ImportAnswer:
-        """What it came to. `spooled` stands at its beginning. Raises a Refusal with nothing changed for what is no
-        export; for a store that fails on the way, one that says what stays."""
+        """Import the items; `spooled` is at its beginning. Raises a Refusal with nothing changed for
+        anything but an export; for a store that fails on the way, one that says what stays."""
         tool, items = self._recognise(spooled, first_line)
         answer = ImportAnswer(tool=tool, dry_run=self._request.dry_run)
         group = self._store.new_id()
         try:
             for slice_ in slices(self._read(tool, items, answer), _key):
                 if self._progress.stop.is_set():
-                    raise ImportStopped
+                    raise ImportInterruption
                 self._commit(slice_, group, answer)
-        except (StoreError, ImportStopped) as error:
+        except (StoreError, ImportInterruption) as error:
             raise unfinished(error, answer) from error
         return answer
 
     def _recognise(self, spooled: BinaryIO, first_line: bytes) -> tuple[Tool, Iterator[tuple[str, Any]]]:
-        """Whose export it is, and its items with their places."""
+        """The tool that made the export, and its items with their places."""
         asked = self._request.tool
         if asked == "mnemo":
             raise unknown_export("it is no export of our own", first_line)
@@ -127,7 +127,7 @@ class ToolImport:
             yield item
 
     def _read(self, tool: Tool, items: Iterator[tuple[str, Any]], answer: ImportAnswer) -> Iterator[_ImportedItem]:
-        """What each item tells, through the doors; what cannot be remembered is noted in the answer."""
+        """The memories of each item, as ingested; an item that cannot be remembered is noted in the answer."""
         salt = self._guard.key.hex()
         for place, item in items:
             try:
@@ -168,7 +168,7 @@ class ToolImport:
                 answer.group = group
 
     def _outcome_of(self, snapshot: Snapshot, item: _ImportedItem) -> tuple[str, tuple[Change, ...]]:
-        """What becomes of one: its outcome, or `forgotten`, or `hidden` where the caller may not see what has its key,
+        """The outcome of one memory, or `forgotten`, or `hidden` if the caller may not see what has its key,
         or PINNED and why it must stay as it is; and the changes."""
         draft, wanted = item.new.draft, self._request
         forgotten = [digest for digest in sorted(item.hashes) if snapshot.forgotten(digest) is not None]
@@ -190,7 +190,7 @@ class ToolImport:
             changes = tuple(trust.authorise(changes, snapshot, draft.trust))
         except trust.PinnedError as pinned:
             return f"{PINNED}{pinned}", ()
-        wanted_again = [DropForgotten(hash=digest) for digest in forgotten] if changes else []
+        wanted_again = [DropErasedText(hash=digest) for digest in forgotten] if changes else []
         return outcome, (*changes, *wanted_again)
 
 
@@ -240,12 +240,12 @@ def slices(parts: Iterable[T], mark: Callable[[T], object]) -> Iterator[list[T]]
 
 
 def write_slice(store: Store, decide: Callable[[Snapshot], WriteResult[T]], caller: Caller, stop: threading.Event) -> T:
-    """Return the result of the decision once it is durable. Waits while the queue is full. Raises ImportStopped, or
-    what the store raises."""
+    """Return the result of the decision once it is durable. Waits while the queue is full. Raises ImportInterruption
+    and the errors of the store."""
 
     def pause(seconds: float) -> None:
         if stop.wait(seconds):
-            raise ImportStopped
+            raise ImportInterruption
 
     return retry_while_full(lambda: store.transact(decide, by=caller.name, background=True).result().result, pause)
 
@@ -269,7 +269,7 @@ def unknown_export(why: str, first_line: bytes) -> Refusal:
 
 
 def unfinished(error: Exception, answer: ImportAnswer) -> Refusal:
-    """What stopped an import on the way, and what stays of it."""
+    """The reason why an import stopped, and what stays of it."""
     refusal = refusal_of(error) or Refusal(503, "stopping", "it was stopped", retry_after=1)
     changed = answer.stored + answer.updated + answer.restored
     stays = f"{changed} memories were imported before that and stay; importing it again goes on where it stopped"

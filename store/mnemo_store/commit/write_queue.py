@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 from mnemo_store.commit.writes import Task, Write
-from mnemo_store.errors import QueueFull, StoreClosed, StoreError
+from mnemo_store.errors import ClosedStoreError, QueueFull, StoreError
 
 QUEUE_MAX = 1024  # interactive writes waiting
 BACKGROUND_QUEUE_MAX = 256
@@ -56,7 +56,7 @@ class WriteQueue:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise self._failure or StoreClosed("the store is shutting down")
+            raise self._failure or ClosedStoreError("the store is shutting down")
 
     def close(self, why: StoreError | None = None) -> None:
         """Accepts nothing more; what waits is still taken."""

@@ -59,7 +59,7 @@ class Piece(NamedTuple):
     kind: Kind
 
 
-class _Folded(NamedTuple):
+class _FoldedText(NamedTuple):
     """A chunk after folding. plain and shape have equal length; starts and ends lead back to the chunk."""
 
     plain: str
@@ -153,9 +153,9 @@ def _shape(character: str) -> str:
             return _GAP
 
 
-def _folded(chunk: str) -> _Folded:
+def _folded(chunk: str) -> _FoldedText:
     if chunk.isascii():
-        return _Folded(chunk, chunk, range(len(chunk)), range(1, len(chunk) + 1))
+        return _FoldedText(chunk, chunk, range(len(chunk)), range(1, len(chunk) + 1))
     begins = [i for i, character in enumerate(chunk) if i == 0 or not _extends(character)]
     plain, shape, starts, ends = [], [], [], []
     for start, end in zip(begins, [*begins[1:], len(chunk)], strict=True):
@@ -164,7 +164,7 @@ def _folded(chunk: str) -> _Folded:
         shape.append(shapes)
         starts += [start] * len(letters)
         ends += [end] * len(letters)
-    return _Folded("".join(plain), "".join(shape), starts, ends)
+    return _FoldedText("".join(plain), "".join(shape), starts, ends)
 
 
 @functools.cache
@@ -266,7 +266,7 @@ class Tokenizer:
                 if CHINESE_WORD_CHARS_MIN <= len(word) <= TERM_CHARS_MAX:
                     yield Piece(word, han.start() + first, han.start() + last, "whole")
 
-    def _compound(self, folded: _Folded, start: int, end: int) -> Iterator[Piece]:
+    def _compound(self, folded: _FoldedText, start: int, end: int) -> Iterator[Piece]:
         """Words joined by anything: a path, an address, a single word."""
         segments = [match.span() for match in _SEGMENT.finditer(folded.shape, start, end)]
         if len(segments) > 1 and end - start <= TERM_CHARS_MAX:
@@ -277,7 +277,7 @@ class Tokenizer:
                 yield Piece(folded.plain[first:suffix].casefold(), first, suffix, "whole")
             yield from self._segment_pieces(folded, first, last)
 
-    def _segment_pieces(self, folded: _Folded, start: int, end: int) -> Iterator[Piece]:
+    def _segment_pieces(self, folded: _FoldedText, start: int, end: int) -> Iterator[Piece]:
         """Words joined by - _ . ' or nothing: a name, a version, a contraction."""
         if contracted := _CONTRACTED.search(folded.shape, max(start + 1, end - 3), end):
             end = contracted.start()
@@ -296,7 +296,7 @@ class Tokenizer:
             for part in _PART.finditer(folded.shape, start, end):
                 yield from self._name(folded, *part.span())
 
-    def _name(self, folded: _Folded, start: int, end: int) -> Iterator[Piece]:
+    def _name(self, folded: _FoldedText, start: int, end: int) -> Iterator[Piece]:
         """Letters and digits: a word, or a camelCase or numbered name with its parts."""
         name = _NAME.fullmatch(folded.shape, start, end) if end - start <= TERM_CHARS_MAX else None
         humps = [match.span() for match in _HUMP.finditer(folded.shape, start, end)] if name else []
@@ -326,7 +326,7 @@ def _version(plain: str, start: int, end: int) -> Iterator[Piece]:
         yield Piece(plain[start:end], start, end, "whole")
 
 
-def _closed_up(folded: _Folded, start: int, end: int) -> str:
+def _closed_up(folded: _FoldedText, start: int, end: int) -> str:
     """An identifier as one word: without - _ ', except between digits, so that wi-fi is wifi and 2024-05-01 stays."""
     kept: list[str] = []
     for at in range(start, end):

@@ -91,7 +91,7 @@ class JournalOwner(NamedTuple):
             journal.close()
 
 
-class JournalChanged(Exception):
+class JournalChangeError(Exception):
     """The journal's files were replaced each time it was read."""
 
 
@@ -101,14 +101,14 @@ def check_journal(
     """Yields every unreadable stretch of the journal and every difference between it and the database.
 
     Both are compared up to the last change of the database. Changes written meanwhile are taken into account. Raises
-    JournalChanged.
+    JournalChangeError.
     """
     for attempt in range(ATTEMPTS):
         try:
             yield from list(_differences(source, owner, give_way))
         except (StoreCorruption, OSError) as error:
             if attempt == ATTEMPTS - 1:
-                raise JournalChanged(f"the journal was replaced while it was read: {error}") from error
+                raise JournalChangeError(f"the journal was replaced while it was read: {error}") from error
         else:
             return
 

@@ -25,7 +25,7 @@ from mnemo_store.journal.journal import JOURNAL_FILES, Journal
 from mnemo_store.maintenance import backup
 from mnemo_store.maintenance.backup import Progress
 from mnemo_store.maintenance.compaction import put_vectors
-from mnemo_store.records import FORMAT, Forgotten, PutForgotten, is_long_term, skip_hash
+from mnemo_store.records import FORMAT, ErasedText, PutErasedText, is_long_term, skip_hash
 from mnemo_store.recovery import folder_swap, manifest
 from mnemo_store.recovery.folder_lock import FolderLock
 from mnemo_store.store import Store, WriteResult
@@ -51,7 +51,7 @@ def check_source(source: Path, data: Path) -> None:
 class _ReplacedStore(NamedTuple):
     """The facts about the replaced store that still matter."""
 
-    forgotten: dict[str, dict[str, Forgotten]]  # by salt and hash, the texts that must not come back
+    forgotten: dict[str, dict[str, ErasedText]]  # by salt and hash, the texts that must not come back
     spared: frozenset[str]  # ids of its memories with such a text: they exist, so they were not erased
 
 
@@ -128,7 +128,7 @@ def _read_replaced(data: Path) -> _ReplacedStore:
         return _ReplacedStore({}, frozenset())
     try:
         with store.snapshot() as snapshot:
-            salt, found, after = snapshot.meta("salt"), dict[str, Forgotten](), ""
+            salt, found, after = snapshot.meta("salt"), dict[str, ErasedText](), ""
             while rows := snapshot.forgotten_after(after, SLICE):
                 found.update((row.hash, row) for row in rows)
                 after = rows[-1].hash
@@ -243,19 +243,19 @@ def _take_vectors(folder: Path, store: Store, disk: Disk) -> None:
         whole.close()
 
 
-def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> None:
+def _keep_forgotten(store: Store, forgotten: dict[str, dict[str, ErasedText]]) -> None:
     """Takes over the hashes of erased texts; those of a store with another salt mean nothing here."""
 
     def decide(snapshot: Snapshot) -> WriteResult[None]:
         wanted = forgotten.get(snapshot.meta("salt"), {}).values()
         return WriteResult(
-            [PutForgotten(data=row) for row in wanted if snapshot.forgotten(row.hash) is None], None, "restore"
+            [PutErasedText(data=row) for row in wanted if snapshot.forgotten(row.hash) is None], None, "restore"
         )
 
     store.transact(decide, by="restore").result()
 
 
-def memories_with_text(store: Store, forgotten: dict[str, dict[str, Forgotten]]) -> list[str]:
+def memories_with_text(store: Store, forgotten: dict[str, dict[str, ErasedText]]) -> list[str]:
     """The ids of the memories with a version whose text was erased."""
     found: list[str] = []
     after = ""
