@@ -24,6 +24,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_patterns import IDEOGRAPH, words_in
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import sentences
 from mnemo_store.records import Category, Form, Kind
 
 Role = Literal["", "user", "agent"]
@@ -387,7 +388,7 @@ def _ask(text: str, words: set[str], role: Role) -> str:
     if found := _ASK.find(text, words) or _ASK_CJK.find(text, words):
         return found.strip(" .!?,;:\n") or found
     if role == "user":
-        said: list[str] = [part for part in _sentences(text) if not _is_pleasantry(part)]
+        said: list[str] = [part for part in sentences(text) if not _is_pleasantry(part)]
         if said and all(_QUESTION.search(part) for part in said):
             return said[0]
     return ""
@@ -407,7 +408,6 @@ _OUTCOME = lazy_pattern(
     r"|完成|通过|通過|结果|結果|成功|失败|失敗|修复|修復|报告|報告|発表|終わった|完了|上线|上線",
     re.IGNORECASE,
 )
-_STATEMENTS = lazy_pattern(r"(?<=[.!?])\s+|(?<=[。！？])|\n{2,}|\n(?=[ \t]*[-*•] )")
 WHOLE_CHARS_MAX = 280  # a longer text is about several things: only evidence next to the outcome counts
 _POINTER = lazy_pattern(
     r"https?://\S+|\bfile://\S+|(?:^|[\s(`'\"])(?:~|\.{1,2})?/?(?:[\w.-]+/)+[\w.-]+\.\w{1,5}\b"
@@ -421,7 +421,7 @@ def _outcome(text: str, has_evidence: bool) -> str:
     it."""
     if not has_evidence and _POINTER.search(text) is None:
         return ""
-    said = _STATEMENTS.split(mask_code(text))
+    said = sentences(mask_code(text))
     for at, sentence in enumerate(said):
         if not has_evidence and len(text) > WHOLE_CHARS_MAX and not any(map(_POINTER.search, said[at : at + 2])):
             continue
@@ -432,7 +432,6 @@ def _outcome(text: str, has_evidence: bool) -> str:
 
 # Small talk
 
-_SENTENCES = lazy_pattern(r"[^.!?。！？\n]+[.!?。！？]*")
 _TALK_WORDS = (
     r"hi+|hello+|hey+|yo|hiya|howdy|good (?:morning|afternoon|evening|night|day|to see you"
     r"|to hear from you|luck|job|one|idea|point|to know)|morning"
@@ -477,12 +476,8 @@ def is_small_talk(text: str) -> bool:
     """Return whether every sentence is a greeting, thanks, farewell or nod, and so will not matter."""
     if len(text) > _TALK_CHARS_MAX:
         return False
-    parts = _sentences(text)
+    parts = [part for part in sentences(text) if _NOTHING_SAID.fullmatch(part) is None]
     return bool(parts) and all(_is_pleasantry(part) for part in parts)
-
-
-def _sentences(text: str) -> list[str]:
-    return [part.strip() for part in _SENTENCES.findall(text) if part.strip()]
 
 
 def _is_pleasantry(sentence: str) -> bool:

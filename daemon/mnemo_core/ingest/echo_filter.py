@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from mnemo_core.text.characters import CJK, FIRST_CJK
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import line_spans
 from mnemo_store.records import KINDS
 
 MEMORIES_MAX = 512  # what is known of one session: its latest memories
@@ -103,7 +104,6 @@ _WORD = lazy_pattern(
     |[=>+/%$€£¥&|~^?？@\#°§\u2190-\u2bff\U0001f000-\U0001faff]""",
     re.MULTILINE | re.VERBOSE,
 )
-_SENTENCE_END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_`]*+(?=\s|\Z)|[。！？]++[」』”）]*+|\n++")
 _NAMED = rf"\[(?:{'|'.join(kind.upper() for kind in KINDS)})\]"
 _DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?:"
 _INSIDE = r"(?:[^()]|\([^()]{0,200}\)){0,400}+"  # the bracket behind the kind: id, title, headings, path, score
@@ -120,6 +120,7 @@ _HEAD_OF_LINE = lazy_pattern(rf"^[ \t>]*+{_HEAD.pattern}", re.IGNORECASE | re.MU
 _TAGS = ("<memory>", "</memory>")
 _TAG = lazy_pattern(r"<\s{0,3}(/?)\s{0,3}memory\s{0,3}>", re.IGNORECASE)
 _SECTION = lazy_pattern(r"^(?:=== (?:Core|Recent|Topics) \([^()\n]*\) ===|Triggers:)$", re.MULTILINE)
+_LIST_NUMBER = lazy_pattern(r"[ \t>*-]{0,9}\d{1,3}[.)][ \t]+")
 _LEAD_IN = lazy_pattern(
     r"""[\s"'“*_`>-]*+(?:(?:yes|sure|right|ok(?:ay)?)[,.]?\s+)?(?:
     (?:(?:as|like|because)\s+)?(?:you|i|we)(?:['’]ve|\s+have|\s+had)?\s+(?:\w{2,20}ly\s+|also\s+|already\s+|once\s+)?
@@ -275,7 +276,7 @@ class _EchoText:
         self._codes: dict[str, str] = {}
         codes = self._codes
         self.code = "".join(codes.setdefault(word, _character(len(codes))) for word in self.words)
-        self.sentences = _sentence_spans(text)
+        self.sentences = line_spans(text)
         self.heads = list(_HEAD.finditer(text))
         self.tags = list(_TAG.finditer(text))
         self.framed: set[int] = set()  # words that a head introduces
@@ -300,8 +301,9 @@ class _EchoText:
             first = self.word_at(start)
             if first < len(self.words) and self.starts[first] < end:
                 self.begins.setdefault(first, self.starts[first])
-                if lead := _LEAD_IN.match(self.text, start, end):
-                    self.begins.setdefault(self.word_at(lead.end()), self.starts[first])
+                for lead in (_LEAD_IN.match(self.text, start, end), _LIST_NUMBER.match(self.text, start, end)):
+                    if lead:
+                        self.begins.setdefault(self.word_at(lead.end()), self.starts[first])
             self._closed[self.word_at(end)] = 1
         for tag in self.tags:
             self._closed[self.word_at(tag.start())] = 1
@@ -351,15 +353,9 @@ def _folded(word: str, *, is_sign: bool) -> str:
     return unicodedata.normalize("NFKC", word).casefold().replace("’", "'").replace("−", "-")
 
 
-def _sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence, one after the other; together they are the whole text."""
-    borders = [0, *(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
-    return [(start, end) for start, end in pairwise(borders) if end > start]
-
-
 def _given(memory_id: str, content: str) -> _Handout:
     words = tuple(_words(content).words)
-    sentences = tuple(_sentence(content[start:end]) for start, end in _sentence_spans(content))
+    sentences = tuple(_sentence(content[start:end]) for start, end in line_spans(content))
     return _Handout(memory_id, words, frozenset(words), sentences, len(content))
 
 

@@ -18,6 +18,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.characters import KANA_CHARACTER, UNSPACED_CHARACTER
 from mnemo_core.text.languages import Language, identify_language, words_of
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import sentence_ends
 from mnemo_core.text.syntax import clauses, english, pronouns
 from mnemo_core.text.syntax.clauses import Clause, SentenceWord
 
@@ -76,7 +77,7 @@ def extract_triple(sentence: str) -> Triple | None:
     plain = " ".join(sentence.split())
     if not plain or len(plain) > SENTENCE_CHARS_MAX or plain[-1] in "?？" or "\n\n" in sentence.strip():
         return None
-    if any(_ABBREVIATION.search(plain[: end.end()]) is None for end in _SENTENCE_AFTER.finditer(plain)):
+    if sentence_ends(plain, 0, len(plain.rstrip(" .!。！"))):
         return None  # what two sentences say is no one triple
     language = _language(plain)
     found = _english_triple(plain) if language == "en" else _foreign_triple(plain, language)
@@ -85,7 +86,6 @@ def extract_triple(sentence: str) -> Triple | None:
     return found
 
 
-_SENTENCE_AFTER = lazy_pattern(r"(?<=[^\W\d_])[.!](?=\s+[A-Z])|[!?](?=\s+\S)")
 _ROLES = frozenset(
     ("", "user", "human", "me", "customer", "assistant", "agent", "ai", "bot", "system", "model", "tool")
 )
@@ -103,13 +103,6 @@ _LABEL = lazy_pattern(
     r"[ \t]*(?:\[[\d:., -]{3,25}\][ \t]*|\d{1,2}:\d{2}(?::\d{2})?[ \t]+)?"  # when it was said
     r"\*{0,2}(?P<name>[^\W\d_][\w.'’ -]{0,38}?)\*{0,2}[:：]\*{0,2}[ \t]+(?=\S)"
 )
-_END = lazy_pattern(r"(?<![.!?…])[.!?…]++[\"'”’»)\]*_]*+(?=\s|\Z)|[。！？]++[」』”）]*+")
-_ABBREVIATION = lazy_pattern(
-    r"(?:^|[\s(])(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|St|Sr|Jr|Mt|No|Nr|vs|etc|approx|ca|bzw|usw|Mme|Mlle|Std|Tel|Inc|Ltd|Co|Corp"
-    r"|e\.g|i\.e|z\.B|d\.h|u\.a|a\.m|p\.m|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.$"
-)
-_ORDINAL = lazy_pattern(r"(?:^|\s)\d{1,2}\.$")
-_MONTH_AFTER = lazy_pattern(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|\d)")
 _QUOTES = lazy_pattern(r'(?<!\d)"|[“”„«»「」『』]')
 
 
@@ -204,12 +197,7 @@ def _sentences(text: str, stretch: _ProseSpan) -> Iterator[tuple[int, int]]:
     """The sentences of a stretch, without those that are within a quotation."""
     start = stretch.start
     is_quoted = False
-    ends = [
-        match.end()
-        for match in _END.finditer(text, stretch.start, stretch.end)
-        if not _is_inner(text, match, stretch.end)
-    ]
-    for end in [*ends, stretch.end]:
+    for end in [*sentence_ends(text, stretch.start, stretch.end), stretch.end]:
         while start < end and text[start].isspace():
             start += 1
         if start < end:
@@ -219,19 +207,6 @@ def _sentences(text: str, stretch: _ProseSpan) -> Iterator[tuple[int, int]]:
             elif marks % 2:
                 is_quoted = not is_quoted
         start = max(start, end)
-
-
-def _is_inner(text: str, match: re.Match[str], end: int) -> bool:
-    """Return whether the full stop belongs to an abbreviation or an ordinal, or a small letter follows."""
-    if match[0][0] not in ".…":
-        return False
-    before = text[max(0, match.start() - 12) : match.start() + 1]
-    following = text[match.end() : match.end() + 12].lstrip()
-    if _ABBREVIATION.search(before) and not (before.endswith(" I.") or not following):
-        return not before.endswith(("etc.", "a.m.", "p.m.", "Inc.", "Ltd.")) or following[:1].islower()
-    if _ORDINAL.search(before) and _MONTH_AFTER.match(text, match.end(), end):
-        return True
-    return following[:1].islower() and following[:1].isascii() and not following.startswith(("iP", "eB"))
 
 
 def _language(sentence: str) -> SentenceLanguage:

@@ -6,72 +6,47 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from mnemo_core.text.characters import FIRST_CJK
-from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import sentence_ends
 
 WRAPPED_CHARS_MIN = 50  # a line that was wrapped is at least this long
-NUMBER_CHARS_MAX = 5
 SENTENCE_CHARS_MAX = 240  # a longer sentence is cut to this length, around the words of the query
 
 # Lines that hold a mark and no words of their own: an opening fence with its language, Org's and reStructuredText's
 # directives (whose `..` ends a sentence of its own) and properties, a lone tag or comment of HTML.
 _MARKUP = lazy_pattern(r"(?:`{3,}|~{3,})[^`~]*$|#\+\w+|[\w-]+::(?: +\S+)?$|:[\w-]+:$|</?\w[^<>]*>$|<!--.*-->$")
 
-_TITLES = ("Dr", "Mr", "Ms", "Mrs", "Prof", "St", "vs", "e.g", "i.e", "z.B", "[A-Z]")  # whose point ends nothing
-_NO_TITLE = "".join(rf"(?<!\b{title}\.)" for title in _TITLES)
-_END = lazy_pattern(rf"(?<=[.!?]){_NO_TITLE}\s+|(?<=[。！？])|\n+")
-
-
 _BLOCK = lazy_pattern(r"\s{0,3}(?:[#|>]|`{3}|~{3})|\s{4}")  # a heading, table, quotation or code is not wrapped
 _GOES_ON = lazy_pattern(r"\s{0,6}(?!\d{1,3}[.)] )[^\W_]")
-_ENDED = lazy_pattern(rf"[.!?]{_NO_TITLE}\Z")
-_NUMBER_AT_END = lazy_pattern(r"(?<![\w.,])(\d{1,2})\.\Z")
-_NEXT_WORD = lazy_pattern(r"[^\W\d_]{1,20}")
+_LINE_BREAK = lazy_pattern(r"\n+")
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence or line that holds something, in order."""
+    """Start and end of each sentence or line that holds something, in order. A wrapped line is not an end."""
+    ends = sentence_ends(text)
+    breaks = [(each.start(), each.end()) for each in _LINE_BREAK.finditer(text) if not _is_wrapped(text, each, ends)]
     found, start = [], 0
-    for match in [*_END.finditer(text), None]:
-        if match and (_is_wrapped(text, match) or _is_ordinal(text, match)):
-            continue
-        end = match.start() if match else len(text)
-        piece = text[start:end]
+    for stop, following in sorted([*((end, end) for end in ends), *breaks, (len(text), len(text))]):
+        piece = text[start:stop]
         if piece.strip():
             left = start + len(piece) - len(piece.lstrip())
             found.append((left, start + len(piece.rstrip())))
-        start = match.end() if match else end
+        start = max(start, following)
     return found
 
 
-def _is_wrapped(text: str, end: re.Match[str]) -> bool:
+def _is_wrapped(text: str, end: re.Match[str], ends: Sequence[int]) -> bool:
     """Return whether the line break only wraps a paragraph or list item: the line before is long, and the next
     continues with words."""
     at = end.start()
-    if end.group() != "\n" or (
-        _ENDED.search(text, max(0, at - NUMBER_CHARS_MAX), at) and _number_at_end(text, at) is None
-    ):
+    place = bisect_left(ends, at)
+    if end.group() != "\n" or (place < len(ends) and ends[place] == at):
         return False
     before = text[text.rfind("\n", 0, at) + 1 : at]
     if len(before.rstrip()) < WRAPPED_CHARS_MIN or _BLOCK.match(before) or before.rstrip().endswith((":", "|")):
         return False
     following = text[at + 1 : at + 1 + SENTENCE_CHARS_MAX].split("\n", 1)[0]
     return _GOES_ON.match(following) is not None and not is_markup(following)
-
-
-def _is_ordinal(text: str, end: re.Match[str]) -> bool:
-    """Return whether the point belongs to a day ("28. March") or the number of a list item."""
-    number = _number_at_end(text, end.start())
-    if number is None or "\n" in end.group():
-        return False
-    word = _NEXT_WORD.match(text, end.end())
-    starts_line = not text[text.rfind("\n", 0, end.start()) + 1 : number.start(1)].strip()
-    return word is not None and (starts_line or word[0].islower() or word[0].lower() in MONTHS)
-
-
-def _number_at_end(text: str, at: int) -> re.Match[str] | None:
-    """The number with a point ("28.") that ends there."""
-    return _NUMBER_AT_END.search(text, max(0, at - NUMBER_CHARS_MAX), at)
 
 
 def whole_words(text: str, marks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -11,9 +11,9 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from mnemo_core.text.characters import UNSPACED, UNSPACED_CHARACTER
-from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.segmentation import is_abbreviation
 from mnemo_core.text.vocabulary import ATTACHED_MULTIPLIERS, UNITS
 
 TokenKind = Literal["number", "unit", "date", "name", "identifier", "negation", "opposite", "word", "end"]
@@ -78,9 +78,6 @@ _HAN_NUMERAL = lazy_pattern(
 )
 _HAN_COPULA = lazy_pattern(r"(?:です|だ)(?=[。！\s]|$)")
 _NUMBER = lazy_pattern(r"([-+]?[\d.,]+)\s?-?(\D.*)?", re.DOTALL)
-_ABBREVIATIONS = listed("dr mr mrs ms prof st no nr vs etc approx ca bzw") | frozenset(
-    month for month in MONTHS if len(month) <= 4
-)
 _CLITICS = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will"}
 _WHOSE_IS = listed("it he she that this there here what who where how when")
 _IRREGULAR = {"can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"), "shan't": ("shall", "not")}
@@ -141,7 +138,7 @@ def tokenize_sentences(text: str) -> list[list[TextToken]]:
         elif group == "end":
             if "?" in token or token == "？":
                 here.append(TextToken("?", "opposite"))
-            if token == "." and here and here[-1].value.lower() in _ABBREVIATIONS:
+            if token == "." and here and is_abbreviation(here[-1].value):
                 continue
             if here:
                 sentences.append([])

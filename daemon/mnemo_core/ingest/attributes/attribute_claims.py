@@ -31,6 +31,7 @@ from mnemo_core.text.code_mask import mask_code
 from mnemo_core.text.dates.date_words import MONTHS
 from mnemo_core.text.lazy_patterns import lazy_pattern
 from mnemo_core.text.lexicon import listed
+from mnemo_core.text.segmentation import sentences
 from mnemo_core.text.vocabulary import OPPOSITES, SYNONYMS, UNITS
 
 CLAIM_CHARS_MAX = 1000  # longer texts are passages, which no other text replaces as a whole
@@ -112,9 +113,7 @@ def _claims(text: str, speaker: str) -> tuple[AttributeClaim, ...]:
 
 def _stances(text: str, speaker: str) -> Iterator[AttributeClaim]:
     """Stances of a text as claims of the attribute "does VERB", with the side as the first word of the value."""
-    for sentence in _END.split(_expanded(text)):
-        if sentence.rstrip().endswith(("?", "？")):
-            continue
+    for sentence in _statements(text):
         for clause in _PART.split(_LEADING.sub("", sentence.strip())):
             for each in find_stances(clause):
                 subject = _subject(each.subject_words)
@@ -242,10 +241,9 @@ def _same_subject(one: AttributeClaim, other: AttributeClaim) -> bool:
     return bool(kin) and kin == other_kin  # my sister, my sister Anna
 
 
-_END = lazy_pattern(
-    r"(?<!\bDr)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bSt)(?<!\bProf)[.!;](?=\s|$)"
-    r"|(?<=[?。！？])|\n+| [-–—] "
-)
+_ALSO_ENDS = lazy_pattern(r";(?=\s|$)| [-–—] ")  # a statement, beside the end of a sentence or line
+_ITEM_NUMBER = lazy_pattern(r"\d{1,3}\. +")
+_CLOSING = "\"'”’»)]*_` "  # may stand behind the mark that ends a sentence
 _PART = lazy_pattern(r",? (?:and|but|so|then) |, ", re.IGNORECASE)
 _NEW_ONE = lazy_pattern(r"\b(a new [\w ]{2,24}?), (?=(?:a )?[A-Z0-9+(])")
 _CONTRACTED = [
@@ -314,12 +312,18 @@ def _expanded(text: str) -> str:
     return plain
 
 
+def _statements(text: str) -> Iterator[str]:
+    """Statements of a text one by one, without the marks at their ends; questions are left out."""
+    for sentence in sentences(_expanded(text)):
+        if not sentence.rstrip(_CLOSING).endswith(("?", "？")):
+            plain = sentence[item.end() :] if (item := _ITEM_NUMBER.match(sentence)) else sentence
+            yield from (part.rstrip(".! ") for part in _ALSO_ENDS.split(plain))
+
+
 def _clauses(text: str) -> Iterator[tuple[str, str]]:
     """The clauses of the statements in a text, and the words before the first verb of the clause before."""
     carried = ""
-    for sentence in _END.split(_expanded(text)):
-        if sentence.rstrip().endswith(("?", "？")):
-            continue
+    for sentence in _statements(text):
         rest = _NEW_ONE.sub(r"\1: ", _LEADING.sub("", sentence.strip()))
         start = 0
         for match in [*_PART.finditer(rest), None]:

@@ -15,6 +15,7 @@ from mnemo_core.text import lexicon
 from mnemo_core.text.characters import HAN, UNSPACED, UNSPACED_CHARACTER
 from mnemo_core.text.languages import SPACED_WORD, Language, identify_language
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import is_abbreviation
 
 # How it is written is proof enough.
 _CODE = lazy_pattern(r"`([^`\n]{2,80})`")
@@ -116,7 +117,6 @@ _OWNED = lazy_pattern(
 )
 _NEXT_WORD = lazy_pattern(r"['’]?s? ([^\W\d_]+)")
 _LAST_WORD_CHARS_MAX = 24
-_ABBREVIATIONS = lexicon.words("entities", "abbreviations")
 
 
 def find_entity(text: str, words: set[str]) -> str:
@@ -203,7 +203,7 @@ def _begins_sentence(text: str, start: int, last: str) -> bool:
     if at < 0:
         return True
     if text[at] == ".":
-        return last.lower() not in _ABBREVIATIONS
+        return not is_abbreviation(last) and len(last) != 1  # the letters of "e.g." and "z.B."
     return not (text[at].isalnum() or text[at] in ",;)]%&/+'’")
 
 

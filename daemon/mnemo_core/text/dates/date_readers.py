@@ -24,6 +24,7 @@ from mnemo_core.text.dates.local_days import (
     months_after,
 )
 from mnemo_core.text.lazy_patterns import lazy_pattern
+from mnemo_core.text.segmentation import line_spans
 
 NEAR_DAYS = 60  # a date without a year or tense: the nearest, if it is nearer than this …
 FAR_DAYS = 180  # … and the other possible one farther than this
@@ -34,9 +35,6 @@ YEAR_MARGIN_DAYS = 91
 
 Tense = Literal["past", "future", ""]
 MentionRole = Literal["event", "bound", "again", "vague", "unsure", "clock"]
-
-
-_BREAK = lazy_pattern(r"(?<![\s(]\d)(?<![\s(]\d\d)(?<!\b[ap]\.m)(?<!\b[A-Z])[.!?…]+[\"'”’)]*(?=\s|$)|[。！？\n]")
 
 
 class TimeCandidate(NamedTuple):
@@ -79,7 +77,7 @@ class Utterance:
     def sentence(self, at: int) -> tuple[int, int]:
         """Begin and end of the sentence that holds this place."""
         if not self._breaks:
-            self._breaks = [0, *(match.end() for match in _BREAK.finditer(self.text)), len(self.text) + 1]
+            self._breaks = [*(start for start, _ in line_spans(self.text)), len(self.text) + 1]
         index = bisect_right(self._breaks, at) - 1
         return self._breaks[index], self._breaks[index + 1]
 
