@@ -34,7 +34,7 @@ EDIT_SECONDS_MAX = 20.0
 NOTICE_SECONDS = 10.0  # for the daemon to notice a model that has just been put in place
 TELL_SECONDS = 5.0  # between two lines about the vectors
 HITS = {"words": 1, "auto": 2}
-QUESTIONS = ("does anything leave my machine", "are passwords masked", "how do I separate projects")
+QUESTIONS = ("does anything leave my machine", "are passwords masked", "how do I keep projects apart")
 """What a newcomer asks of the project's own documents. Of other notes, their own headings are asked."""
 
 

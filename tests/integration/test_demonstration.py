@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 ANSWERS = {
     "does anything leave my machine": "Nothing leaves the machine",
     "are passwords masked": "is masked",
-    "how do I separate projects": "**Namespaces** separate projects",
+    "how do I keep projects apart": "**Namespaces** keep projects apart",
 }
 AMONG = 3  # of the answers by words alone; with vectors it is the first
 
