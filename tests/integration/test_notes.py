@@ -175,8 +175,8 @@ def test_other_formats_are_read_and_what_they_are_not_is_said(vault: Vault) -> N
     assert vault.texts("people.csv") == ["name: Ines; phone: +43 1 555\nname: Ada"]
     assert vault.texts("work.ipynb") == ["Nine kilos."]
     reasons = {Path(skip.path).name: skip.reason for skip in vault.notes.status().skipped}
-    assert reasons["broken.ipynb"].startswith("no notebook")
-    assert reasons["deep.canvas"].startswith("no canvas")
+    assert reasons["broken.ipynb"].startswith("not a Jupyter notebook")
+    assert reasons["deep.canvas"].startswith("not a canvas file")
 
 
 def test_equal_texts_in_two_files_are_two_memories(vault: Vault) -> None:
